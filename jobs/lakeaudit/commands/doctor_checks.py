@@ -232,7 +232,7 @@ def _live_looks(lake: Lake) -> Iterator[Check]:
     seconds = -(-confirm.requests // confirm.rate)
     told = (
         f"at most {count(confirm.limit)} files a run that seem lost (2 requests each) and {count(confirm.fresh)}"
-        " younger than the evidence (`confirm.fresh`, 1 request each):"
+        " younger than the evidence, or elsewhere (`confirm.fresh`, 1 request each):"
         f" up to {count(seconds)} s at {count(confirm.rate)} requests a second"
     )
     yield Check("live looks", "ok", told)

@@ -74,13 +74,17 @@ def count_others(con: Connection, rows: Rows, size: str, *more: str) -> Relation
     return duck.made_of(con, sql, rows)
 
 
-def uncounted(con: Connection, rows: Rows, outcome: str = "consistent", size: str = "0") -> Relation:
-    """What takes rows from a tally again: they were counted under `outcome`, each with `size` (SQL) bytes."""
+def uncounted(con: Connection, rows: Rows, outcome: str | None = "consistent", size: str = "0") -> Relation:
+    """What takes rows from a tally again: they were counted under `outcome`, each with `size` (SQL) bytes.
+
+    Without an outcome each row was counted under its own.
+    """
+    counted_as = "outcome" if outcome is None else duck.literal(outcome)
     sql = f"""
-        SELECT judged_table, axis, {duck.literal(outcome)} AS outcome, -count(*) AS files,
+        SELECT judged_table, axis, {counted_as} AS outcome, -count(*) AS files,
             CAST(-coalesce(sum({size}), 0) AS BIGINT) AS bytes,
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
-        FROM input GROUP BY judged_table, axis
+        FROM input GROUP BY judged_table, axis{", input.outcome" if outcome is None else ""}
     """
     return duck.made_of(con, sql, rows)
 
@@ -144,6 +148,10 @@ class Means:
     catalog_gap: str = ""
     catalog_holes: Mapping[str, str] = field(default_factory=dict)
     not_rechecked: Mapping[str, str] = field(default_factory=dict)
+    outside: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By table and axis which files lie where no storage source looks, and were not looked at or not compared."""
+    looked_outside: Mapping[str, int] = field(default_factory=dict)
+    """By table how many of its files that lie where no storage source looks a live look has answered for."""
     other_listers: Mapping[str, str] = field(default_factory=dict)
     """By table why not all is known that another format, or another table of a catalog, lists of its folder."""
 
@@ -168,6 +176,7 @@ def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> Axis
     said = (
         _said(ceiling.losses(trials)),
         _fresh(axis, facts, means, tally),
+        _elsewhere(axis, facts, means),
         _young(axis, facts, means, tally),
         means.remarks.get((facts.table.name, axis), ""),
     )
@@ -181,6 +190,14 @@ def _fresh(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
         return ""
     young = looked_at + tally.outcomes.get("out_of_window", 0)
     return f"{looked_at:,} of {young:,} files younger than the evidence were looked at now"
+
+
+def _elsewhere(axis: str, facts: TableFacts, means: Means) -> str:
+    """How many of the files that lie where no storage source looks were looked at now."""
+    looked_at = means.looked_outside.get(facts.table.name, 0)
+    if axis != "content" or not looked_at:
+        return ""
+    return f"{looked_at:,} {'file that lies' if looked_at == 1 else 'files that lie'} elsewhere were looked at now"
 
 
 def _young(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
@@ -248,7 +265,7 @@ def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None
     if means.holed_sources and tally.outcomes.get("undecided", 0):
         return f"holes in {', '.join(means.holed_sources)}"
     if tally.outcomes.get("uncovered", 0):
-        return "some files lie where no storage source covers"
+        return means.outside.get((facts.table.name, axis), "some files lie where no storage source covers")
     return None
 
 

@@ -1,7 +1,8 @@
-"""Fresh files: claims too young for the evidence, of which a few are looked at now. Pure.
+"""Fresh files: claims that the evidence cannot speak of, of which a few are looked at now. Pure.
 
-A report of storage cannot speak of files that were committed after it was begun. A live look can, as soon as their
-grace is over. So many of them are handed over as may be looked at, and no more.
+A report of storage cannot speak of files that were committed after it was begun, and the listings of a live audit not
+of files that lie elsewhere. A live look can: of a young file as soon as its grace is over. So many of them are handed
+over as may be looked at, and no more.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 YOUNG = tuple(rule.id for rule in rules.CONTENT if rule.verdict == rules.OUT)
 """Rules of the content axis that say of a file: too young for this evidence."""
 
+OUTSIDE = tuple(rule.id for rule in rules.CONTENT if rule.verdict == rules.UNCOVERED)
+"""Rules of the content axis that say of a file: no storage source looks there."""
+
 SPARE = 2
 """By how much a share hands over more than its part, since keys are never spread quite evenly."""
 
@@ -27,17 +31,28 @@ class FreshLook:
     """How many fresh files may be looked at: plain data that travels to the tasks.
 
     `limits` are by table, `limit` is for all tables together. `now` is the run's clock reading, without a zone.
+    `outside`: listed files where no storage source looks are among them.
     """
 
     now: datetime
     limits: Mapping[str, int]
     limit: int
+    outside: bool = False
+
+    @property
+    def wanted(self) -> str:
+        """SQL over rows with `rule_content`: whether a claim may be looked at."""
+        young = f"""rule_content IN ({duck.literals(YOUNG)}) AND c_state = 'live'
+            AND c_claimed_at + t_grace <= {duck.literal(self.now)}"""
+        outside = f"rule_content IN ({duck.literals(OUTSIDE)}) AND c_state IN ('live', 'history')"
+        either = f"(({young}) OR ({outside}))" if self.outside else f"({young})"
+        return f"{either} AND coalesce(c_certain, false)"
 
 
 def fresh_claims(
     con: Connection, fired_rules: Rows, words: Words, known: Rows, look: FreshLook, shares: int
 ) -> Relation:
-    """VERDICT rows of live claims whose grace is over and that are too young for the evidence; one share's part.
+    """VERDICT rows of claims that the evidence cannot speak of and a live look can; one share's part.
 
     What the ledger knows of is left out: it is looked at anyway.
     """
@@ -48,8 +63,7 @@ def fresh_claims(
                 c_claimed_at AS manifest_claimed_at,
                 NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, false AS suspected
             FROM fired
-            WHERE rule_content IN ({duck.literals(YOUNG)}) AND c_state = 'live' AND coalesce(c_certain, false)
-                AND c_claimed_at + t_grace <= {duck.literal(look.now)})
+            WHERE {look.wanted})
         ANTI JOIN known USING (axis, judged_table, bucket, key)
     """
     young = duck.query(con, sql, fired=fired_rules, known=known)
@@ -65,7 +79,8 @@ def fairly(con: Connection, rows: Rows, look: FreshLook, most: int | None = None
     sql = f"""
         SELECT * EXCLUDE (table_limit, turn) FROM (
             SELECT rows.*, table_limit,
-                row_number() OVER (PARTITION BY judged_table ORDER BY {drawn}, bucket, key) AS turn
+                row_number() OVER (
+                    PARTITION BY judged_table ORDER BY c_state = 'live' DESC, {drawn}, bucket, key) AS turn
             FROM rows JOIN limits USING (judged_table))
         WHERE turn <= table_limit
         QUALIFY row_number() OVER (ORDER BY turn, {drawn}, bucket, key, judged_table)

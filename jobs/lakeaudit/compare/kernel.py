@@ -14,7 +14,7 @@ from lakeaudit.compare import coverage, duplicates, half_moved, metastore_tree
 from lakeaudit.compare.clones import cloned, under_own_root
 from lakeaudit.compare.commits import log_versions
 from lakeaudit.compare.findings import leftover_row
-from lakeaudit.compare.fresh import FreshLook, fairly, fresh_claims
+from lakeaudit.compare.fresh import OUTSIDE, FreshLook, fairly, fresh_claims
 from lakeaudit.compare.leftovers import logs_seen, nested_roots
 from lakeaudit.compare.marked_states import marked_states
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
@@ -85,6 +85,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
     yield "marked_states", marked_states(con, rows.get("versions", VERSION.empty_table()))
     yield "live_totals", live_totals(con, matched)
+    yield "outside", outside_places(con, asked)
     if kernel.watch:
         yield "watched", unowned_folders(con, matched, kernel.watch)
     if "batches" in rows:
@@ -217,6 +218,15 @@ def live_totals(con: Connection, matched: Rows) -> Relation:
         FROM input WHERE c_state = 'live' AND category = 'data' AND c_listed IS NOT NULL GROUP BY table_name
     """
     return duck.query(con, sql, input=matched)
+
+
+def outside_places(con: Connection, fired_rules: Rows) -> Relation:
+    """Where listed files lie that no storage source covers: table_name, bucket, owner, first_key, last_key, files."""
+    sql = f"""
+        SELECT table_name, bucket, owner, min(key) AS first_key, max(key) AS last_key, count(*) AS files
+        FROM input WHERE rule_content IN ({duck.literals(OUTSIDE)}) GROUP BY table_name, bucket, owner
+    """
+    return duck.query(con, sql, input=fired_rules)
 
 
 def claimed_of_sources(con: Connection, matched: Rows) -> Relation:

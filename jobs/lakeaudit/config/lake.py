@@ -65,7 +65,8 @@ WEAK_MARGIN = timedelta(minutes=10)
 class Confirm(Block):
     """The live check: `limit` candidates of a run at most, `rate` requests a second at most.
 
-    `fresh` is how many files of a run at most are looked at that are too young for its evidence.
+    `fresh` is how many files of a run at most are looked at that are too young for its evidence, or lie where a live
+    audit does not list.
     """
 
     mode: ConfirmMode = "head"

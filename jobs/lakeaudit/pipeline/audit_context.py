@@ -110,12 +110,13 @@ class AuditContext:
         return Watch(places, self.watched[0].settings.leftover_age, self.watch_words.ignored, objects)
 
     def _fresh_look(self) -> FreshLook | None:
-        """How many files may be looked at that are too young for the evidence; None: none."""
+        """How many files may be looked at that the evidence cannot speak of; None: none."""
         may_look = {t.name: t.settings.confirm.fresh for t in self.scope if self.confirms(t)}
         limits = {name: fresh for name, fresh in may_look.items() if fresh}
         if not limits:
             return None
-        return FreshLook(plain_time(self.context.now), limits, self.lake.settings.confirm.fresh)
+        now, most = plain_time(self.context.now), self.lake.settings.confirm.fresh
+        return FreshLook(now, limits, most, outside=self.observed.listed)
 
     @cached_property
     def catalog_sources(self) -> Mapping[str, MetastoreSource]:

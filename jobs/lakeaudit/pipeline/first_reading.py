@@ -62,6 +62,8 @@ class FirstReading:
     watched: Relation
     live: Mapping[str, Listed]
     """By table."""
+    outside: tuple[Mapping[str, Any], ...]
+    """Where listed files lie that no storage source covers, see `kernel.outside_places`."""
     nested: Mapping[Location, frozenset[str]]
     """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: list[dict[str, Any]]
@@ -115,6 +117,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         folders=answered(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
         watched=answered(con, answers, "watched_folders"),
         live=_live(_plain(answers, "live_totals"), gone.settled),
+        outside=tuple(_plain(answers, "outside")),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,

@@ -47,6 +47,7 @@ from lakeaudit.pipeline.lineage_checks import (
 from lakeaudit.pipeline.lister_checks import ListerChecks
 from lakeaudit.pipeline.lost_metadata import with_versions
 from lakeaudit.pipeline.moved_bytes import with_other_places
+from lakeaudit.pipeline.outside_files import not_compared, outside_files
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
@@ -106,7 +107,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         duck.union(audit.con, [resolutions(audit.con, read.remaining), groups.commits.words()]),
         _observations(audit, rows_of_coverage, able),
         read.trials,
-        as_asked(able.narrowed) | covered.reasons,
+        as_asked(able.narrowed) | not_compared(able.outside) | covered.reasons,
         files.members,
         tuple(
             dict.fromkeys(
@@ -180,11 +181,11 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
 def _tallies(audit: AuditContext, read: _Read) -> Tallies:
     """Files by outcome: settled at once, and suspects as they are in the end.
 
-    Fresh files were counted as too young before anybody looked at them.
+    Fresh files were counted as too young, or as uncovered, before anybody looked at them.
     """
-    young = coverage.uncounted(audit.con, read.first.fresh, "out_of_window", "coalesce(s_size, c_size)")
+    before = coverage.uncounted(audit.con, read.first.fresh, None, "coalesce(s_size, c_size)")
     again = coverage.count(audit.con, read.remaining)
-    return coverage.together(read.first.tallies, tallied(young), tallied(again))
+    return coverage.together(read.first.tallies, tallied(before), tallied(again))
 
 
 def _new_files(audit: AuditContext) -> Tallies:
@@ -300,10 +301,10 @@ def _reported(audit: AuditContext, holes: Sequence[Hole]) -> list[Hole]:
 
 
 def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
-    """Small: by table how many fresh files a live look has answered for."""
+    """Small: by table how many files too young for the evidence a live look has answered for."""
     sql = f"""
         SELECT judged_table, count(*) AS files FROM input
-        WHERE {recheck.FRESH} AND l_confirmation = 'live' GROUP BY judged_table
+        WHERE {recheck.FRESH} AND s_source IS NOT NULL AND l_confirmation = 'live' GROUP BY judged_table
     """
     return {
         row["judged_table"]: row["files"] for row in duck.rows_of(duck.made_of(audit.con, sql, remaining))
@@ -315,7 +316,7 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
     holed = holed_sources(read.first.holes)
     stores = [store for store in audit.lake.metastores if store.knows_files]
     able = means(audit.observed.evidence, audit.facts_in_scope, stores, holed)
-    pointed = audit.pointed
+    pointed, elsewhere = audit.pointed, outside_files(audit, read.first.outside, read.remaining)
     return replace(
         able,
         storage_cuts={**able.storage_cuts, **groups.watched.storage_cuts},
@@ -327,6 +328,8 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
         trials=tuple(read.trials),
         narrowed=narrowed(audit.partitions, read.first.partitions),
         fresh=_looked_at(audit, read.remaining),
+        outside=elsewhere.reasons,
+        looked_outside=elsewhere.looked_at,
         remarks=groups.remarks,
         declared=frozenset(fact.table.name for fact in audit.facts_in_scope if fact.declared),
         not_rechecked=read.again.not_rechecked,

@@ -126,6 +126,14 @@ ANSWERS: dict[str, pa.Schema] = {
     "settled": row(name="string", files="long", bytes="long"),
     "folders_held": FOLDER_FILES,
     "live_totals": row(table_name="string", files="long", bytes="long"),
+    "outside": row(
+        table_name="string",
+        bucket="string",
+        owner="string",
+        first_key="string",
+        last_key="string",
+        files="long",
+    ),
     "watched_folders": UNOWNED_FOLDER,
 }
 """What the kernel answers, by kind of row."""
