@@ -16,7 +16,8 @@ from lakeaudit.keys import Location
 from tests.builders.results import lake_file
 
 PROGRAM = """
-import pathlib, sys, time
+import pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
 import lakeaudit.pipeline.audit
 from lakeaudit.cli import program
 from lakeaudit.commands import on_spark

@@ -158,8 +158,8 @@ def _of_object(clients: "Clients", bucket: str, key: str) -> dict[str, Any]:
 
 def _check(file: WrittenFile) -> None:
     path: object = file.path
-    if not isinstance(path, str) or not path:
-        raise ValueError(f"a file needs its path as text: {file!r}")
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ValueError(f"a file needs its path as text without NUL: {file!r}")
     file.path.encode()  # UnicodeEncodeError is a ValueError: no key of a store is written so
     for name in ("size", "records"):
         value = getattr(file, name)
