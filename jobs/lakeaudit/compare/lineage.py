@@ -7,7 +7,7 @@ from typing import Any
 from lakeaudit.compare.rules import RULES
 from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Table
-from lakeaudit.evidence.lineage import CATALOG, DROPPED_BY_APPEND, LOSSES, RIVAL_LINE, Stake, Witness
+from lakeaudit.evidence.lineage import CATALOG, LOSSES, RIVAL_LINE, Stake, Witness
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime import duck
@@ -117,7 +117,7 @@ def finding(one: JudgedWitness) -> Finding:
         "subject_type": _SUBJECT_TYPES.get(kind.name, "commit" if kind.axis == "commit" else "file"),
         "subject": _subject(witness, kind.name),
         "bucket": bucket,
-        "key": None if witness.claim == DROPPED_BY_APPEND else key,
+        "key": key,
         "category": "log",
         "table_version": witness.number,
         "commit_id": None if witness.number is None else str(witness.number),
@@ -131,10 +131,8 @@ def finding(one: JudgedWitness) -> Finding:
 
 
 def _subject(witness: Witness, kind: str) -> str:
-    """What the finding is about: a file that is there has findings of its own on the same axis, by its key."""
-    if kind in _SUBJECT_TYPES:
-        return witness.table
-    return f"{witness.subject}#{witness.claim}" if witness.claim == DROPPED_BY_APPEND else witness.subject
+    """What the finding is about: the table as a whole, or the file of the state."""
+    return witness.table if kind in _SUBJECT_TYPES else witness.subject
 
 
 _SUBJECT_TYPES = {"table_missing": "table"}

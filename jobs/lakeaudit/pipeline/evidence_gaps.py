@@ -9,7 +9,7 @@ from typing import Any
 from lakeaudit.config import Ignore, Lake, Table, glob_to_regex
 from lakeaudit.evidence.protocol import Hole, SourceInfo
 from lakeaudit.keys import identify
-from lakeaudit.kinds import KINDS
+from lakeaudit.kinds import KINDS, rank
 from lakeaudit.row_formats import in_utc
 
 SAMPLES = 3
@@ -159,10 +159,10 @@ def _of_vacuum(row: Mapping[str, Any], table: Table) -> Finding:
 
 
 def _unique(rows: Sequence[Finding]) -> list[Finding]:
-    """One row per subject: two causes at one file are one finding."""
+    """One row per subject and kind, the worst one: two causes at one file are one finding."""
     merged: dict[tuple[Any, ...], Finding] = {}
-    for row in rows:
-        at = (row["table_name"], row["axis"], row["subject_type"], row["subject"])
+    for row in sorted(rows, key=lambda row: rank(row["severity"])):
+        at = (row["table_name"], row["axis"], row["subject_type"], row["subject"], row["kind"])
         known = merged.get(at)
         merged[at] = (
             row if known is None else known | {"explanation": f"{known['explanation']}; {row['explanation']}"}

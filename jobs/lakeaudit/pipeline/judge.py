@@ -18,6 +18,7 @@ from lakeaudit.compare.coverage import Means, Tallies, Tally
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
 from lakeaudit.compare.lineage import JudgedWitness
+from lakeaudit.compare.one_per_subject import one_per_subject
 from lakeaudit.compare.whole_partitions import with_whole_partitions
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
@@ -275,7 +276,7 @@ def _findings(
         explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     rows_of_all = duck.hold(con, _with_formats(audit, duck.union(con, frames)))
-    return findings.with_losses(con, rows_of_all)
+    return findings.with_losses(con, one_per_subject(con, rows_of_all))
 
 
 def _with_formats(audit: AuditContext, rows: Relation) -> Relation:

@@ -73,14 +73,13 @@ def lineage_findings(audit: AuditContext) -> list[dict[str, Any]]:
 
 
 def lineage_tallies(audit: AuditContext) -> Tallies:
-    """Claims by outcome on the axes that do not count files."""
-    return together(
-        *(
-            {(one.witness.table, axis): Tally({one.outcome: 1})}
-            for one in audit.lineage
-            if (axis := RULES[one.rule].axis) not in ("content", "leftover")
-        )
-    )
+    """Claims by outcome on the axes that do not count files; claims about one subject are one finding."""
+    counted = {
+        (one.witness.table, axis, one.outcome, one.witness.subject if one.outcome == "finding" else number)
+        for number, one in enumerate(audit.lineage)
+        if (axis := RULES[one.rule].axis) not in ("content", "leftover")
+    }
+    return together(*({(table, axis): Tally({outcome: 1})} for table, axis, outcome, _ in counted))
 
 
 def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
