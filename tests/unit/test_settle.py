@@ -48,7 +48,7 @@ def row(held: str, **given: Any) -> dict[str, Any]:
         "a_edge": at(35),
         "a_refuted_at": None,
     }
-    rest |= {"now": at(40), "run_id": "r"}
+    rest |= {"now": at(40), "run_id": "r"} | dict.fromkeys(("p_ack_by", "p_ack_reason", "p_ack_until"))
     return ranked({f"l_{name}": value for name, value in ledger.items()} | rest | given)
 
 

@@ -149,7 +149,7 @@ class Histories(RuleBasedStateMachine):
             "n_resolution": word and word.resolution, "n_evidence_at": word and word.at,
             "n_live": bool(word and word.live), "n_folded": False,
             "a_audited": look.judged, "a_complete": look.complete, "a_edge": look.edge, "a_refuted_at": None,
-            "now": run.now, "run_id": run.id,
+            "now": run.now, "run_id": run.id, **dict.fromkeys(("p_ack_by", "p_ack_reason", "p_ack_until")),
         }  # fmt: skip
 
 

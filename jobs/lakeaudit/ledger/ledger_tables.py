@@ -15,7 +15,7 @@ from pyarrow.dataset import Expression
 
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.ledger.axis_observation import NEVER
-from lakeaudit.ledger.resolution import RESTORED
+from lakeaudit.ledger.resolution import RESTORED, RETIRED
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results import sql
@@ -128,6 +128,18 @@ class LedgerTables:
         )
         columns = ("table_name", "bucket", "key", "partition_path")
         return self._reader("discrepancies", wanted, columns).read_all()
+
+    def accepted_of(self, con: Connection, tables: Collection[str], now: datetime) -> Relation:
+        """Rows of DISCREPANCIES of tables that the lake file names no more, which people accept now.
+
+        Where one was retired with its table's name, nobody has seen it end.
+        """
+        wanted = (
+            pc.field("table_name").isin(list(tables))
+            & (pc.field("ack_until") > pa.scalar(now, pa.timestamp("us", "UTC")))
+            & (pc.field("state").isin(UNRESOLVED) | (pc.field("resolution") == RETIRED))
+        )
+        return duck.hold(con, self._reader("discrepancies", wanted))
 
     def found_since(self, con: Connection, ended: Relation) -> Relation:
         """The newest evidence on which any run found each discrepancy: discrepancy_id, l_found_at.

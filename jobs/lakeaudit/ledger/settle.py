@@ -2,7 +2,8 @@
 
 A SETTLE row is everything known of one discrepancy: its ledger row (`l_`), the run's finding (`r_`), what the run says
 of a subject that it did not find (`n_resolution`, `n_live`, `n_evidence_at`), whether it found it as one of many
-(`n_folded`), and the observation of its table and axis (`a_`). The rules are a table as in `compare/rules.py`: the
+(`n_folded`), what is accepted under the former name of its table (`p_`), and the observation of its table and axis
+(`a_`). The rules are a table as in `compare/rules.py`: the
 first match wins, and its verdict is an action.
 """
 
@@ -108,6 +109,17 @@ _ANEW = (SET_PENDING, REOPEN, ESCALATE, RECLASSIFY)
 """What a person accepted before was something else."""
 _ENDED = (RESOLVE, DISCARD)
 
+
+def _accepted(name: str) -> dict[str, Expr]:
+    """What a person accepted: new discrepancies of a renamed table take it from its former name."""
+    former, own = col(f"p_{name}"), col(f"l_{name}")
+    return dict.fromkeys(_ANEW, _NOTHING) | {
+        SET_PENDING: former,
+        REOPEN: former,
+        OPEN: first_known(former, own),
+    }
+
+
 NEXT: dict[str, dict[str, Expr]] = {
     "state": {SET_PENDING: lit("pending")}
     | dict.fromkeys((OPEN, REOPEN, ESCALATE, RECLASSIFY), lit("open"))
@@ -123,9 +135,7 @@ NEXT: dict[str, dict[str, Expr]] = {
     "reopened": {OPEN: first_known(col("l_reopened"), 0), REOPEN: first_known(col("l_reopened"), 0) + lit(1)},
     "first_run_id": dict.fromkeys(FOUND, first_known(col("l_first_run_id"), col("run_id"))),
     "last_run_id": dict.fromkeys((*FOUND, *_ENDED), col("run_id")),
-    "ack_by": dict.fromkeys(_ANEW, _NOTHING),
-    "ack_reason": dict.fromkeys(_ANEW, _NOTHING),
-    "ack_until": dict.fromkeys(_ANEW, _NOTHING),
+    **{name: _accepted(name) for name in ("ack_by", "ack_reason", "ack_until")},
 }
 """Ledger columns after an action; one that is not named keeps what the ledger row said."""
 

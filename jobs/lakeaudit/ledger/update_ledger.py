@@ -45,6 +45,8 @@ class Seen:
     """All that the lake file names."""
     members: Rows | None = None
     """Files found as one of many: their discrepancy_id, and that of the finding that says so (spoken_by)."""
+    former: Rows | None = None
+    """Accepted discrepancies of renamed tables, see `renamed_tables.under_new_names`."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ def update_ledger(
         growth: share by which an accepted warning may grow and stay accepted.
     """
     rows = settle_rows(con, ledger, seen, stamp, now, growth)
+    if seen.former is not None:
+        rows = _with_accepted(con, rows, _still_accepted(con, seen.former, seen, stamp, now, growth))
     if seen.members is not None:
         rows = _with_folded(con, rows, seen.members)
     changed = _changed(con, rows)
@@ -100,11 +104,12 @@ def settle_rows(
     live = "found.confirmation = 'live'"
     grown = " OR ".join(f"found.{name} IS DISTINCT FROM held.{name}" for name in _AT_STAKE)
     grown += " OR (found.cause IS NOT NULL AND found.cause IS DISTINCT FROM held.cause)"
-    of_ledger = ", ".join(f"held.{name} AS l_{name}" for name in settle.NEXT)
+    of_ledger = ", ".join(f"{_held(name)} AS l_{name}" for name in settle.NEXT)
+    former = ", ".join(f"CAST(NULL AS {kind}) AS p_{name}" for name, kind in _ACK.items())
     at = duck.literal(plain_time(now))
     sql = f"""
         SELECT rows.*, {duck.literal(stamp.run_id)} AS run_id, {at} AS now, NULL::TIMESTAMP AS l_found_at,
-            {of_ledger}, {_rank("held.severity")} AS l_rank,
+            {of_ledger}, {former}, {_rank("held.severity")} AS l_rank,
             CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_evidence_at END AS r_evidence_at,
             CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_edge END AS r_edge,
             found.confirmation IN ({duck.literals(CONFIRMED)}) AS r_confirmed,
@@ -113,6 +118,43 @@ def settle_rows(
             false AS n_folded, CASE WHEN n_live THEN {at} ELSE a_evidence_at END AS n_evidence_at
         FROM rows"""
     return duck.query(con, sql, rows=_with_resolution(con, _observed(con, ledger, seen), seen))
+
+
+_ACK = {"ack_by": "VARCHAR", "ack_reason": "VARCHAR", "ack_until": "TIMESTAMP", "former_name": "VARCHAR"}
+"""What a person accepted, and under which name of the table; with their types."""
+
+
+def _held(name: str) -> str:
+    """SQL: a column of the ledger row; what was accepted under a former name is not accepted once it grows."""
+    if name not in _ACK:
+        return f"held.{name}"
+    return f"CASE WHEN held.state = 'pending' AND ({_larger(0)}) THEN NULL ELSE held.{name} END"
+
+
+def _still_accepted(
+    con: Connection, former: Rows, seen: Seen, stamp: Stamp, now: datetime, growth: float
+) -> Relation:
+    """What stays accepted of `former`, by the rules for discrepancies that are open: discrepancy_id and `_ACK`."""
+    former = duck.hold(con, duck.relation(con, former))
+    mine = duck.query(con, "SELECT findings.* FROM findings SEMI JOIN former USING (discrepancy_id)",
+                      findings=seen.findings, former=former)  # fmt: skip
+    as_open = ", ".join(DISCREPANCIES.names).replace("state", "'open' AS state", 1)
+    ledger = duck.query(con, f"SELECT {as_open} FROM former", former=former)
+    alone = Seen(mine, seen.words, seen.observations, seen.tables)
+    settled = acted(con, settle_rows(con, ledger, alone, stamp, now, growth))
+    sql = """
+        SELECT discrepancy_id, x_ack_by AS ack_by, x_ack_reason AS ack_reason, x_ack_until AS ack_until, former_name
+        FROM settled JOIN (SELECT discrepancy_id, former_name FROM former) USING (discrepancy_id)
+        WHERE found IS NOT NULL AND x_ack_until > now"""
+    return duck.hold(con, duck.query(con, sql, settled=settled, former=former))
+
+
+def _with_accepted(con: Connection, rows: Rows, accepted: Rows) -> Relation:
+    """SETTLE rows with what is accepted under the former name of their table, where they never were open under this."""
+    new = f"l_state IS NULL OR l_state = 'pending' OR l_resolution = '{RETIRED}'"
+    given = ", ".join(f"CASE WHEN {new} THEN accepted.{name} END AS p_{name}" for name in _ACK)
+    sql = f"SELECT rows.* REPLACE ({given}) FROM rows LEFT JOIN accepted USING (discrepancy_id)"
+    return duck.query(con, sql, rows=rows, accepted=accepted)
 
 
 def _observed(con: Connection, ledger: Rows, seen: Seen) -> Relation:
@@ -255,7 +297,8 @@ def _transitions(con: Connection, changed: Relation, stamp: Stamp) -> Relation:
         "to_kind": "x_kind",
         "from_severity": "l_severity",
         "to_severity": "x_severity",
-        "reason": f"concat_ws('; ', reason, CASE WHEN x_resolution = '{RESTORED}' THEN n_words END)",
+        "reason": f"""concat_ws('; ', reason, CASE WHEN x_resolution = '{RESTORED}' THEN n_words END,
+            'accepted under its former name ' || p_former_name)""",
         "at": "now",
     }
     return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(TRANSITIONS), given)

@@ -18,6 +18,7 @@ from lakeaudit.ledger.last_states import last_states, state_rows
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.ledger.load_open import Memory, abandoned_runs, load_open
+from lakeaudit.ledger.renamed_tables import renames, states_read, under_new_names, warnings
 from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.audit_plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
@@ -30,8 +31,9 @@ from lakeaudit.pipeline.run_outcome import Outcome, conclude, recent_commits
 from lakeaudit.results.read import Results
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.duck import Connection, task_connection
+from lakeaudit.runtime.duck import Connection, Rows, task_connection
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.schemas import STATES
 
@@ -76,7 +78,7 @@ def audit(
             log.note(sources=len(observed.infos))
         engine.ready(progress)
         judgement = judge(run.audit_context(observed, pause), engine, progress)
-        changes = run.settle(judgement)
+        changes = run.settle(observed, judgement)
         report = run.check(observed, judgement, changes)
         outcome = run.publish(observed, judgement, changes, report)
         unkept = keep_pictures(observed, judgement, outcome.status, stamp.run_id)
@@ -84,8 +86,8 @@ def audit(
         untidy = upkeep(
             run.writer, run.earlier, outcome.run_row, plan.lake.keep, context.now, progress, whole
         )
-    warnings = (*plan.warnings, *outcome.warnings, *unkept, *untidy)
-    return replace(outcome, warnings=warnings, tables=plan.lake.tables)
+    told = (*plan.warnings, *run.warnings, *outcome.warnings, *unkept, *untidy)
+    return replace(outcome, warnings=told, tables=plan.lake.tables)
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class _Run:
     memory: Memory
     earlier: list[dict[str, Any]]
     """Rows of the runs before it."""
+    warnings: tuple[str, ...] = ()
 
     def audit_context(self, observed: Observed, pause: Callable[[float], None]) -> AuditContext:
         begun = self.begun
@@ -140,7 +143,7 @@ class _Run:
             pause,
         )
 
-    def settle(self, judgement: Judgement) -> Changes:
+    def settle(self, observed: Observed, judgement: Judgement) -> Changes:
         """What the findings change in the ledger."""
         begun = self.begun
         with begun.progress.stage("settle") as log:
@@ -151,6 +154,7 @@ class _Run:
                 judgement.observations,
                 begun.plan.known,
                 judgement.members,
+                self._accepted_before(observed),
             )
             changes = update_ledger(
                 begun.con,
@@ -163,6 +167,19 @@ class _Run:
             )
             log.note(**changes.counts)
         return changes
+
+    def _accepted_before(self, observed: Observed) -> Rows | None:
+        """What is accepted of renamed tables, under their new names; None where no table has another name."""
+        begun = self.begun
+        lake, con = begun.plan.lake, begun.con
+        now = states_read(observed.evidence.claims, lake.tables)
+        renamed = renames(begun.context.last_states, now, begun.plan.known)
+        if not renamed:
+            return None
+        rows = self.ledger.accepted_of(con, [*renamed.names, *renamed.doubtful], begun.context.now)
+        accepted = {row["table_name"] for row in duck.rows_of(duck.made_of(con, _NAMES_OF, rows))}
+        self.warnings = warnings(renamed, accepted)
+        return under_new_names(con, rows, renamed.names, lake.name) if renamed.names else None
 
     def check(self, observed: Observed, judgement: Judgement, changes: Changes) -> Guarded:
         """Hold the run against the expectations; where a critical one does not hold, it ends as failed."""
@@ -207,6 +224,9 @@ class _Run:
         before, claims = begun.context.last_states, observed.evidence.claims
         rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, judgement.live, begun.stamp)
         return pa.Table.from_pylist(rows, STATES)
+
+
+_NAMES_OF = "SELECT DISTINCT table_name FROM input"
 
 
 def _opened(begun: _Begun, past: Results, still_ours: Callable[[], None]) -> _Run:

@@ -1,0 +1,162 @@
+"""What is accepted of a table stays accepted under its new name, where nothing but the name changed."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.compare.findings import Stamp, from_plain
+from lakeaudit.evidence.lineage import LastState, StateRef
+from lakeaudit.ledger.axis_observation import AxisObservation
+from lakeaudit.ledger.renamed_tables import Renames, renames, under_new_names, warnings
+from lakeaudit.ledger.update_ledger import Seen, update_ledger
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import DISCREPANCIES, FINDINGS
+from tests.builders.connections import connection
+
+HERE, THERE = "s3://lake/orders", "s3://lake/moved"
+Row = dict[str, Any]
+
+
+def at(hour: float) -> datetime:
+    return datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour)
+
+
+def last(hour: float = 1, table_id: str = "x", location: str = HERE) -> LastState:
+    return LastState(StateRef(7, table_id=table_id), at(hour), "r", location)
+
+
+def read(table_id: str = "x", location: str = HERE) -> tuple[str, StateRef]:
+    return location, StateRef(8, table_id=table_id)
+
+
+BOTH = "income and sales both have its location and table id"
+BEFORE = {"orders": last()}
+CASES: dict[str, tuple[Mapping[str, LastState], Mapping[str, tuple[str, StateRef]], set[str], Renames]] = {
+    "another name": (BEFORE, {"sales": read()}, {"sales"}, Renames({"orders": "sales"})),
+    "the name is still declared": (BEFORE, {"sales": read()}, {"orders", "sales"}, Renames()),
+    "the location moved, the id is equal": (BEFORE, {"sales": read(location=THERE)}, {"sales"}, Renames()),
+    "created anew at the location": (BEFORE, {"sales": read("y")}, {"sales"}, Renames()),
+    "a format that names no id": (
+        {"orders": last(table_id="")}, {"sales": read("")}, {"sales"},
+        Renames({}, {"orders": "sales has its location, and the format names no id of a table"}),
+    ),
+    "two new names": (
+        BEFORE, {"sales": read(), "income": read()}, {"sales", "income"}, Renames({}, {"orders": BOTH}),
+    ),
+    "renamed back": (
+        {"orders": last(1), "sales": last(2)}, {"orders": read()}, {"orders"}, Renames({"sales": "orders"}),
+    ),
+    "renamed twice": (
+        {"orders": last(1), "sales": last(2)}, {"income": read()}, {"income"}, Renames({"sales": "income"}),
+    ),
+    "the new name was audited since": ({"orders": last(1), "sales": last(2)}, {"sales": read()}, {"sales"}, Renames()),
+    "the new name was audited before": (
+        {"orders": last(2), "sales": last(1)}, {"sales": read()}, {"sales"}, Renames({"orders": "sales"}),
+    ),
+    "no state could be read": (BEFORE, {}, {"sales"}, Renames()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_which_table_takes_over(name: str) -> None:
+    before, now, known, wanted = CASES[name]
+    found = renames(
+        {("delta", table): state for table, state in before.items()},
+        {("delta", table): state for table, state in now.items()},
+        known,
+    )
+    assert found == wanted
+
+
+def test_another_format_at_the_location_takes_nothing_over() -> None:
+    assert renames({("delta", "orders"): last()}, {("iceberg", "sales"): read()}, {"sales"}) == Renames()
+
+
+def test_it_is_said_where_nothing_carries_over() -> None:
+    several = Renames({}, {"orders": BOTH})
+    (said,) = warnings(several, {"orders"})
+    assert said == f"acknowledgements of orders do not carry over: {BOTH}"
+    assert warnings(several, ()) == ()
+
+
+# --- the ledger -----------------------------------------------------------------------------------------------
+
+NOW = at(40)
+ACK: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": at(99)}
+FILE = {"axis": "content", "subject_type": "file", "kind": "dropped", "severity": "critical", "files": 1}
+GROUP = {"axis": "leftover", "subject_type": "table", "kind": "uncommitted", "severity": "info", "files": 4}
+
+
+def accepted(about: Row, subject: str, **given: Any) -> Row:
+    """A row of the ledger under the old name."""
+    times = {"last_evidence_at": at(10), "opened_at": at(9), "first_seen_at": at(9), "reopened": 0}
+    named = {"table_name": "orders", "lake": "shop", "subject": subject, "discrepancy_id": f"old {subject}"}
+    return {
+        **about,
+        **times,
+        **named,
+        **ACK,
+        "state": "open",
+        "first_run_id": "r",
+        "last_run_id": "r",
+    } | given
+
+
+def found(about: Row, subject: str, **given: Any) -> Row:
+    return {**about, "table_name": "sales", "subject": subject, "confirmation": "live"} | given
+
+
+LEDGER = {
+    "equal": (accepted(FILE, "s3://lake/orders/a"), found(FILE, "s3://lake/orders/a"), ("open", "ann")),
+    "retired with the old name": (
+        accepted(FILE, "s3://lake/orders/b", state="resolved", resolution="retired", resolved_at=at(30)),
+        found(FILE, "s3://lake/orders/b"), ("open", "ann"),
+    ),
+    "of the whole table": (
+        accepted(GROUP, "orders#uncommitted"),
+        found(GROUP, "sales#uncommitted", confirmation="not_needed"), ("open", "ann"),
+    ),
+    "one cut alone": (
+        accepted(FILE, "s3://lake/orders/c"), found(FILE, "s3://lake/orders/c", confirmation="none"),
+        ("pending", "ann"),
+    ),
+    "grown since": (accepted(FILE, "s3://lake/orders/d"), found(FILE, "s3://lake/orders/d", files=2), ("open", None)),
+    "worse now": (
+        accepted(FILE, "s3://lake/orders/e", severity="error"), found(FILE, "s3://lake/orders/e"), ("open", None),
+    ),
+    "another file": (accepted(FILE, "s3://lake/orders/f"), found(FILE, "s3://lake/orders/g"), ("open", None)),
+}  # fmt: skip
+
+
+def table(schema: pa.Schema, rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+
+
+def test_what_was_accepted_is_accepted_under_the_new_name() -> None:
+    con = connection()
+    ledger = table(DISCREPANCIES, [old for old, _, _ in LEDGER.values()])
+    stamp = Stamp("tonight", "shop", NOW)
+    findings = duck.hold(con, from_plain(con, [new for _, new, _ in LEDGER.values()], stamp))
+    former = under_new_names(con, ledger, {"orders": "sales"}, "shop")
+    observed = [
+        AxisObservation("sales", axis, "complete", at(36), at(35)) for axis in ("content", "leftover")
+    ]
+    words = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_()),
+                       ("n_words", pa.string())]).empty_table()  # fmt: skip
+    seen = Seen(findings, words, observed, {"sales"}, former=former)
+    changes = update_ledger(con, ledger, seen, stamp, NOW, lambda *_: FINDINGS.empty_table())
+    rows = {row["subject"]: row for row in duck.rows_of(duck.relation(con, changes.discrepancies))
+            if row["table_name"] == "sales"}  # fmt: skip
+    for name, (_, new, wanted) in LEDGER.items():
+        row = rows[new["subject"]]
+        assert (row["state"], row["ack_by"]) == wanted, name
+    reasons = {
+        row["discrepancy_id"]: row["reason"] for row in duck.rows_of(duck.relation(con, changes.transitions))
+    }
+    assert reasons[rows["s3://lake/orders/a"]["discrepancy_id"]].endswith(
+        "; accepted under its former name orders"
+    )
+    assert "former name" not in reasons[rows["s3://lake/orders/d"]["discrepancy_id"]]
