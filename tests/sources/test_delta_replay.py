@@ -189,7 +189,7 @@ def test_files_with_few_steps_need_no_replay(drawn: list[tuple[list[Raw], int]])
 def _step(raw: Raw, table: str = "t") -> tuple[Any, ...]:
     at, removed = _naive(raw.version), None if raw.added or raw.removed is None else _naive(raw.removed)
     named = (table, 0, "", f"{table}/{raw.key}", raw.version, raw.checkpoint, at, None, raw.added, removed)
-    return (*named, raw.pair, raw.size, None, raw.records, raw.partition, raw.category)
+    return (*named, raw.pair, raw.size, None, raw.records, raw.partition, raw.category, None)
 
 
 def _naive(hours: float) -> datetime:

@@ -54,6 +54,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
         },
         ttls={store.info.id: store.ttl for store in evidence.metastores if store.ttl is not None},
         holed=_holed_places(facts),
+        contradictions=tuple(read.contradictions for read in evidence.claims if read.contradictions),
     )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.compare import coverage, duplicates, half_moved, metastore_tree
 from lakeaudit.compare.clones import cloned, under_own_root
+from lakeaudit.compare.commit_sums import changed_rows, rivals, whole_commits
 from lakeaudit.compare.commits import log_versions
 from lakeaudit.compare.findings import leftover_row
 from lakeaudit.compare.fresh import OUTSIDE, FreshLook, fairly, fresh_claims
@@ -24,7 +25,7 @@ from lakeaudit.compare.verdicts import Words, candidates, fired, settled, with_o
 from lakeaudit.compare.watched import Watch, summed, unowned_folders
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import ENTRY, KNOWN, VERSION
+from lakeaudit.schemas import ENTRY, KNOWN, REPLACED, VERSION
 
 Stage = Iterator[tuple[str, Rows]]
 
@@ -88,8 +89,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "outside", outside_places(con, asked)
     if kernel.watch:
         yield "watched", unowned_folders(con, matched, kernel.watch)
-    if "batches" in rows:
-        yield "repeated", repeated(con, rows["batches"])
+    yield from _commits(kernel, con, rows)
     claimed = under_own_root(con, matched, kernel.sources.roots)
     yield "cloned", cloned(con, claimed, kernel.words)
     yield "removals", removals(con, claimed)
@@ -107,6 +107,16 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         yield "parents", metastore_tree.parent_rows(con, entries)
         yield "folders", metastore_tree.folder_rows(con, matched)
         yield from ((kind, rows[kind]) for kind in ("folders", "siblings") if kind in rows)
+
+
+def _commits(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
+    """What single commits did, of some tables, or to files of some keys."""
+    if "batches" in rows:
+        yield "repeated", repeated(con, rows["batches"])
+    for contradictions in kernel.sources.contradictions:
+        yield from contradictions(con, rows)
+    if "commit_sums" in rows:
+        yield "commit_sums", rows["commit_sums"]
 
 
 _PRESENT = "SELECT bucket, key FROM input WHERE s_presence = 'present'"
@@ -128,7 +138,7 @@ def _shares(con: Connection, rows: Kinds) -> int:
 
 
 def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
-    """All members of some groups of equal content, and entries with the folders of their keys."""
+    """All members of some groups of equal content, entries with their keys' folders, and commits of some tables."""
     if "same" in rows:
         redundant = duplicates.same_content(con, rows["same"])
         judged = duck.hold(con, with_outcome(con, redundant, kernel.words))
@@ -150,6 +160,10 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         folders = rows.get("folders", metastore_tree.FOLDERS.empty_table())
         yield "children", metastore_tree.with_folders(con, rows["tree"], folders)
     yield from ((kind, rows[kind]) for kind in ("parents", "siblings") if kind in rows)
+    if "commit_sums" in rows:
+        commits = whole_commits(con, rows["commit_sums"])
+        yield "changed_rows", changed_rows(con, commits, rows.get("replaced", REPLACED.empty_table()))
+        yield "rivals", rivals(con, commits)
 
 
 def judge_children(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label, label_of
 from lakeaudit.config import state_kinds
-from lakeaudit.evidence.protocol import Fold
+from lakeaudit.evidence.protocol import Contradictions, Fold
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, VERSION
@@ -34,6 +34,7 @@ class SourceFacts:
     metadata store that answers for them, `everywhere` the one that holds every bucket. Readers trust the stores of
     `trusted_stores` alone, and others below the places of `trusted`; entries expire after `ttls`. `holed` are places
     where a table with a hole in its log could list files. `event_kinds` is how many kinds of event manifests there are.
+    `contradictions` give what commits do to states that does not fit them.
     """
 
     tables: pa.Table
@@ -50,6 +51,7 @@ class SourceFacts:
     trusted: Places
     ttls: Mapping[str, timedelta]
     holed: Places
+    contradictions: tuple[Contradictions, ...] = ()
 
 
 def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:

@@ -357,6 +357,10 @@ Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
 """All rows of some keys, by kind -> at most one row of schemas.CLAIM per (table_name, bucket, key)."""
 
 
+Contradictions = Callable[[Connection, Mapping[str, Rows]], Iterator[tuple[str, Rows]]]
+"""All rows of some keys, by kind -> rows of kinds `replaced` (schemas.REPLACED) and `idle_removals` (IDLE_REMOVALS)."""
+
+
 @dataclass(frozen=True)
 class CommitFile:
     """The file of one commit of a table's log; `version_id` names an older version of that object."""
@@ -373,13 +377,14 @@ class CommitContent:
     """What one commit's file says beside its files; `unread` says why it cannot be read.
 
     `operation` and `made_at` are the writer's own words, empty and None where it gave none. `of_table`: it changes
-    what holds for the table as a whole, such as its schema.
+    what holds for the table as a whole, such as its schema. `applications` are the ids of its writers' transactions.
     """
 
     operation: str = ""
     made_at: datetime | None = None
     of_table: tuple[str, ...] = ()
     unread: str = ""
+    applications: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -482,6 +487,10 @@ class Claims:
     """By table how many files its newest state lists by another count than that of its rows."""
     recount: Callable[[str], Witness | None] | None = None
     """What contradicts the rows of a table whose `expected_files` are not those that were listed."""
+    contradictions: Contradictions | None = None
+    """What commits do to states that does not fit them; travels to the tasks. None: nobody looks."""
+    respelled: Callable[[Collection[str]], Table] | None = None
+    """Of tables with removals of what is not listed: rows of schemas.IDLE_REMOVALS, of files listed by another path."""
     unlisted: Callable[[Connection, Rows], Iterable[Witness]] | None = None
     """(connection, LEFTOVERS rows) -> states that the names of files tell of; None: names tell nothing."""
     listable: Callable[[Connection, Rows], Collection[str]] | None = None

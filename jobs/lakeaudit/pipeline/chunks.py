@@ -39,6 +39,8 @@ ROUTES: Mapping[str, str] = {
     "settled_keys": KEY,
     "acts": "",
     "batches": "hash(table_name) >> 32",
+    "commit_sums": "hash(table_name) >> 32",
+    "replaced": "hash(table_name) >> 32",
     "young": "CAST(0 AS UBIGINT)",  # few: one share chooses among them
     "same": "hash(judged_table, place, size, content) >> 32",
     "alike": "hash(judged_table, place, size, name) >> 32",

@@ -154,7 +154,7 @@ def _known(
     if not files:
         return list(each)
     said = logs.read(files, audit.context.clients)
-    claims = _claims_of(audit, engine, read, said, files)
+    claims = claims_of_commits(audit, engine, read, said, files)
     compared = dict(
         zip(versions, _compared(audit.con, said, claims, [each[n] for n in versions]), strict=True)
     )
@@ -217,7 +217,7 @@ def _batches(
         yield Batches(live[older], live[older + 1], unread)
 
 
-def _claims_of(
+def claims_of_commits(
     audit: AuditContext, engine: AuditEngine, read: Claims, said: CommitContents, files: Sequence[CommitFile]
 ) -> Relation:
     """What the tables' states say of the files that these commits name: CLAIM rows."""

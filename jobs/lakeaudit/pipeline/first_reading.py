@@ -57,6 +57,9 @@ class FirstReading:
     log_versions: Relation
     marked_states: tuple[Mapping[str, Any], ...]
     repeated: Relation
+    idle_removals: Relation
+    changed_rows: Relation
+    rivals: Relation
     cloned: Relation
     folders: Relation
     watched: Relation
@@ -113,6 +116,9 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         log_versions=answered(con, answers, "log_versions"),
         marked_states=tuple(_plain(answers, "marked_states")),
         repeated=answered(con, answers, "repeated"),
+        idle_removals=answered(con, answers, "idle_removals"),
+        changed_rows=answered(con, answers, "changed_rows"),
+        rivals=answered(con, answers, "rivals"),
         cloned=answered(con, answers, "cloned"),
         folders=answered(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
         watched=answered(con, answers, "watched_folders"),

@@ -25,6 +25,7 @@ from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
 from lakeaudit.pipeline import recheck
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.commit_witnesses import commit_witnesses
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence_gaps import gap_findings
 from lakeaudit.pipeline.first_reading import (
@@ -158,7 +159,8 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
     """
     with progress.stage("match and classify") as log:
         first = first_reading(audit, engine)
-        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers):
+        of_commits = commit_witnesses(audit, engine, first)
+        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_commits):
             first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:

@@ -6,6 +6,7 @@ table's log an evidence gap, a doubt switches the leftover axis off.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from lakeaudit.compare.coverage import Tallies, Tally, together
@@ -51,6 +52,7 @@ def check_what_was_read(
     marked: Sequence[Mapping[str, Any]],
     live: Mapping[str, tuple[int, int | None]],
     leftovers: Relation,
+    of_commits: Sequence[Witness] = (),
 ) -> bool:
     """Judge what only reading the rows shows: whether it is a loss or a doubt that was not known before.
 
@@ -59,8 +61,10 @@ def check_what_was_read(
         marked: MARKED_STATE rows.
         live: by table how many data files its newest state lists.
         leftovers: LEFTOVERS rows.
+        of_commits: what single commits contradict.
     """
-    witnesses = [*_of_markers(audit, marked), *_of_counts(audit, live), *_of_names(audit, leftovers)]
+    found = (_of_markers(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
+    witnesses = [*chain(*found), *of_commits]
     before = _holes(audit.lineage), _doubts(audit.lineage)
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])

@@ -39,6 +39,52 @@ REPEATED = row(
 )
 """Two commits that appended what looks the same."""
 
+COMMIT_SUMS = row(
+    table_name="string",
+    reading="long",  # which reading of the table's log it belongs to
+    version="long",
+    operation="string",  # null: not in these lines
+    overwrites="bool",  # it replaces the table, partitions of it, or what a predicate selects; null: as above
+    predicate="string",  # of the rows that it replaces; null: none
+    read_version="long",  # of the state that its writer read; null: the writer does not record it
+    declares="bool",  # each of its file actions declares that it changes no rows; null: no file actions in these lines
+    adds="long",
+    removes="long",
+    rows="long",  # that the added files hold, less those that deletion vectors delete
+    uncounted="long",  # added files without a row count
+    digest="long",  # of the removed entries, whatever their order: adds up, modulo 2 ** 62
+    partitions="strings",  # that files are added to, hashed
+)
+"""What the lines of one commit that rewrites or overwrites add and remove, or a part of them."""
+
+REPLACED = row(
+    table_name="string",
+    version="long",
+    removed="long",  # entries that the commit removes
+    listed="long",  # of those that the state before lists
+    rows="long",  # of the listed entries that the commit removes, or lists again
+    uncounted="long",  # of those entries that have no row count
+)
+"""What one commit that declares no change of rows takes out of the state before it, of a share of the keys."""
+
+IDLE_REMOVALS = row(
+    table_name="string",
+    version="long",
+    from_start="bool",  # every state of the table is known, from its first commit on
+    files="long",  # that the commit removes, and that the state before does not list
+    live="long",  # of those that readers still read, since the log lists them by another entry
+    rows="long",  # of the live ones; null: not known of all
+    bytes="long",
+    sample="string",
+)
+"""What one commit removes in vain, of a share of the keys."""
+
+CHANGED_ROWS = row(table_name="string", version="long", operation="string", before="long", after="long")
+"""A commit that declares that it changes no rows, with the rows that it takes out and puts in."""
+
+RIVALS = row(table_name="string", older="long", younger="long")
+"""Two commits that overwrite the same state, as far as they say."""
+
 CLONED = row(
     table_name="string",
     source="string",  # the table below whose root the files lie
@@ -108,6 +154,9 @@ ANSWERS: dict[str, pa.Schema] = {
     "marked_states": MARKED_STATE,
     "repeated": REPEATED,
     "cloned": CLONED,
+    "idle_removals": IDLE_REMOVALS,
+    "changed_rows": CHANGED_ROWS,
+    "rivals": RIVALS,
     "removals": row(
         table_name="string",
         present_from="time",

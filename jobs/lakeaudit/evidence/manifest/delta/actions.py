@@ -68,11 +68,11 @@ _BLANK = r"E' \t\r\n\x0b\x0c'"
 
 
 def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
-    """ACTION columns and kind, text, stats, operation, metrics, engine for rows of (file, line).
+    """ACTION columns and kind, text, stats, operation, parameters, read_version, metrics, engine of (file, line).
 
     `kind` is the action's, `torn` for a line that is none, `other` for an action that an audit does not need, null for
     an object without any; `text` is the JSON of protocol, metaData and of a commitInfo that records a vacuum, `metrics`
-    that of a commitInfo's operationMetrics.
+    that of a commitInfo's operationMetrics, `parameters` that of its operationParameters.
     """
     transformed = f"TRY(json_transform(line, {literal(json.dumps(_LINE))}))"
     kinds = " ".join(f"WHEN a.{kind} IS NOT NULL THEN '{kind}'" for kind in _KINDS)
@@ -80,6 +80,8 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
         CASE {kinds} END AS action, {_either("path")} AS path, {_either("size")} AS size,
         {_records("a.add.stats")} AS records, a.add.stats AS stats,
         json_extract_string(a.commitInfo, '$.operation') AS operation,
+        json_extract(a.commitInfo, '$.operationParameters')::VARCHAR AS parameters,
+        TRY_CAST(json_extract_string(a.commitInfo, '$.readVersion') AS BIGINT) AS read_version,
         json_extract(a.commitInfo, '$.operationMetrics')::VARCHAR AS metrics,
         json_extract_string(a.commitInfo, '$.engineInfo') AS engine,
         {_either("partitionValues")}::VARCHAR AS partition,

@@ -100,13 +100,16 @@ def _lines_of(clients: Clients, file: CommitFile) -> list[str] | str:
 def _content(lines: list[str] | str) -> CommitContent:
     if isinstance(lines, str):
         return CommitContent(unread=lines)
-    found = [action for line in lines if any(f'"{kind}"' in line for kind in ("commitInfo", *_OF_TABLE))
+    found = [action for line in lines if any(f'"{kind}"' in line for kind in ("commitInfo", "txn", *_OF_TABLE))
              if (action := _json(line))]  # fmt: skip
     info: Mapping[str, Any] = next(
         (a["commitInfo"] for a in found if isinstance(a.get("commitInfo"), dict)), {}
     )
     changes = [json.dumps(action, sort_keys=True) for action in found if action.keys() & set(_OF_TABLE)]
-    return CommitContent(str(info.get("operation") or ""), _made_at(info), tuple(sorted(changes)))
+    transactions = [action["txn"] for action in found if isinstance(action.get("txn"), dict)]
+    applications = frozenset(str(each["appId"]) for each in transactions if each.get("appId"))
+    operation = str(info.get("operation") or "")
+    return CommitContent(operation, _made_at(info), tuple(sorted(changes)), applications=applications)
 
 
 def _json(text: str) -> dict[str, Any]:

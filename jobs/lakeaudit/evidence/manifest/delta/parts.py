@@ -20,6 +20,8 @@ from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
 from lakeaudit.evidence.manifest.delta.batches import batches
 from lakeaudit.evidence.manifest.delta.checkpoints import Look, said, said_in
 from lakeaudit.evidence.manifest.delta.commit_counts import CommitCounts
+from lakeaudit.evidence.manifest.delta.commit_sums import KIND as SUMS
+from lakeaudit.evidence.manifest.delta.commit_sums import commit_sums
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, commit_moment, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes, parquet_problem
@@ -75,7 +77,7 @@ def _identity(run: Pieces, source: str, clients: Clients, now: datetime) -> str:
 
 
 def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:
-    """STEP and BATCH rows of all these files, and NOTE rows of what the driver has to know of them."""
+    """STEP, BATCH and COMMIT_SUMS rows of all these files, and NOTE rows of what the driver has to know of them."""
     files = each(pieces)
     notes = Notes(source, files)
     lines = [LineFile(n, f.file.place, f.file.size) for n, f in enumerate(files) if not f.is_parquet]
@@ -90,6 +92,7 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
         counts.add(con, parsed)
         about = about_files(files, block.in_commit_ms)
         yield BATCHES, batches(con, parsed, about, in_blocks)
+        yield SUMS, commit_sums(con, parsed, about, in_blocks)
         yield from _steps(con, acts.on_files(con, parsed), about, notes, clients.names)
     commits = [n for n, file in enumerate(files) if not file.checkpoint and not notes.has_problem(n)]
     for number, problem in counts.problems(commits):

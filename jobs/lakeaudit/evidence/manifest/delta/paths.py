@@ -36,6 +36,10 @@ STEP = pa.schema(
         ("records", pa.int64()),  # rows that readers see; of a deletion vector the rows that it deletes
         ("partition", pa.string()),  # partitionValues, as JSON text
         ("category", pa.string()),  # data | deletes | changes
+        (
+            "data_change",
+            pa.bool_(),
+        ),  # the action says that it changes rows; null: it does not say, as in checkpoints
     ]
 )
 """A file touched by an action."""
@@ -164,14 +168,30 @@ def _group(text: str, pattern: str, number: int) -> str:
     return f"regexp_extract({text}, {literal(pattern)}, {number})"
 
 
-def _pair() -> str:
-    """What tells apart the entries of one file in one state: its deletion vector, and how it is addressed.
+SPELLED = " "
+"""Ends what an entry of a file begins with whose path is spelled in an unusual way."""
 
-    Delta takes a relative and an absolute path for two files, so a state that has both reads the file twice.
+
+def _pair() -> str:
+    """What tells apart the entries of one file in one state: how its path is spelled, and its deletion vector.
+
+    Delta compares paths as URIs. Of a relative and an absolute path, of two schemes and of `+` and `%2B` it takes each
+    for a file of its own: a state that lists both reads the file twice, and a removal of one leaves the other. The
+    case of escapes does not count.
     """
     vector = vector_id("vector_kind", "vector_text", "vector_offset")
-    absolute = f"CASE WHEN {is_absolute('path')} THEN '/' ELSE '' END"
-    return f"{absolute} || CASE WHEN has_vector THEN {vector} ELSE '' END"
+    spelled = (
+        f"CASE WHEN {_is_relative('path')} AND NOT contains(path, '%') THEN '' "
+        f"WHEN starts_with(path, '/') OR {_matches('path', _FILE)} THEN '/{SPELLED}' "
+        f"ELSE printf('%x{SPELLED}', hash(lower(path))) END"
+    )
+    return f"{spelled} || CASE WHEN has_vector THEN {vector} ELSE '' END"
+
+
+def vector_of(pair: str) -> str:
+    """What an entry says beside the spelling of its path."""
+    spelled, rest = f"contains({pair}, '{SPELLED}')", f"substr({pair}, strpos({pair}, '{SPELLED}') + 1)"
+    return f"CASE WHEN {spelled} THEN {rest} ELSE {pair} END"
 
 
 FRAMING = 8

@@ -112,9 +112,8 @@ class Sought:
                 continue
             place, found = self._place(about["path"]), about.get("deletionVector")
             vector = found if isinstance(found, dict) else {}
-            absolute = bool(_SCHEME.match(about["path"])) or about["path"].startswith("/")
             named = (str(vector.get(name)) for name in ("storageType", "pathOrInlineDv", "offset"))
-            entry = (place, absolute, *named)
+            entry = (place, _spelled(about["path"]), *named)
             if place == (self.bucket, self.key):
                 size, changes = about.get("size"), about.get("dataChange")
                 yield {"file": did, "size": size, "data_change": changes, "entry": entry}
@@ -278,6 +277,13 @@ def _action(line: bytes) -> Row | None:
     except (ValueError, RecursionError):
         return None
     return action if isinstance(action, dict) else None
+
+
+def _spelled(path: str) -> str:
+    """How a path is spelled, if in an unusual way: the same as `paths.SPELLED` tells apart."""
+    if path.startswith("/") or _FILE.fullmatch(path):
+        return "/"
+    return path.lower() if "%" in path or _SCHEME.match(path) else ""
 
 
 def _vector_text(name: str) -> list[str]:

@@ -15,6 +15,7 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.delta.checkpoint_check import CheckpointComparison, expected_files
 from lakeaudit.evidence.manifest.delta.commits import commit_logs
+from lakeaudit.evidence.manifest.delta.contradictions import contradictions, known_tables
 from lakeaudit.evidence.manifest.delta.lineage import missing_of, state_of, witnesses
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log import needed_files
@@ -29,6 +30,7 @@ from lakeaudit.evidence.manifest.delta.metadata import (
 )
 from lakeaudit.evidence.manifest.delta.notes import hole_of
 from lakeaudit.evidence.manifest.delta.readings import Reading, before, read_commits, read_logs
+from lakeaudit.evidence.manifest.delta.respelled import RespelledFiles
 from lakeaudit.evidence.manifest.delta.troubles import Vacuum
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
@@ -62,6 +64,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     rows = [_table_row(r, metas[r.listed.name]) for r in readings.tables if r.listed.name in metas]
     states = {r.listed.name: _state(r, metas.get(r.listed.name), refusals) for r in readings.tables}
     constants = duck.small(replay.TABLE, rows)
+    whole = known_tables(constants, frozenset(name for name, state in states.items() if state.complete))
     return Claims(
         info=_info(source_id, tables, states, Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)),
         rows=(*readings.kept, readings.late),
@@ -72,6 +75,8 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         traces={paths.KIND: partial(replay.traces, constants.select(replay.TRACED))},
         hole_of=hole_of,
         commits=commit_logs(readings.tables),
+        contradictions=partial(contradictions, whole),
+        respelled=RespelledFiles(readings, ctx, constants, whole).idle_removals,
         rows_of=readings.rows_of,
         expected_files=expected_files(readings.tables),
         recount=CheckpointComparison(readings, ctx, source_id).witness,
