@@ -1,6 +1,5 @@
 """Tables that Hudi's bundle for Spark wrote (tests/data/hudi), and timelines by hand; how their lake is audited."""
 
-import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -9,6 +8,20 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.demo.hudi_files import commit, instant_text, stat, timeline, timeline_files
+
+__all__ = [
+    "LAYOUTS",
+    "NO_WAIT",
+    "PACKED",
+    "commit",
+    "instant_text",
+    "laid",
+    "lake_of",
+    "names_of",
+    "stat",
+    "unpacked",
+]
 
 PACKED = Path(__file__).parents[1] / "data" / "hudi"
 LAYOUTS = {1: "of_0_15.zip", 2: "of_1_0.zip"}
@@ -49,25 +62,6 @@ def lake_of(folder: Path, names: Sequence[str]) -> Lake:
     return load_lake(path, {})
 
 
-def instant_text(at: datetime) -> str:
-    """A time as Hudi names instants."""
-    return f"{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03}"
-
-
-def stat(path: str, size: int = 100, rows: int = 10, **more: object) -> dict[str, object]:
-    """What a commit says of one file."""
-    return {"path": path, "fileSizeInBytes": size, "numWrites": rows, "prevCommit": "null", **more}
-
-
-def commit(*stats: Mapping[str, object], replaced: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The content of a commit's file; `replaced` are file groups by partition."""
-    by_partition: dict[str, list[Mapping[str, object]]] = {}
-    for each in stats:
-        by_partition.setdefault(str(each["path"]).rpartition("/")[0], []).append(each)
-    more = {} if replaced is None else {"partitionToReplaceFileIds": replaced}
-    return json.dumps({"partitionToWriteStats": by_partition, "operationType": "UPSERT", **more})
-
-
 def laid(
     home: Path,
     instants: Mapping[str, str],
@@ -77,20 +71,14 @@ def laid(
 ) -> Path:
     """A timeline by hand: by the names of its files their content. Gives its folder.
 
-    Times of the files are those in their names; `properties` are more of hoodie.properties, an empty one is none.
+    The files are as old as their names tell; `properties` are more of hoodie.properties, an empty one is left out.
     """
-    version = {1: "6", 2: "8"}[layout]
-    said = {"hoodie.table.version": version, "hoodie.timeline.layout.version": str(layout), **properties}
-    folder = home / ".hoodie"
-    timeline = folder if layout == 1 else folder / "timeline"
-    timeline.mkdir(parents=True, exist_ok=True)
-    (folder / "hoodie.properties").write_text(
-        "".join(f"{name}={value}\n" for name, value in said.items() if value)
-    )
-    for name, content in instants.items():
-        path = timeline / name
+    (home / timeline(layout)).mkdir(parents=True, exist_ok=True)
+    for name, content in timeline_files(instants, layout=layout, properties=properties).items():
+        path = home / name
         path.write_text(content)
-        told = name.partition(".")[0].rpartition("_")[2]
-        at = datetime.strptime(told[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
-        os.utime(path, (at, at))
-    return timeline
+        if path.name in instants:
+            instant = path.name.partition(".")[0].rpartition("_")[2]
+            at = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
+            os.utime(path, (at, at))
+    return home / timeline(layout)

@@ -219,7 +219,7 @@ def test_a_writer_at_work_during_the_audit_disturbs_nothing(
 
 @pytest.mark.parametrize("faults", [-1, MOST_FAULTS + 1])
 def test_a_number_of_faults_that_cannot_be_made_is_refused(faults: int) -> None:
-    with pytest.raises(BadInput, match="ask for 0 to 40"):
+    with pytest.raises(BadInput, match="ask for 0 to 100"):
         scenario.Draw.of(1, faults)
 
 

@@ -3,10 +3,12 @@
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lakeaudit.demo import MOST_FAULTS
 from lakeaudit.demo.breaker import CATALOGUE, Expected, Fault, NoVictim, Site, break_lake
 from lakeaudit.demo.breaker.deltalog import key_of, replay
 from lakeaudit.demo.breaker.lake_state import fold_lists
@@ -121,7 +123,7 @@ def test_no_faults_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_catalogue_is_large_and_every_act_says_what_it_does() -> None:
     names = [act.__name__ for act in CATALOGUE]
-    assert len(names) == len(set(names)) >= 30
+    assert MOST_FAULTS >= len(names) == len(set(names)) >= 90
     assert all(act.__doc__ for act in CATALOGUE)
 
 
@@ -131,6 +133,7 @@ STRAY = Fault("stray", "wrote t/b", (Expected("leftover", "uncommitted", "t", "t
 GARBLED = Fault("garble", "garbled a row", (Expected("source", "unreadable_evidence", ""),))
 SWEPT = Fault("sweep", "swept t", (Expected("content", "dropped_history", "t", severity="info"),))
 TRAP = Fault("rewrite", "wrote t/c again", ())
+CUT = Fault("cut", "cut off the listing of t", (), gap="t")
 
 
 def finding(kind: str, key: str | None = None, table: str | None = "t", **more: Any) -> dict[str, Any]:
@@ -173,15 +176,29 @@ CASES = [
 def test_the_comparison_tells_every_difference(
     made: list[Fault], found: list[dict[str, Any]], files: list[dict[str, Any]], told: list[str]
 ) -> None:
-    comparison = compare(made, found, files)
+    comparison = compare(made, found, files, set())
     assert [difference.words for difference in comparison.differences] == told
     assert comparison.matched is (not told)
 
 
+GAPS = [
+    ("a gap", [CUT], {"t"}, []),
+    ("a gap of several acts", [CUT, replace(LOST, expected=(), gap="t")], {"t"}, []),
+    ("missed", [CUT], set(), ["not found: a gap of t (cut off the listing of t)"]),
+    ("not caused", [], {"t"}, ["not caused: a gap of t"]),
+    ("not of this table", [CUT], {"u"}, ["not found: a gap of t (cut off the listing of t)", "not caused: a gap of u"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "gaps", "told"), [case[1:] for case in GAPS], ids=[c[0] for c in GAPS])
+def test_gaps_are_compared_by_table(made: list[Fault], gaps: set[str], told: list[str]) -> None:
+    assert [difference.words for difference in compare(made, [], [], gaps).differences] == told
+
+
 def test_the_comparison_sums_up_in_one_line() -> None:
-    assert compare([LOST, TRAP], [FOUND], []).words == (
+    assert compare([LOST, TRAP], [FOUND], [], set()).words == (
         "2 faults made (1 of them harmless, and rightly passed over), 2 judged rightly, nothing else"
     )
-    assert compare([LOST], [finding("phantom", "x")], []).words == (
-        "1 faults made, 0 judged rightly, 1 findings that nobody caused"
+    assert compare([LOST, CUT], [finding("phantom", "x")], [], {"u"}).words == (
+        "2 faults made, 0 judged rightly, 2 findings and gaps that nobody caused"
     )

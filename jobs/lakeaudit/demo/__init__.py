@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakeaudit.runtime.progress import Progress
 
-MOST_FAULTS = 40
-USUAL_FAULTS = (12, MOST_FAULTS)
+MOST_FAULTS = 100
+"""Enough for every act of the breaker."""
+USUAL_FAULTS = (12, 40)
 
 
 MARK = ".lakeaudit-demo"

@@ -1,6 +1,6 @@
 """What was found against what was broken, finding by finding and in both directions."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,36 +41,45 @@ class Comparison:
     @property
     def words(self) -> str:
         """The one line that sums it up."""
-        made, traps = len(self.faults), sum(not fault.expected for fault in self.faults)
+        made, traps = len(self.faults), sum(fault.is_trap for fault in self.faults)
         harmless = f" ({traps} of them harmless, and rightly passed over)" if traps else ""
         extra = sum(not difference.act for difference in self.differences)
-        told = f"{extra} findings that nobody caused" if extra else "nothing else"
+        told = f"{extra} findings and gaps that nobody caused" if extra else "nothing else"
         return f"{made} faults made{harmless}, {made - len(self.missed)} judged rightly, {told}"
 
 
-def compare(faults: Sequence[Fault], findings: Iterable[Row], leftovers: Iterable[Row]) -> Comparison:
+def compare(
+    faults: Sequence[Fault], findings: Iterable[Row], leftovers: Iterable[Row], gaps: Collection[str]
+) -> Comparison:
     """Compare the breaker's own list with a run's findings; grouped leftovers are compared file by file.
 
     Args:
         faults: what was done, each with what it must cause.
         findings: all rows of `findings` of the run.
         leftovers: the rows of `leftover_files`, which stand for the grouped findings.
+        gaps: names of tables whose content was not judged completely.
     """
     rows = [row for row in findings if row["axis"] != "leftover"]
     found = {subject: row for row in rows for subject in [_subject(row)]}
     found |= {_leftover(row): row for row in leftovers}
     wanted = {_wanted(expected): expected for fault in faults for expected in fault.expected}
-    lacking = [(fault, list(_lacking(fault, found))) for fault in faults]
+    lacking = [(fault, list(_lacking(fault, found, gaps))) for fault in faults]
     differences = [difference for _, told in lacking for difference in told]
     differences += [
         Difference("", f"not caused: {' '.join(subject)}") for subject in sorted(found.keys() - wanted.keys())
+    ]
+    differences += [
+        Difference("", f"not caused: a gap of {table}")
+        for table in sorted({*gaps} - {fault.gap for fault in faults})
     ]
     if len(rows) != len({_subject(row) for row in rows}):
         differences.append(Difference("", "one subject has two findings of one kind"))
     return Comparison(tuple(faults), tuple(fault for fault, told in lacking if told), tuple(differences))
 
 
-def _lacking(fault: Fault, found: dict[Subject, Row]) -> Iterator[Difference]:
+def _lacking(fault: Fault, found: dict[Subject, Row], gaps: Collection[str]) -> Iterator[Difference]:
+    if fault.gap and fault.gap not in gaps:
+        yield Difference(fault.act, f"not found: a gap of {fault.gap} ({fault.what})")
     for expected in fault.expected:
         subject = _wanted(expected)
         row = found.get(subject)
@@ -98,8 +107,11 @@ def _leftover(row: Row) -> Subject:
     return Subject("leftover", row["kind"], row["table_name"], row["key"])
 
 
-def read_run(results: Results, run_id: str) -> tuple[list[Row], list[Row]]:
-    """All findings and leftover files of one run; the demo has a few hundred."""
+def read_run(results: Results, run_id: str) -> tuple[list[Row], list[Row], set[str]]:
+    """All findings, leftover files and tables with gaps of one run; the demo has a few hundred."""
     findings = [row for batch in results.findings(run_id) for row in batch.to_pylist()]
     leftovers = [row for batch in results.leftover_files(run_id) for row in batch.to_pylist()]
-    return findings, leftovers
+    partial = [
+        row for row in results.coverage(run_id) if row["axis"] == "content" and row["status"] == "partial"
+    ]
+    return findings, leftovers, {row["table_name"] for row in partial}

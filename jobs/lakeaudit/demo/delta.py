@@ -82,31 +82,36 @@ def stock(spark: SparkSession) -> None:
     spark.sql(f"CREATE TABLE delta.`{CLONE.path}` SHALLOW CLONE delta.`{STOCK.path}`")
 
 
-def written_by_delta_rs(clients: Clients, at: Endpoint) -> None:
-    """Tables of another writer, each commit a small one."""
-    options = {
+def options_of(at: Endpoint) -> dict[str, str]:
+    """How delta-rs reaches the demo's server."""
+    return {
         "AWS_ENDPOINT_URL": at.endpoint or "",
         "AWS_ALLOW_HTTP": "true",
         "AWS_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "demo",
         "AWS_SECRET_ACCESS_KEY": "demo",
     }
+
+
+def written_by_delta_rs(clients: Clients, at: Endpoint) -> None:
+    """Tables of another writer, each commit a small one."""
+    options = options_of(at)
     for number in range(5):
-        _write(INVOICES, number, options, ["month"])
-        _write(JOURNAL, number, options)
-        _write(RETURNS, number, options)
-    DeltaTable(_uri(INVOICES), storage_options=options).delete("month = '2026-01'")
-    _write(RETURNS, 9, options, mode="overwrite")
+        append_rows(INVOICES, number, options, ["month"])
+        append_rows(JOURNAL, number, options)
+        append_rows(RETURNS, number, options)
+    DeltaTable(uri(INVOICES), storage_options=options).delete("month = '2026-01'")
+    append_rows(RETURNS, 9, options, mode="overwrite")
     prices(clients, options)
 
 
 def prices(clients: Clients, options: dict[str, str]) -> None:
     """Overwritten, checkpointed, vacuumed; then the log before the checkpoint is cleaned up, as Delta does by age."""
     at_once = {"delta.deletedFileRetentionDuration": AT_ONCE}
-    _write(PRICES, 0, options, ["month"], configuration=at_once)
-    _write(PRICES, 1, options, ["month"], mode="overwrite")
-    _write(PRICES, 2, options, ["month"])
-    table = DeltaTable(_uri(PRICES), storage_options=options)
+    append_rows(PRICES, 0, options, ["month"], configuration=at_once)
+    append_rows(PRICES, 1, options, ["month"], mode="overwrite")
+    append_rows(PRICES, 2, options, ["month"])
+    table = DeltaTable(uri(PRICES), storage_options=options)
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     table.create_checkpoint()
     for version in range(table.version()):
@@ -114,7 +119,7 @@ def prices(clients: Clients, options: dict[str, str]) -> None:
         clients.s3(LAKE).delete_object(Bucket=LAKE, Key=key)
 
 
-def _write(
+def append_rows(
     table: DemoTable,
     number: int,
     options: dict[str, str],
@@ -123,16 +128,21 @@ def _write(
     configuration: Mapping[str, str | None] | None = None,
 ) -> None:
     """One commit of rows that no other commit has."""
-    salt = f"{table.name} {number}"
-    text = [hashlib.sha512(f"{salt} {row}".encode()).hexdigest() for row in range(480)]
-    months = [f"2026-0{row % 8 + 1}" for row in range(480)]
-    rows = pa.table({"id": list(range(480)), "month": months, "text": text})
+    rows = some_rows(f"{table.name} {number}")
     write_deltalake(
-        _uri(table), rows, mode=mode, partition_by=by, storage_options=options, configuration=configuration
+        uri(table), rows, mode=mode, partition_by=by, storage_options=options, configuration=configuration
     )
 
 
-def _uri(table: DemoTable) -> str:
+def some_rows(salt: str, count: int = 480) -> pa.Table:
+    """Rows that no other salt gives, and that do not compress."""
+    text = [hashlib.sha512(f"{salt} {row}".encode()).hexdigest() for row in range(count)]
+    months = [f"2026-0{row % 8 + 1}" for row in range(count)]
+    return pa.table({"id": list(range(count)), "month": months, "text": text})
+
+
+def uri(table: DemoTable) -> str:
+    """The table's location."""
     return f"s3://{LAKE}/{table.location}"
 
 

@@ -30,6 +30,7 @@ from lakeaudit.demo.plain_tables import build_plain, events
 from lakeaudit.demo.s3guard_tables import build_stores
 from lakeaudit.demo.server import LAKE, Server, serving
 from lakeaudit.demo.spark_job import visits
+from lakeaudit.demo.state_tables import build_state_tables
 from lakeaudit.demo.tables import TABLES, describe
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import number
@@ -162,6 +163,7 @@ def prepare(folder: Path) -> None:
 def build_without_spark(server: Server) -> None:
     """The healthy tables of other writers."""
     written_by_delta_rs(server.clients, server.endpoint)
+    build_state_tables(server.clients, server.endpoint)
     build_plain(server.clients)
 
 
@@ -258,12 +260,16 @@ def _acts(comparison: Comparison) -> list[dict[str, str]]:
         {
             "fault": fault.act.replace("_", " "),
             "done": fault.what,
-            "must be found as": ", ".join(sorted({expected.kind for expected in fault.expected}))
-            or "nothing: harmless",
+            "must be found as": _wanted(fault),
             "judged": "wrongly" if fault in comparison.missed else "rightly",
         }
         for fault in comparison.faults
     ]
+
+
+def _wanted(fault: Fault) -> str:
+    kinds = ", ".join(sorted({expected.kind for expected in fault.expected}))
+    return kinds or (f"a gap in what is known of {fault.gap}" if fault.gap else "nothing: harmless")
 
 
 def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:

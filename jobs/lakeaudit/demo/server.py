@@ -5,13 +5,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, cast
 
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.aws import Clients, Endpoint
 
 LAKE, INVENTORIES, QUARANTINE = "lake", "inventories", "quarantine"
+CUT_OFF = "demo/cut-off/"
+"""Objects of the lake whose names are this and a prefix: its listing says that it goes on, and not where."""
+MOST_LISTED = 2
+"""Entries of a listing that is cut off."""
 _OWN = {
     "AWS_ACCESS_KEY_ID": "demo",
     "AWS_SECRET_ACCESS_KEY": "demo",
@@ -82,6 +86,7 @@ def moto() -> Iterator[Endpoint]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     _list_without_bodies()
     _look_services_up_once()
+    _cut_listings_off()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -114,6 +119,24 @@ def _look_services_up_once() -> None:
     dispatcher = cast("Any", DomainDispatcherApplication)
     if not hasattr(dispatcher.get_backend_for_host, "cache_info"):
         dispatcher.get_backend_for_host = lru_cache(64)(dispatcher.get_backend_for_host)
+
+
+def _cut_listings_off() -> None:
+    """Listings of prefixes that objects in CUT_OFF name end early, without a token for the next page."""
+    from moto.s3.models import S3Backend
+
+    backend = cast("Any", S3Backend)
+    whole = backend.list_objects_v2
+    if hasattr(whole, "__wrapped__"):
+        return
+
+    @wraps(whole)
+    def cut_off(self: Any, bucket: Any, prefix: str | None, **rest: Any) -> Any:
+        page = whole(self, bucket=bucket, prefix=prefix, **rest)
+        is_cut = bucket.name == LAKE and f"{CUT_OFF}{prefix}" in bucket.keys
+        return (page[0][:MOST_LISTED], True, None) if is_cut else page
+
+    backend.list_objects_v2 = cut_off
 
 
 def forget() -> None:

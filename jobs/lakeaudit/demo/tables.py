@@ -1,6 +1,7 @@
 """The tables of the demo's lake: where each lies, what tells of it, and the role it plays for the breaker."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ GUARD, OLD_GUARD = "demo-s3guard", "demo-old-s3guard"
 
 @dataclass(frozen=True)
 class DemoTable:
-    """`kind` is that of its manifest, or none. `guard` names the S3Guard table that watches over it."""
+    """`kind` is that of its writer's manifest, or none. `guard` names the S3Guard table that watches over it."""
 
     name: str
     location: str
@@ -47,31 +48,31 @@ VISITS = DemoTable("raw.visits", "raw/visits", "spark_event_log", "spark_job")
 CLICKS = DemoTable("landing.clicks", "landing/clicks", "file_list", "uploads", lists="lists/clicks/")
 LEDGER = DemoTable("legacy.ledger", "legacy/ledger", "none", "unreadable", OLD_GUARD)
 
+FLEET = tuple(
+    DemoTable(f"fleet.{name}", f"fleet/{name}", "delta", "broken_log")
+    for name in ("depots", "drivers", "fuel", "routes", "stops", "tolls", "trips")
+)
+"""Small Delta tables, each for one act that ruins a log."""
+METERS = DemoTable("fleet.meters", "fleet/meters", "delta", "checkpointed")
+PARCELS = DemoTable("depot.parcels", "depot/parcels", "iceberg", "broken_line")
+PALLETS = DemoTable("depot.pallets", "depot/pallets", "iceberg", "broken_line")
+SCANS = DemoTable("depot.scans", "depot/scans", "hudi", "broken_timeline")
+BINS = DemoTable("depot.bins", "depot/bins", "delta", "twin")
+"""Written as a Delta table; readers go by the Iceberg metadata that is converted from its log."""
+
 TABLES = (
-    *(
-        ORDERS,
-        CUSTOMERS,
-        STOCK,
-        CLONE,
-        EXPORTS,
-        PRICES,
-        INVOICES,
-        RETURNS,
-        JOURNAL,
-        EVENTS,
-        ERRORS,
-        VISITS,
-        CLICKS,
-    ),
-    LEDGER,
+    *(ORDERS, CUSTOMERS, STOCK, CLONE, EXPORTS, PRICES, INVOICES, RETURNS, JOURNAL),
+    *(EVENTS, ERRORS, VISITS, CLICKS, LEDGER),
+    *(*FLEET, METERS, PARCELS, PALLETS, SCANS, BINS),
 )
 
 
-def describe(s3: "S3Client") -> None:
-    """Lay the plain description into the bucket, for whoever cannot ask lakeaudit."""
+def describe(s3: "S3Client", tables: Iterable[DemoTable] = TABLES) -> None:
+    """Write the plain description of tables to the bucket, for the breaker, which does not import lakeaudit."""
+    described = [asdict(table) for table in tables]
     told = {
-        "tables": [asdict(table) for table in TABLES],
-        "guards": [GUARD, OLD_GUARD],
+        "tables": described,
+        "guards": sorted({table["guard"] for table in described if table["guard"]}),
         "inventories": INVENTORIES,
     }
     s3.put_object(Bucket=LAKE, Key=DESCRIPTION, Body=json.dumps(told).encode())

@@ -1,20 +1,20 @@
 """Acts on Delta logs: commits that are lost, torn or written over, and files and batches that are committed twice."""
 
 import json
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from lakeaudit.demo.breaker.faults import Expected, Fault
 from lakeaudit.demo.breaker.lake_state import Site, Table, folder_of
+from lakeaudit.demo.breaker.s3guard_rows import now_ms
 
 
 def lose_commit_file(site: Site) -> Fault:
     """A commit in the middle of a Delta log is deleted."""
     key = _middle_commit(site)
     site.delete(key)
-    return _missing_metadata(site, "lose_commit_file", f"deleted {key}", key)
+    return missing_metadata(site.owner(key), "lose_commit_file", f"deleted {key}", key)
 
 
 def tear_commit_file(site: Site) -> Fault:
@@ -22,10 +22,27 @@ def tear_commit_file(site: Site) -> Fault:
     key = _middle_commit(site)
     whole = site.body(key)
     site.put(key, whole[:-40])
-    missing = _missing_metadata(site, "tear_commit_file", f"cut the last line of {key}", key)
     # the bucket still has the whole one, which is a commit that was written over where the line added a file
     lost = "add" in json.loads(whole.splitlines()[-1])
-    return replace(missing, expected=(*missing.expected, *([_overwritten_commit(site, key)] if lost else [])))
+    what = f"cut the last line of {key}"
+    return missing_metadata(site.owner(key), "tear_commit_file", what, key, overwritten=lost)
+
+
+def blank_commit_file(site: Site) -> Fault:
+    """A commit in the middle of a Delta log holds blanks alone."""
+    key = _middle_commit(site)
+    site.put(key, b" " * site.objects[key]["size"])
+    what = f"wrote blanks over {key}"
+    return missing_metadata(site.owner(key), "blank_commit_file", what, key, overwritten=True)
+
+
+def empty_newest_commit(site: Site) -> Fault:
+    """The newest commit of a Delta log has 0 bytes."""
+    table = site.whole_table("broken_log")
+    key = site.commits(table)[-1]
+    site.put(key, b"")
+    what = f"emptied {key}, the newest commit"
+    return missing_metadata(table, "empty_newest_commit", what, key, overwritten=True)
 
 
 def commit_copy(site: Site) -> Fault:
@@ -51,10 +68,10 @@ def commit_twice(site: Site) -> Fault:
 def overwrite_commit(site: Site) -> Fault:
     """Two writers write one commit, as they may without put-if-absent: the second one's file replaces the first's."""
     table = site.table("open")
-    lost, kept = (_Written.new(site, table) for _ in range(2))
-    site.commit(table, _append(), lost.add)
-    key = site.commit(table, _append(), kept.add, again=True)
-    expected = (_overwritten_commit(site, key), Expected("leftover", "uncommitted", table.name, lost.key))
+    lost, kept = (NewFile.new(site, table) for _ in range(2))
+    site.commit(table, append_info(), lost.add)
+    key = site.commit(table, append_info(), kept.add, again=True)
+    expected = (_overwritten_commit(table, key), Expected("leftover", "uncommitted", table.name, lost.key))
     return Fault(
         "overwrite_commit", f"committed {lost.key} in {key} and wrote another commit over it", expected
     )
@@ -65,27 +82,27 @@ def overwrite_removal(site: Site) -> Fault:
     table = site.table("open")
     key = site.pick(site.live_files("open"))
     site.remove(table, key)
-    commit = site.commit(table, _append(), _Written.new(site, table).add, again=True)
+    commit = site.commit(table, append_info(), NewFile.new(site, table).add, again=True)
     what = f"removed {key} in {commit} and wrote another commit over it"
-    return Fault("overwrite_removal", what, (_overwritten_commit(site, commit),))
+    return Fault("overwrite_removal", what, (_overwritten_commit(table, commit),))
 
 
 def overwrite_and_repeat(site: Site) -> Fault:
     """A trap: a commit is written over, and its writer has seen that and commits its file once more."""
     table = site.table("open")
-    lost, kept = (_Written.new(site, table) for _ in range(2))
-    site.commit(table, _append(), lost.add)
-    key = site.commit(table, _append(), kept.add, again=True)
-    site.commit(table, _append(), lost.add)
+    lost, kept = (NewFile.new(site, table) for _ in range(2))
+    site.commit(table, append_info(), lost.add)
+    key = site.commit(table, append_info(), kept.add, again=True)
+    site.commit(table, append_info(), lost.add)
     return Fault("overwrite_and_repeat", f"wrote a commit over {key} and the lost one anew", ())
 
 
 def append_twice(site: Site) -> Fault:
     """A job runs again and appends its batch once more: new files with equal statistics, and both are live."""
     table = site.table("open")
-    batch = [_Written.new(site, table) for _ in range(2)]
-    site.commit(table, _append(), *(file.add for file in batch))
-    key = site.commit(table, _append(), *(file.written_again(site, table).add for file in batch))
+    batch = [NewFile.new(site, table) for _ in range(2)]
+    site.commit(table, append_info(), *(file.add for file in batch))
+    key = site.commit(table, append_info(), *(file.written_again(site, table).add for file in batch))
     expected = Expected("commit", "duplicate_commit", table.name, key, severity="warning")
     return Fault("append_twice", f"appended one batch to {table.name} twice, last in {key}", (expected,))
 
@@ -93,9 +110,9 @@ def append_twice(site: Site) -> Fault:
 def append_habitually(site: Site) -> Fault:
     """A trap: a job appends the same few rows again and again, which is its habit and no accident."""
     table = site.table("open")
-    beat = _Written.new(site, table)
+    beat = NewFile.new(site, table)
     for file in (beat, *(beat.written_again(site, table) for _ in range(4))):
-        site.commit(table, _append(), file.add)
+        site.commit(table, append_info(), file.add)
     return Fault("append_habitually", f"appended alike rows to {table.name} five times", ())
 
 
@@ -109,22 +126,22 @@ def remove_and_keep(site: Site) -> Fault:
 def reload_batch(site: Site) -> Fault:
     """A trap: a batch is appended, removed and appended again, as a job does that is run anew: it is there once."""
     table = site.table("open")
-    first = _Written.new(site, table)
-    site.commit(table, _append(), first.add)
+    first = NewFile.new(site, table)
+    site.commit(table, append_info(), first.add)
     site.remove(table, first.key)
-    key = site.commit(table, _append(), first.written_again(site, table).add)
+    key = site.commit(table, append_info(), first.written_again(site, table).add)
     return Fault("reload_batch", f"appended a batch again in {key}, which was removed before", ())
 
 
 @dataclass(frozen=True)
-class _Written:
+class NewFile:
     """A new data file, and the action that adds it."""
 
     key: str
     add: dict[str, Any]
 
     @classmethod
-    def new(cls, site: Site, table: Table) -> "_Written":
+    def new(cls, site: Site, table: Table) -> "NewFile":
         """A file beside a live one; its statistics are like nobody else's."""
         beside = site.pick(site.live_files(table.role))
         first, rows = site.rng.getrandbits(40), site.rng.randint(50, 500)
@@ -137,41 +154,44 @@ class _Written:
         told = {"partitionValues": _add(site, table, beside)["partitionValues"], "stats": json.dumps(stats)}
         return cls._put(site, table, folder_of(beside), 4500 + site.rng.randrange(500), told)
 
-    def written_again(self, site: Site, table: Table) -> "_Written":
+    def written_again(self, site: Site, table: Table) -> "NewFile":
         """Another file with the same rows: equal size and statistics, but not the same bytes."""
         told = {name: self.add["add"][name] for name in ("partitionValues", "stats")}
         return self._put(site, table, folder_of(self.key), self.add["add"]["size"], told)
 
     @classmethod
-    def _put(cls, site: Site, table: Table, folder: str, size: int, told: dict[str, Any]) -> "_Written":
+    def _put(cls, site: Site, table: Table, folder: str, size: int, told: dict[str, Any]) -> "NewFile":
         key = site.new_key(folder)
         site.put(key, site.rng.randbytes(size))
         path = quote(key[len(table.location) + 1 :])
         return cls(
             key,
-            {"add": told | {"path": path, "size": size, "modificationTime": _now_ms(), "dataChange": True}},
+            {"add": told | {"path": path, "size": size, "modificationTime": now_ms(), "dataChange": True}},
         )
 
 
-def _append() -> dict[str, Any]:
-    """What a writer says of its commit."""
+def append_info() -> dict[str, Any]:
+    """What the writer of an append says of its commit."""
     return {
         "commitInfo": {
-            "timestamp": _now_ms(),
+            "timestamp": now_ms(),
             "operation": "WRITE",
             "operationParameters": {"mode": "Append"},
         }
     }
 
 
-def _overwritten_commit(site: Site, key: str) -> Expected:
-    return Expected(
-        "commit", "overwritten_commit", site.owner(key).name, key, severity="critical", recoverable="yes"
-    )
+def missing_metadata(
+    table: Table, act: str, what: str, key: str, *, overwritten: bool = False, recoverable: str | None = None
+) -> Fault:
+    """A file of a table's log is lost or damaged; `overwritten`: its older version is a commit that added files."""
+    expected = Expected("content", "missing_metadata", table.name, key, "critical", recoverable)
+    more = [_overwritten_commit(table, key)] if overwritten else []
+    return Fault(act, what, (expected, *more), gap=table.name)
 
 
-def _now_ms() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)
+def _overwritten_commit(table: Table, key: str) -> Expected:
+    return Expected("commit", "overwritten_commit", table.name, key, severity="critical", recoverable="yes")
 
 
 def _add(site: Site, table: Table, key: str) -> dict[str, Any]:
@@ -179,12 +199,6 @@ def _add(site: Site, table: Table, key: str) -> dict[str, Any]:
 
 
 def _middle_commit(site: Site) -> str:
-    """A commit of the table that is there for this, neither its first nor its last."""
+    """A commit of a table that is there for this, neither its first nor its last."""
     table = site.whole_table("broken_log")
-    prefix = f"{table.location}/_delta_log/"
-    commits = sorted(key for key in site.objects if key.startswith(prefix) and key.endswith(".json"))
-    return site.pick(commits[1:-1])
-
-
-def _missing_metadata(site: Site, act: str, what: str, key: str) -> Fault:
-    return Fault(act, what, (Expected("content", "missing_metadata", site.owner(key).name, key),))
+    return site.pick(site.commits(table)[1:-1])

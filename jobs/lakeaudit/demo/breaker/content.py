@@ -130,23 +130,31 @@ def sweep_history(site: Site) -> Fault:
 
 
 def leave_out_of_reports(site: Site) -> Fault:
-    """A trap: reports are made for some prefixes alone, and a table lies below none: nothing of it is lost."""
+    """Reports are made for some prefixes alone, and a table lies below none: nothing of it is lost."""
     table = site.whole_table("swept")
     site.report_all_but(table)
-    return Fault("leave_out_of_reports", f"made inventory reports for all prefixes but {table.location}/", ())
+    what = f"made inventory reports for all prefixes but {table.location}/"
+    return Fault("leave_out_of_reports", what, (), gap=table.name)
 
 
 def let_files_expire(site: Site) -> Fault:
-    """A lifecycle rule that was meant for something else will delete or archive a table's live files."""
+    """A lifecycle rule that was meant for something else will delete a table's live files."""
     table = site.table("vectors")
     if (fate := f"fate of {table.name}") in site.taken:
         raise NoVictim
     site.taken.add(fate)
-    delete, archive = {"Expiration": {"Days": 30}}, {"Transitions": [{"Days": 90, "StorageClass": "GLACIER"}]}
     data = f"{table.location}/part-"
-    rule = site.add_lifecycle_rule(data, **(delete if site.rng.random() < 0.5 else archive))
+    rule = site.add_lifecycle_rule(data, Expiration={"Days": 30})
     expected = Expected("hazard", "will_expire", table.name, severity="error")
     return _fault("let_files_expire", f"made the lifecycle rule {rule} for {data}", [expected])
+
+
+def let_large_files_be_archived(site: Site) -> Fault:
+    """A trap: a lifecycle rule archives a table, but S3 archives no file below 128 KiB by a rule that names no size."""
+    table = site.table("history")
+    archive = {"Days": 90, "StorageClass": "GLACIER"}
+    rule = site.add_lifecycle_rule(f"{table.location}/", Transitions=[archive])
+    return _fault("let_large_files_be_archived", f"made the lifecycle rule {rule} that archives", [])
 
 
 def let_versions_expire(site: Site) -> Fault:

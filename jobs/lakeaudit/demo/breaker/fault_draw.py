@@ -2,7 +2,16 @@
 
 from collections.abc import Callable
 
-from lakeaudit.demo.breaker import commit_faults, content, leftover, list_faults, metastore, rewrites, tree
+from lakeaudit.demo.breaker import (
+    commit_faults,
+    content,
+    leftover,
+    list_faults,
+    metastore,
+    rewrites,
+    state_faults,
+    tree,
+)
 from lakeaudit.demo.breaker.faults import Fault, NoVictim
 from lakeaudit.demo.breaker.lake_state import Site
 
@@ -23,6 +32,7 @@ CATALOGUE: tuple[Act, ...] = (
     content.sweep_history,
     content.leave_out_of_reports,
     content.let_files_expire,
+    content.let_large_files_be_archived,
     content.let_versions_expire,
     content.truncate_file,
     content.append_to_file,
@@ -78,6 +88,8 @@ CATALOGUE: tuple[Act, ...] = (
     tree.garble_row,
     commit_faults.lose_commit_file,
     commit_faults.tear_commit_file,
+    commit_faults.blank_commit_file,
+    commit_faults.empty_newest_commit,
     list_faults.promise_file,
     list_faults.lose_commit_of_file,
     list_faults.promise_plain_file,
@@ -95,6 +107,15 @@ CATALOGUE: tuple[Act, ...] = (
     commit_faults.append_habitually,
     commit_faults.reload_batch,
     commit_faults.remove_and_keep,
+    state_faults.lose_newest_commit,
+    state_faults.leave_checksum_above,
+    state_faults.cut_off_listing,
+    state_faults.lose_table,
+    state_faults.shorten_checkpoint,
+    state_faults.lose_newest_metadata,
+    state_faults.list_manifest_twice,
+    state_faults.fall_behind,
+    state_faults.lose_instant,
 )
 
 

@@ -25,8 +25,18 @@ class Expected:
 
 @dataclass(frozen=True)
 class Fault:
-    """One act: its name, what it did in words, and every finding it must cause; none at all is a trap."""
+    """One act: its name, what it did in words, and every finding it must cause.
+
+    `gap` is the table of which the audit must say that it could not read everything. An act without findings and
+    without a gap is a trap.
+    """
 
     act: str
     what: str
     expected: tuple[Expected, ...]
+    gap: str = ""
+
+    @property
+    def is_trap(self) -> bool:
+        """Whether the act is harmless."""
+        return not self.expected and not self.gap

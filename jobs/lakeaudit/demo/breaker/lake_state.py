@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 DESCRIPTION = "demo/lake.json"
-SACRIFICED = ("broken_log", "swept", "unreadable")
+SACRIFICED = (
+    *("broken_log", "broken_line", "broken_timeline", "checkpointed", "twin"),
+    *("swept", "unreadable"),
+)
 """Roles of tables that are there to be ruined whole: no other act touches them."""
 EXPIRES_AT_ONCE = ("vacuumed", "cleaned")
 """Roles of Delta tables that promise removed files to nobody."""
@@ -75,6 +78,15 @@ class Site(VersionedBucket):
         if table.lists and table.name not in self._lists:
             self._lists[table.name] = self._listed(table.lists)
         return self._lists.get(table.name, {})
+
+    def below(self, table: Table, folder: str = "") -> list[str]:
+        """Keys of the objects in a folder of a table, with its slash; in the whole table without one."""
+        return sorted(key for key in self.objects if key.startswith(f"{table.location}/{folder}"))
+
+    def commits(self, table: Table) -> list[str]:
+        """Keys of the commits of a Delta log, the oldest first."""
+        keys = self.below(table, "_delta_log/")
+        return [key for key in keys if key.rpartition("/")[2][20:] == ".json"]
 
     def table(self, role: str) -> Table:
         """The table of a role that only one has."""
@@ -136,12 +148,9 @@ class Site(VersionedBucket):
         return chosen
 
     def whole_table(self, role: str) -> Table:
-        """The table of a role, which no act has taken yet, now taken."""
-        table = self.table(role)
-        if table.name in self.taken:
-            raise NoVictim
-        self.taken.add(table.name)
-        return table
+        """A table of a role that no act has taken yet, now taken."""
+        tables = [table.name for table in self.tables.values() if table.role == role]
+        return self.tables[self.pick([name for name in tables if name not in self.taken])]
 
     def pick_folder(self, files: list[str]) -> str:
         """A folder of these files in which no act has done anything yet, taken whole; it ends in a slash."""
@@ -215,14 +224,14 @@ class Site(VersionedBucket):
         return [Expected("metastore", "phantom", self.owner(key).name, key)] if unneeded else []
 
     def _replayed(self, table: Table) -> DeltaLog:
-        prefix = f"{table.location}/_delta_log/"
-        names = sorted(k for k in self.objects if k.startswith(prefix) and k[len(prefix) :][20:] == ".json")
-        log = replay(
-            table.location, [(int(name[len(prefix) :][:20]), self.body(name).decode()) for name in names]
-        )
+        commits = [(int(key.rpartition("/")[2][:20]), self.body(key).decode()) for key in self.commits(table)]
+        log = replay(table.location, commits)
         if table.role == "cleaned":
-            below = [key for key in self.objects if key.startswith(f"{table.location}/month=")]
-            log.live |= {key: {} for key in below if key not in log.removed and key not in log.live}
+            log.live |= {
+                key: {}
+                for key in self.below(table, "month=")
+                if key not in log.removed and key not in log.live
+            }
         return log
 
     def _listed(self, prefix: str) -> dict[str, dict[str, Any]]:

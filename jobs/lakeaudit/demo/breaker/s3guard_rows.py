@@ -59,7 +59,7 @@ class Guard:
 
 
 def now_ms() -> int:
-    """The clock of a client of the store."""
+    """The clock of a client."""
     return time.time_ns() // 1_000_000
 
 
