@@ -3,8 +3,9 @@
 Logs are written by hand; whole audits of such tables are in tests/audits/test_delta_commits.py.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,13 @@ CASES: dict[str, tuple[list[list[Action]], Callable[[Log], None] | None, list[tu
 }  # fmt: skip
 
 
+IN_BLOCKS = (
+    *("a rewrite that loses a row", "a rewrite of two files", "a rewrite with an act that changes rows"),
+    *("overwrites that remove the same", "overwrites of two partitions", "overwrites by one predicate"),
+)
+"""Cases of which what is summed up of a commit decides."""
+
+
 @dataclass(frozen=True)
 class _Keys:
     """The first stage: what meets on its key, beside commits."""
@@ -135,29 +143,29 @@ def _commits(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, R
     yield "rivals", rivals(con, commits)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["whole", "in blocks"])
-def found(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[tuple[Any, ...]]]:
-    """What is found of each case; whether a commit is read whole or in blocks of a few lines changes nothing."""
-    home = tmp_path_factory.mktemp("logs")
-    for number, (commits, fate, _) in enumerate(CASES.values()):
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, list[tuple[Any, ...]]]]:
+    """What is found of each case, by whether commits were read in blocks of a few lines."""
+    with pytest.MonkeyPatch.context() as patch:
+        whole = _found(tmp_path_factory.mktemp("whole"), [*CASES])
+        patch.setattr(lines, "_SMALL", 100)
+        patch.setattr(lines, "_BLOCK", 300)
+        return {False: whole, True: _found(tmp_path_factory.mktemp("blocks"), IN_BLOCKS)}
+
+
+def _found(home: Path, cases: Sequence[str]) -> dict[str, list[tuple[Any, ...]]]:
+    for number, name in enumerate(cases):
+        commits, fate, _ = CASES[name]
         log = Log(home / str(number)).commits(*commits)
         if fate is not None:
             fate(log)
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param:
-            patch.setattr(lines, "_SMALL", 100)
-            patch.setattr(lines, "_BLOCK", 300)
-        tables = [table(name, home / str(number)) for number, name in enumerate(CASES)]
-        claims = delta.read(tables, context(as_of=NOW), "manifest:delta", frozen)
-        parts = [
-            one for source in claims.rows for one in (source if isinstance(source, tuple) else (source,))
-        ]
-        answers: dict[str, list[tuple[Any, ...]]] = {name: [] for name in CASES}
-        for kind, batch in InProcessEngine().run(parts, [_Keys(claims), _commits]):
-            for row in batch.to_pylist() if kind in _WORDS else ():
-                answers[row["table_name"]].append(_WORDS[kind](row))
+    tables = [table(name, home / str(number)) for number, name in enumerate(cases)]
+    claims = delta.read(tables, context(as_of=NOW), "manifest:delta", frozen)
+    parts = [one for source in claims.rows for one in (source if isinstance(source, tuple) else (source,))]
+    answers: dict[str, list[tuple[Any, ...]]] = {name: [] for name in cases}
+    for kind, batch in InProcessEngine().run(parts, [_Keys(claims), _commits]):
+        for row in batch.to_pylist() if kind in _WORDS else ():
+            answers[row["table_name"]].append(_WORDS[kind](row))
     return {name: sorted(rows) for name, rows in answers.items()}
 
 
@@ -168,6 +176,10 @@ _WORDS: dict[str, Callable[[dict[str, Any]], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_commits_contradict(name: str, found: dict[str, list[tuple[Any, ...]]]) -> None:
-    assert found[name] == CASES[name][2]
+@pytest.mark.parametrize(
+    ("name", "in_blocks"), [*((name, False) for name in CASES), *((name, True) for name in IN_BLOCKS)]
+)
+def test_what_commits_contradict(
+    name: str, in_blocks: bool, found: dict[bool, dict[str, list[tuple[Any, ...]]]]
+) -> None:
+    assert found[in_blocks][name] == CASES[name][2]

@@ -1,6 +1,7 @@
-"""The newest checkpoint of a Delta log, held against the commits up to it: readers begin at it, an audit further back.
+"""Checkpoints of a Delta log, held against the commits up to them: readers begin at the newest one.
 
-File entries are counted first, by the checkpoint's own statistics; its rows are read only where the counts differ.
+The newest checkpoint is compared with the state that was read, and the checkpoint that this was read from with the
+state before it. File entries are counted and summed up first; rows are read only where the sums differ.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.lineage import CONTENT, SHORT_CHECKPOINT, Stake, Witness
-from lakeaudit.evidence.manifest.delta.log_files import LogFile
-from lakeaudit.evidence.manifest.delta.parts import runs_of
-from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
+from lakeaudit.evidence.lineage import CONTENT, HINT, SHORT_CHECKPOINT, Stake, Witness
+from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
+from lakeaudit.evidence.manifest.delta.checkpoints import Content
+from lakeaudit.evidence.manifest.delta.entry_sums import BASE, COMMITS, EARLIER, NOTHING, EntrySums
+from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile
+from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
+from lakeaudit.evidence.manifest.delta.paths import KIND, STEP, vector_of
 from lakeaudit.evidence.manifest.delta.readings import Reading, Readings
 from lakeaudit.evidence.manifest.table_states import NEWEST
 from lakeaudit.evidence.protocol import Context, Kept, Part, pieces
@@ -42,47 +46,179 @@ def _expected(reading: Reading) -> int | None:
     return content.adds + sum(commit.added - commit.removed for commit in since)
 
 
+def newest_differs(reading: Reading) -> bool:
+    """Whether the newest checkpoint may list other entries than the state that was read."""
+    later, base = reading.newest_checkpoint, _base_sums(reading)
+    if later is None or later.sums is None or base is None or not _is_whole(reading):
+        return False
+    return base.plus(reading.entries.get(COMMITS, NOTHING)).differs_from(later.sums)
+
+
+def base_differs(reading: Reading) -> bool:
+    """Whether the checkpoint that the state was read from may list other entries than the state before it."""
+    earlier, base = reading.earlier, _base_sums(reading)
+    if earlier is None or not _is_whole(reading):
+        return False
+    since = reading.entries.get(EARLIER, NOTHING)
+    if since.commits != len(earlier.commits):
+        return False
+    begin = earlier.content.sums if earlier.content else None if earlier.point else NOTHING
+    if base is not None and begin is not None:
+        return begin.plus(since).differs_from(base)
+    counts = _files(begin, earlier.content), _files(base, reading.base_content)
+    return None not in counts and (counts[0] or 0) + since.files != counts[1]
+
+
+def _files(sums: EntrySums | None, content: Content | None) -> int | None:
+    return sums.files if sums is not None else content.adds if content else None
+
+
+def _base_sums(reading: Reading) -> EntrySums | None:
+    """The sums of the checkpoint that the state was read from; None: they are not known."""
+    if reading.plan is None or reading.plan.base is None:
+        return NOTHING
+    return reading.base_content.sums if reading.base_content else reading.entries.get(BASE)
+
+
+def _is_whole(reading: Reading) -> bool:
+    plan = reading.plan
+    return (
+        plan is not None
+        and reading.refused is None
+        and not (plan.gaps or reading.torn or reading.undecodable)
+    )
+
+
+def miscounted(readings: Sequence[Reading]) -> Iterator[Witness]:
+    """Checkpoints that hold another number of entries than `_last_checkpoint` counts in them."""
+    for reading in readings:
+        hint, point = reading.listed.hint, next(iter(reading.log.checkpoints[-1:]), None)
+        if hint is None or hint.adds is None or point is None or hint.version != point.version:
+            continue
+        files = _adds_of_newest(reading, point)
+        if files is not None and files != hint.adds and not reading.broken and reading.refused is None:
+            words = (
+                f"`_last_checkpoint` counts {hint.adds:,} files in the checkpoint of version {point.version}, which "
+                f"lists {files:,}"
+            )
+            stake = Stake(abs(hint.adds - files))
+            subject = point.parts[0].place.uri
+            yield Witness(
+                reading.listed.name, SHORT_CHECKPOINT, (HINT,), subject, words, point.version, stake
+            )
+
+
+def _adds_of_newest(reading: Reading, point: Checkpoint) -> int | None:
+    if reading.newest_checkpoint is not None:
+        return reading.newest_checkpoint.adds
+    if reading.plan is None or reading.plan.base != point:
+        return None
+    return _files(reading.entries.get(BASE), reading.base_content)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """One checkpoint whose rows are compared with those of the reading `number` of its table."""
+
+    table: str
+    number: int
+    point: Checkpoint
+
+
 @dataclass(frozen=True)
 class CheckpointComparison:
-    """Compares the newest checkpoints of tables with the commits up to them."""
+    """Compares checkpoints of tables with the commits up to them."""
 
     readings: Readings
     ctx: Context
     source: str
 
     def witness(self, table: str) -> Witness | None:
-        """What the checkpoint of a table contradicts; None: it lists the files that the commits do."""
-        reading = next(each for each in self.readings.tables if each.listed.name == table)
-        content = reading.newest_checkpoint
-        if content is None:
-            return None
-        point = reading.log.checkpoints[-1]
-        listed, at = reading.listed, reading.log.time_of(point)
-        files = [
-            LogFile(table, listed.location, point.version, at, True, file, NEWEST) for file in content.files
+        """What the newest checkpoint of a table contradicts; None: it lists the files that the commits do."""
+        return next(iter(self._newest([each for each in self._tables if each.listed.name == table])), None)
+
+    def witnesses(self) -> tuple[Witness, ...]:
+        """What checkpoints contradict whose sums are not those that they should be."""
+        return (
+            *miscounted(self._tables),
+            *self._newest([reading for reading in self._tables if newest_differs(reading)]),
+            *self._bases([reading for reading in self._tables if base_differs(reading)]),
+        )
+
+    @property
+    def _tables(self) -> tuple[Reading, ...]:
+        return self.readings.tables
+
+    def _newest(self, readings: Sequence[Reading]) -> list[Witness]:
+        """The newest checkpoints, against the rows that were read."""
+        later = [(r, r.log.checkpoints[-1], r.newest_checkpoint) for r in readings if r.newest_checkpoint]
+        if not later:
+            return []
+        names = [reading.listed.name for reading, _, _ in later]
+        files = [file for r, point, content in later for file in _files_of(r, point, content, NEWEST)]
+        rows = [*pieces(*self.readings.rows_of(names)), *self._parts(files)]
+        return self._compared(rows, [_Compared(r.listed.name, r.number, point) for r, point, _ in later])
+
+    def _bases(self, readings: Sequence[Reading]) -> list[Witness]:
+        """The checkpoints that states were read from, against the states before them, which are read for that."""
+        files: list[LogFile] = []
+        commits: list[CommitFiles] = []
+        compared: list[_Compared] = []
+        for reading in readings:
+            base, earlier = reading.plan.base if reading.plan else None, reading.earlier
+            if base is None or earlier is None:
+                continue
+            listed = reading.listed
+            files += _files_of(reading, base, reading.base_content, NEWEST)
+            if earlier.point is not None:
+                files += _files_of(reading, earlier.point, earlier.content, 0)
+            commits.append(CommitFiles(listed.name, listed.location, reading.log.folder, earlier.commits))
+            compared.append(_Compared(listed.name, 0, base))
+        rows = [*self._parts(files), *runs_of(commits, self.source, self.ctx.clients)]
+        return self._compared(rows, compared) if compared else []
+
+    def _parts(self, files: Sequence[LogFile]) -> list[Part]:
+        large = checkpoints_of(
+            [file for file in files if file.is_large], self.source, self.ctx.clients, self.ctx.now
+        )
+        return [
+            *large,
+            *runs_of([file for file in files if not file.is_large], self.source, self.ctx.clients),
         ]
-        rows: list[Part | Kept] = [
-            *pieces(*self.readings.rows_of([table])),
-            *runs_of(files, self.source, self.ctx.clients),
-        ]
-        asked = partial(_steps_up_to, table, reading.number, point.version)
-        kept = self.ctx.engine.meet(rows, asked, _differences)
-        found = duck.rows_of(_summed(pa.Table.from_batches(kept.batches(_FAULTS), _FAULT)))
-        return _witness(table, point.version, point.parts[0].place.uri, found[0])
+
+    def _compared(self, rows: Sequence[Part | Kept], checkpoints: Sequence[_Compared]) -> list[Witness]:
+        """What rows say; nothing is concluded where some could not be read."""
+        limits = duck.small(_LIMIT, [(one.table, one.number, one.point.version) for one in checkpoints])
+        kept = self.ctx.engine.meet(rows, partial(_steps_up_to, limits), _differences)
+        if any(note["reason"] for note in kept.notes):
+            return []
+        summed = duck.rows_of(_summed(pa.Table.from_batches(kept.batches(_FAULTS), _FAULT)))
+        found = {row["table_name"]: row for row in summed}
+        return [_witness(one, found[one.table]) for one in checkpoints if one.table in found]
 
 
-def _steps_up_to(
-    table: str, number: int, version: int, con: Connection, kind: str, rows: Rows
-) -> Iterator[tuple[str, Rows]]:
+def _files_of(reading: Reading, point: Checkpoint, content: Content | None, number: int) -> list[LogFile]:
+    listed, at = reading.listed, reading.log.time_of(point)
+    return [
+        LogFile(listed.name, listed.location, point.version, at, True, file, number)
+        for file in (content.files if content else point.parts)
+    ]
+
+
+_LIMIT = pa.schema([("table_name", pa.string()), ("number", pa.int64()), ("up_to", pa.int64())])
+
+
+def _steps_up_to(limits: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     if kind == KIND:
-        sql = f"""SELECT * FROM input WHERE table_name = {duck.literal(table)} AND version <= {version}
-            AND reading IN ({number}, {NEWEST}) AND category = 'data'"""
-        yield kind, duck.query(con, sql, input=rows)
+        sql = f"""SELECT i.* FROM input i JOIN limits l ON i.table_name = l.table_name AND i.version <= l.up_to
+            AND i.reading IN (l.number, {NEWEST}) WHERE i.category = 'data'"""
+        yield kind, duck.query(con, sql, input=rows, limits=limits)
 
 
 _FAULT = pa.schema(
     [
-        ("lacks", pa.bool_()),
+        ("table_name", pa.string()),
+        ("fault", pa.string()),  # lacks | more | other
         ("files", pa.int64()),
         ("bytes", pa.int64()),
         ("records", pa.int64()),
@@ -92,19 +228,25 @@ _FAULT = pa.schema(
 
 
 def _differences(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """Files that one of the two lists alone."""
+    """Files that one of the two lists alone, or that they list with another size or deletion vector."""
     sql = f"""
         WITH last AS (
-            SELECT bucket, key, reading, arg_max(added, version) AS listed, any_value(size) AS size,
-                any_value(records) AS records
-            FROM input GROUP BY bucket, key, pair, reading),
+            SELECT table_name, bucket, key, pair, reading = {NEWEST} AS by_checkpoint,
+                arg_max(added, (version, added)) AS listed, arg_max(size, version) FILTER (added) AS size,
+                arg_max(records, version) FILTER (added) AS records
+            FROM input GROUP BY table_name, bucket, key, pair, reading),
+        entries AS (
+            SELECT table_name, bucket, key, by_checkpoint, max(size) AS size, max(records) AS records,
+                list_sort(list(DISTINCT ({vector_of("pair")}, size))) AS entries
+            FROM last WHERE listed GROUP BY table_name, bucket, key, by_checkpoint),
         files AS (
-            SELECT bucket, key, bool_or(listed) FILTER (reading < {NEWEST}) AS by_commits,
-                bool_or(listed) FILTER (reading = {NEWEST}) AS by_checkpoint, max(size) AS size, max(records) AS records
-            FROM last GROUP BY bucket, key)
-        SELECT coalesce(by_commits, false) AS lacks, count(*) AS files, sum(size) AS bytes,
+            SELECT table_name, key, bool_or(NOT by_checkpoint) AS by_commits, bool_or(by_checkpoint) AS by_checkpoint,
+                max(size) AS size, max(records) AS records, count(DISTINCT entries) > 1 AS other
+            FROM entries GROUP BY table_name, bucket, key)
+        SELECT table_name, CASE WHEN NOT by_checkpoint THEN 'lacks' WHEN NOT by_commits THEN 'more' ELSE 'other' END
+                AS fault, count(*) AS files, sum(size) AS bytes,
             CASE WHEN count(records) = count(*) THEN sum(records) END AS records, min(key) AS sample
-        FROM files WHERE coalesce(by_commits, false) <> coalesce(by_checkpoint, false) GROUP BY ALL
+        FROM files WHERE by_commits <> by_checkpoint OR other GROUP BY ALL
     """
     yield _FAULTS, duck.conform(con, duck.query(con, sql, input=rows.get(KIND, STEP.empty_table())), _FAULT)
 
@@ -112,23 +254,28 @@ def _differences(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[st
 def _summed(rows: pa.Table) -> Rows:
     with duck.task_connection() as con:
         sql = f"""
-            SELECT coalesce(sum(files) FILTER (lacks), 0) AS files, sum(bytes) FILTER (lacks) AS bytes,
-                sum(records) FILTER (lacks) AS rows, coalesce(sum(files) FILTER (NOT lacks), 0) AS others,
-                min(sample, {SAMPLES}) AS sample
-            FROM input
+            SELECT table_name, coalesce(sum(files) FILTER (fault = 'lacks'), 0) AS lacks,
+                sum(bytes) FILTER (fault = 'lacks') AS bytes,
+                CASE WHEN count(records) FILTER (fault = 'lacks') = count(*) FILTER (fault = 'lacks')
+                    THEN sum(records) FILTER (fault = 'lacks') END AS rows,
+                coalesce(sum(files) FILTER (fault = 'more'), 0) AS more,
+                coalesce(sum(files) FILTER (fault = 'other'), 0) AS other, min(sample, {SAMPLES}) AS sample
+            FROM input GROUP BY table_name
         """
         return duck.table(duck.query(con, sql, input=rows))
 
 
-def _witness(table: str, version: int, subject: str, found: Mapping[str, Any]) -> Witness | None:
-    if not found["files"] and not found["others"]:
-        return None
+def _witness(one: _Compared, found: Mapping[str, Any]) -> Witness:
     lists = [
-        f"lacks {found['files']:,} files that the commits up to it list" if found["files"] else "",
-        f"lists {found['others']:,} files that they do not" if found["others"] else "",
+        f"lacks {found['lacks']:,} files that the commits up to it list" if found["lacks"] else "",
+        f"lists {found['more']:,} files that they do not" if found["more"] else "",
+        f"lists {found['other']:,} files with another size or deletion vector" if found["other"] else "",
     ]
-    words = f"the checkpoint of version {version} {' and '.join(filter(None, lists))}"
+    words = f"the checkpoint of version {one.point.version} {' and '.join(filter(None, lists))}"
     rows, size = (None if found[name] is None else int(found[name]) for name in ("rows", "bytes"))
-    stake = Stake(int(found["files"] or found["others"]), rows, size)
+    stake = Stake(int(found["lacks"] or found["more"] or found["other"]), rows, size)
     sample = tuple(key.rpartition("/")[2] for key in found["sample"] or ())
-    return Witness(table, SHORT_CHECKPOINT, (CONTENT,), subject, words, version, stake, sample=sample)
+    subject = one.point.parts[0].place.uri
+    return Witness(
+        one.table, SHORT_CHECKPOINT, (CONTENT,), subject, words, one.point.version, stake, sample=sample
+    )

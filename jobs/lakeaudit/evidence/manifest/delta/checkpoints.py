@@ -5,11 +5,12 @@ File Information" of the Delta protocol.
 """
 
 import json
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,18 +20,24 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes, seekable
+from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
+from lakeaudit.evidence.manifest.delta.entry_sums import NOTHING, EntrySums, of_checkpoint
 from lakeaudit.evidence.manifest.delta.log import Log
 from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN, parquet_problem
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.runtime.scratch import scratch_root
 
 STATE = ("protocol", "metaData")
 _THREADS = 16
 _TASK_FILES = 64
 _SMALL = 8 << 20
+"""Bytes of a file that is fetched whole, and whose entries are summed up."""
 _LEAVES = {
     "sidecar": ("path", "sizeInBytes"),
     "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
@@ -52,6 +59,8 @@ class Look:
     refused: str | None = None
     adds: int | None = None
     """File entries that it holds, by its statistics; None: they do not say."""
+    sums: EntrySums | None = None
+    """Of its file entries; None: it is too large for that."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class Content:
     refused: str | None = None
     adds: int | None = None
     """File entries of all its files; None: not known."""
+    sums: EntrySums | None = None
+    """Of these entries; None: not known."""
 
 
 def look_into(wanted: Collection[tuple[Log, Checkpoint]], ctx: Context) -> dict[frozenset[Location], Content]:
@@ -94,15 +105,21 @@ def _looks(files: Sequence[File], ctx: Context) -> dict[Location, Look]:
 
 
 def _look_at_all(clients: Clients, files: Sequence[File]) -> list[Look]:
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda file: look_at(clients, file), files))
+    with ThreadPoolExecutor(_THREADS) as pool, duck.task_connection() as con:
+        return list(pool.map(lambda file: look_at(clients, file, con), files))
 
 
-def look_at(clients: Clients, file: File) -> Look:
-    """The few rows of a Parquet file that are about the table as a whole."""
+def look_at(clients: Clients, file: File, con: Connection | None = None) -> Look:
+    """The few rows of a Parquet file that are about the table as a whole; with a connection, sums of its entries."""
     try:
         with _opened(clients, file) as stream:
-            return Look(problem=GONE) if stream is None else look(pq.ParquetFile(stream))
+            if stream is None:
+                return Look(problem=GONE)
+            content = pq.ParquetFile(stream)
+            found = look(content)
+            if con is None or file.size > _SMALL:
+                return found
+            return replace(found, sums=_sums(con.cursor(), stream, content.schema_arrow))
     except SourceError as error:
         return Look(refused=str(error))
     except ClientError as error:
@@ -125,6 +142,19 @@ def _opened(clients: Clients, file: File) -> Iterator[Any]:
         yield None if content is None else pa.BufferReader(content)
     else:
         yield pa.PythonFile(seekable(clients, file.place, file.size), mode="r")
+
+
+def _sums(con: Connection, content: pa.BufferReader, schema: pa.Schema) -> EntrySums | None:
+    """The sums of the entries of one file; None: they cannot be told."""
+    content.seek(0)
+    with tempfile.NamedTemporaryFile(dir=scratch_root(), prefix="lakeaudit-") as copy:
+        copy.write(content.read())
+        copy.flush()
+        source = f"read_parquet({duck.literal(copy.name)})"
+        try:
+            return of_checkpoint(con, acts.checkpoint_actions(con, schema, "0", source))
+        except duck.DuckError:
+            return None
 
 
 def look(file: pq.ParquetFile) -> Look:
@@ -252,7 +282,10 @@ def _content(
     refused = next((look.refused for _, look in seen if look.refused), top.refused)
     counts = [None if checkpoint.is_json else 0, *(look.adds for _, look in seen)]
     adds = None if None in counts or broken else sum(count for count in counts if count is not None)
-    return Content(tuple(files), top.state, broken, refused, adds)
+    sums = None
+    if not checkpoint.is_json and not broken and all(look.sums is not None for _, look in seen):
+        sums = reduce(EntrySums.plus, (look.sums for _, look in seen if look.sums is not None), NOTHING)
+    return Content(tuple(files), top.state, broken, refused, adds, sums)
 
 
 def _of_other_sizes(top: Look, sidecars: Mapping[Location, File | None]) -> Iterator[tuple[Location, str]]:

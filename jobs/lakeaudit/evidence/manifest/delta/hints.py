@@ -27,6 +27,8 @@ class Hint:
     version: int | None = None
     files: tuple[str, ...] = ()
     problem: str = ""
+    adds: int | None = None
+    """File entries that the checkpoint has, as its writer counted them; None: it does not say."""
 
 
 def read_hint(folder: Location, clients: Clients) -> Hint | None:
@@ -48,16 +50,20 @@ def parsed(place: Location, content: bytes) -> Hint:
         version = hint["version"]
         parts = hint.get("parts") or 0
         named = (hint.get("v2Checkpoint") or {}).get("path")
+        adds = hint.get("numOfAddFiles")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return Hint(place, problem="cannot be understood")
     if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 1 << 63:
         return Hint(place, problem="names no version")
+    adds = adds if isinstance(adds, int) and not isinstance(adds, bool) and adds >= 0 else None
     if isinstance(named, str):
-        return Hint(place, version, (named.rpartition("/")[2],))
+        return Hint(place, version, (named.rpartition("/")[2],), adds=adds)
     if isinstance(parts, int) and 1 < parts <= _MOST_PARTS:
         of_part = f"{version:020}.checkpoint.{{:010}}.{parts:010}.parquet"
-        return Hint(place, version, tuple(of_part.format(number) for number in range(1, parts + 1)))
-    return Hint(place, version, (f"{version:020}.checkpoint.parquet",))
+        return Hint(
+            place, version, tuple(of_part.format(number) for number in range(1, parts + 1)), adds=adds
+        )
+    return Hint(place, version, (f"{version:020}.checkpoint.parquet",), adds=adds)
 
 
 _MOST_PARTS = 10_000

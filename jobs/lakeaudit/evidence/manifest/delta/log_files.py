@@ -30,6 +30,8 @@ class LogFile:
     """Whether it is known what a checkpoint says of its table as a whole; a small one tells it when it is read."""
     recent: bool = False
     """Whether it is one of the newest commits, of which it is told how many files they added and removed."""
+    summed: bool = False
+    """Whether its entries are summed up, see `entry_sums`."""
 
     @property
     def is_parquet(self) -> bool:
@@ -57,13 +59,18 @@ class CommitFiles:
     reading: int = 0
     recent_from: int = 0
     """The version with which the newest commits begin, see `LogFile.recent`."""
+    summed_to: int = -1
+    """The version up to which entries are summed up, see `LogFile.summed`."""
 
     def files(self) -> Iterator[LogFile]:
         """Each of them, made in the task that reads it."""
         for version, size, time in self.commits.files():
             file = File(self.folder.join(f"{version:020}.json"), size, time)
             recent = version >= self.recent_from
-            yield LogFile(self.table, self.root, version, time, False, file, self.reading, recent=recent)
+            summed = version <= self.summed_to
+            yield LogFile(
+                self.table, self.root, version, time, False, file, self.reading, recent=recent, summed=summed
+            )
 
 
 Pieces = Sequence[CommitFiles | LogFile]

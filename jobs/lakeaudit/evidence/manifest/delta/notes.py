@@ -1,8 +1,9 @@
 """What tasks tell the driver of log files, as NOTE rows.
 
-Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, commits, problem, undecodable, root, hole),
-table, reading, version, and by kind text (JSON of the action), time (of the commit), commits (version, time, operation,
-files added, files removed of each), bucket and key (of a folder), hides and hole (kind of finding).
+Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, commits, entries, problem, undecodable, root,
+hole), table, reading, version, and by kind text (JSON of the action), time (of the commit), commits (version, time,
+operation, files added, files removed of each), what and the fields of `EntrySums`, bucket and key (of a folder), hides
+and hole (kind of finding).
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.evidence.manifest.delta.entry_sums import TableSums
 from lakeaudit.evidence.manifest.delta.lines import commit_moment
 from lakeaudit.evidence.manifest.delta.log_files import LogFile
 from lakeaudit.evidence.protocol import Hole
@@ -127,6 +129,11 @@ class Notes:
             did.added += row["added"]
             did.removed += row["removed"]
             did.at = commit_moment(in_commit_ms.get(row["file"]), self._files[row["file"]].time) or did.at
+
+    def of_entries(self, sums: TableSums, without: frozenset[int] = frozenset()) -> None:
+        """The sums of the entries of each table."""
+        for number, data in sums.notes(without | frozenset(self._faulty)):
+            self.add(number, "entries", **data)
 
     def newest(self, number: int, kind: str, text: str) -> None:
         """A protocol or metaData: of many changes only the last is kept."""

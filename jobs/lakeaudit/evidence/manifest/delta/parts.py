@@ -22,6 +22,7 @@ from lakeaudit.evidence.manifest.delta.checkpoints import Look, said, said_in
 from lakeaudit.evidence.manifest.delta.commit_counts import CommitCounts
 from lakeaudit.evidence.manifest.delta.commit_sums import KIND as SUMS
 from lakeaudit.evidence.manifest.delta.commit_sums import commit_sums
+from lakeaudit.evidence.manifest.delta.entry_sums import TableSums
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, commit_moment, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes, parquet_problem
@@ -56,6 +57,11 @@ def runs_of(files: Iterable[CommitFiles | LogFile], source: str, clients: Client
     return [Part(source, partial(read_run, run, source, clients), weight(run)) for run in runs(files)]
 
 
+def sums_of(files: Iterable[CommitFiles], source: str, clients: Clients) -> list[Part]:
+    """Parts of commits whose entries are summed up, and nothing else."""
+    return [Part(source, partial(read_sums, run, source, clients), weight(run)) for run in runs(files)]
+
+
 def checkpoints_of(files: Iterable[LogFile], source: str, clients: Clients, now: datetime) -> list[Part]:
     """Parts of large Parquet checkpoints, to be read when they are asked for; each is written once."""
     return [
@@ -82,7 +88,7 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
     notes = Notes(source, files)
     lines = [LineFile(n, f.file.place, f.file.size) for n, f in enumerate(files) if not f.is_parquet]
     in_blocks = {line.number for line in lines if line.in_blocks}
-    counts = CommitCounts(in_blocks)
+    counts, sums = CommitCounts(in_blocks), TableSums(files)
     for block in read_lines(lines, clients) if lines else ():
         for number, problem in block.problems:
             notes.problem(number, problem)
@@ -93,18 +99,31 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
         about = about_files(files, block.in_commit_ms)
         yield BATCHES, batches(con, parsed, about, in_blocks)
         yield SUMS, commit_sums(con, parsed, about, in_blocks)
-        yield from _steps(con, acts.on_files(con, parsed), about, notes, clients.names)
+        actions = acts.on_files(con, parsed)
+        sums.add(con, actions)
+        yield from _steps(con, actions, about, notes, clients.names)
     commits = [n for n, file in enumerate(files) if not file.checkpoint and not notes.has_problem(n)]
     for number, problem in counts.problems(commits):
         notes.problem(number, problem)
     if len(lines) < len(files):
-        yield from _steps(
-            con,
-            _small_checkpoints(con, files, clients, notes),
-            about_files(files, {}),
-            notes,
-            clients.names,
-        )
+        actions = _small_checkpoints(con, files, clients, notes)
+        sums.add(con, actions)
+        yield from _steps(con, actions, about_files(files, {}), notes, clients.names)
+    notes.of_entries(sums)
+    yield "notes", notes.table()
+
+
+def read_sums(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:
+    """NOTE rows of the entries of commits; one that is not whole is left out, and so the sums are not known."""
+    files = each(pieces)
+    notes, sums = Notes(source, files), TableSums(files, earlier=True)
+    faulty: set[int] = set()
+    for block in read_lines([LineFile(n, f.file.place, f.file.size) for n, f in enumerate(files)], clients):
+        parsed = acts.parse_lines(con, block.rows)
+        kinds = parsed.filter(pc.equal(parsed.column("kind"), "torn"))
+        faulty |= {number for number, _ in block.problems} | set(kinds.column("file").to_pylist())
+        sums.add(con, acts.on_files(con, parsed))
+    notes.of_entries(sums, frozenset(faulty))
     yield "notes", notes.table()
 
 

@@ -65,6 +65,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     states = {r.listed.name: _state(r, metas.get(r.listed.name), refusals) for r in readings.tables}
     constants = duck.small(replay.TABLE, rows)
     whole = known_tables(constants, frozenset(name for name, state in states.items() if state.complete))
+    checkpoints = CheckpointComparison(readings, ctx, source_id)
     return Claims(
         info=_info(source_id, tables, states, Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)),
         rows=(*readings.kept, readings.late),
@@ -79,8 +80,11 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         respelled=RespelledFiles(readings, ctx, constants, whole).idle_removals,
         rows_of=readings.rows_of,
         expected_files=expected_files(readings.tables),
-        recount=CheckpointComparison(readings, ctx, source_id).witness,
-        witnesses=witnesses(readings.tables, ctx.last_states, ctx.clients, live=ctx.live),
+        recount=checkpoints.witness,
+        witnesses=(
+            *witnesses(readings.tables, ctx.last_states, ctx.clients, live=ctx.live),
+            *checkpoints.witnesses(),
+        ),
         recent=duck.small(RECENT_COMMIT, [row for reading in readings.tables for row in _recent(reading)]),
     )
 

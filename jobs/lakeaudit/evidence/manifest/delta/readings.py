@@ -13,12 +13,14 @@ import pyarrow as pa
 from lakeaudit.evidence.manifest.delta import commit_runs
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
+from lakeaudit.evidence.manifest.delta.earlier_states import MOST_OF_RUN, EarlierState, earlier_state
+from lakeaudit.evidence.manifest.delta.entry_sums import EntrySums
 from lakeaudit.evidence.manifest.delta.lines import UNREAD
 from lakeaudit.evidence.manifest.delta.listing import Listed, list_logs
 from lakeaudit.evidence.manifest.delta.log import Log, Plan, plan
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, is_large
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION, NotReadable, understand
-from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
+from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of, sums_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
 from lakeaudit.evidence.manifest.delta.troubles import RecentCommit, Troubles, Vacuum, troubles
 from lakeaudit.evidence.protocol import RECENT, Clock, Context, Kept, Part, Source
@@ -56,6 +58,12 @@ class Reading:
     recent: tuple[RecentCommit, ...] = ()
     newest_checkpoint: Content | None = None
     """What the newest checkpoint holds, where the state was read from an older one; None: it was not looked into."""
+    base_content: Content | None = None
+    """What the checkpoint holds that the state is read from; None: it was not looked into."""
+    earlier: EarlierState | None = None
+    """What that checkpoint is held against; None: there is nothing, or too much."""
+    entries: Mapping[str, EntrySums] = field(default_factory=dict)
+    """Sums of the entries that were read, see `entry_sums`."""
 
     @property
     def log(self) -> Log:
@@ -99,7 +107,8 @@ def read_logs(
         chosen = _choose([replace(reading, number=attempt) for reading in pending], ctx)
         files = [file for reading in chosen for file in reading.files_now]
         if files:
-            kept.append(ctx.engine.keep(runs_of(files, source, ctx.clients)))
+            summed = sums_of(_earlier_commits(chosen), source, ctx.clients)
+            kept.append(ctx.engine.keep([*runs_of(files, source, ctx.clients), *summed]))
         told = _told(kept[-1].notes if files else (), chosen)
         done |= {r.listed.name: _after(r, told.get(r.listed.name, Troubles()), last) for r in chosen}
         shaken = [done[name] for name, trouble in told.items() if trouble.shaken]
@@ -146,9 +155,54 @@ def _choose(readings: Sequence[Reading], ctx: Context) -> list[Reading]:
             for reading in chosen for point in _needed(reading) if point.places not in contents
         }  # fmt: skip
         if not wanted:
+            chosen = _with_earlier(chosen, contents, ctx)
             return [_with_files(reading, contents) for reading in chosen]
         contents |= look_into(list(wanted.values()), ctx)
         chosen = [_looked_into(reading, contents) for reading in chosen]
+
+
+def _with_earlier(
+    readings: Sequence[Reading], contents: dict[frozenset[Location], Content], ctx: Context
+) -> list[Reading]:
+    """Each with the state that its base is held against; the commits of a run are limited, in the order of tables."""
+    left, found = MOST_OF_RUN, dict[str, EarlierState]()
+    for reading in readings:
+        if reading.plan is None or reading.refused is not None:
+            continue
+        earlier = earlier_state(reading.log, reading.plan.base, reading.broken.keys())
+        if earlier is not None and len(earlier.commits) <= left:
+            left -= len(earlier.commits)
+            found[reading.listed.name] = earlier
+    logs = {reading.listed.name: reading.log for reading in readings}
+    points = [(logs[name], earlier.point) for name, earlier in found.items() if earlier.point]
+    contents |= look_into([one for one in points if one[1].places not in contents], ctx) if points else {}
+    return [
+        replace(reading, earlier=_with_content(earlier, contents)) if earlier else reading
+        for reading in readings
+        for earlier in (found.get(reading.listed.name),)
+    ]
+
+
+def _with_content(
+    earlier: EarlierState, contents: Mapping[frozenset[Location], Content]
+) -> EarlierState | None:
+    """The state with what its checkpoint holds; None where that cannot be read."""
+    if earlier.point is None:
+        return earlier
+    content = contents[earlier.point.places]
+    return None if content.broken or content.refused else replace(earlier, content=content)
+
+
+def _earlier_commits(readings: Sequence[Reading]) -> list[CommitFiles]:
+    return [
+        CommitFiles(
+            *(reading.listed.name, reading.listed.location, reading.log.folder, reading.earlier.commits),
+            reading=reading.number,
+            summed_to=reading.earlier.commits.newest or 0,
+        )
+        for reading in readings
+        if reading.earlier is not None and len(reading.earlier.commits)
+    ]
 
 
 def _planned(reading: Reading) -> Reading:
@@ -188,29 +242,42 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
         return reading
     newest = reading.log.checkpoints[-1:]
     later = contents.get(newest[0].places) if newest and newest[0] != reading.plan.base else None
-    reading = replace(reading, commits=_commits(reading), newest_checkpoint=later)
+    summed_to = newest[0].version if later and later.sums else -1
+    reading = replace(reading, commits=_commits(reading, summed_to), newest_checkpoint=later)
     if reading.plan is None or reading.plan.base is None:
         return reading
     listed, base = reading.listed, reading.plan.base
     at, content = reading.log.time_of(base), contents.get(base.places)
     checkpoint = tuple(
         LogFile(
-            listed.name, listed.location, base.version, at, True, file, reading.number, content is not None
+            *(
+                listed.name,
+                listed.location,
+                base.version,
+                at,
+                True,
+                file,
+                reading.number,
+                content is not None,
+            ),
+            summed=content is None,
         )
         for file in (content.files if content else base.parts)
     )
     state = content.state if content else {}
-    return replace(reading, checkpoint=checkpoint, state=state)
+    return replace(reading, checkpoint=checkpoint, state=state, base_content=content)
 
 
-def _commits(reading: Reading) -> CommitFiles | None:
-    """The commits to be read; None: there are none."""
+def _commits(reading: Reading, summed_to: int = -1) -> CommitFiles | None:
+    """The commits to be read; None: there are none. Entries are summed up to a version."""
     if reading.plan is None or reading.refused is not None or not reading.plan.commits:
         return None
     listed, commits = reading.listed, reading.plan.commits
     newest = commits.part(max(len(commits) - RECENT, 0), len(commits))
     return CommitFiles(
-        listed.name, listed.location, reading.log.folder, commits, reading.number, int(newest.firsts[0])
+        *(listed.name, listed.location, reading.log.folder, commits, reading.number),
+        int(newest.firsts[0]),
+        summed_to,
     )
 
 
@@ -239,6 +306,7 @@ def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
         vacuums=tuple(trouble.vacuums),
         roots=tuple(sorted(trouble.roots)),
         recent=tuple(trouble.recent),
+        entries=trouble.entries,
     )
 
 

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
+from lakeaudit.evidence.manifest.delta.entry_sums import NOTHING, EntrySums
 from lakeaudit.evidence.manifest.delta.lines import VANISHED
 from lakeaudit.evidence.manifest.delta.log import Log
 from lakeaudit.evidence.manifest.delta.notes import is_passed_over
@@ -49,6 +50,8 @@ class Troubles:
     vacuums: list[Vacuum] = field(default_factory=list)
     roots: set[Location] = field(default_factory=set)
     recent: list[RecentCommit] = field(default_factory=list)
+    entries: dict[str, EntrySums] = field(default_factory=dict)
+    """Sums of entries by what is summed up."""
 
     @property
     def shaken(self) -> bool:
@@ -74,6 +77,9 @@ def troubles(
         known = found.setdefault(data["table"], Troubles())
         if data["kind"] == "commits":
             known.recent += map(_recent, data["commits"])
+        elif data["kind"] == "entries":
+            sums = EntrySums(**{each.name: data[each.name] for each in fields(EntrySums)})
+            known.entries[data["what"]] = known.entries.get(data["what"], NOTHING).plus(sums)
         else:
             _add_note(known, data, note, place)
     return found

@@ -1,0 +1,280 @@
+"""Whole audits of Delta tables with a checkpoint that is not what the commits up to it say, and of healthy ones.
+
+Each table is a copy of one that delta-rs wrote: six commits, and checkpoints of versions 2 and 4. Of old ones all but
+the newest commit was written sixty days ago, so that their state is read from the checkpoint of version 4.
+"""
+
+import io
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.manifest.delta import checkpoints
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.endpoints import clients_of
+from tests.builders.audits import audited, results_of
+from tests.builders.backdate import backdate
+from tests.builders.delta_lake import Action, add, context, frozen, info, remove, vector
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+TEMPLATE, ROWS, NEWEST = "template", 4, 5
+LONG_AGO = datetime.now(UTC) - timedelta(days=60)
+
+
+@dataclass
+class Table:
+    """A copy of the template."""
+
+    shop: Shop
+    name: str
+
+    def key(self, path: str) -> str:
+        return f"warehouse/{self.name}/{path}"
+
+    @property
+    def checkpoint(self) -> str:
+        return self.key(f"_delta_log/{4:020}.checkpoint.parquet")
+
+    @property
+    def delta(self) -> DeltaTable:
+        return DeltaTable(f"s3://{self.shop.bucket}/{self.key('')}", storage_options=self.shop.options)
+
+    def put(self, key: str, body: bytes) -> None:
+        self.shop.s3.put_object(Bucket=self.shop.bucket, Key=key, Body=body)
+
+    def commit(self, version: int, *actions: Action) -> None:
+        self.put(self.key(f"_delta_log/{version:020}.json"), "\n".join(map(json.dumps, actions)).encode())
+
+    def change(self, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+        """Write the checkpoint of version 4 again with other entries."""
+        body = self.shop.s3.get_object(Bucket=self.shop.bucket, Key=self.checkpoint)["Body"].read()
+        rows = pq.read_table(io.BytesIO(body))
+        entries = [row for row in rows.to_pylist() if row["add"]]
+        others = [row for row in rows.to_pylist() if not row["add"]]
+        written = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(others + change(entries), rows.schema), written)
+        self.put(self.checkpoint, written.getvalue())
+
+    def drop(self, *names: str) -> None:
+        for name in names:
+            self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=self.key(f"_delta_log/{name}"))
+
+    def age(self) -> None:
+        """Put all but the newest commit, and what it added, into the past."""
+        listed = self.shop.s3.list_objects_v2(Bucket=self.shop.bucket, Prefix=self.key(""))["Contents"]
+        newest = self.key(f"_delta_log/{NEWEST:020}.json")
+        body = self.shop.s3.get_object(Bucket=self.shop.bucket, Key=newest)["Body"].read()
+        for one in listed:
+            if one["Key"] != newest and one["Key"].rpartition("/")[2].encode() not in body:
+                backdate(self.shop.bucket, one["Key"], LONG_AGO)
+
+
+def with_first(**given: Any) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """The entries, of which the first says something else."""
+    return lambda rows: [{**rows[0], "add": rows[0]["add"] | given}, *rows[1:]]
+
+
+def another_path(t: Table) -> None:
+    t.change(with_first(path="part-of-nothing.parquet"))
+
+
+def another_size(t: Table) -> None:
+    t.change(with_first(size=7))
+
+
+def another_vector(t: Table) -> None:
+    t.change(with_first(deletionVector=vector(1)))
+
+
+def one_entry_twice_and_another_not(t: Table) -> None:
+    t.change(lambda rows: [*rows[1:], rows[1]])
+
+
+def a_removal_is_not_in_it(t: Table) -> None:
+    """The table is overwritten, and the checkpoint after that lists the files as before, in the same number."""
+    t.drop(f"{NEWEST:020}.json")
+    paths = [row["add"]["path"] for row in _entries(t)]
+    new = [add(f"new-{number}", size=12, stats="{}") for number in range(len(paths))]
+    for one in new:
+        t.put(t.key(one["add"]["path"]), f"{one['add']['path']} of it".ljust(12)[:12].encode())
+    t.commit(5, info("WRITE"), *(remove(path) for path in paths), *new)
+    body = t.shop.s3.get_object(Bucket=t.shop.bucket, Key=t.checkpoint)["Body"].read()
+    t.put(t.checkpoint.replace(f"{4:020}", f"{5:020}"), body)
+
+
+def _entries(t: Table) -> list[dict[str, Any]]:
+    body = t.shop.s3.get_object(Bucket=t.shop.bucket, Key=t.checkpoint)["Body"].read()
+    return [row for row in pq.read_table(io.BytesIO(body)).to_pylist() if row["add"]]
+
+
+def base_is_short(t: Table) -> None:
+    t.change(lambda rows: rows[2:])
+    t.age()
+
+
+def base_is_short_and_commits_reach_back_to_the_first(t: Table) -> None:
+    t.change(lambda rows: rows[1:])
+    t.drop(f"{2:020}.checkpoint.parquet")
+    t.age()
+
+
+def base_lists_another_path(t: Table) -> None:
+    t.change(with_first(path="part-of-nothing.parquet"))
+    t.age()
+
+
+def base_is_short_by_its_hint_alone(t: Table) -> None:
+    """Nothing else is left of the versions up to it."""
+    t.change(lambda rows: rows[2:])
+    t.drop(f"{2:020}.checkpoint.parquet", *(f"{version:020}.json" for version in range(5)))
+    t.age()
+
+
+def untouched(t: Table) -> None:
+    pass
+
+
+def old(t: Table) -> None:
+    t.age()
+
+
+def old_and_cleaned_up(t: Table) -> None:
+    t.drop(f"{2:020}.checkpoint.parquet", *(f"{version:020}.json" for version in range(3)))
+    t.age()
+
+
+def old_with_a_commit_of_it_gone(t: Table) -> None:
+    """Nobody needs commit 3 any more."""
+    t.drop(f"{3:020}.json")
+    t.age()
+
+
+def old_with_an_older_checkpoint_torn(t: Table) -> None:
+    t.put(t.key(f"_delta_log/{2:020}.checkpoint.parquet"), b"PAR1 torn")
+    t.age()
+
+
+def compacted_and_checkpointed(t: Table) -> None:
+    t.delta.optimize.compact()
+    t.delta.create_checkpoint()
+
+
+def listed_again_and_checkpointed(t: Table) -> None:
+    """Row tracking lists files once more, and a removal is repeated."""
+    paths = [row["add"] for row in _entries(t)]
+    again = [
+        add(each["path"], size=each["size"], stats='{"numRecords":4}', dataChange=False) for each in paths
+    ]
+    t.commit(6, info("ROW TRACKING BACKFILL"), *again)
+    for version in (7, 8):
+        t.commit(version, info("DELETE"), remove(paths[0]["path"]))
+    t.delta.create_checkpoint()
+
+
+def reordered(t: Table) -> None:
+    t.change(lambda rows: rows[::-1])
+
+
+FATES: dict[Callable[[Table], None], tuple[int, int | None, str] | None] = {
+    another_path: (
+        1,
+        ROWS,
+        "lacks 1 files that the commits up to it list and lists 1 files that they do not",
+    ),
+    another_size: (1, None, "lists 1 files with another size or deletion vector"),
+    another_vector: (1, None, "lists 1 files with another size or deletion vector"),
+    one_entry_twice_and_another_not: (1, ROWS, "lacks 1 files"),
+    a_removal_is_not_in_it: (5, None, "lacks 5 files that the commits up to it list and lists 5 files"),
+    base_is_short: (2, 2 * ROWS, "lacks 2 files"),
+    base_is_short_and_commits_reach_back_to_the_first: (1, ROWS, "lacks 1 files"),
+    base_lists_another_path: (1, ROWS, "lists 1 files that they do not"),
+    base_is_short_by_its_hint_alone: (2, None, "`_last_checkpoint` counts 5 files"),
+    **dict.fromkeys(
+        (
+            *(untouched, old, old_and_cleaned_up, old_with_a_commit_of_it_gone, reordered),
+            *(old_with_an_older_checkpoint_torn, compacted_and_checkpointed, listed_again_and_checkpointed),
+        )
+    ),
+}
+"""What becomes of a table: files and rows at stake, and words of the finding."""
+
+
+@dataclass(frozen=True)
+class Night:
+    """What an audit found of each table, and which witnesses its reader gives if no checkpoint can be summed up."""
+
+    findings: dict[str, list[dict[str, Any]]]
+    leftover: dict[str, str]
+    counted: set[str]
+
+
+@pytest.fixture(scope="module")
+def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Night:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = Shop(aws.s3, s3, bucket)
+    uri = f"s3://{bucket}/warehouse/{TEMPLATE}"
+    for version in range(NEWEST + 1):
+        rows = pa.table({"amount": [version * 100 + n for n in range(ROWS)]})
+        write_deltalake(uri, rows, mode="append", storage_options=shop.options)
+        if version in (2, 4):
+            DeltaTable(uri, storage_options=shop.options).create_checkpoint()
+    keys = [one["Key"] for one in aws.s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    for fate in FATES:
+        for key in keys:
+            copy = key.replace(TEMPLATE, fate.__name__)
+            aws.s3.copy_object(Bucket=bucket, Key=copy, CopySource={"Bucket": bucket, "Key": key})
+        fate(Table(shop, fate.__name__))
+        shop.tables.append(fate.__name__)
+    shop.take_inventory()
+    lake = shop.lake(tmp_path_factory.mktemp("checkpoints"))
+    audited(lake, run_id="night")
+    results = results_of(lake)
+    found: dict[str, list[dict[str, Any]]] = {fate.__name__: [] for fate in FATES}
+    for row in rows_of(results.findings("night")):
+        if row["severity"] != "info":
+            found[row["table_name"]].append(row)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "_SMALL", 0)
+        claims = delta.read(lake.tables, context(clients_of(lake)), "manifest:delta", frozen)
+    leftover = {
+        row["table_name"]: row["status"] for row in results.coverage("night") if row["axis"] == "leftover"
+    }
+    return Night(found, leftover, {witness.table for witness in claims.witnesses})
+
+
+@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
+def test_a_checkpoint_that_contradicts_its_commits_is_a_finding_and_a_healthy_one_is_none(
+    night: Night, fate: Callable[[Table], None]
+) -> None:
+    rows, expected = night.findings[fate.__name__], FATES[fate]
+    if expected is None:
+        assert rows == [], [row["explanation"] for row in rows]
+        return
+    files, records, words = expected
+    (row,) = [row for row in rows if row["kind"] == "missing_metadata"]
+    assert (row["severity"], row["files"], row["rows_at_stake"]) == ("critical", files, records)
+    assert row["key"].endswith(".checkpoint.parquet")
+    assert words in row["explanation"]
+    assert night.leftover[fate.__name__] == "partial"
+
+
+BY_COUNT = [base_is_short, base_is_short_and_commits_reach_back_to_the_first, base_is_short_by_its_hint_alone]
+
+
+@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
+def test_a_checkpoint_too_large_for_sums_is_compared_by_its_count_alone(
+    night: Night, fate: Callable[[Table], None]
+) -> None:
+    assert (fate.__name__ in night.counted) == (fate in BY_COUNT)
