@@ -238,6 +238,7 @@ DELETION_VECTOR = rf"(^|/)deletion_vector_[0-9a-f-]+\.bin{END}"
 PARQUET = rf"\.(parquet|parq){END}"
 ORC = rf"\.orc{END}"
 AVRO = rf"\.avro{END}"
+PUFFIN = rf"\.puffin{END}"
 """Names of files by their format, as writers of tables give them."""
 
 MARKER = rf"(/|_\$folder\$){END}"

@@ -187,7 +187,7 @@ PROMISED = (
          claims=[claim(A, explained=True, **HISTORY)], objects=[stored(A, size=10)]),
 )  # fmt: skip
 
-P, ORC, V = "orders/a.parquet", "orders/a.orc", "orders/a.avro"
+P, ORC, V, PUFFIN = "orders/a.parquet", "orders/a.orc", "orders/a.avro", "orders/a.puffin"
 
 
 def sized(key: str, size: int, **given: Any) -> Any:
@@ -214,6 +214,8 @@ UNREADABLE = (
     case("an empty ORC file has no rows", WELL, **sized(ORC, 0)),
     case("an Avro file of 36 bytes, as recorded", TOO_SHORT, **sized(V, 36)),
     case("an Avro file of 37 bytes, as recorded", WELL, **sized(V, 37)),
+    case("a Puffin file of 31 bytes, as recorded", TOO_SHORT, **sized(PUFFIN, 31, category="deletes")),
+    case("a Puffin file of 32 bytes, as recorded", WELL, **sized(PUFFIN, 32, category="deletes")),
     case("a short file whose name says no format", WELL, **sized("orders/a.parquet.csv", 3)),
     case("a short file of the table's log", WELL, **sized("orders/_delta_log/5.checkpoint.parquet", 3, category="log")),
     case("a short file whose size nobody recorded", TOO_SHORT,

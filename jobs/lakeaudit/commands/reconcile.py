@@ -51,7 +51,7 @@ from lakeaudit.reconcile.totals import Totals
 from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.reconcile.unfinished import finish, has_unfinished
 from lakeaudit.results.first_audits import first_audits
-from lakeaudit.results.lake_standing import lost_states
+from lakeaudit.results.lake_standing import files_of_lost_states, lost_states
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.results.table_files import table_files
 from lakeaudit.runtime.aws import Clients
@@ -97,7 +97,9 @@ def plan(
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
     planner = replace(
-        planner_of(lake, plan_id, allow, now, first_audits(results)), losing=lost_states(results)
+        planner_of(lake, plan_id, allow, now, first_audits(results)),
+        losing=lost_states(results),
+        lost_files=files_of_lost_states(results),
     )
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients

@@ -24,7 +24,10 @@ its length."""
 LEAST_AVRO = 37
 """Of the shortest Avro file: the magic (4), a map of one entry `avro.schema` with the shortest schema `[]` (17), and
 the sync marker (16)."""
-LEAST_READABLE = max(LEAST_PARQUET, LEAST_ORC, LEAST_AVRO)
+LEAST_PUFFIN = 32
+"""Of the shortest Puffin file (deletion vectors of Iceberg): a magic in front, and a footer of two magics, the payload
+`{"blobs":[]}` (12), its length and flags (4 each)."""
+LEAST_READABLE = max(LEAST_PARQUET, LEAST_ORC, LEAST_AVRO, LEAST_PUFFIN)
 
 edge = col("s_from") - col("s_margin")
 metastore_edge = col("m_from") - col("m_margin")
@@ -119,6 +122,7 @@ FACTS: dict[str, Expr] = {
     & (
         _shorter_than(LEAST_PARQUET, keys.PARQUET)
         | _shorter_than(LEAST_AVRO, keys.AVRO)
+        | _shorter_than(LEAST_PUFFIN, keys.PUFFIN)
         # an empty ORC file has no rows for its readers
         | (_shorter_than(LEAST_ORC, keys.ORC) & (_recorded_size > lit(0)))
     ),

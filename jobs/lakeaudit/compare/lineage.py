@@ -7,7 +7,7 @@ from typing import Any
 from lakeaudit.compare.rules import RULES
 from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Table
-from lakeaudit.evidence.lineage import CATALOG, LOSSES, RIVAL_LINE, Stake, Witness
+from lakeaudit.evidence.lineage import CATALOG, LOSSES, LOST_STATE, RIVAL_LINE, Stake, Witness
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime import duck
@@ -105,7 +105,7 @@ def _row(one: Witness, location: Location, known: Collection[str]) -> tuple[obje
 
 
 def finding(one: JudgedWitness) -> Finding:
-    """The row of FINDINGS of a witness whose verdict is a finding."""
+    """The row of FINDINGS of a witness whose verdict is a finding; `lost_state` beside it is the number of such one."""
     witness, rule = one.witness, RULES[one.rule]
     kind = KINDS[rule.verdict]
     bucket, key = identify(witness.subject) or (None, None)
@@ -127,6 +127,7 @@ def finding(one: JudgedWitness) -> Finding:
         "confirmation": "not_needed",
         "explanation": _explained(witness, rule.because),
         **_recovery(witness),
+        **({"lost_state": witness.number} if witness.claim == LOST_STATE else {}),
     }
 
 

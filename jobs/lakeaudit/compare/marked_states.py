@@ -5,7 +5,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import MARKED_STATE
 
-NEWEST = 3
+NEWEST = 20
 """States of one table that are named; how many there are is not bounded, since clean-up leaves markers too."""
 
 FORMATS = {

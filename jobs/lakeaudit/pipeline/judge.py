@@ -18,6 +18,7 @@ from lakeaudit.compare.coverage import Means, Tallies, Tally
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
 from lakeaudit.compare.lineage import JudgedWitness
+from lakeaudit.compare.lost_states import count_written_again, files_written_again, one_loss_a_table
 from lakeaudit.compare.one_per_subject import one_per_subject
 from lakeaudit.compare.whole_partitions import with_whole_partitions
 from lakeaudit.evidence.protocol import Hole
@@ -40,10 +41,12 @@ from lakeaudit.pipeline.group_checks import GroupChecks, group_checks
 from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.lineage_checks import (
+    audited_before,
     check_what_was_read,
     check_witnesses,
     lineage_findings,
     lineage_tallies,
+    listed_less,
     missing_tables,
 )
 from lakeaudit.pipeline.lister_checks import ListerChecks
@@ -96,7 +99,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         groups = group_checks(audit, engine, read.first, tallies, known)
         tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(audit))
         files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
-        rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
+        found = _findings(audit, read.first, read.remaining, files.rows, leftovers, groups, known)
+        rows = duck.hold(audit.con, found)
         able = _with_listers(_means(audit, read, groups), leftovers.others)
         covered = _covered(audit, coverage.together(tallies, _new_files(audit)), able)
         rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
@@ -168,7 +172,8 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
         again = recheck.second_reading(
             audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
         )
-        again = replace(again, rows=duck.hold(audit.con, again.rows))
+        rewritten = files_written_again(audit.con, again.rows, audited_before(audit))
+        again = replace(again, rows=duck.hold(audit.con, rewritten))
         log.note(
             suspects=duck.count_of(first.suspects),
             fresh=duck.count_of(first.fresh),
@@ -247,6 +252,7 @@ def _single(audit: AuditContext, remaining: Rows, copies: Rows) -> tuple[Relatio
 def _findings(
     audit: AuditContext,
     first: FirstReading,
+    remaining: Relation,
     about_files: Relation,
     leftovers: LeftoverChecks,
     groups: GroupChecks,
@@ -263,7 +269,9 @@ def _findings(
         stamp.as_of.date(),
         (*lineage_findings(audit), *groups.rows),
     )
-    rows = with_versions(audit, rows)
+    rows = one_loss_a_table(
+        with_versions(audit, rows), listed_less(audit, first.live), count_written_again(con, remaining)
+    )
     frames = [
         about_files,
         findings.tree_findings(con, first.entries, stamp),

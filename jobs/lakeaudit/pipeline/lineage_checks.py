@@ -6,11 +6,13 @@ table's log an evidence gap, a doubt switches the leftover axis off.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.compare.lineage import JudgedWitness, finding, judged
+from lakeaudit.compare.lost_states import in_turn, is_lost, with_those_between
 from lakeaudit.compare.rules import RULES
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version
@@ -76,6 +78,34 @@ def lineage_findings(audit: AuditContext) -> list[dict[str, Any]]:
     return [finding(one) for one in audit.lineage if one.outcome == "finding"]
 
 
+def audited_before(audit: AuditContext) -> dict[str, datetime]:
+    """When each table that has lost a state was last audited, without a zone."""
+    lost = {one.witness.table for one in audit.lineage if is_lost(one)}
+    by_age = sorted(audit.context.last_states.items(), key=lambda each: each[1].as_of)
+    return {table: plain_time(last.as_of) for (_, table), last in by_age if table in lost}
+
+
+def listed_less(
+    audit: AuditContext, live: Mapping[str, tuple[int, int | None]]
+) -> dict[str, tuple[int | None, int | None]]:
+    """By table that has lost a state how many files and bytes less it lists (`live`) than the last audit counted."""
+    lost = {one.witness.table for one in audit.lineage if is_lost(one)}
+    before = {table: last for (_, table), last in audit.context.last_states.items() if table in lost}
+    return {
+        table: _difference((last.files, last.bytes), live.get(table, (0, 0)))
+        for table, last in before.items()
+    }
+
+
+def _difference(
+    before: tuple[int | None, int | None], now: tuple[int | None, int | None]
+) -> tuple[int | None, int | None]:
+    files, size = (
+        None if one is None or other is None else one - other for one, other in zip(before, now, strict=True)
+    )
+    return files, size
+
+
 def lineage_tallies(audit: AuditContext) -> Tallies:
     """Claims by outcome on the axes that do not count files; claims about one subject are one finding."""
     counted = {
@@ -94,10 +124,20 @@ def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
              if state.missing not in ("", ABSENT)}  # fmt: skip
     known = {name for _, name in audit.context.last_states} | set(audit.named) | exist
     verdicts = judged(audit.con, witnesses, audit.scope, known, audit.words)
-    audit.lineage = tuple(_looked_up(audit, verdicts))
+    audit.lineage = tuple(_looked_up(audit, in_turn(with_those_between(verdicts, _numbers(audit)))))
     reported = {hole for hole in audit.observed.holes if not hole.kind}
     audit.lose([hole for hole in _holes(audit.lineage) if hole not in reported])
     audit.doubt(_doubts(audit.lineage))
+
+
+def _numbers(audit: AuditContext) -> dict[str, int | None]:
+    """By table the number of the state that was read."""
+    return {
+        name: state.state.number
+        for read in audit.observed.evidence.claims
+        for name, state in read.states.items()
+        if state.state is not None
+    }
 
 
 def missing_tables(audit: AuditContext) -> frozenset[str]:
@@ -137,24 +177,27 @@ def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
 
 def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Iterator[Witness]:
     """A state that a delete marker hides, and that is newer than the one that was read."""
+    by_root = _by_root(marked)
     for read in audit.observed.evidence.claims:
         for fact in audit.facts_in_scope:
-            state = read.states.get(fact.table.name)
+            state, place = read.states.get(fact.table.name), fact.table.location
             if state is None or state.state is None or state.state.number is None:
                 continue
-            for row in marked:
-                if row["format"] == read.info.kind and _is_newer(row, state, fact.table.location):
+            for row in by_root.get((read.info.kind, place.bucket, place.prefix), ()):
+                if row["number"] > state.state.number:
                     last = audit.context.last_states.get((read.info.kind, fact.table.name))
                     yield _by_content(audit, read, state, _marked(fact.table.name, state, row, last))
 
 
-def _is_newer(row: Mapping[str, Any], state: TableState, location: Location) -> bool:
-    read = state.state
-    return bool(
-        read is not None and read.number is not None and row["number"] > read.number
-        and row["bucket"] == location.bucket and row["folder"].startswith(location.prefix)
-        and row["folder"].count("/") <= location.prefix.count("/") + 2
-    )  # fmt: skip
+def _by_root(marked: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
+    """Hidden states by format, bucket and each folder that may be their table's: at most two above their own."""
+    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in marked:
+        parts = row["folder"].split("/")[:-1]
+        for depth in range(max(0, len(parts) - 2), len(parts) + 1):
+            prefix = "".join(f"{part}/" for part in parts[:depth])
+            found.setdefault((row["format"], row["bucket"], prefix), []).append(row)
+    return found
 
 
 def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:

@@ -83,7 +83,7 @@ def planned_by_tasks(planner: Planner, results: Results, wanted: Wanted, engine:
         rate = planner.lake.settings.confirm.rate / engine.parallelism
         known = (planner.lake, planner.plan_id, tuple(planner.allow), planner.now)
         task = _Task(*known, dict(planner.first_audits), planner.sight.clients, desk, rate)
-        task = replace(task, found=planner.found, losing=planner.losing)
+        task = replace(task, found=planner.found, losing=planner.losing, lost_files=planner.lost_files)
         totals = engine.map(task, names, steps * _WEIGHT)
         for name, each in zip(names, totals, strict=True):
             yield Lines(desk.take(_rows(name)), each)
@@ -105,12 +105,21 @@ class _Task:
     rate: float
     found: Sequence[Table] = ()
     losing: Mapping[str, str] = field(default_factory=dict)
+    lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __call__(self, name: str) -> Totals:
         keys = KeyReader(self.clients, Pacer(self.rate))
         sight = Sight(self.lake, self.clients, keys, self.plan_id)
         planner = Planner(
-            self.lake, self.plan_id, self.allow, self.now, sight, self.first_audits, self.found, self.losing
+            self.lake,
+            self.plan_id,
+            self.allow,
+            self.now,
+            sight,
+            self.first_audits,
+            self.found,
+            self.losing,
+            self.lost_files,
         )
         lines = Lines.of(planner.steps_of(shares_in(self.desk.take(_share(name)))))
         self.desk.put(_rows(name), lines.text)

@@ -18,7 +18,7 @@ from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.matching import on_purpose
 from lakeaudit.reconcile.partitions import POINTERS
 from lakeaudit.reconcile.plan_shares import Share
-from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
+from lakeaudit.reconcile.protocol import METADATA, Action, Case, Look, Proposal, Sight, State
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, REMOVING, RESTORING, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.expand_groups import as_finding
@@ -55,6 +55,7 @@ class Planner:
         found: tables that catalogs name and the lake file does not.
         losing: by table the kind of an open discrepancy that means that a state of it is lost or contradicts itself:
             what no state lists may be all that is left of it, so that nothing there is hidden, moved or removed.
+        lost_files: by table the names of the files of its lost states, which one discrepancy speaks for.
     """
 
     lake: Lake
@@ -65,6 +66,7 @@ class Planner:
     first_audits: Mapping[str, datetime] = field(default_factory=dict)
     found: Sequence[Table] = ()
     losing: Mapping[str, str] = field(default_factory=dict)
+    lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
@@ -101,7 +103,20 @@ class Planner:
         return pa.array(ids, pa.string())
 
     def steps_for(self, row: Row) -> list[Step]:
-        """The step of one row of the ledger, and what has to follow it."""
+        """The steps of one row of the ledger: one for each file that it speaks for."""
+        return [step for each in self._of_each_state(row) for step in self._steps_for(each)]
+
+    def _of_each_state(self, row: Row) -> list[Row]:
+        """The row once for every lost state that it speaks for, oldest first; itself where it speaks for its file."""
+        folder, _, name = (row["key"] or "").rpartition("/")
+        names = self.lost_files.get(row["table_name"], ()) if row["kind"] == METADATA else ()
+        if name not in names or name.endswith(".metadata.json"):
+            return [row]
+        apart = dict.fromkeys(("rows_at_stake", "bytes_at_stake"))
+        return [{**row, "key": f"{folder}/{each}"} | ({} if each == name else apart) for each in names]
+
+    def _steps_for(self, row: Row) -> list[Step]:
+        """The step of one file, and what has to follow it."""
         step, table = self.step(row), self._table(row)
         if step.action not in FOLLOWED_BY or table is None:
             return [step]

@@ -54,6 +54,24 @@ def lost_states(results: Results) -> dict[str, str]:
     return {row["table_name"]: row["kind"] for row in ask(results, sql, "discrepancies")}
 
 
+def files_of_lost_states(results: Results) -> dict[str, tuple[str, ...]]:
+    """By table the names of the files of its lost states, oldest first, as the last audits of the tables named them.
+
+    Raises:
+        CannotAudit: the results cannot be read.
+    """
+    published = {run["run_id"]: run["as_of"] for run in results.runs() if run["status"] in PUBLISHED}
+    rows = [row for row in results.states() if row["run_id"] in published]
+    last: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: (row["as_of"], row["run_id"])):
+        last[row["table_name"]] = row["run_id"]
+    lost = [row for row in rows if row["standing"] == "lost" and last[row["table_name"]] == row["run_id"]]
+    found: dict[str, list[Row]] = {}
+    for row in sorted(lost, key=lambda row: row["number"] or 0):
+        found.setdefault(row["table_name"], []).append(row)
+    return {table: tuple(row["state"] for row in each if row["state"]) for table, each in found.items()}
+
+
 def is_past(results: Results, run: Row) -> bool:
     """Whether another run was published after this one: the ledger says how things stand, not how they stood."""
     runs = results.runs()

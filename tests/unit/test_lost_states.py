@@ -1,0 +1,118 @@
+"""Lost states of a table are one loss: what lies between them, what is added up, and what a restore wrote again."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lakeaudit.compare.lineage import JudgedWitness, finding
+from lakeaudit.compare.lost_states import (
+    count_written_again,
+    files_written_again,
+    in_turn,
+    one_loss_a_table,
+    with_those_between,
+)
+from lakeaudit.evidence.lineage import BROKEN_HINT, LAST_AUDIT, LOST_STATE, Stake, Witness
+from lakeaudit.runtime import duck
+from tests.builders.connections import connection
+
+LOG = "s3://lake/orders/_delta_log"
+Row = dict[str, Any]
+
+
+def lost(number: int, table: str = "orders", *, claim: str = LOST_STATE, subject: str = "") -> JudgedWitness:
+    witness = Witness(table, claim, (LAST_AUDIT,), subject or f"{LOG}/{number:020}.json", f"version {number} is gone",
+                      number, Stake(1, 10, 100), version_id="v")  # fmt: skip
+    return JudgedWitness(witness, "content.state_lost", "finding", "critical")
+
+
+def subjects(found: list[JudgedWitness]) -> list[str]:
+    return [one.witness.subject.rpartition("/")[2].lstrip("0") for one in found]
+
+
+def test_commits_between_the_newest_one_and_a_lost_one_are_lost_too() -> None:
+    found = list(with_those_between([lost(5)], {"orders": 2}))
+    assert subjects(found) == ["5.json", "4.json", "3.json"]
+    assert [one.witness.stake.files for one in found] == [1, None, None]
+    assert found[1].witness.words == "version 4 is gone, and version 5, which was built on it, as well"
+
+
+HUDI = lost(20261101000000000, subject="s3://lake/orders/.hoodie/20261101000000000.commit")
+
+
+@pytest.mark.parametrize(
+    ("one", "newest"),
+    [(lost(5), 4), (lost(5), None), (HUDI, 20261030000000000), (lost(5, claim=BROKEN_HINT), 2)],
+    ids=["the next one", "no state was read", "numbers with gaps", "a hint"],
+)
+def test_nothing_lies_between(one: JudgedWitness, newest: int | None) -> None:
+    assert list(with_those_between([one], {"orders": newest})) == [one]
+
+
+def test_the_newest_state_of_every_table_comes_first() -> None:
+    found = in_turn([lost(4), lost(5), lost(7, "sales"), lost(6, "sales")])
+    assert [(one.witness.table, one.witness.number) for one in found] == [
+        ("orders", 5), ("sales", 7), ("orders", 4), ("sales", 6),
+    ]  # fmt: skip
+
+
+def rows(*found: JudgedWitness, **given: Any) -> list[Row]:
+    return [finding(one) | given for one in found]
+
+
+def test_lost_states_of_a_table_are_one_finding_about_the_newest() -> None:
+    hint = finding(lost(5, claim=BROKEN_HINT, subject=f"{LOG}/_last_checkpoint"))
+    told = [*rows(lost(4), lost(5)), *rows(lost(9, "sales")), hint]
+    other, orders, sales = one_loss_a_table(told, {}, {"orders": 3})
+    assert other == hint
+    assert (orders["subject"], orders["table_version"]) == (f"{LOG}/{5:020}.json", 5)
+    assert (orders["files"], orders["rows_at_stake"], orders["bytes_at_stake"]) == (2, 20, 200)
+    assert orders["explanation"].endswith(
+        f"2 states are lost together: {4:020}.json, {5:020}.json; storage keeps a version of 2 of 2;"
+        " 3 files were written again since the last audit, as by a restore of the table"
+    )
+    assert (sales["files"], "lost together" in sales["explanation"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("older", "newest", "expected"),
+    [("yes", "yes", "yes"), ("no", "yes", "no"), ("unknown", "yes", "unknown"), ("no", "unknown", "no")],
+)
+def test_a_state_comes_back_only_with_those_before_it(older: str, newest: str, expected: str) -> None:
+    (row,) = one_loss_a_table([*rows(lost(4), recoverable=older), *rows(lost(5), recoverable=newest)], {}, {})
+    assert row["recoverable"] == expected
+
+
+def test_a_metadata_json_says_all_by_itself() -> None:
+    old, new = (lost(n, subject=f"s3://lake/orders/metadata/0000{n}-x.metadata.json") for n in (4, 5))
+    (row,) = one_loss_a_table([*rows(old, recoverable="no"), *rows(new, recoverable="yes")], {}, {})
+    assert row["recoverable"] == "yes"
+
+
+def test_at_stake_is_no_less_than_what_the_table_lists_less() -> None:
+    (row,) = one_loss_a_table(rows(lost(5)), {"orders": (7, 50)}, {})
+    assert (row["files"], row["bytes_at_stake"]) == (7, 100)
+
+
+def test_many_states_are_named_by_the_first_and_the_last() -> None:
+    (row,) = one_loss_a_table(rows(*map(lost, range(100, 130))), {}, {})
+    assert f"{104:020}.json, 20 more, {125:020}.json" in row["explanation"]
+
+
+def test_only_what_was_written_since_the_last_audit_is_no_finding_of_its_own() -> None:
+    con, audited_at = connection(), datetime(2026, 11, 1)  # noqa: DTZ001
+    later, before = audited_at + timedelta(1), audited_at - timedelta(1)
+    told = [
+        ("orders", "overwritten", later, "finding"), ("orders", "overwritten", before, "finding"),
+        ("orders", "size_mismatch", later, "finding"), ("orders", "overwritten", later, "ignored"),
+        ("sales", "overwritten", later, "finding"), ("orders", "overwritten", None, "finding"),
+    ]  # fmt: skip
+    values = ", ".join(f"({n}, {', '.join(map(duck.literal, row))})" for n, row in enumerate(told))
+    given = duck.table(duck.query(con, f"""
+        SELECT *, NULL::VARCHAR AS recheck_words
+        FROM (VALUES {values}) AS t(number, judged_table, kind, s_modified_at, outcome)"""))  # fmt: skip
+    after = duck.relation(con, files_written_again(con, given, {"orders": audited_at}))
+    outcomes = {row["number"]: row["outcome"] for row in duck.rows_of(after)}
+    assert outcomes == {number: row[3] for number, row in enumerate(told)} | {0: "undecided"}
+    assert count_written_again(con, after) == {"orders": 1}
