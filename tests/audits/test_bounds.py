@@ -105,7 +105,9 @@ def delta_ahead(home: Path, clock: datetime = FUTURE) -> None:
     needs = {
         "protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}
     }
-    Log(home).commit(0, info(**said), needs, timed, add("lost.parquet"), add("whole.parquet"), when=LONG_AGO)
+    Log(home).commit(
+        0, info("WRITE", **said), needs, timed, add("lost.parquet"), add("whole.parquet"), when=LONG_AGO
+    )
     put(home / "whole.parquet")
 
 
