@@ -28,7 +28,7 @@ ACTS = {act.__name__: act for act in CATALOGUE if act.__module__ == state_faults
 
 
 @pytest.fixture(scope="module")
-def judged(s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Comparison, list[Row]]]:
+def outcome(s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Comparison, list[Row]]]:
     """What an audit makes of all acts, and its findings."""
     server, folder = Server(s3), tmp_path_factory.mktemp("states")
     server.create_buckets()
@@ -56,23 +56,22 @@ def _lake_file(folder: Path, server: Server) -> Path:
     return file
 
 
-def test_the_acts_are_judged_and_nothing_else_is(judged: tuple[Comparison, list[Row]]) -> None:
-    comparison, findings = judged
+def test_the_acts_are_judged_and_nothing_else_is(outcome: tuple[Comparison, list[Row]]) -> None:
+    comparison, findings = outcome
     explained = [row["explanation"] for row in findings]
     assert [difference.words for difference in comparison.differences] == [], explained
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_each_act_is_judged_rightly(judged: tuple[Comparison, list[Row]], act: str) -> None:
-    comparison, _ = judged
+def test_each_act_is_judged_rightly(outcome: tuple[Comparison, list[Row]], act: str) -> None:
+    comparison, _ = outcome
     (fault,) = [fault for fault in comparison.faults if fault.act == act]
     assert not fault.is_trap
     assert fault not in comparison.missed
 
 
-def test_an_act_without_a_table_of_its_own_leaves_the_draw(judged: tuple[Comparison, list[Row]]) -> None:
-    """Each table is ruined once."""
-    comparison, _ = judged
+def test_each_act_ruins_a_table_of_its_own(outcome: tuple[Comparison, list[Row]]) -> None:
+    comparison, _ = outcome
     ruined = [_table_of(fault) for fault in comparison.faults]
     assert len(ruined) == len(set(ruined)) == len(ACTS)
 

@@ -49,7 +49,7 @@ def timeline_files(
     return files | {f"{timeline(layout)}/{name}": content for name, content in instants.items()}
 
 
-def completed(instant: str, content: str) -> dict[str, str]:
+def complete_instant(instant: str, content: str) -> dict[str, str]:
     """The files of an instant of layout 1 that is complete: it was requested, began and ended."""
     names = (f"{instant}.commit.requested", f"{instant}.inflight")
     return {**dict.fromkeys(names, ""), f"{instant}.commit": content}

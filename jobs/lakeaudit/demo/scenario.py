@@ -260,14 +260,14 @@ def _acts(comparison: Comparison) -> list[dict[str, str]]:
         {
             "fault": fault.act.replace("_", " "),
             "done": fault.what,
-            "must be found as": _wanted(fault),
+            "must be found as": _expectation(fault),
             "judged": "wrongly" if fault in comparison.missed else "rightly",
         }
         for fault in comparison.faults
     ]
 
 
-def _wanted(fault: Fault) -> str:
+def _expectation(fault: Fault) -> str:
     kinds = ", ".join(sorted({expected.kind for expected in fault.expected}))
     return kinds or (f"a gap in what is known of {fault.gap}" if fault.gap else "nothing: harmless")
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from lakeaudit.demo.delta import append_rows, options_of, some_rows, uri
-from lakeaudit.demo.hudi_files import commit, completed, instant_text, stat, timeline_files
+from lakeaudit.demo.hudi_files import commit, complete_instant, instant_text, stat, timeline_files
 from lakeaudit.demo.iceberg_files import Entry, Form, Snapshot, epoch_ms, manifest_files, metadata_content
 from lakeaudit.demo.server import LAKE
 from lakeaudit.demo.tables import BINS, FLEET, METERS, PALLETS, PARCELS, SCANS, DemoTable
@@ -35,20 +35,20 @@ def build_state_tables(clients: Clients, at: Endpoint) -> None:
             append_rows(table, number, options)
             if table == METERS and number in (0, COMMITS - 2):
                 DeltaTable(uri(table), storage_options=options).create_checkpoint()
-    _put(s3, BINS, converted(options))
+    _put(s3, BINS, uniform_metadata(options))
     for table in (PARCELS, PALLETS):
-        _put(s3, table, appended(table))
-    _put(s3, SCANS, written_by_instants(SCANS))
+        _put(s3, table, iceberg_table(table))
+    _put(s3, SCANS, hudi_table(SCANS))
 
 
-def appended(table: DemoTable) -> dict[str, bytes]:
+def iceberg_table(table: DemoTable) -> dict[str, bytes]:
     """An Iceberg table of a Hadoop catalog: a file an append, and a hint that names the newest state."""
     bodies = {f"{number:05}-{DAY}.parquet": _parquet(table, number) for number in range(COMMITS)}
     appends = [[Entry(name, len(body), rows, day=DAY)] for name, (body, rows) in bodies.items()]
     return _metadata_folder(table, appends) | {f"data/{name}": body for name, (body, _) in bodies.items()}
 
 
-def converted(options: dict[str, str]) -> dict[str, bytes]:
+def uniform_metadata(options: dict[str, str]) -> dict[str, bytes]:
     """The Iceberg metadata of a Delta table's newest version, as UniForm keeps it beside the log."""
     table = DeltaTable(uri(BINS), storage_options=options)
     adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
@@ -58,7 +58,7 @@ def converted(options: dict[str, str]) -> dict[str, bytes]:
     return _metadata_folder(BINS, [entries], properties={"delta-version": str(table.version())})
 
 
-def written_by_instants(table: DemoTable) -> dict[str, bytes]:
+def hudi_table(table: DemoTable) -> dict[str, bytes]:
     """A Hudi table: each of its commits has written two files."""
     began = datetime.now(UTC)
     files: dict[str, bytes] = {}
@@ -70,7 +70,7 @@ def written_by_instants(table: DemoTable) -> dict[str, bytes]:
         bodies = {path: _parquet(table, 2 * number + each) for each, path in enumerate(paths)}
         files |= {path: body for path, (body, _) in bodies.items()}
         stats = [stat(path, len(body), rows) for path, (body, rows) in bodies.items()]
-        instants |= completed(instant, commit(*stats))
+        instants |= complete_instant(instant, commit(*stats))
     timeline = timeline_files(instants, properties={"hoodie.table.name": table.name.rpartition(".")[2]})
     marker = {f"day={DAY}/.hoodie_partition_metadata": f"commitTime={instant}\npartitionDepth=1\n"}
     return files | {path: text.encode() for path, text in (marker | timeline).items()}
