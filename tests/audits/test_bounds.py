@@ -2,7 +2,9 @@
 
 import json
 import os
+import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakeaudit import next_steps
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.row_formats import rows_of
@@ -240,36 +243,66 @@ def test_no_file_is_too_young_by_the_clock_of_its_writer(night: tuple[Lake, Outc
     assert {row["status"] for row in rows} == {"complete"}
 
 
-def test_a_table_at_the_root_of_a_bucket_is_covered_by_a_report(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
-) -> None:
-    body = "\n".join(map(json.dumps, [*BORN, add("a.parquet"), add("lost.parquet")])).encode()
-    there = {f"_delta_log/{0:020}.json": body, "a.parquet": b"x" * 100}
-    versions = [
-        Version(key, None, Size=len(said), LastModifiedDate=LONG_AGO, ETag="0" * 32, Bucket=bucket)
-        for key, said in there.items()
-    ]
+@dataclass(frozen=True)
+class AtRoot:
+    """A table at the root of a bucket that keeps versions: one of its files is deleted, and its version is archived."""
+
+    lake: Lake
+    coverage: dict[str, Any]
+    finding: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def at_root(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> AtRoot:
+    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("root")
     reports = f"{bucket}-reports"
-    aws.s3.create_bucket(Bucket=reports)
-    for key, said in there.items():
-        aws.s3.put_object(Bucket=bucket, Key=key, Body=said)
+    for each in (bucket, reports):
+        aws.s3.create_bucket(Bucket=each)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    log = "\n".join(map(json.dumps, [*BORN, add("a.parquet"), add("lost.parquet")])).encode()
+    there = {f"_delta_log/{0:020}.json": log, "a.parquet": b"x" * 100}
+    for key, body in there.items():
+        aws.s3.put_object(Bucket=bucket, Key=key, Body=body)
         backdate(bucket, key, LONG_AGO)
+    aws.s3.put_object(Bucket=bucket, Key="lost.parquet", Body=b"x" * 100, StorageClass="DEEP_ARCHIVE")
+    backdate(bucket, "lost.parquet", LONG_AGO)
+    aws.s3.delete_object(Bucket=bucket, Key="lost.parquet")
+    versions = [
+        Version(key, None, Size=len(body), LastModifiedDate=LONG_AGO, ETag="0" * 32, Bucket=bucket)
+        for key, body in there.items()
+    ]
     keep = partial(_put_object, aws, reports)
     inventory.lay(
         keep, [inventory.csv(versions)], at=NOW - timedelta(hours=1), under="inventories", source=bucket
     )
-    (tmp_path / "lake.yaml").write_text(
-        f"version: 1\nlake: root\nresults: {tmp_path / 'results'}\n"
+    (folder / "lake.yaml").write_text(
+        f"version: 1\nlake: root\nresults: {folder / 'results'}\n"
         f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
         f"inventories: [{{kind: s3_inventory, location: 's3://{reports}/inventories/', margin: 0s}}]\n"
         f"tables: [{{name: root, location: 's3://{bucket}', manifests: [{{kind: delta}}]}}]\ndefaults: {{grace: 0s}}\n"
     )
-    lake = load_lake(tmp_path / "lake.yaml", {})
+    lake = load_lake(folder / "lake.yaml", {})
     outcome = audited(lake)
-    (row,) = [row for row in results_of(lake).coverage(outcome.run_id) if row["axis"] == "content"]
-    assert (row["status"], row["consistent"], row["findings"], row["uncovered"]) == ("complete", 1, 1, 0), (
-        row["reason"]
-    )
+    (coverage,) = [row for row in results_of(lake).coverage(outcome.run_id) if row["axis"] == "content"]
+    (finding,) = rows_of(results_of(lake).findings(outcome.run_id))
+    return AtRoot(lake, coverage, finding)
+
+
+def test_a_table_at_the_root_of_a_bucket_is_covered_by_a_report(at_root: AtRoot) -> None:
+    counts = [at_root.coverage[name] for name in ("status", "consistent", "findings", "uncovered")]
+    assert counts == ["complete", 1, 1, 0], at_root.coverage["reason"]
+
+
+def test_a_version_in_the_archive_is_restored_before_it_is_brought_back(at_root: AtRoot) -> None:
+    finding = at_root.finding
+    assert (finding["kind"], finding["key"], finding["recoverable"], finding["storage_class"]) == (
+        "dropped", "lost.parquet", "yes", "DEEP_ARCHIVE",
+    )  # fmt: skip
+    assert "that version is in DEEP_ARCHIVE and must be restored first" in finding["explanation"]
+    step = next_steps.way_back(finding)
+    assert step is not None
+    assert step.command.startswith("aws s3api restore-object ")
+    assert "12 hours, or 48" in step.what
 
 
 def _put_object(aws: Aws, bucket: str, key: str, body: bytes) -> None:

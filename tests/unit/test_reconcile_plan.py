@@ -193,6 +193,31 @@ def test_what_a_program_leaves_to_a_person(
     assert (why or "") in step.evidence.get("why", "").replace("it is not an object", "no object")
 
 
+COMMITS = tuple(f"{version:020}.json" for version in (2, 3, 4))
+INSTANTS = tuple(f"2026110{day}000000000.commit" for day in (1, 2))
+STATES = (*INSTANTS, *COMMITS, "00007-x.metadata.json")
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        (f"_delta_log/{COMMITS[-1]}", COMMITS),
+        (f".hoodie/{INSTANTS[-1]}", INSTANTS),
+        ("metadata/00007-x.metadata.json", ("00007-x.metadata.json",)),
+        ("_delta_log/_last_checkpoint", ("_last_checkpoint",)),
+    ],
+    ids=["commits", "instants", "metadata that needs no older one", "no state"],
+)
+def test_every_state_that_one_finding_speaks_for_is_restored(
+    key: str, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    given = {"kind": "missing_metadata", "key": f"warehouse/orders/{key}", "bytes_at_stake": 9}
+    steps = replace(planner(tmp_path), lost_files={"orders": STATES}).steps_for(row(**given))
+    assert [str(step.key).rpartition("/")[2] for step in steps] == list(names)
+    assert [step.bytes_at_stake for step in steps] == [None] * (len(names) - 1) + [9]
+    assert len({step.action_id for step in steps}) == len(names)
+
+
 def test_a_refusal_is_no_absence(tmp_path: Path) -> None:
     step = planner(tmp_path, None).step(row())
     assert step.action == NEEDS_PERSON

@@ -110,10 +110,11 @@ class Planner:
         """The row once for every lost state that it speaks for, oldest first; itself where it speaks for its file."""
         folder, _, name = (row["key"] or "").rpartition("/")
         names = self.lost_files.get(row["table_name"], ()) if row["kind"] == METADATA else ()
-        if name not in names or name.endswith(".metadata.json"):
+        if name not in names or name.endswith(_WHOLE):
             return [row]
+        alike = [each for each in names if _is_commit(each) == _is_commit(name) and not each.endswith(_WHOLE)]
         apart = dict.fromkeys(("rows_at_stake", "bytes_at_stake"))
-        return [{**row, "key": f"{folder}/{each}"} | ({} if each == name else apart) for each in names]
+        return [{**row, "key": f"{folder}/{each}"} | ({} if each == name else apart) for each in alike]
 
     def _steps_for(self, row: Row) -> list[Step]:
         """The step of one file, and what has to follow it."""
@@ -232,6 +233,15 @@ class Planner:
             rows_at_stake=row["rows_at_stake"],
             bytes_at_stake=row["bytes_at_stake"],
         )
+
+
+_WHOLE = ".metadata.json"
+"""The end of the names of states that need no older one (Iceberg)."""
+
+
+def _is_commit(name: str) -> bool:
+    """Whether a state's file is one of Delta, and none of a Hudi table at the same place."""
+    return name.endswith(".json")
 
 
 def _moved_to(row: Row) -> str:
