@@ -37,17 +37,17 @@ PAST = LONG_AGO - timedelta(minutes=30)
 def put(path: Path, size: int = 100, at: datetime = JUST_BEFORE) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x" * size)
-    aged(path, at)
+    set_time(path, at)
 
 
-def aged(path: Path, at: datetime = LONG_AGO) -> None:
+def set_time(path: Path, at: datetime = LONG_AGO) -> None:
     os.utime(path, (at.timestamp(), at.timestamp()))
 
 
 def age_metadata(home: Path) -> None:
     """Metadata of Iceberg as old as storage says, whatever its writer's clock."""
     for path in (home / "metadata").iterdir():
-        aged(path)
+        set_time(path)
 
 
 # --- files that are too short to be read ---------------------------------------------------------------------------
@@ -84,18 +84,18 @@ def hudi_short(home: Path) -> None:
 
 def list_short(home: Path) -> None:
     files = {"a.avro": 20, "b.orc": 5, "empty.orc": 0, "c.avro": 37}
-    listed(home, [{"path": name, "size": size} for name, size in files.items()])
+    write_list(home, [{"path": name, "size": size} for name, size in files.items()])
     for name, size in files.items():
         put(home / name, size)
 
 
-def listed(home: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_list(home: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """The list of a table, below the folder of all lists."""
     lines = [json.dumps(dict(row, path=str(home / row["path"]))) for row in rows]
     path = home.parent / "lists" / home.name / "1.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join([*lines, json.dumps({"end": True, "lines": len(lines)})]))
-    aged(path)
+    set_time(path)
 
 
 # --- clocks of writers ---------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def hudi_ahead(home: Path, instant: str = "20310101000000000") -> None:
     body = commit(*(stat(f"day=1/{name}") for name in names))
     states = {"commit.requested": "", "inflight": "", "commit": body}
     for path in laid(home, {f"{instant}.{state}": said for state, said in states.items()}).iterdir():
-        aged(path)
+        set_time(path)
     put(home / "day=1" / names[1])
 
 
@@ -146,7 +146,7 @@ def list_ahead(home: Path, clock: datetime = FUTURE) -> None:
         {"path": f"{name}.parquet", "size": 100, "committed_at": clock.isoformat()}
         for name in ("lost", "whole")
     ]
-    listed(home, rows)
+    write_list(home, rows)
     put(home / "whole.parquet")
 
 

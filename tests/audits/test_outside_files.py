@@ -73,22 +73,22 @@ def place(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> P
     return Place(aws, s3, tmp_path_factory.mktemp("outside"))
 
 
-def covered(lake: Lake, outcome: Outcome, axis: str = "content") -> dict[str, dict[str, Any]]:
+def coverage_rows(lake: Lake, outcome: Outcome, axis: str = "content") -> dict[str, dict[str, Any]]:
     rows = results_of(lake).coverage(outcome.run_id)
     return {row["table_name"]: row for row in rows if row["axis"] == axis}
 
 
 @pytest.fixture(scope="module")
-def looked_at(place: Place) -> tuple[Lake, Outcome]:
+def live_audit(place: Place) -> tuple[Lake, Outcome]:
     lake = place.lake()
     return lake, audited(lake, live=True)
 
 
 def test_a_live_audit_looks_at_listed_files_that_lie_elsewhere(
-    place: Place, looked_at: tuple[Lake, Outcome]
+    place: Place, live_audit: tuple[Lake, Outcome]
 ) -> None:
-    lake, outcome = looked_at
-    content = covered(lake, outcome)
+    lake, outcome = live_audit
+    content = coverage_rows(lake, outcome)
     judged = {name: (row["consistent"], row["findings"], row["uncovered"]) for name, row in content.items()}
     assert judged == {"clone": (4, 1, 0), "listed": (2, 0, 0), "plain": (1, 0, 0)}
     assert {row["status"] for row in content.values()} == {"complete"}
@@ -100,8 +100,8 @@ def test_a_live_audit_looks_at_listed_files_that_lie_elsewhere(
     assert (outcome.status, outcome.exit_code) == ("complete", 0)
 
 
-def test_equal_contents_among_them_are_not_claimed_to_be_judged(looked_at: tuple[Lake, Outcome]) -> None:
-    rows = covered(*looked_at, "duplicate")
+def test_equal_contents_among_them_are_not_claimed_to_be_judged(live_audit: tuple[Lake, Outcome]) -> None:
+    rows = coverage_rows(*live_audit, "duplicate")
     assert (rows["listed"]["status"], rows["plain"]["status"]) == ("partial", "complete")
     assert rows["listed"]["reason"] == (
         "2 files were not compared with other files for equal content: they lie outside the places that were listed"
@@ -111,7 +111,7 @@ def test_equal_contents_among_them_are_not_claimed_to_be_judged(looked_at: tuple
 def test_what_is_beyond_the_limit_is_named_with_its_place(place: Place) -> None:
     lake = place.lake("{fresh: 1}")
     outcome = audited(lake, live=True, tables=("clone",))
-    row = covered(lake, outcome)["clone"]
+    row = coverage_rows(lake, outcome)["clone"]
     assert (row["status"], row["uncovered"], outcome.exit_code) == ("partial", 3, 3)
     assert row["reason"] == (
         f"3 listed files lie where no storage source looks: 3 below s3://{place.other}/orders;"
@@ -126,17 +126,17 @@ def test_refused_looks_are_no_absence_and_are_named(place: Place) -> None:
     with refusing(Refusals(lambda request: f"{place.other}/orders/" in request, first=0)) as refusals:
         outcome = audited(lake, live=True)
     assert refusals.refused
-    row = covered(lake, outcome)["clone"]
+    row = coverage_rows(lake, outcome)["clone"]
     assert (row["findings"], row["uncovered"], outcome.exit_code) == (0, 4, 3)
     assert f"4 below s3://{place.other}/orders (storage refused 4 looks)" in row["reason"]
     assert "grant s3:GetObject and s3:ListBucket there" in row["reason"]
-    assert covered(lake, outcome)["listed"]["status"] == "complete"
+    assert coverage_rows(lake, outcome)["listed"]["status"] == "complete"
 
 
 def test_an_audit_of_the_inventories_names_the_line_that_covers_them(place: Place) -> None:
     lake = place.lake()
     outcome = audited(lake)
-    row = covered(lake, outcome)["listed"]
+    row = coverage_rows(lake, outcome)["listed"]
     assert (row["status"], row["uncovered"], outcome.exit_code) == ("partial", 2, 3)
     assert row["reason"].endswith(
         f"to cover them, add to inventories: [{{kind: listing, location: 's3://{place.other}/exports'}}]"

@@ -58,8 +58,8 @@ class Renamed:
 
 
 @pytest.fixture(scope="module")
-def renamed(tmp_path_factory: pytest.TempPathFactory) -> Renamed:
-    folder = tmp_path_factory.mktemp("renamed")
+def rename_audits(tmp_path_factory: pytest.TempPathFactory) -> Renamed:
+    folder = tmp_path_factory.mktemp("rename_audits")
     for name in ("orders", "visits", "moved"):
         (folder / name).mkdir()
         delta(folder / name, name)
@@ -75,33 +75,35 @@ def renamed(tmp_path_factory: pytest.TempPathFactory) -> Renamed:
     return Renamed(lake, outcomes)
 
 
-def accepted(renamed: Renamed, table: str) -> dict[str, str | None]:
+def open_acks(rename_audits: Renamed, table: str) -> dict[str, str | None]:
     """By kind of a table's open discrepancies who accepts them."""
     return {
         row["kind"]: row["ack_by"]
-        for row in renamed.rows()
+        for row in rename_audits.rows()
         if row["table_name"] == table and row["state"] == "open"
     }
 
 
-def test_what_was_accepted_stays_accepted_under_another_name(renamed: Renamed) -> None:
+def test_what_was_accepted_stays_accepted_under_another_name(rename_audits: Renamed) -> None:
     of_sales = {"dropped": "ann", "uncommitted": "ann"}
-    assert accepted(renamed, "sales") == accepted(renamed, "visits") == of_sales
-    assert accepted(renamed, "orders") == {}
+    assert open_acks(rename_audits, "sales") == open_acks(rename_audits, "visits") == of_sales
+    assert open_acks(rename_audits, "orders") == {}
     (subject,) = (
-        row["subject"] for row in renamed.rows() if row["table_name"] == "sales" and row["axis"] == "leftover"
+        row["subject"]
+        for row in rename_audits.rows()
+        if row["table_name"] == "sales" and row["axis"] == "leftover"
     )
     assert subject == "sales#uncommitted"
 
 
-def test_a_table_that_moved_has_to_be_accepted_anew(renamed: Renamed) -> None:
-    assert accepted(renamed, "copied") == {"dropped": None, "uncommitted": None}
-    assert renamed.outcomes[1].pressing == {"critical": 1, "warning": 2}
+def test_a_table_that_moved_has_to_be_accepted_anew(rename_audits: Renamed) -> None:
+    assert open_acks(rename_audits, "copied") == {"dropped": None, "uncommitted": None}
+    assert rename_audits.outcomes[1].pressing == {"critical": 1, "warning": 2}
 
 
-def test_a_format_without_an_id_carries_nothing_over_and_says_so(renamed: Renamed) -> None:
-    assert accepted(renamed, "huddle") == {"dropped_history": None}
-    (warning,) = renamed.outcomes[1].warnings
+def test_a_format_without_an_id_carries_nothing_over_and_says_so(rename_audits: Renamed) -> None:
+    assert open_acks(rename_audits, "huddle") == {"dropped_history": None}
+    (warning,) = rename_audits.outcomes[1].warnings
     assert warning == (
         "acknowledgements of hudi do not carry over:"
         " huddle has its location, and the format names no id of a table"

@@ -103,15 +103,15 @@ LOST = dict.fromkeys(("delta", "iceberg", "hudi"), ("missing_metadata", "critica
 
 
 @pytest.fixture(scope="module")
-def hidden(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bucket, Outcome]:
-    place = Bucket(aws, s3, tmp_path_factory.mktemp("hidden"), versioned=True)
+def marked_bucket(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bucket, Outcome]:
+    place = Bucket(aws, s3, tmp_path_factory.mktemp("marked_bucket"), versioned=True)
     assert findings(place.lake(), place.audit()) == {}
     place.hide_what_is_new()
     return place, place.audit()
 
 
-def test_a_restore_by_delete_markers_is_one_finding_a_table(hidden: tuple[Bucket, Outcome]) -> None:
-    found = findings(hidden[0].lake(), hidden[1])
+def test_a_restore_by_delete_markers_is_one_finding_a_table(marked_bucket: tuple[Bucket, Outcome]) -> None:
+    found = findings(marked_bucket[0].lake(), marked_bucket[1])
     assert {table: (row["kind"], row["severity"]) for table, row in found.items()} == LOST
     assert {table: row["files"] for table, row in found.items()} == {
         "delta": LATER,
@@ -127,8 +127,8 @@ def test_a_restore_by_delete_markers_is_one_finding_a_table(hidden: tuple[Bucket
     assert "3 states are lost together: " in found["hudi"]["explanation"]
 
 
-def test_a_plan_restores_every_lost_state_of_a_table(hidden: tuple[Bucket, Outcome]) -> None:
-    place, _ = hidden
+def test_a_plan_restores_every_lost_state_of_a_table(marked_bucket: tuple[Bucket, Outcome]) -> None:
+    place, _ = marked_bucket
     mending = Mending(place.lake(), place.folder)
     mending.plan(StringIO())
     mending.apply()

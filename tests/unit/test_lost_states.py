@@ -21,7 +21,9 @@ LOG = "s3://lake/orders/_delta_log"
 Row = dict[str, Any]
 
 
-def lost(number: int, table: str = "orders", *, claim: str = LOST_STATE, subject: str = "") -> JudgedWitness:
+def lost_state(
+    number: int, table: str = "orders", *, claim: str = LOST_STATE, subject: str = ""
+) -> JudgedWitness:
     witness = Witness(table, claim, (LAST_AUDIT,), subject or f"{LOG}/{number:020}.json", f"version {number} is gone",
                       number, Stake(1, 10, 100), version_id="v")  # fmt: skip
     return JudgedWitness(witness, "content.state_lost", "finding", "critical")
@@ -32,18 +34,23 @@ def subjects(found: list[JudgedWitness]) -> list[str]:
 
 
 def test_commits_between_the_newest_one_and_a_lost_one_are_lost_too() -> None:
-    found = list(with_those_between([lost(5)], {"orders": 2}))
+    found = list(with_those_between([lost_state(5)], {"orders": 2}))
     assert subjects(found) == ["5.json", "4.json", "3.json"]
     assert [one.witness.stake.files for one in found] == [1, None, None]
     assert found[1].witness.words == "version 4 is gone, and version 5, which was built on it, as well"
 
 
-HUDI = lost(20261101000000000, subject="s3://lake/orders/.hoodie/20261101000000000.commit")
+HUDI = lost_state(20261101000000000, subject="s3://lake/orders/.hoodie/20261101000000000.commit")
 
 
 @pytest.mark.parametrize(
     ("one", "newest"),
-    [(lost(5), 4), (lost(5), None), (HUDI, 20261030000000000), (lost(5, claim=BROKEN_HINT), 2)],
+    [
+        (lost_state(5), 4),
+        (lost_state(5), None),
+        (HUDI, 20261030000000000),
+        (lost_state(5, claim=BROKEN_HINT), 2),
+    ],
     ids=["the next one", "no state was read", "numbers with gaps", "a hint"],
 )
 def test_nothing_lies_between(one: JudgedWitness, newest: int | None) -> None:
@@ -51,7 +58,7 @@ def test_nothing_lies_between(one: JudgedWitness, newest: int | None) -> None:
 
 
 def test_the_newest_state_of_every_table_comes_first() -> None:
-    found = in_turn([lost(4), lost(5), lost(7, "sales"), lost(6, "sales")])
+    found = in_turn([lost_state(4), lost_state(5), lost_state(7, "sales"), lost_state(6, "sales")])
     assert [(one.witness.table, one.witness.number) for one in found] == [
         ("orders", 5), ("sales", 7), ("orders", 4), ("sales", 6),
     ]  # fmt: skip
@@ -62,8 +69,8 @@ def rows(*found: JudgedWitness, **given: Any) -> list[Row]:
 
 
 def test_lost_states_of_a_table_are_one_finding_about_the_newest() -> None:
-    hint = finding(lost(5, claim=BROKEN_HINT, subject=f"{LOG}/_last_checkpoint"))
-    told = [*rows(lost(4), lost(5)), *rows(lost(9, "sales")), hint]
+    hint = finding(lost_state(5, claim=BROKEN_HINT, subject=f"{LOG}/_last_checkpoint"))
+    told = [*rows(lost_state(4), lost_state(5)), *rows(lost_state(9, "sales")), hint]
     other, orders, sales = one_loss_a_table(told, {}, {"orders": 3})
     assert other == hint
     assert (orders["subject"], orders["table_version"]) == (f"{LOG}/{5:020}.json", 5)
@@ -80,23 +87,25 @@ def test_lost_states_of_a_table_are_one_finding_about_the_newest() -> None:
     [("yes", "yes", "yes"), ("no", "yes", "no"), ("unknown", "yes", "unknown"), ("no", "unknown", "no")],
 )
 def test_a_state_comes_back_only_with_those_before_it(older: str, newest: str, expected: str) -> None:
-    (row,) = one_loss_a_table([*rows(lost(4), recoverable=older), *rows(lost(5), recoverable=newest)], {}, {})
+    (row,) = one_loss_a_table(
+        [*rows(lost_state(4), recoverable=older), *rows(lost_state(5), recoverable=newest)], {}, {}
+    )
     assert row["recoverable"] == expected
 
 
 def test_a_metadata_json_says_all_by_itself() -> None:
-    old, new = (lost(n, subject=f"s3://lake/orders/metadata/0000{n}-x.metadata.json") for n in (4, 5))
+    old, new = (lost_state(n, subject=f"s3://lake/orders/metadata/0000{n}-x.metadata.json") for n in (4, 5))
     (row,) = one_loss_a_table([*rows(old, recoverable="no"), *rows(new, recoverable="yes")], {}, {})
     assert row["recoverable"] == "yes"
 
 
 def test_at_stake_is_no_less_than_what_the_table_lists_less() -> None:
-    (row,) = one_loss_a_table(rows(lost(5)), {"orders": (7, 50)}, {})
+    (row,) = one_loss_a_table(rows(lost_state(5)), {"orders": (7, 50)}, {})
     assert (row["files"], row["bytes_at_stake"]) == (7, 100)
 
 
 def test_many_states_are_named_by_the_first_and_the_last() -> None:
-    (row,) = one_loss_a_table(rows(*map(lost, range(100, 130))), {}, {})
+    (row,) = one_loss_a_table(rows(*map(lost_state, range(100, 130))), {}, {})
     assert f"{104:020}.json, 20 more, {125:020}.json" in row["explanation"]
 
 

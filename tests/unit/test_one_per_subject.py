@@ -65,7 +65,7 @@ def place_of(row: Row) -> tuple[int, int]:
     return rank(row["severity"]), kind_order().index(row["kind"])
 
 
-def reported(con: Connection, rows: list[Row]) -> list[Row]:
+def one_each(con: Connection, rows: list[Row]) -> list[Row]:
     return duck.rows_of(one_per_subject(con, duck.hold(con, from_plain(con, rows, STAMP))))
 
 
@@ -78,7 +78,7 @@ def test_no_two_findings_have_one_subject_and_none_is_forgotten(
     by_subject = defaultdict(list)
     for row in rows:
         by_subject[subject_of(row)].append(row)
-    answers = reported(con, rows)
+    answers = one_each(con, rows)
     assert {subject_of(row) for row in answers} == set(by_subject)
     assert len({row["discrepancy_id"] for row in answers}) == len(answers) == len(by_subject)
     for answer in answers:
@@ -96,7 +96,7 @@ def test_the_worst_is_reported_whatever_came_first(con: Connection, turn: int) -
     )
     lost = about("orders", "lost_commit", "file", FILES[0], explanation="lacks 3 files", files=3)
     other = about("orders", "dropped", "file", FILES[1], explanation="is gone")
-    rows = reported(con, [hint, lost, other][::turn])
+    rows = one_each(con, [hint, lost, other][::turn])
     assert sorted((row["kind"], row["files"], row["explanation"]) for row in rows) == [
         ("dropped", None, "is gone"),
         ("lost_commit", 3, "lacks 3 files; also missing_metadata (warning): hint is empty"),

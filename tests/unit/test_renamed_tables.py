@@ -24,37 +24,37 @@ def at(hour: float) -> datetime:
     return datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour)
 
 
-def last(hour: float = 1, table_id: str = "x", location: str = HERE) -> LastState:
+def state(hour: float = 1, table_id: str = "x", location: str = HERE) -> LastState:
     return LastState(StateRef(7, table_id=table_id), at(hour), "r", location)
 
 
-def read(table_id: str = "x", location: str = HERE) -> tuple[str, StateRef]:
+def now(table_id: str = "x", location: str = HERE) -> tuple[str, StateRef]:
     return location, StateRef(8, table_id=table_id)
 
 
 BOTH = "income and sales both have its location and table id"
-BEFORE = {"orders": last()}
+BEFORE = {"orders": state()}
 CASES: dict[str, tuple[Mapping[str, LastState], Mapping[str, tuple[str, StateRef]], set[str], Renames]] = {
-    "another name": (BEFORE, {"sales": read()}, {"sales"}, Renames({"orders": "sales"})),
-    "the name is still declared": (BEFORE, {"sales": read()}, {"orders", "sales"}, Renames()),
-    "the location moved, the id is equal": (BEFORE, {"sales": read(location=THERE)}, {"sales"}, Renames()),
-    "created anew at the location": (BEFORE, {"sales": read("y")}, {"sales"}, Renames()),
+    "another name": (BEFORE, {"sales": now()}, {"sales"}, Renames({"orders": "sales"})),
+    "the name is still declared": (BEFORE, {"sales": now()}, {"orders", "sales"}, Renames()),
+    "the location moved, the id is equal": (BEFORE, {"sales": now(location=THERE)}, {"sales"}, Renames()),
+    "created anew at the location": (BEFORE, {"sales": now("y")}, {"sales"}, Renames()),
     "a format that names no id": (
-        {"orders": last(table_id="")}, {"sales": read("")}, {"sales"},
+        {"orders": state(table_id="")}, {"sales": now("")}, {"sales"},
         Renames({}, {"orders": "sales has its location, and the format names no id of a table"}),
     ),
     "two new names": (
-        BEFORE, {"sales": read(), "income": read()}, {"sales", "income"}, Renames({}, {"orders": BOTH}),
+        BEFORE, {"sales": now(), "income": now()}, {"sales", "income"}, Renames({}, {"orders": BOTH}),
     ),
     "renamed back": (
-        {"orders": last(1), "sales": last(2)}, {"orders": read()}, {"orders"}, Renames({"sales": "orders"}),
+        {"orders": state(1), "sales": state(2)}, {"orders": now()}, {"orders"}, Renames({"sales": "orders"}),
     ),
     "renamed twice": (
-        {"orders": last(1), "sales": last(2)}, {"income": read()}, {"income"}, Renames({"sales": "income"}),
+        {"orders": state(1), "sales": state(2)}, {"income": now()}, {"income"}, Renames({"sales": "income"}),
     ),
-    "the new name was audited since": ({"orders": last(1), "sales": last(2)}, {"sales": read()}, {"sales"}, Renames()),
+    "the new name was audited since": ({"orders": state(1), "sales": state(2)}, {"sales": now()}, {"sales"}, Renames()),
     "the new name was audited before": (
-        {"orders": last(2), "sales": last(1)}, {"sales": read()}, {"sales"}, Renames({"orders": "sales"}),
+        {"orders": state(2), "sales": state(1)}, {"sales": now()}, {"sales"}, Renames({"orders": "sales"}),
     ),
     "no state could be read": (BEFORE, {}, {"sales"}, Renames()),
 }  # fmt: skip
@@ -72,7 +72,7 @@ def test_which_table_takes_over(name: str) -> None:
 
 
 def test_another_format_at_the_location_takes_nothing_over() -> None:
-    assert renames({("delta", "orders"): last()}, {("iceberg", "sales"): read()}, {"sales"}) == Renames()
+    assert renames({("delta", "orders"): state()}, {("iceberg", "sales"): now()}, {"sales"}) == Renames()
 
 
 def test_it_is_said_where_nothing_carries_over() -> None:
@@ -90,7 +90,7 @@ FILE = {"axis": "content", "subject_type": "file", "kind": "dropped", "severity"
 GROUP = {"axis": "leftover", "subject_type": "table", "kind": "uncommitted", "severity": "info", "files": 4}
 
 
-def accepted(about: Row, subject: str, **given: Any) -> Row:
+def held(about: Row, subject: str, **given: Any) -> Row:
     """A row of the ledger under the old name."""
     times = {"last_evidence_at": at(10), "opened_at": at(9), "first_seen_at": at(9), "reopened": 0}
     named = {"table_name": "orders", "lake": "shop", "subject": subject, "discrepancy_id": f"old {subject}"}
@@ -105,29 +105,29 @@ def accepted(about: Row, subject: str, **given: Any) -> Row:
     } | given
 
 
-def found(about: Row, subject: str, **given: Any) -> Row:
+def row(about: Row, subject: str, **given: Any) -> Row:
     return {**about, "table_name": "sales", "subject": subject, "confirmation": "live"} | given
 
 
 LEDGER = {
-    "equal": (accepted(FILE, "s3://lake/orders/a"), found(FILE, "s3://lake/orders/a"), ("open", "ann")),
+    "equal": (held(FILE, "s3://lake/orders/a"), row(FILE, "s3://lake/orders/a"), ("open", "ann")),
     "retired with the old name": (
-        accepted(FILE, "s3://lake/orders/b", state="resolved", resolution="retired", resolved_at=at(30)),
-        found(FILE, "s3://lake/orders/b"), ("open", "ann"),
+        held(FILE, "s3://lake/orders/b", state="resolved", resolution="retired", resolved_at=at(30)),
+        row(FILE, "s3://lake/orders/b"), ("open", "ann"),
     ),
     "of the whole table": (
-        accepted(GROUP, "orders#uncommitted"),
-        found(GROUP, "sales#uncommitted", confirmation="not_needed"), ("open", "ann"),
+        held(GROUP, "orders#uncommitted"),
+        row(GROUP, "sales#uncommitted", confirmation="not_needed"), ("open", "ann"),
     ),
     "one cut alone": (
-        accepted(FILE, "s3://lake/orders/c"), found(FILE, "s3://lake/orders/c", confirmation="none"),
+        held(FILE, "s3://lake/orders/c"), row(FILE, "s3://lake/orders/c", confirmation="none"),
         ("pending", "ann"),
     ),
-    "grown since": (accepted(FILE, "s3://lake/orders/d"), found(FILE, "s3://lake/orders/d", files=2), ("open", None)),
+    "grown since": (held(FILE, "s3://lake/orders/d"), row(FILE, "s3://lake/orders/d", files=2), ("open", None)),
     "worse now": (
-        accepted(FILE, "s3://lake/orders/e", severity="error"), found(FILE, "s3://lake/orders/e"), ("open", None),
+        held(FILE, "s3://lake/orders/e", severity="error"), row(FILE, "s3://lake/orders/e"), ("open", None),
     ),
-    "another file": (accepted(FILE, "s3://lake/orders/f"), found(FILE, "s3://lake/orders/g"), ("open", None)),
+    "another file": (held(FILE, "s3://lake/orders/f"), row(FILE, "s3://lake/orders/g"), ("open", None)),
 }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ class FreshLook:
     outside: bool = False
 
     @property
-    def wanted(self) -> str:
+    def condition(self) -> str:
         """SQL over rows with `rule_content`: whether a claim may be looked at."""
         young = f"""rule_content IN ({duck.literals(YOUNG)}) AND c_state = 'live'
             AND c_claimed_at + t_grace <= {duck.literal(self.now)}"""
@@ -63,7 +63,7 @@ def fresh_claims(
                 c_claimed_at AS manifest_claimed_at,
                 NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, false AS suspected
             FROM fired
-            WHERE {look.wanted})
+            WHERE {look.condition})
         ANTI JOIN known USING (axis, judged_table, bucket, key)
     """
     young = duck.query(con, sql, fired=fired_rules, known=known)

@@ -169,7 +169,7 @@ def _together(rows: Sequence[Finding]) -> Finding:
     if len(by_age) == 1:
         return newest
     kept = [row for row in by_age if row.get("recoverable") == "yes"]
-    said = [
+    sentences = [
         newest["explanation"],
         f"{len(by_age)} states are lost together: {_names(by_age)}",
         f"storage keeps a version of {len(kept)} of {len(by_age)}",
@@ -177,7 +177,7 @@ def _together(rows: Sequence[Finding]) -> Finding:
     amounts = {
         name: _sum(row.get(name) for row in rows) for name in ("files", "rows_at_stake", "bytes_at_stake")
     }
-    return {**newest, **amounts, "recoverable": _recoverable(by_age), "explanation": "; ".join(said)}
+    return {**newest, **amounts, "recoverable": _recoverable(by_age), "explanation": "; ".join(sentences)}
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:

@@ -1,4 +1,4 @@
-"""One finding a subject: what is known of one subject on one axis is one discrepancy, whoever reports it.
+"""One finding a subject: everything that rules find about one subject on one axis is one discrepancy.
 
 File rules, witnesses of states, evidence gaps and bulk changes can all concern one subject. The worst of them is
 reported, among equals the one whose kind comes first in the rules, and its explanation names the others.

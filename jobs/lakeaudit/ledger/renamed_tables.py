@@ -46,8 +46,8 @@ def states_read(claims: Iterable[Claims], tables: Iterable[Table]) -> ReadStates
 def renames(before: LastStates, now: ReadStates, known: Collection[str]) -> Renames:
     """Which tables of earlier runs have another name now.
 
-    A name that has been audited since the old one was last audited takes nothing over: what was found under it since
-    was not accepted.
+    A name that has been audited since the old one was last audited takes nothing over: findings under it since were not
+    accepted.
 
     Args:
         before: the last states of all tables that published runs have read.
@@ -81,7 +81,7 @@ def _since(new: LastState | None, old: LastState) -> bool:
 
 
 def warnings(renamed: Renames, accepted: Collection[str]) -> tuple[str, ...]:
-    """What is to be said of old names with accepted discrepancies that no table takes over."""
+    """Warnings about old names with accepted discrepancies that no table takes over."""
     return tuple(
         f"acknowledgements of {old} do not carry over: {why}"
         for old, why in sorted(renamed.doubtful.items())

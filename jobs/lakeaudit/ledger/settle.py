@@ -110,8 +110,8 @@ _ANEW = (SET_PENDING, REOPEN, ESCALATE, RECLASSIFY)
 _ENDED = (RESOLVE, DISCARD)
 
 
-def _accepted(name: str) -> dict[str, Expr]:
-    """What a person accepted: new discrepancies of a renamed table take it from its former name."""
+def _ack_changes(name: str) -> dict[str, Expr]:
+    """An acknowledgement's column after each action: discrepancies of a renamed table take it from the former name."""
     former, own = col(f"p_{name}"), col(f"l_{name}")
     return dict.fromkeys(_ANEW, _NOTHING) | {
         SET_PENDING: former,
@@ -135,7 +135,7 @@ NEXT: dict[str, dict[str, Expr]] = {
     "reopened": {OPEN: first_known(col("l_reopened"), 0), REOPEN: first_known(col("l_reopened"), 0) + lit(1)},
     "first_run_id": dict.fromkeys(FOUND, first_known(col("l_first_run_id"), col("run_id"))),
     "last_run_id": dict.fromkeys((*FOUND, *_ENDED), col("run_id")),
-    **{name: _accepted(name) for name in ("ack_by", "ack_reason", "ack_until")},
+    **{name: _ack_changes(name) for name in ("ack_by", "ack_reason", "ack_until")},
 }
 """Ledger columns after an action; one that is not named keeps what the ledger row said."""
 

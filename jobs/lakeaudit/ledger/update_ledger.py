@@ -104,7 +104,7 @@ def settle_rows(
     live = "found.confirmation = 'live'"
     grown = " OR ".join(f"found.{name} IS DISTINCT FROM held.{name}" for name in _AT_STAKE)
     grown += " OR (found.cause IS NOT NULL AND found.cause IS DISTINCT FROM held.cause)"
-    of_ledger = ", ".join(f"{_held(name)} AS l_{name}" for name in settle.NEXT)
+    of_ledger = ", ".join(f"{_ledger_column(name)} AS l_{name}" for name in settle.NEXT)
     former = ", ".join(f"CAST(NULL AS {kind}) AS p_{name}" for name, kind in _ACK.items())
     at = duck.literal(plain_time(now))
     sql = f"""
@@ -124,7 +124,7 @@ _ACK = {"ack_by": "VARCHAR", "ack_reason": "VARCHAR", "ack_until": "TIMESTAMP", 
 """What a person accepted, and under which name of the table; with their types."""
 
 
-def _held(name: str) -> str:
+def _ledger_column(name: str) -> str:
     """SQL: a column of the ledger row; what was accepted under a former name is not accepted once it grows."""
     if name not in _ACK:
         return f"held.{name}"

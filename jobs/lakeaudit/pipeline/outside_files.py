@@ -33,7 +33,7 @@ class OutsideFiles:
 
 
 @dataclass(frozen=True)
-class _Unseen:
+class _UncheckedFiles:
     """Files of one table in one place that nobody looked at; `denied`: storage refused or failed to answer."""
 
     place: Location
@@ -42,7 +42,7 @@ class _Unseen:
 
 
 def outside_files(audit: AuditContext, counted: Iterable[Mapping[str, Any]], remaining: Rows) -> OutsideFiles:
-    """What is to be said in coverage of files where no storage source looks.
+    """Describe, for coverage, the files that lie where no storage source looks.
 
     Args:
         audit: the run.
@@ -54,14 +54,14 @@ def outside_files(audit: AuditContext, counted: Iterable[Mapping[str, Any]], rem
         return OutsideFiles({}, {})
     answers = _answers(audit, remaining)
     looked_at: Counter[str] = Counter()
-    unseen: dict[str, list[_Unseen]] = {}
+    unchecked: dict[str, list[_UncheckedFiles]] = {}
     for place, (folder, files) in folders.items():
         looked_at[place[0]] += answers["live", place]
         if left := files - answers["live", place]:
-            unseen.setdefault(place[0], []).append(_Unseen(folder, left, answers["denied", place]))
+            unchecked.setdefault(place[0], []).append(_UncheckedFiles(folder, left, answers["denied", place]))
     reasons = {}
     for table in {name for name, _, _ in folders}:
-        why = _reason(audit, unseen[table]) if table in unseen else ""
+        why = _reason(audit, unchecked[table]) if table in unchecked else ""
         files = looked_at[table]
         reasons[table, "content"] = why
         reasons[table, "duplicate"] = (
@@ -110,37 +110,38 @@ def _answers(audit: AuditContext, remaining: Rows) -> Counter[tuple[str, Place]]
     return found
 
 
-def _reason(audit: AuditContext, unseen: Sequence[_Unseen]) -> str:
+def _reason(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> str:
     """Which files nobody looked at, and what in the lake file lets an audit look at them."""
-    files = sum(each.files for each in unseen)
-    worst = sorted(unseen, key=lambda each: (-each.files, each.place))
+    files = sum(each.files for each in unchecked)
+    worst = sorted(unchecked, key=lambda each: (-each.files, each.place))
     named = ", ".join(
         f"{each.files:,} below {each.place.uri}{_denied(each)}" for each in worst[:PLACES_NAMED]
     )
     more = f" and in {len(worst) - PLACES_NAMED:,} more places" if len(worst) > PLACES_NAMED else ""
-    said = f"{files:,} listed {'file lies' if files == 1 else 'files lie'} where no storage source looks: {named}{more}"
-    return "; ".join([said, *_remedies(audit, worst[:PLACES_NAMED])])
+    lie = "file lies" if files == 1 else "files lie"
+    sentence = f"{files:,} listed {lie} where no storage source looks: {named}{more}"
+    return "; ".join([sentence, *_remedies(audit, worst[:PLACES_NAMED])])
 
 
-def _denied(one: _Unseen) -> str:
+def _denied(one: _UncheckedFiles) -> str:
     return f" (storage refused {one.denied:,} looks)" if one.denied else ""
 
 
-def _remedies(audit: AuditContext, unseen: Sequence[_Unseen]) -> list[str]:
+def _remedies(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> list[str]:
     """What covers the places: lines of the lake file, and rights."""
     lines = ", ".join(
         f"{{kind: listing, location: {_quoted(each.place.uri)}}}"
-        for each in unseen
+        for each in unchecked
         if not _has_source(audit, each.place)
     )
     live = audit.observed.listed
     after = " (an audit without --live reads them)" if live else ""
-    said = [f"to cover them, add to inventories: [{lines}]{after}"] if lines else []
-    if any(each.denied for each in unseen):
-        said.append("grant s3:GetObject and s3:ListBucket there")
-    if live and any(each.files > each.denied for each in unseen):
-        said.append("a live audit looks at them one by one with a larger confirm.fresh")
-    return said
+    remedies = [f"to cover them, add to inventories: [{lines}]{after}"] if lines else []
+    if any(each.denied for each in unchecked):
+        remedies.append("grant s3:GetObject and s3:ListBucket there")
+    if live and any(each.files > each.denied for each in unchecked):
+        remedies.append("a live audit looks at them one by one with a larger confirm.fresh")
+    return remedies
 
 
 def _has_source(audit: AuditContext, place: Location) -> bool:
