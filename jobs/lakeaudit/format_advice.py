@@ -70,6 +70,11 @@ DO: Mapping[str, Mapping[str, str]] = {
         PLAIN: "Remove the file that is named (`aws s3 rm`): the other one (`related_key`) holds the same bytes. If a "
         "later audit reports one of the two as `dropped`, accept that (`lakeaudit ack`).",
     },
+    "stale_visible": {
+        "hudi": "Readers that list the table's folders take these files now. Compare their rows with the table's: rows "
+        "that it lacks belong into it by a write of their own. Then move the files out of the table's folders, all of "
+        "them at once. If every reader lists by the metadata table, say so (`readers: metadata_table`).",
+    },
     "uncommitted": {
         "delta": "Look for `lost_commit`, `overwritten_commit` and failed jobs of that time first: the files may "
         "be all that is left of a commit. If nobody needs them, VACUUM takes them (FULL, not LITE).",

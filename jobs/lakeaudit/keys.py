@@ -244,6 +244,10 @@ PUFFIN = rf"\.puffin{END}"
 MARKER = rf"(/|_\$folder\$){END}"
 """A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""
 
+HUDI_BASE = rf"(?:^|/)[^/_]+_[^/_]*_([0-9]{{14}}|[0-9]{{17}})\.(?:parquet|orc|hfile){END}"
+HUDI_LOG = rf"(?:^|/)\.[^/]+_([0-9]{{14}}|[0-9]{{17}})\.log\.[0-9]+(?:_[^/]*)?{END}"
+"""Keys of Hudi's base files and log files, with the instant that their names bear (`FSUtils` of Apache Hudi)."""
+
 UNSEEN = rf"{HIDDEN}|{TEMPORARY}|{MARKER}"
 """Names of what is no data to readers of plain tables: hidden, temporary work, placeholders."""
 

@@ -215,7 +215,7 @@ def _rollback(instant: str) -> str:
 
 
 LOST, MISSING = [("missing_metadata", "critical")], [("table_missing", "critical")]
-UNUSED = [("uncommitted", "warning")]
+UNUSED, READ = [("uncommitted", "warning")], [("stale_visible", "warning")]
 Fate = Callable[[Table], None]
 FATES: dict[Fate, list[tuple[str, str]]] = {
     newest_write_gone: LOST,
@@ -233,8 +233,8 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     one_file_of_an_unknown_write: [],
     files_of_a_failed_write: UNUSED,
     files_that_a_rollback_left: UNUSED,
-    files_older_than_the_timeline: UNUSED,
-    files_of_another_attempt: UNUSED,
+    files_older_than_the_timeline: READ,
+    files_of_another_attempt: READ,
     rolled_back: [],
     rollback_planned: [],
     restored: [],

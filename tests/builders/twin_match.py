@@ -24,6 +24,7 @@ def _rows_of(s: Scenario, bucket: str, key: str) -> Iterator[Row]:
     owner = owner_of({fact.table.location: name for name, fact in facts.items()}, bucket, key)
     shared = {"bucket": bucket, "key": key, "owner": owner, **_references(s, here, owner)}
     shared |= _of_storage(s, bucket, key) | _of_store(s, bucket, key) | _of_owner(facts.get(owner or ""))
+    shared["o_slice"] = not here and _is_slice(facts.get(owner or ""), key)
     shared["relative"] = key.removeprefix(facts[owner].table.location.prefix) if owner else key
     for number, name in enumerate(sorted({row["table_name"] for row in here}) or [None]):
         claimed = _of_claim(here, facts.get(name or ""), shared["r_speaker"], number == 0)
@@ -141,8 +142,10 @@ def _of_store(s: Scenario, bucket: str, key: str) -> Row:
 
 def _of_owner(fact: TableFacts | None) -> Row:
     if fact is None:
-        return dict.fromkeys(("o_manifest", "o_complete", "o_logged", "o_by_folder"), False)
-    settings = fact.table.settings
+        return dict.fromkeys(
+            ("o_manifest", "o_complete", "o_logged", "o_by_folder", "o_by_index", "o_slice"), False
+        )
+    settings, names = fact.table.settings, fact.committed_names
     return {
         "o_grace": settings.grace,
         "o_leftover_age": settings.leftover_age,
@@ -154,8 +157,19 @@ def _of_owner(fact: TableFacts | None) -> Row:
         "o_complete": fact.table.complete and not fact.refused,
         "o_logged": fact.stateful,
         "o_by_folder": fact.table.read_by_folder,
+        "o_by_index": fact.table.read_by_metadata_table and names is not None and names.indexed,
         "o_horizon": fact.horizon,
     }
+
+
+def _is_slice(fact: TableFacts | None, key: str) -> bool:
+    """Whether the name bears an instant that is completed, or older than the timeline of the table."""
+    names = None if fact is None else fact.committed_names
+    parts = key.rpartition("/")[2].partition(".")[0].split("_")
+    if names is None or len(parts) != 3 or not key.endswith((".parquet", ".orc")):
+        return False
+    instant = parts[2] if len(parts[2]) == 17 else f"{parts[2]}999"
+    return instant in names.instants or instant < names.first
 
 
 def _partition(relative: str) -> str:

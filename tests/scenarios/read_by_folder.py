@@ -1,8 +1,11 @@
 """Files that readers of a folder read as data although no manifest lists them: `stale_visible`."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from lakeaudit.config import HudiManifest
+from lakeaudit.evidence.protocol import CommittedNames
 from tests.builders.evidence import ago, claim, stored
 from tests.builders.scenario import LISTS, PARTIAL_LISTS, Storage, after, case, deleted, table
 
@@ -12,6 +15,26 @@ LISTED = [table(manifests=[LISTS])]
 PARTLY = [table(manifests=[PARTIAL_LISTS])]
 BY_FOLDER = [table(readers="folder")]
 STALE = "duplicate ok, leftover stale_visible"
+
+
+NAMES = CommittedNames(("20261101100000000", "20261103100000000"), "20261101100000000", indexed=True)
+HUDI = [HudiManifest(kind="hudi")]
+BY_LISTING = [table(manifests=HUDI, state={"committed_names": NAMES})]
+BY_INDEX = [table(manifests=HUDI, state={"committed_names": NAMES}, readers="metadata_table")]
+WITHOUT_INDEX = [
+    table(manifests=HUDI, state={"committed_names": replace(NAMES, indexed=False)}, readers="metadata_table")
+]
+TAKEN = "duplicate ok, leftover stale_visible:warning"
+
+
+def base(instant: str) -> str:
+    """The key of a base file of Hudi."""
+    return f"orders/d=1/0f3c-0_0-1-2_{instant}.parquet"
+
+
+SECONDS = base("20261031235959")
+LOG = "orders/d=1/.0f3c-0_20261103100000000.log.1_0-1-2"
+DONE, BETWEEN, ARCHIVED = base("20261103100000000"), base("20261102100000000"), base("20261031235959000")
 
 
 def retired(key: str, hours: float = 200, **given: Any) -> dict[str, Any]:
@@ -74,7 +97,34 @@ SCENARIOS = (
          claims=[removed(A)], objects=[stored(A, modified_at=OLDER)]),
     case("a list with a hole may have listed it", "duplicate ok, leftover undecided",
          objects=[stored(A, modified_at=OLD)], tables=[table(manifests=[LISTS], holed=True)]),
+    case("a base file of Hudi of an instant that is not completed", {BETWEEN: "duplicate ok, leftover uncommitted"},
+         objects=[stored(BETWEEN, modified_at=OLD)], tables=BY_LISTING),
+    case("the same where readers go by the metadata table", {BETWEEN: "duplicate ok, leftover uncommitted"},
+         objects=[stored(BETWEEN, modified_at=OLD)], tables=BY_INDEX),
+    case("a base file of Hudi that the timeline lists", {DONE: "content ok, duplicate ok, leftover ok"},
+         claims=[claim(DONE, manifest_kind="hudi")], objects=[stored(DONE)], tables=BY_LISTING),
+    case("a base file of Hudi that a clean removed, which is there for a while", {DONE: "leftover ok"},
+         claims=[removed(DONE, 20, state="gone")], objects=[stored(DONE, modified_at=OLDER)], tables=BY_LISTING),
+    case("a base file of Hudi that was written lately", {DONE: "duplicate ok, leftover young"},
+         objects=[stored(DONE, modified_at=ago(10))], tables=BY_LISTING),
+    case("a log file of Hudi of a completed instant", {LOG: "duplicate ok, leftover uncommitted"},
+         objects=[stored(LOG, modified_at=OLD)], tables=BY_LISTING),
+    case("a name of Hudi in a table of Delta", {DONE: "duplicate ok, leftover uncommitted"},
+         objects=[stored(DONE, modified_at=OLD)]),
+    case("a hole in the timeline may hide who lists the base file", {DONE: "duplicate ok, leftover undecided"},
+         objects=[stored(DONE, modified_at=OLD)],
+         tables=[table(manifests=HUDI, state={"committed_names": NAMES}, holed=True)]),
     # faults
+    case("a base file of Hudi of a completed instant", {DONE: TAKEN},
+         objects=[stored(DONE, modified_at=OLD)], tables=BY_LISTING),
+    case("a base file of Hudi that is older than the timeline", {ARCHIVED: TAKEN},
+         objects=[stored(ARCHIVED, modified_at=OLD)], tables=BY_LISTING),
+    case("a base file of Hudi whose instant has no milliseconds", {SECONDS: TAKEN},
+         objects=[stored(SECONDS, modified_at=OLD)], tables=BY_LISTING),
+    case("readers go by a metadata table that nobody keeps", {DONE: TAKEN},
+         objects=[stored(DONE, modified_at=OLD)], tables=WITHOUT_INDEX),
+    case("readers go by the metadata table", {DONE: "duplicate ok, leftover stale_visible:info"},
+         objects=[stored(DONE, modified_at=OLD)], tables=BY_INDEX),
     case("a later list retired it and nobody deleted it", "leftover stale_visible",
          claims=[retired(A)], objects=[stored(A, modified_at=OLDER)], tables=LISTED),
     case("retired long ago: still read, whatever the retention", "leftover stale_visible",

@@ -170,6 +170,8 @@ FACTS: dict[str, Expr] = {
     & col("category").is_("data")
     & (~col("s_size").known() | (col("s_size") > lit(0)))
     & ~col("relative").matches(keys.UNSEEN),
+    "slice_listed": col("o_slice") & col("category").is_("data") & ~col("relative").matches(keys.UNSEEN),
+    "by_index": col("o_by_index"),
     "data_or_deletes": col("category").among("data", "deletes"),
     "not_addressable": col("key").matches(keys.NOT_HADOOP),
     "metastore_hole": col("h_metastore"),

@@ -11,7 +11,7 @@ from functools import cache
 import pyarrow as pa
 
 from lakeaudit.compare import rules
-from lakeaudit.keys import ARCHIVE_CLASSES
+from lakeaudit.keys import ARCHIVE_CLASSES, HUDI_LOG
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -113,7 +113,7 @@ def leftover_row(con: Connection, rows: Rows) -> Relation:
     renamed = {
         "size": "s_size",
         "records": "c_records",
-        "by_log": "o_logged AND NOT o_by_folder",
+        "by_log": f"o_logged AND NOT o_by_folder AND NOT regexp_matches(key, {duck.pattern(HUDI_LOG)})",
         "etag": "s_etag",
         "version_id": "s_version_id",
         "modified_at": "s_modified_at",
@@ -156,7 +156,8 @@ def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
     by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket, by_log"
     groups = f"""
         SELECT {by}, min(place) AS place, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes_at_stake,
-            CASE WHEN kind = 'stale_visible' THEN CAST(sum(records) AS BIGINT) END AS rows_at_stake,
+            CASE WHEN kind = 'stale_visible' AND count(records) = count(*) THEN CAST(sum(records) AS BIGINT) END
+                AS rows_at_stake,
             min(modified_at) AS storage_time, max(category) AS category, max(rule) AS rule
         FROM (SELECT * REPLACE (CASE WHEN NOT {_PER_TABLE} THEN partition_path END AS partition_path) FROM input)
         GROUP BY {by}

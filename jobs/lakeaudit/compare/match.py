@@ -219,7 +219,7 @@ def _entered(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
 
 
 _TABLE_COLUMNS = ("grace", "leftover_age", "max_upload", "retention", "horizon")
-_FLAGS = ("manifest", "complete", "logged", "by_folder")
+_FLAGS = ("manifest", "complete", "logged", "by_folder", "by_index")
 
 
 def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Relation:
@@ -239,6 +239,7 @@ def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Rela
             coalesce(t.holed, false) AS t_holed, coalesce(t.moved, false) AS t_moved,
             {", ".join(f"o.{name} AS o_{name}" for name in _TABLE_COLUMNS)},
             {", ".join(f"coalesce(o.{name}, false) AS o_{name}" for name in _FLAGS)},
+            coalesce({_COMMITTED}, false) AS o_slice,
             coalesce({_CONFLICT}, false) AS r_conflict,
             coalesce(substring(key, CAST(o.root_length AS INTEGER) + 1), key) AS relative_key,
             CASE WHEN s_older_since IS NOT NULL THEN 0 END AS s_older_newer,
@@ -275,6 +276,15 @@ _CONFLICT = """
 
 The owner of the place speaks where it is one of them, else the first by name.
 """
+
+
+_INSTANT = f"regexp_extract(key, {duck.pattern(keys.HUDI_BASE)}, 1)"
+_SORTED = f"CASE length({_INSTANT}) WHEN 14 THEN {_INSTANT} || '999' WHEN 17 THEN {_INSTANT} END"
+_COMMITTED = f"""
+    CASE WHEN o.instants IS NOT NULL AND j.table_name IS NULL
+        THEN list_contains(o.instants, {_SORTED}) OR {_SORTED} < o.first_instant END
+"""
+"""The name bears an instant that the Hudi timeline of its owner has completed, or that is older than the timeline."""
 
 
 def _ttl(sources: SourceFacts) -> str:

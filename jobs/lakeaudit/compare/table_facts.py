@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Claims, Hole, NeededFile, TableState
+from lakeaudit.evidence.protocol import Claims, CommittedNames, Hole, NeededFile, TableState
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import TABLE_FACTS, plain_time
@@ -66,6 +66,10 @@ class TableFacts:
         return min((after for after in said if after is not None), default=None)
 
     @property
+    def committed_names(self) -> CommittedNames | None:
+        return next((state.committed_names for state in self.states if state.committed_names), None)
+
+    @property
     def needed_log(self) -> Iterator[NeededFile]:
         """Files of its logs that readers of the newest state need, beside those that are claims."""
         for state in self.states:
@@ -112,6 +116,7 @@ def roots(tables: Sequence[Table]) -> dict[Location, str]:
 def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
     table, settings = fact.table, fact.table.settings
     retention = next((s.retention for s in fact.states if s.retention is not None), settings.retention)
+    names = fact.committed_names
     return (
         table.name,
         len(table.location.prefix),
@@ -131,6 +136,9 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         settings.min_duplicate_size,
         fact.archived_after,
         table.moved,
+        bool(names and names.indexed and table.read_by_metadata_table),
+        None if names is None else list(names.instants),
+        None if names is None else names.first,
     )
 
 

@@ -43,7 +43,7 @@ from lakeaudit.config.sources import (
 )
 
 ConfirmMode = Literal["head", "footer", "none"]
-Readers = Literal["state", "folder"]
+Readers = Literal["state", "folder", "metadata_table"]
 """What readers of a table go by: its state manifest, or whatever lies visible in its folders."""
 TableFormat = Literal["delta", "iceberg", "hudi"]
 CatalogKind = Literal["hive", "glue", "iceberg_rest", "unity"]

@@ -96,7 +96,8 @@ class Settings(Block):
     """Only where the table's format states none."""
     min_duplicate_size: int = 4096
     readers: Readers | None = None
-    """None: by state where the table has a state manifest, else by folder."""
+    """None: by state where the table has a state manifest, else by folder. Hudi's readers list folders even by state,
+    unless they list by `metadata_table`."""
     append_only: bool = False
     """No job of the table ever removes or rewrites a file."""
     archived: Archived = Archived()
@@ -150,6 +151,11 @@ class Table(Block):
         return (
             not self.state_manifests if self.settings.readers is None else self.settings.readers == "folder"
         )
+
+    @property
+    def read_by_metadata_table(self) -> bool:
+        """Whether all readers of a Hudi table list its files by its metadata table."""
+        return self.settings.readers == "metadata_table"
 
     def severity_of(self, kind: str, default: Severity) -> SeverityOrOff:
         """The severity the file gives a kind here, else the rule's own."""

@@ -313,6 +313,21 @@ class NeededFile:
 
 
 @dataclass(frozen=True)
+class CommittedNames:
+    """How readers that list the folders of a Hudi table tell by their names which base files count.
+
+    Attributes:
+        instants: completed writes of the timeline, as text of 17 digits.
+        first: the oldest of them that no savepoint keeps; older instants were archived, and count as completed.
+        indexed: writers keep a metadata table, by which readers may list the table instead.
+    """
+
+    instants: tuple[str, ...]
+    first: str
+    indexed: bool
+
+
+@dataclass(frozen=True)
 class TableState:
     """What a manifest reader knows of one table as a whole.
 
@@ -349,6 +364,8 @@ class TableState:
     """The files of its log that the newest state needs, beside those that are claims; None: claims name all."""
     missing_state: MissingState | None = None
     """Which file of a `missing` table should be there, and what brings it back; None: nothing names one."""
+    committed_names: CommittedNames | None = None
+    """By which names readers that list folders find files; None: they list none, or nothing is committed."""
     taken_back: frozenset[int] = frozenset()
     """Numbers of states that an operation of the format took back, whose files are gone for that."""
 
@@ -493,8 +510,8 @@ class Claims:
     """Of tables with removals of what is not listed: rows of schemas.IDLE_REMOVALS, of files listed by another path."""
     unlisted: Callable[[Connection, Rows], Iterable[Witness]] | None = None
     """(connection, LEFTOVERS rows) -> states that the names of files tell of; None: names tell nothing."""
-    listable: Callable[[Connection, Rows], Collection[str]] | None = None
-    """(connection, LEFTOVERS rows) -> tables whose readers may read some of these by listing; None: none do."""
+    listed_slices: Callable[[Connection, Rows], Rows] | None = None
+    """(connection, LEFTOVERS rows) -> SLICE rows of those of its tables; None: their readers list no folders."""
     witnesses: tuple[Witness, ...] = ()
     """What names states of the tables other than those that were read."""
     lost_content: Callable[[Location, str, Clients], LostContent | None] | None = None

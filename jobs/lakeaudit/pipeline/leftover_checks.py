@@ -13,6 +13,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.listed_slices import with_listed_slices
 from lakeaudit.pipeline.lister_checks import ListerChecks, lister_checks
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
@@ -37,7 +38,7 @@ def leftover_checks(
     `renamed` are objects (bucket, key) that count as files of other names.
     """
     there, gone = _there(audit, first.leftovers, answers, renamed)
-    there, listable = _listable(audit, there)
+    there, of_slices = with_listed_slices(audit, there)
     unnamed = unnamed_roots(first.nested, audit.lake.tables)
     own, elsewhere = _own(audit, there, unnamed)
     logs = {(name, kind) for root in unnamed for name in root.beside for kind in root.formats}
@@ -46,29 +47,10 @@ def leftover_checks(
     rows = findings.leftover_files(audit.con, duck.union(audit.con, [own, first.uploads]), audit.stamp)
     return LeftoverChecks(
         duck.hold_any(audit.con, rows),
-        coverage.together(gone, elsewhere, listed),
-        (*_unnamed(unnamed), *listable),
+        coverage.together(gone, of_slices, elsewhere, listed),
+        tuple(_unnamed(unnamed)),
         others,
     )
-
-
-def _listable(audit: AuditContext, leftovers: Relation) -> tuple[Relation, list[str]]:
-    """The leftovers, those of a table not as mere storage where its readers may read some by listing; and warnings."""
-    if duck.is_empty(leftovers):
-        return leftovers, []
-    readers = [read.listable for read in audit.observed.evidence.claims if read.listable is not None]
-    names = sorted({name for listable in readers for name in listable(audit.con, leftovers)})
-    if not names:
-        return leftovers, []
-    sql = (
-        f"""SELECT * REPLACE (by_log AND judged_table NOT IN ({duck.literals(names)}) AS by_log) FROM input"""
-    )
-    warnings = [
-        f"{name} has data files that no write lists, and whose names readers that list its folders take for committed:"
-        " these readers may read their rows, which a metadata table would prevent"
-        for name in names
-    ]
-    return duck.hold_any(audit.con, duck.made_of(audit.con, sql, leftovers)), warnings
 
 
 def _unlisted(audit: AuditContext, leftovers: Relation, others: ListerChecks) -> tuple[Relation, Tallies]:

@@ -86,6 +86,8 @@ PAIR = row(
     o_complete="bool",  # and its manifests are whole
     o_logged="bool",  # keeps a log below its location
     o_by_folder="bool",  # its readers read whatever lies visible in its folders
+    o_by_index="bool",  # its readers list it by Hudi's metadata table
+    o_slice="bool",  # no table claims it, and by its name readers that list the owner's folders may take it
     o_horizon="time",
     h_storage="bool",  # the deciding storage source has a hole
     h_references="bool",  # a manifest that could list the key has a hole
@@ -114,6 +116,9 @@ TABLE_FACTS = row(
     min_duplicate_size="long",
     archived_after="span",
     moved="bool",  # it was moved here: its files are copies
+    by_index="bool",  # its readers list it by Hudi's metadata table
+    instants="strings",  # completed writes of its Hudi timeline; null: it has none
+    first_instant="string",  # readers that list folders take older ones for completed
 )
 """What holds for one table of the lake as a whole."""
 
@@ -414,6 +419,16 @@ LEFTOVERS = row(
     modified_at="time",
 )
 """A leftover verdict that is a finding."""
+
+SLICE = row(
+    judged_table="string",
+    bucket="string",
+    key="string",
+    taken="bool",  # readers that list its folder take it, or refuse its file group for it
+    removed_at="time",  # when an instant removed or replaced it; null: none did
+    records="long",  # of the instant that wrote it; null: not known
+)
+"""A base file that no state lists, among the files of its file group."""
 
 VERDICT = pa.schema(
     [

@@ -27,14 +27,17 @@ _KNOWN = "SELECT f.*, version, encoded, certain FROM files f JOIN tables USING (
 
 
 def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
-    """CLAIM rows of FILE rows; those of tables, and of readings, that are not in `tables` are left out."""
-    sql = f"""SELECT *, {literal(source)} AS source, 'hudi' AS manifest_kind,
+    """CLAIM rows of FILE rows; those of tables, and of readings, that are not in `tables` are left out.
+
+    A stray file is claimed by nobody, so that where it is there it is held against what readers list.
+    """
+    sql = f"""SELECT * EXCLUDE (file_group, slice, hidden), {literal(source)} AS source, 'hudi' AS manifest_kind,
             CASE WHEN encoded THEN {_PLAIN} ELSE folder END AS partition_path,
             NULL AS etag, NULL AS version_id, NULL AS checksum, true AS own_root, version AS table_version,
             CASE WHEN state <> 'gone' THEN "at" END AS claimed_at,
             CASE WHEN state = 'gone' THEN "at" END AS removed_at,
             (state = 'live')::BIGINT AS listed
-        FROM ({_KNOWN})"""
+        FROM ({_KNOWN}) WHERE state <> 'stray'"""
     files = rows.get(FILES, FILE.empty_table())
     return duck.conform(con, duck.query(con, sql, files=files, tables=tables), CLAIM)
 

@@ -6,19 +6,31 @@ no live file. What a clean removed is gone; what a rollback removed too, unless 
 
 from collections.abc import Iterator, Mapping
 
-from lakeaudit.evidence.manifest.hudi.rows import FILES, STEP, STEPS
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.hudi.rows import FILE, FILES, STEP, STEPS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import NOTE
 
+COMPLETED = pa.schema(
+    [("table_name", pa.string()), ("instants", pa.list_(pa.string())), ("first_instant", pa.string())]
+)
+"""By table the names that readers that list folders go by, see `protocol.CommittedNames`."""
+COUNTS = "coalesce(list_contains(instants, slice) OR slice < first_instant, false)"
 _GROUP = "table_name, reading, file_group"
 _FILE = f"{_GROUP}, bucket, key"
 
 
-def states(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """FILE rows of STEP rows, and a NOTE row for each table of whose file groups the beginning is not known."""
+def states(
+    source: str, completed: pa.Table, con: Connection, rows: Mapping[str, Rows]
+) -> Iterator[tuple[str, Rows]]:
+    """FILE rows of STEP rows, and a NOTE row for each table of whose file groups the beginning is not known.
+
+    `completed` has COMPLETED rows.
+    """
     steps = duck.hold(con, rows.get(STEPS, STEP.empty_table()))
-    yield FILES, duck.query(con, _FILES, steps=steps)
+    yield FILES, duck.conform(con, duck.query(con, _FILES, steps=steps, completed=completed), FILE)
     yield "notes", _unknown_beginnings(source, con, steps)
 
 
@@ -36,7 +48,8 @@ WITH files AS (
     FROM steps WHERE key IS NOT NULL GROUP BY {_FILE}
 ),
 groups AS (
-    SELECT {_GROUP}, max("at") AS replaced_at FROM steps WHERE act = 'replaced' GROUP BY {_GROUP}
+    SELECT {_GROUP}, max("at") AS replaced_at, bool_or(NOT archived) AS hidden
+    FROM steps WHERE act = 'replaced' GROUP BY {_GROUP}
 ),
 told AS (
     SELECT *, cleaned OR (undone AND NOT needed) AS gone,
@@ -48,12 +61,20 @@ judged AS (
         WHEN wrote AND NOT planned AND replaced_at IS NULL AND slice >= coalesce(newest, '') THEN 'live'
         ELSE 'history' END AS state
     FROM told
+),
+listed AS (
+    SELECT judged.* REPLACE (CASE
+            WHEN kind = 'base' AND state <> 'live' AND NOT planned AND NOT coalesce(hidden, false)
+                AND slice >= coalesce(live_slice, '') AND {COUNTS} THEN 'stray'
+            ELSE state END AS state)
+    FROM (SELECT *, max(slice) FILTER (kind = 'base' AND state = 'live') OVER (PARTITION BY {_GROUP}) AS live_slice
+        FROM judged) judged LEFT JOIN completed USING (table_name)
 )
 SELECT table_name, reading, bucket, key, state, NOT gone AND (planned OR NOT needed) AS explained,
     CASE kind WHEN 'changes' THEN 'changes' ELSE 'data' END AS category, folder,
     CASE WHEN gone THEN gone_at WHEN kind = 'base' THEN first_at ELSE coalesce(last_at, first_at) END AS "at",
-    replaced_at, size, least_size, records, commit_id
-FROM judged
+    replaced_at, size, least_size, records, commit_id, file_group, slice, coalesce(hidden, false) AS hidden
+FROM listed
 """
 """One row per file. A log file may be written to more than once, where a store lets files grow."""
 

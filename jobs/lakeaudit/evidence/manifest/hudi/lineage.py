@@ -7,8 +7,6 @@ lost. Instants are compared by when they began, since an upgrade of the table ch
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import (
@@ -43,7 +41,6 @@ MOST_NAMED = 100
 """Instants of one table that files name and no state does, of which witnesses are made."""
 LEAST_WHOLE = 12
 """Bytes of the smallest Parquet file."""
-_BEGIN = pa.schema([("table", pa.string()), ("begin", pa.string()), ("first", pa.bool_())])
 _NAMES = (
     rf"/[^/_]+_[^/_]*_([0-9]{{17}})\.(?:parquet|orc|hfile){END}",
     r"/\.[^/]+_([0-9]{17})\.log\.[0-9]+(?:_[^/]*)?" + END,
@@ -180,26 +177,6 @@ def of_data_files(tables: Sequence[TableReading], con: Connection, leftovers: Ro
         saved = any(each.action == "savepoint" for each in read.found.instants) and read.found.archive
         if not saved and read.found.writes[0].begin < begin and begin not in _known(read):
             yield _built_on(read, begin, row)
-
-
-def listable(tables: Sequence[TableReading], con: Connection, leftovers: Rows) -> frozenset[str]:
-    """Tables with base files that no write lists and that readers without a metadata table take for committed.
-
-    These go by names: an instant that is completed, or older than the timeline, makes a base file one of the table.
-    """
-    starts = {
-        read.name: read.found.writes for read in tables if read.found.writes and not read.config.indexed
-    }
-    begins = [(name, write.begin, write is writes[0]) for name, writes in starts.items() for write in writes]
-    if not begins:
-        return frozenset()
-    sql = f"""
-        SELECT DISTINCT judged_table FROM
-            (SELECT judged_table, regexp_extract(key, {duck.pattern(_NAMES[0])}, 1) AS instant FROM input) named
-        JOIN begins ON judged_table = "table" AND (instant = begin OR (first AND instant < begin))
-        WHERE instant <> ''"""
-    rows = duck.query(con, sql, input=leftovers, begins=duck.small(_BEGIN, begins))
-    return frozenset(row["judged_table"] for row in duck.rows_of(rows))
 
 
 def _named_by_files(con: Connection, leftovers: Rows, names: Collection[str]) -> list[dict[str, Any]]:

@@ -260,14 +260,14 @@ def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any,
         told.archived += [each.begin] if each.begin in table.wanted else []
         told.taken_back += taken_back(each.action, False, each.record)
         for act in acts(each.action, False, each.record, Reason(each.begin, each.completed)):
-            yield _row(table, act, each.begin, at)
+            yield _row(table, act, each.begin, at, archived=True)
 
 
-def _row(table: OfTable, act: Act, begin: str, at: datetime) -> tuple[Any, ...]:
+def _row(table: OfTable, act: Act, begin: str, at: datetime, *, archived: bool = False) -> tuple[Any, ...]:
     group = f"{act.folder}/{act.file_id}"
     below = [part for part in (act.folder, act.name) if part]
     place = (None, None) if act.name is None else table.location.join(*below)
     return (
         *(table.name, table.reading, group, act.folder, *place, act.act, act.kind, act.slice, plain_time(at)),
-        *(act.size, act.least_size, act.records, act.before, begin),
+        *(act.size, act.least_size, act.records, act.before, begin, archived),
     )

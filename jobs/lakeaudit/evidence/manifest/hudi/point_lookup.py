@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.hudi.groups import states
+from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
 from lakeaudit.evidence.manifest.hudi.names import file_named
 from lakeaudit.evidence.manifest.hudi.parts import read_items
 from lakeaudit.evidence.manifest.hudi.readings import items_of
@@ -68,7 +68,7 @@ def _of_group(found: Found, clients: Clients, group: str, reasons: list[str]) ->
 def _state(steps: pa.Table, bucket: str, key: str) -> str | None:
     """What the timeline makes of the file; None: nothing."""
     with duck.task_connection() as con:
-        for kind, rows in states("", con, {STEPS: steps}):
+        for kind, rows in states("", COMPLETED.empty_table(), con, {STEPS: steps}):
             if kind == FILES:
                 found = duck.rows_of(rows)
                 return next(

@@ -13,12 +13,12 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.hudi import fold
 from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removals_known, warnings
 from lakeaudit.evidence.manifest.hudi.lineage import (
-    listable,
     lost_content,
     of_data_files,
     state_of,
     witnesses,
 )
+from lakeaudit.evidence.manifest.hudi.listed_slices import listed_slices
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.hudi.rows import FILES
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, Found, find
@@ -68,7 +68,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
         witnesses=witnesses(reading.tables, ctx.last_states, ctx.clients, live=ctx.live),
         lost_content=lost_content,
-        listable=partial(listable, reading.tables),
+        listed_slices=partial(listed_slices, reading, ctx.engine),
         unlisted=partial(of_data_files, reading.tables) if ctx.live else None,
         reading=reading,
     )
@@ -98,6 +98,7 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             leftovers_kept=leftovers_kept(each),
             needed_log=partial(_needed_files, each.found),
             state=state_of(each),
+            committed_names=each.found.committed_names,
             taken_back=frozenset(int(instant) for instant in each.fate.taken_back),
         )
 

@@ -1,14 +1,16 @@
 """Reads timelines of many tables, and again those that moved on while they were read."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+import pyarrow as pa
+
 from lakeaudit.evidence.lineage import LastStates
 from lakeaudit.evidence.manifest import table_states
-from lakeaudit.evidence.manifest.hudi.groups import states
+from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
 from lakeaudit.evidence.manifest.hudi.parts import (
     GONE,
     Fate,
@@ -26,6 +28,7 @@ from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.timeline import Found, find
 from lakeaudit.evidence.manifest.table_states import read_until_whole
 from lakeaudit.evidence.protocol import Clock, Context
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
 
@@ -88,7 +91,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
         item for each in found for item in items_of(each, number, compared_instants(each, ctx.last_states))
     ]
     steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
-    met = ctx.engine.meet([steps], _as_they_are, partial(states, source))
+    met = ctx.engine.meet([steps], _as_they_are, partial(states, source, completed_rows(found)))
     told, first = problems(steps.notes), oldest(steps.notes)
     unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
     fate = fates(steps.notes)
@@ -108,6 +111,12 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
         for each in found
     ]
     return Reading(tuple(read), (met,))
+
+
+def completed_rows(found: Iterable[Found]) -> pa.Table:
+    """COMPLETED rows of these timelines."""
+    known = [(each.table.name, names) for each in found if (names := each.committed_names) is not None]
+    return duck.small(COMPLETED, [(name, list(names.instants), names.first) for name, names in known])
 
 
 def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:

@@ -22,6 +22,7 @@ STEP = pa.schema(
         ("records", pa.int64()),
         ("before", pa.string()),  # the instant of the base file that it was made from
         ("commit_id", pa.string()),
+        ("archived", pa.bool_()),  # the instant is in the archive
     ]
 )
 """What one instant did to one file, or to one file group as a whole.
@@ -39,7 +40,7 @@ FILE = pa.schema(
         ("reading", pa.int64()),
         ("bucket", pa.string()),
         ("key", pa.string()),
-        ("state", pa.string()),  # live | history | gone
+        ("state", pa.string()),  # live | history | gone | stray
         ("explained", pa.bool_()),  # it may be absent
         ("category", pa.string()),  # data | changes
         ("folder", pa.string()),
@@ -49,6 +50,16 @@ FILE = pa.schema(
         ("least_size", pa.int64()),
         ("records", pa.int64()),
         ("commit_id", pa.string()),  # the instant that wrote it
+        ("file_group", pa.string()),
+        ("slice", pa.string()),
+        (
+            "hidden",
+            pa.bool_(),
+        ),  # an instant of the timeline replaced its file group, so no reader takes its files
     ]
 )
-"""What a table's timeline makes of one file."""
+"""What a table's timeline makes of one file.
+
+A `stray` file was removed or replaced, and is the newest one of its file group to readers that list folders, if it is
+still there: its instant counts as completed, and no instant of the timeline hides its group.
+"""

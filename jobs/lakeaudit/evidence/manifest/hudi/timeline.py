@@ -15,7 +15,7 @@ from lakeaudit.evidence.lineage import ABSENT, TORN, MissingState
 from lakeaudit.evidence.manifest.hudi.names import instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
 from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, parsed
-from lakeaudit.evidence.protocol import Clock, utc_now
+from lakeaudit.evidence.protocol import Clock, CommittedNames, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -80,6 +80,20 @@ class Found:
         """The completed writes, by their instants."""
         done = [each for each in self.instants if each.state == COMPLETED and each.action.endswith("commit")]
         return sorted(done, key=lambda each: each.begin)
+
+    @property
+    def committed_names(self) -> CommittedNames | None:
+        """By which names readers that list folders find the table's files; None where no write is completed.
+
+        A savepoint keeps its own write in the timeline while later ones are archived, so the timeline begins at the
+        first write that none keeps (`BaseHoodieTimeline.getFirstNonSavepointCommit`).
+        """
+        writes = [each.begin for each in self.writes]
+        saved = {each.begin for each in self.instants if each.action == "savepoint"}
+        if self.config is None or not writes:
+            return None
+        first = next((begin for begin in writes if begin not in saved), writes[0])
+        return CommittedNames(tuple(writes), first, self.config.indexed)
 
     @property
     def oldest(self) -> datetime | None:
