@@ -56,7 +56,8 @@ DO: Mapping[str, Mapping[str, str]] = {
         "table.",
         "hudi": "Bring each file back from the version that the finding names (`recovery_version_id`), before the next "
         "writer starts: it would roll the write back. Without any version, write the rows of that instant again from "
-        "their source. Do this before any other repair of the table.",
+        "their source. Do this before any other repair of the table. A metadata table without versions of its files is "
+        "built again: delete it (`metadata delete` of hudi-cli), and the next writer makes it.",
         "spark_sink": "Bring the file back that is named (`N.compact` holds all batches up to N) from the version that "
         "the finding names (`recovery_version_id`). Without any version, write it again: the line `v1`, then the lines "
         "of all files that the batches committed. Do this before the query runs again.",
@@ -65,6 +66,9 @@ DO: Mapping[str, Mapping[str, str]] = {
         "delta": "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one "
         "batch, remove the younger commit's files through the table; make the job's append idempotent (`txnAppId` and "
         "`txnVersion`).",
+        "hudi": "Compare the rows of both instants, which the explanation names. If they are one batch, roll the "
+        "younger instant back while it is the newest one (`rollback_to_instant`); later, remove one row of each key "
+        "(`repair_deduplicate`, a dry run first). A delete by key takes both rows. Let the job write by `upsert`.",
     },
     "duplicate_content": {
         PLAIN: "Remove the file that is named (`aws s3 rm`): the other one (`related_key`) holds the same bytes. If a "

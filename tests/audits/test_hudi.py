@@ -164,7 +164,7 @@ def test_every_loss_is_named_by_what_it_is(broken: Broken, layout: int) -> None:
     first = content["dropped", str(lost["dropped"][0])[1:]]
     assert (first["partition_path"], first["rows_at_stake"]) == ("day=2026-11-01", 5)
     assert [(r["kind"], r["table_name"]) for r in found if r["axis"] != "content"] == [
-        ("uncommitted", f"cleaned_{layout}")
+        ("stale_visible", f"cleaned_{layout}")  # older than the timeline: readers take it for archived
     ]
 
 

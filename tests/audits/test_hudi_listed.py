@@ -204,7 +204,7 @@ def rows_read(home: Path) -> int | None:
     """What hudi-rs reads of a table; None: it refuses to."""
     try:
         table = hudi.HudiTableBuilder.from_base_uri(str(home)).build()
-        return sum(batch.num_rows for batch in table.read())
+        return sum(int(batch.num_rows) for batch in table.read())
     except Exception as error:  # hudi exports no class of its errors
         if "already present in File Group" in str(error):
             return None

@@ -5,6 +5,7 @@ Copies of tables that Hudi wrote, of both layouts, are audited as they were, aft
 
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -134,6 +135,37 @@ def files_of_another_attempt(table: Table) -> None:
     table.copy_files(table.newest, 2)
 
 
+def base_file_of_the_index_gone(table: Table) -> None:
+    for path in table.home.glob(".hoodie/metadata/files/*.hfile"):
+        path.unlink()
+
+
+def log_file_of_the_index_gone(table: Table) -> None:
+    max(table.home.glob(".hoodie/metadata/files/.files*log*"), key=lambda path: path.stat().st_size).unlink()
+
+
+def log_file_of_the_index_cut_off(table: Table) -> None:
+    path = max(table.home.glob(".hoodie/metadata/files/.files*log*"), key=lambda path: path.stat().st_size)
+    at = path.stat().st_mtime
+    path.write_bytes(path.read_bytes()[:100])
+    os.utime(path, (at, at))
+
+
+def instant_of_the_index_torn(table: Table) -> None:
+    max(table.index.glob("2*deltacommit")).write_bytes(b"Obj")
+
+
+def index_gone(table: Table) -> None:
+    """Its readers list the folders then."""
+    shutil.rmtree(table.home / ".hoodie" / "metadata")
+
+
+def index_without_a_clean(table: Table) -> None:
+    """Of an instant that cannot be understood nobody knows what it removed."""
+    table.put(table.done(LATER, "clean"), "{}", folder=table.index)
+    log_file_of_the_index_gone(table)
+
+
 def untouched(table: Table) -> None:
     pass
 
@@ -215,6 +247,7 @@ def _rollback(instant: str) -> str:
 
 
 LOST, MISSING = [("missing_metadata", "critical")], [("table_missing", "critical")]
+BROKEN = [("missing_metadata", "error")]
 UNUSED, READ = [("uncommitted", "warning")], [("stale_visible", "warning")]
 Fate = Callable[[Table], None]
 FATES: dict[Fate, list[tuple[str, str]]] = {
@@ -224,6 +257,12 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     timeline_emptied: LOST,
     index_ahead: LOST,
     files_of_an_unknown_write: LOST,
+    base_file_of_the_index_gone: BROKEN,
+    log_file_of_the_index_gone: BROKEN,
+    log_file_of_the_index_cut_off: [("size_mismatch", "error")],
+    instant_of_the_index_torn: BROKEN,
+    index_gone: [],
+    index_without_a_clean: [],
     properties_gone: MISSING,
     properties_empty: MISSING,
     hoodie_gone: MISSING,
@@ -245,7 +284,11 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
 }
 """What becomes of a table, and the findings above info that an audit makes of it."""
 LOSING = (newest_write_gone, only_the_completed_file_gone, gone_in_the_middle, index_ahead)
-WITH_INDEX = (index_ahead, under_way, rolled_back_with_its_index)
+WITH_INDEX = (
+    *(index_ahead, under_way, rolled_back_with_its_index, base_file_of_the_index_gone),
+    *(log_file_of_the_index_gone, log_file_of_the_index_cut_off, instant_of_the_index_torn),
+    *(index_gone, index_without_a_clean),
+)
 CASES = [(fate, layout) for fate in FATES for layout in (1, 2) if (fate, layout) != (archived, 1)]
 
 

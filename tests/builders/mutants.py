@@ -61,7 +61,7 @@ IMPLIED: tuple[tuple[str, str], ...] = (
     ("conflict", "live"),  # conflicts are between live claims
     ("live", "needed"), ("history", "promised"),
     ("removed", "removed_or_history"), ("promised", "removed_or_history"),
-    ("read_as_data", "data_or_deletes"),
+    ("read_as_data", "data_or_deletes"), ("by_index", "!read_as_data"),  # one word for what readers go by
     *((name, "!read_as_data") for name in ("temporary_name", "marker_name", "live_log_name")),
     ("named_entry", "file_entry"),
     ("expired", "!no_entry"),  # only an entry expires

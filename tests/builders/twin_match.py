@@ -24,7 +24,7 @@ def _rows_of(s: Scenario, bucket: str, key: str) -> Iterator[Row]:
     owner = owner_of({fact.table.location: name for name, fact in facts.items()}, bucket, key)
     shared = {"bucket": bucket, "key": key, "owner": owner, **_references(s, here, owner)}
     shared |= _of_storage(s, bucket, key) | _of_store(s, bucket, key) | _of_owner(facts.get(owner or ""))
-    shared["o_slice"] = not here and _is_slice(facts.get(owner or ""), key)
+    shared["o_slice"] = _is_slice(facts.get(owner or ""), key)
     shared["relative"] = key.removeprefix(facts[owner].table.location.prefix) if owner else key
     for number, name in enumerate(sorted({row["table_name"] for row in here}) or [None]):
         claimed = _of_claim(here, facts.get(name or ""), shared["r_speaker"], number == 0)

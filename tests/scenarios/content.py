@@ -13,6 +13,7 @@ from tests.builders.scenario import DELTA, LISTS, PARTIAL_LISTS, Row, Storage, a
 
 A, B, C, D = "orders/a", "orders/b", "orders/c", "orders/d"
 LOG = "orders/_delta_log/00000000000000000005.json"
+INDEX = "orders/.hoodie/metadata/files/files-0000-0_0-1-2_00000000000000010.hfile"
 MD5 = "0cc175b9c0f1b6a831c399e269772661"
 WELL = "content ok, duplicate ok, leftover ok"
 
@@ -23,6 +24,19 @@ def listed(**given: Any) -> Row:
 
 
 HEALTHY = (
+    case("a file of Hudi's metadata table", WELL,
+         claims=[claim(INDEX, category="log")], objects=[stored(INDEX)]),
+    case("a file of Hudi's metadata table is gone", "content missing_metadata:error, duplicate ok",
+         claims=[claim(INDEX, category="log")]),
+    case("a file of Hudi's metadata table has another size", "content size_mismatch:error, duplicate ok, leftover ok",
+         claims=[claim(INDEX, category="log")], objects=[stored(INDEX, size=10)]),
+    case("another file of the log has another size", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(LOG, category="log")], objects=[stored(LOG, size=10)]),
+    case("data in the place of a metadata table is gone", "content dropped, duplicate ok",
+         claims=[claim(INDEX)]),
+    case("data in the place of a metadata table has another size",
+         "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(INDEX)], objects=[stored(INDEX, size=10)]),
     case("a healthy file", WELL, claims=[claim(A)], objects=[stored(A)]),
     case("a job that ran for two days, much longer than the grace, committed files written long before", WELL,
          claims=[claim(A, claimed_at=ago(24))], objects=[stored(A, modified_at=ago(72))]),

@@ -11,7 +11,7 @@ from functools import cache
 import pyarrow as pa
 
 from lakeaudit.compare import rules
-from lakeaudit.keys import ARCHIVE_CLASSES, HUDI_LOG
+from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -113,7 +113,7 @@ def leftover_row(con: Connection, rows: Rows) -> Relation:
     renamed = {
         "size": "s_size",
         "records": "c_records",
-        "by_log": f"o_logged AND NOT o_by_folder AND NOT regexp_matches(key, {duck.pattern(HUDI_LOG)})",
+        "by_log": "o_logged AND NOT o_by_folder",
         "etag": "s_etag",
         "version_id": "s_version_id",
         "modified_at": "s_modified_at",

@@ -281,7 +281,7 @@ The owner of the place speaks where it is one of them, else the first by name.
 _INSTANT = f"regexp_extract(key, {duck.pattern(keys.HUDI_BASE)}, 1)"
 _SORTED = f"CASE length({_INSTANT}) WHEN 14 THEN {_INSTANT} || '999' WHEN 17 THEN {_INSTANT} END"
 _COMMITTED = f"""
-    CASE WHEN o.instants IS NOT NULL AND j.table_name IS NULL
+    CASE WHEN o.instants IS NOT NULL
         THEN list_contains(o.instants, {_SORTED}) OR {_SORTED} < o.first_instant END
 """
 """The name bears an instant that the Hudi timeline of its owner has completed, or that is older than the timeline."""

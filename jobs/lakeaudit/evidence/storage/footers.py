@@ -7,7 +7,7 @@ Tail"). An Avro file begins with `Obj` and 1 (Avro specification, "Object Contai
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,42 @@ def rows_of(clients: Clients, bucket: str, key: str, size: int, version_id: str 
         return None
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What a Parquet footer says of a file's columns: of each row group and column its name and its facts."""
+
+    columns: tuple[tuple[str, tuple[object, ...]], ...]
+    varied: bool
+    """Some column has more than one value."""
+
+    def without(self, prefix: str) -> "Columns":
+        """The same without columns whose names begin so."""
+        return _columns(each for each in self.columns if not each[0].startswith(prefix))
+
+
+def columns_of(clients: Clients, place: Location, size: int) -> Columns | None:
+    """The columns of a Parquet file; None where no footer of it can be read."""
+    try:
+        metadata = _parquet_metadata(lambda length: _ranged(clients, place, length), size)
+        return None if metadata is None else _columns(_facts(metadata))
+    except (BrokenFileError, *_FAILED, pa.ArrowException):
+        return None
+
+
+def _columns(columns: Iterable[tuple[str, tuple[object, ...]]]) -> Columns:
+    known = tuple(columns)
+    return Columns(known, any(low != high for _, (low, high, *_) in known))
+
+
+def _facts(metadata: pq.FileMetaData) -> Iterator[tuple[str, tuple[object, ...]]]:
+    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+        for column in (group.column(number) for number in range(group.num_columns)):
+            told = column.statistics
+            bounds = (repr(told.min), repr(told.max)) if told is not None and told.has_min_max else ("", "")
+            nulls = None if told is None else told.null_count
+            yield column.path_in_schema, (*bounds, nulls, column.num_values, column.total_uncompressed_size)
+
+
 def fault_of(
     clients: Clients, place: Location, size: int, counted: Counted, wait: Callable[[], None]
 ) -> str | None:
@@ -83,6 +119,12 @@ def fault_of(
 
 
 def _parquet_rows(read: Tail, size: int) -> int | None:
+    metadata = _parquet_metadata(read, size)
+    return None if metadata is None else int(metadata.num_rows)
+
+
+def _parquet_metadata(read: Tail, size: int) -> pq.FileMetaData | None:
+    """What a footer holds; None where it is encrypted, or too long to be read."""
     tail = read(min(_TAIL, size))
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     if tail[-4:] == b"PARE" or needed > _MOST:
@@ -94,7 +136,7 @@ def _parquet_rows(read: Tail, size: int) -> int | None:
     if needed > len(tail):
         tail = read(needed)
     try:
-        return int(pq.read_metadata(io.BytesIO(tail)).num_rows)
+        return pq.read_metadata(io.BytesIO(tail))
     except (pa.ArrowException, OSError) as error:
         raise BrokenFileError("its Parquet footer cannot be understood") from error
 

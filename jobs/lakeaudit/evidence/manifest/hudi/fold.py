@@ -31,7 +31,9 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
 
     A stray file is claimed by nobody, so that where it is there it is held against what readers list.
     """
-    sql = f"""SELECT * EXCLUDE (file_group, slice, hidden), {literal(source)} AS source, 'hudi' AS manifest_kind,
+    sql = f"""SELECT * EXCLUDE (file_group, slice, hidden)
+            REPLACE (CASE category WHEN 'index' THEN 'log' ELSE category END AS category),
+            {literal(source)} AS source, 'hudi' AS manifest_kind,
             CASE WHEN encoded THEN {_PLAIN} ELSE folder END AS partition_path,
             NULL AS etag, NULL AS version_id, NULL AS checksum, true AS own_root, version AS table_version,
             CASE WHEN state <> 'gone' THEN "at" END AS claimed_at,

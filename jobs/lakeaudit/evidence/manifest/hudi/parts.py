@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.manifest.hudi.appends import Appended, appended
 from lakeaudit.evidence.manifest.hudi.archive import archived
 from lakeaudit.evidence.manifest.hudi.names import time_of
 from lakeaudit.evidence.manifest.hudi.payload import (
@@ -35,6 +36,7 @@ OLDEST = "oldest"
 NOT_WRITTEN = "not_written"
 DID = "did"
 TAKEN_BACK, ARCHIVED, FIRST = "taken_back", "archived", "first"
+APPENDED = "appended"
 _TAKEN = ("replaced", "cleaned", "undone")
 _ROWS = 32_768
 _THREADS = 16
@@ -133,6 +135,16 @@ def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tup
     return found
 
 
+def appends(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, Appended]]:
+    """By table and instant what it appended, where it did nothing else."""
+    found: dict[str, dict[str, Appended]] = {}
+    for note in notes:
+        data = json.loads(str(note["data"] or "{}"))
+        if APPENDED in data:
+            found.setdefault(str(note["subject"]), {})[data["instant"]] = Appended(**data[APPENDED])
+    return found
+
+
 def fates(notes: Iterable[Mapping[str, object]]) -> dict[str, Fate]:
     """By table what became of instants that are not in its timeline."""
     found: dict[str, Fate] = {}
@@ -205,6 +217,7 @@ class _Told:
     times: list[datetime] = field(default_factory=list)
     not_written: int = 0
     did: tuple[int, int] | None = None
+    appended: Appended | None = None
     taken_back: list[str] = field(default_factory=list)
     archived: list[str] = field(default_factory=list)
     first: str = ""
@@ -216,6 +229,8 @@ class _Told:
             yield {NOT_WRITTEN: self.not_written, "instant": item.instant.begin}
         if self.did is not None:
             yield {DID: self.did, "instant": item.instant.begin}
+        if self.appended is not None:
+            yield {APPENDED: asdict(self.appended), "instant": item.instant.begin}
         if self.taken_back:
             yield {TAKEN_BACK: self.taken_back}
         if self.first:
@@ -248,6 +263,7 @@ def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any,
         for act in acts(instant.action, instant.state == PLANNED, record, reason):
             added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
             yield _row(table, act, instant.begin, instant.at)
+        told.appended = None if instant.state == PLANNED else appended(instant.action, record)
         told.did = None if instant.state == PLANNED else (added, removed)
         return
     for each in archived(content, table.layout):

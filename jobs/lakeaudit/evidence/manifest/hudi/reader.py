@@ -20,6 +20,7 @@ from lakeaudit.evidence.manifest.hudi.lineage import (
 )
 from lakeaudit.evidence.manifest.hudi.listed_slices import listed_slices
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, read_tables
+from lakeaudit.evidence.manifest.hudi.repeated_appends import repeated_appends
 from lakeaudit.evidence.manifest.hudi.rows import FILES
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, Found, find
 from lakeaudit.evidence.manifest.table_states import identity_of
@@ -66,7 +67,11 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={FILES: partial(fold.traces, constants)},
         recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
-        witnesses=witnesses(reading.tables, ctx.last_states, ctx.clients, live=ctx.live),
+        witnesses=(
+            *witnesses(reading.tables, ctx.last_states, ctx.clients, live=ctx.live),
+            *repeated_appends(reading, ctx),
+            *(one for each in reading.tables for one in each.broken),
+        ),
         lost_content=lost_content,
         listed_slices=partial(listed_slices, reading, ctx.engine),
         unlisted=partial(of_data_files, reading.tables) if ctx.live else None,

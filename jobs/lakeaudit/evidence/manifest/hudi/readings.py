@@ -2,21 +2,24 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.evidence.lineage import LastStates
+from lakeaudit.evidence.lineage import LastStates, Witness
 from lakeaudit.evidence.manifest import table_states
+from lakeaudit.evidence.manifest.hudi.appends import Appended
 from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
+from lakeaudit.evidence.manifest.hudi.metadata_table import broken_indexes, index_files
 from lakeaudit.evidence.manifest.hudi.parts import (
     GONE,
     Fate,
     Item,
     OfTable,
     Problem,
+    appends,
     fates,
     files_done,
     not_written,
@@ -50,8 +53,12 @@ class TableReading:
     """By instant how many rows a write says that it could not write."""
     did: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By instant how many files it wrote, and how many it took away."""
+    appended: Mapping[str, Appended] = field(default_factory=dict)
+    """By instant what it appended, where it did nothing else."""
     fate: Fate = field(default_factory=Fate)
     """What became of instants that are not in its timeline."""
+    broken: tuple[Witness, ...] = ()
+    """What of its metadata table's timeline cannot be read."""
 
     @property
     def name(self) -> str:
@@ -94,7 +101,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
     met = ctx.engine.meet([steps], _as_they_are, partial(states, source, completed_rows(found)))
     told, first = problems(steps.notes), oldest(steps.notes)
     unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
-    fate = fates(steps.notes)
+    fate, appended = fates(steps.notes), appends(steps.notes)
     read = [
         TableReading(
             each,
@@ -106,11 +113,15 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
             ),
             not_written=failed.get(each.table.name, {}),
             did=did.get(each.table.name, {}),
+            appended=appended.get(each.table.name, {}),
             fate=fate.get(each.table.name, Fate()),
         )
         for each in found
     ]
-    return Reading(tuple(read), (met,))
+    index, unread = index_files(found, number, ctx, source)
+    broken = tuple(broken_indexes(unread))
+    read = [replace(each, broken=tuple(one for one in broken if one.table == each.name)) for each in read]
+    return Reading(tuple(read), (met, *index))
 
 
 def completed_rows(found: Iterable[Found]) -> pa.Table:

@@ -42,7 +42,7 @@ FILE = pa.schema(
         ("key", pa.string()),
         ("state", pa.string()),  # live | history | gone | stray
         ("explained", pa.bool_()),  # it may be absent
-        ("category", pa.string()),  # data | changes
+        ("category", pa.string()),  # data | changes | index (a file of the metadata table)
         ("folder", pa.string()),
         ("at", pa.timestamp("us")),  # when it was written; of a gone one when it was removed
         ("replaced_at", pa.timestamp("us")),  # when its file group was replaced

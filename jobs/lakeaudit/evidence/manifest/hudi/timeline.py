@@ -22,6 +22,8 @@ from lakeaudit.runtime.aws import Clients
 FOLDER = ".hoodie"
 PROPERTIES = ("hoodie.properties", "hoodie.properties.backup")
 """The second one is there while the first one is being replaced; Hudi reads it if the first one is not whole."""
+METADATA_TABLE = (FOLDER, "metadata")
+"""Where the metadata table lies below the table's location."""
 COMPLETED, PLANNED = "completed", "planned"
 _PLANS = ("clean", "rollback")
 """Actions whose plans name files that may be gone before they are completed."""
@@ -45,6 +47,20 @@ class Instant:
 
 
 @dataclass(frozen=True)
+class Index:
+    """The metadata table's own timeline; without a `config` no reader goes by it."""
+
+    config: TableConfig | None = None
+    instants: tuple[Instant, ...] = ()
+
+    @property
+    def writes(self) -> tuple[Instant, ...]:
+        """Its completed writes of the table; its compactions and cleans are no writes of the table."""
+        done = (each for each in self.instants if each.action == "deltacommit" and each.state == COMPLETED)
+        return tuple(each for each in done if not each.begin.startswith("0"))
+
+
+@dataclass(frozen=True)
 class Found:
     """One table's timeline as it was found at `read_at`; `config` is None where `refused` says why."""
 
@@ -60,8 +76,8 @@ class Found:
     """Why no state can be read, where storage proves it."""
     pending: frozenset[str] = frozenset()
     """Instants that are requested or inflight and not completed."""
-    indexed: tuple[Instant, ...] = ()
-    """Deltacommits that the metadata table's own timeline has completed."""
+    index: Index | None = None
+    """The metadata table's own timeline; None: there is none, or not at that time."""
     until: datetime | None = None
     """Later instants are left out; those of the archive are known once they are read."""
 
@@ -69,6 +85,11 @@ class Found:
     def identity(self) -> str:
         """Pins exactly which files it is made of."""
         return pinned((each.file for each in (*self.instants, *self.archive)), "instants")
+
+    @property
+    def indexed(self) -> tuple[Instant, ...]:
+        """Deltacommits that the metadata table's own timeline has completed."""
+        return () if self.index is None else self.index.writes
 
     @property
     def newest(self) -> int | None:
@@ -122,7 +143,7 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
     home = table.location.join(FOLDER)
     try:
         config = _config(clients, home)
-        indexed = _indexed(clients, home, config) if until is None else ()  # before the timeline: see lineage
+        index = _index(clients, home, config) if until is None else None  # before the timeline: see lineage
         names = list(list_files(clients, home.join(config.timeline) if config.timeline else home, flat=True))
         files = [file for file in names if until is None or file.modified_at <= until]
         archive, lost = _archive(clients, home, config)
@@ -134,7 +155,7 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
             archive,
             lost=lost,
             pending=_pending(files),
-            indexed=indexed,
+            index=index,
             until=until,
         )
     except NotReadable as error:
@@ -178,17 +199,23 @@ def _missing(clients: Clients, home: Location) -> MissingState | None:
     return MissingState(ABSENT, place.uri) if held is None else MissingState(TORN, place.uri, restore)
 
 
-def _indexed(clients: Clients, home: Location, config: TableConfig) -> tuple[Instant, ...]:
-    """The writes in the timeline of the metadata table; its compactions and cleans are no writes of the table."""
+def _index(clients: Clients, home: Location, config: TableConfig) -> Index | None:
+    """The metadata table's timeline, as far as it can be read; None where writers keep none."""
     if not config.indexed:
-        return ()
-    folder = home.join("metadata", FOLDER)
-    files = list(list_files(clients, folder.join("timeline") if config.layout == 2 else folder, flat=True))
-    return tuple(
-        each
-        for each in _instants(files, config)
-        if each.action == "deltacommit" and each.state == COMPLETED and not each.begin.startswith("0")
-    )
+        return None
+    folder = home.join(*METADATA_TABLE[1:], FOLDER)
+    own = _index_config(clients, folder)
+    layout = (own or config).layout
+    files = list(list_files(clients, folder.join("timeline") if layout == 2 else folder, flat=True))
+    return Index(own, tuple(_instants(files, own or config)))
+
+
+def _index_config(clients: Clients, folder: Location) -> TableConfig | None:
+    """What the properties of a metadata table say; None where they cannot be read: its readers list folders then."""
+    try:
+        return _config(clients, folder)
+    except (NotReadable, SourceError):
+        return None
 
 
 def _pending(files: Sequence[File]) -> frozenset[str]:

@@ -1,31 +1,23 @@
 """Appends that look like one batch committed twice: equal counts first, then equal files with equal statistics.
 
 Summaries tell the few candidates; only their own manifests are read, with the bounds of columns, which files of equal
-size and other content differ in. See `compare.repeated_batches`, which does the same for Delta.
+size and other content differ in. See `manifest.repeated_appends`.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
-from lakeaudit.evidence.lineage import CONTENT, REPEATED_BATCH, Stake, Witness
+from lakeaudit.evidence.lineage import Stake, Witness
 from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
+from lakeaudit.evidence.manifest.repeated_appends import Append, candidates, witness
 from lakeaudit.runtime.aws import Clients
 
-WITHIN = timedelta(days=7)
-FEWEST_ROWS = 11
-"""Smaller batches are equal by chance."""
-MOST_OFTEN = 3
-"""What a table is given more often than this within that time is its habit: heartbeats, the same list every day."""
-MOST_READ = 20
-"""Appends of one table whose manifests are read again, the newest first."""
 _COUNTS = ("added-data-files", "added-records", "added-files-size")
 _ADDED = 1
 _LONGEST = 18
@@ -34,35 +26,22 @@ _LONGEST = 18
 
 def repeated_appends(read: TableReading, clients: Clients) -> Iterator[Witness]:
     """Pairs of live appends of a table's main branch that added files of equal sizes, rows and statistics."""
-    for older, younger in _candidates(read)[:MOST_READ]:
-        first, second = _added(read, older, clients), _added(read, younger, clients)
-        if first and first == second:
-            files, rows, size = (int(younger.summary[name]) for name in _COUNTS)
-            words = (
-                f"snapshots {older.id} ({older.at:%Y-%m-%dT%H:%M:%SZ}) and {younger.id} "
-                f"({younger.at:%Y-%m-%dT%H:%M:%SZ}) each appended {files:,} files of equal sizes, row counts and "
-                "column bounds"
-            )
-            subject = younger.list_path or read.found.table.location.uri
-            yield Witness(
-                read.name, REPEATED_BATCH, (CONTENT,), subject, words, stake=Stake(files, rows, size)
-            )
+    snapshots = {str(each.id): each for each in _main(read)}
+    appends = (append for each in snapshots.values() if (append := _append(read, each)))
+    for older, younger in candidates(appends):
+        first = _added(read, snapshots[older.name], clients)
+        if first and first == _added(read, snapshots[younger.name], clients):
+            yield witness(read.name, older, younger, "snapshots", "sizes, row counts and column bounds")
 
 
-def _candidates(read: TableReading) -> list[tuple[Snapshot, Snapshot]]:
-    """Appends that follow one with equal counts soon, and not as a habit; the newest first."""
-    groups: dict[tuple[str, ...], list[Snapshot]] = defaultdict(list)
-    for snapshot in _main(read):
-        counts = tuple(snapshot.summary.get(name, "") for name in _COUNTS)
-        counted = all(each.isascii() and each.isdigit() and len(each) <= _LONGEST for each in counts)
-        if snapshot.summary.get("operation") == "append" and counted and int(counts[1]) >= FEWEST_ROWS:
-            groups[counts].append(snapshot)
-    pairs = []
-    for equal in groups.values():
-        ordered = sorted(equal, key=lambda each: (each.at, each.id))
-        if not _is_habit(ordered):
-            pairs += [(a, b) for a, b in pairwise(ordered) if b.at - a.at <= WITHIN]
-    return sorted(pairs, key=lambda pair: pair[1].at, reverse=True)
+def _append(read: TableReading, snapshot: Snapshot) -> Append | None:
+    """The append that a snapshot is; None: it is none, or does not count what it added."""
+    counts = [snapshot.summary.get(name, "") for name in _COUNTS]
+    counted = all(each.isascii() and each.isdigit() and len(each) <= _LONGEST for each in counts)
+    if snapshot.summary.get("operation") != "append" or not counted:
+        return None
+    subject = snapshot.list_path or read.found.table.location.uri
+    return Append(str(snapshot.id), snapshot.at, tuple(counts), Stake(*map(int, counts)), subject)
 
 
 def _main(read: TableReading) -> Iterator[Snapshot]:
@@ -73,12 +52,6 @@ def _main(read: TableReading) -> Iterator[Snapshot]:
         snapshot = known.pop(at)
         yield snapshot
         at = snapshot.parent
-
-
-def _is_habit(ordered: Sequence[Snapshot]) -> bool:
-    return any(
-        last.at - first.at <= WITHIN for first, last in zip(ordered, ordered[MOST_OFTEN:], strict=False)
-    )
 
 
 def _added(read: TableReading, snapshot: Snapshot, clients: Clients) -> Counter[tuple[Any, ...]] | None:
