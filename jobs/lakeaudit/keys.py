@@ -244,8 +244,8 @@ PUFFIN = rf"\.puffin{END}"
 MARKER = rf"(/|_\$folder\$){END}"
 """A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""
 
-HUDI_BASE = rf"(?:^|/)[^/_]+_[^/_]*_([0-9]{{14}}|[0-9]{{17}})\.(?:parquet|orc|hfile){END}"
-HUDI_LOG = rf"(?:^|/)\.[^/]+_([0-9]{{14}}|[0-9]{{17}})\.log\.[0-9]+(?:_[^/]*)?{END}"
+HUDI_BASE = rf"(?:^|/)[^/_]+_[^/_]*_([0-9]{{14}}|[0-9]{{17}}|[0-9]{{20}})\.(?:parquet|orc|hfile){END}"
+HUDI_LOG = rf"(?:^|/)\.[^/]+_([0-9]{{14}}|[0-9]{{17}}|[0-9]{{20}})\.log\.[0-9]+(?:_[^/]*)?{END}"
 """Keys of Hudi's base files and log files, with the instant that their names bear (`FSUtils` of Apache Hudi)."""
 
 UNSEEN = rf"{HIDDEN}|{TEMPORARY}|{MARKER}"

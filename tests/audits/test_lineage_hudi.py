@@ -20,7 +20,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.hudi import commit, laid, lake_of, unpacked
+from tests.builders.hudi import commit, laid, lake_of, stat, unpacked
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -155,6 +155,30 @@ def instant_of_the_index_torn(table: Table) -> None:
     max(table.index.glob("2*deltacommit")).write_bytes(b"Obj")
 
 
+def index_compacted(table: Table) -> None:
+    """Its compaction and its clean bear more digits than a write in layout 1."""
+    folder = table.home / ".hoodie" / "metadata" / "files"
+    old = [path for path in folder.iterdir() if "files-0000-0" in path.name]
+    begins = ("001", "002") if table.layout == 1 else ("", "")
+    compaction, clean = (f"{LATER[:-1]}{n}{end}" for n, end in enumerate(begins))
+    base = folder / f"files-0000-0_7-7-7_{compaction}.hfile"
+    base.write_bytes(next(path for path in old if path.suffix == ".hfile").read_bytes())
+    written = stat(f"files/{base.name}", base.stat().st_size, 3)
+    table.put(table.done(compaction), commit(written), folder=table.index)
+    names = [path.name for path in old]
+    cleaned = {"partitionPath": "files", "successDeleteFiles": names, "failedDeleteFiles": []}
+    table.put(
+        table.done(clean, "clean"), json.dumps({"partitionMetadata": {"files": cleaned}}), folder=table.index
+    )
+    for path in old:
+        path.unlink()
+
+
+def index_compacted_and_gone(table: Table) -> None:
+    index_compacted(table)
+    base_file_of_the_index_gone(table)
+
+
 def index_gone(table: Table) -> None:
     """Its readers list the folders then."""
     shutil.rmtree(table.home / ".hoodie" / "metadata")
@@ -261,6 +285,8 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     log_file_of_the_index_gone: BROKEN,
     log_file_of_the_index_cut_off: [("size_mismatch", "error")],
     instant_of_the_index_torn: BROKEN,
+    index_compacted: [],
+    index_compacted_and_gone: BROKEN,
     index_gone: [],
     index_without_a_clean: [],
     properties_gone: MISSING,
@@ -287,7 +313,7 @@ LOSING = (newest_write_gone, only_the_completed_file_gone, gone_in_the_middle, i
 WITH_INDEX = (
     *(index_ahead, under_way, rolled_back_with_its_index, base_file_of_the_index_gone),
     *(log_file_of_the_index_gone, log_file_of_the_index_cut_off, instant_of_the_index_torn),
-    *(index_gone, index_without_a_clean),
+    *(index_gone, index_without_a_clean, index_compacted, index_compacted_and_gone),
 )
 CASES = [(fate, layout) for fate in FATES for layout in (1, 2) if (fate, layout) != (archived, 1)]
 

@@ -17,7 +17,7 @@ from lakeaudit.compare.commits import log_versions
 from lakeaudit.compare.findings import leftover_row
 from lakeaudit.compare.fresh import OUTSIDE, FreshLook, fairly, fresh_claims
 from lakeaudit.compare.leftovers import logs_seen, nested_roots
-from lakeaudit.compare.marked_states import marked_states
+from lakeaudit.compare.marked_states import marked_states, replaced_versions
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.compare.repeated_batches import repeated
@@ -85,6 +85,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
     yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
     yield "marked_states", marked_states(con, rows.get("versions", VERSION.empty_table()))
+    yield "replaced_versions", replaced_versions(con, rows.get("versions", VERSION.empty_table()))
     yield "live_totals", live_totals(con, matched)
     yield "outside", outside_places(con, asked)
     if kernel.watch:

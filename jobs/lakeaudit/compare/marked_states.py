@@ -1,9 +1,9 @@
-"""Files of tables' states that a delete marker hides: what storage's own versions say of states that are gone."""
+"""Files of tables' states that a delete marker hides, or that were written again, by storage's own versions."""
 
 from lakeaudit.keys import END
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import MARKED_STATE
+from lakeaudit.schemas import MARKED_STATE, REPLACED_VERSION
 
 NEWEST = 20
 """States of one table that are named; how many there are is not bounded, since clean-up leaves markers too."""
@@ -39,6 +39,45 @@ def _of_format(con: Connection, versions: Relation, name: str, pattern: str) -> 
         QUALIFY row_number() OVER (PARTITION BY source, bucket, folder ORDER BY number DESC, key) <= {NEWEST}
     """
     return duck.conform(con, duck.query(con, sql, input=versions), MARKED_STATE)
+
+
+REWRITTEN = ("iceberg", "hudi")
+"""Formats of whose states older versions are compared here; commits of Delta are compared by `commits`."""
+
+
+def replaced_versions(con: Connection, versions: Rows) -> Relation:
+    """REPLACED_VERSION rows from VERSION rows: by folder the newest states whose file was written again.
+
+    A version below a delete marker was removed on purpose, or its table was.
+    """
+    likely = duck.query(con, f"SELECT * FROM input WHERE {_LIKELY}", input=versions)
+    return duck.union(con, [_rewritten(con, likely, name) for name in REWRITTEN])
+
+
+def _rewritten(con: Connection, versions: Relation, name: str) -> Relation:
+    regex = duck.pattern(FORMATS[name])
+    key = "source, bucket, folder, number, key"
+    sql = f"""
+        WITH named AS (
+            SELECT *, regexp_extract(key, {regex}, 1) AS folder,
+                TRY_CAST({_number(name, f"regexp_extract(key, {regex}, 2)")} AS BIGINT) AS number
+            FROM input WHERE regexp_matches(key, {regex})),
+        dated AS (
+            SELECT *, max(modified_at) FILTER (is_delete_marker) OVER (PARTITION BY {key}) AS deleted_at FROM named),
+        kept AS (
+            SELECT {key}, is_latest, version_id, size, etag, modified_at FROM dated
+            WHERE NOT is_delete_marker AND (deleted_at IS NULL OR modified_at > deleted_at)),
+        replaced AS (
+            SELECT older.source, older.bucket, older.folder, older.number, older.key,
+                arg_max(older.version_id, older.modified_at) AS version_id
+            FROM kept older JOIN kept newest USING (source, bucket, folder, number, key)
+            WHERE newest.is_latest AND NOT older.is_latest AND older.version_id IS NOT NULL
+                AND (older.size <> newest.size OR older.etag <> newest.etag)
+            GROUP BY ALL)
+        SELECT *, {duck.literal(name)} AS format FROM replaced
+        QUALIFY row_number() OVER (PARTITION BY source, bucket, folder ORDER BY number DESC, key) <= {NEWEST}
+    """
+    return duck.conform(con, duck.query(con, sql, input=versions), REPLACED_VERSION)
 
 
 def _number(name: str, text: str) -> str:

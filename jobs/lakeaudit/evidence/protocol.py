@@ -516,6 +516,8 @@ class Claims:
     """What names states of the tables other than those that were read."""
     lost_content: Callable[[Location, str, Clients], LostContent | None] | None = None
     """(place, version id, clients) -> what that version of a state's own file says; None: it cannot be read."""
+    replaced_state: Callable[[str, Location, str, Clients], Witness | None] | None = None
+    """(table, place, version id, clients) -> what an older version of a state's own file has and the table lacks."""
     after_publishing: Callable[[str, bool], tuple[str, ...]] | None = None
     """(run id, whether storage was read whole) -> warnings: what is to be done once the run is published."""
 

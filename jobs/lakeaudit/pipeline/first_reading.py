@@ -56,6 +56,7 @@ class FirstReading:
     claimed: Relation
     log_versions: Relation
     marked_states: tuple[Mapping[str, Any], ...]
+    replaced_versions: tuple[Mapping[str, Any], ...]
     repeated: Relation
     idle_removals: Relation
     changed_rows: Relation
@@ -115,6 +116,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
         log_versions=answered(con, answers, "log_versions"),
         marked_states=tuple(_plain(answers, "marked_states")),
+        replaced_versions=tuple(_plain(answers, "replaced_versions")),
         repeated=answered(con, answers, "repeated"),
         idle_removals=answered(con, answers, "idle_removals"),
         changed_rows=answered(con, answers, "changed_rows"),

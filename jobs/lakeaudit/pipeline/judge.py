@@ -52,6 +52,7 @@ from lakeaudit.pipeline.lineage_checks import (
 from lakeaudit.pipeline.lister_checks import ListerChecks
 from lakeaudit.pipeline.lost_metadata import with_versions
 from lakeaudit.pipeline.moved_bytes import with_other_places
+from lakeaudit.pipeline.older_versions import of_older_versions
 from lakeaudit.pipeline.outside_files import not_compared, outside_files
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
@@ -164,7 +165,8 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
     with progress.stage("match and classify") as log:
         first = first_reading(audit, engine)
         of_commits = commit_witnesses(audit, engine, first)
-        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_commits):
+        of_states = [*of_older_versions(audit, first.replaced_versions), *of_commits]
+        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_states):
             first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:

@@ -32,6 +32,7 @@ from lakeaudit.keys import Location, identify, uri_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
+from lakeaudit.pipeline.older_versions import by_root
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -177,7 +178,7 @@ def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
 
 def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Iterator[Witness]:
     """A state that a delete marker hides, and that is newer than the one that was read."""
-    by_root = _by_root(marked)
+    by_root = by_root(marked)
     for read in audit.observed.evidence.claims:
         for fact in audit.facts_in_scope:
             state, place = read.states.get(fact.table.name), fact.table.location
@@ -187,17 +188,6 @@ def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Ite
                 if row["number"] > state.state.number:
                     last = audit.context.last_states.get((read.info.kind, fact.table.name))
                     yield _by_content(audit, read, state, _marked(fact.table.name, state, row, last))
-
-
-def _by_root(marked: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
-    """Hidden states by format, bucket and each folder that may be their table's: at most two above their own."""
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for row in marked:
-        parts = row["folder"].split("/")[:-1]
-        for depth in range(max(0, len(parts) - 2), len(parts) + 1):
-            prefix = "".join(f"{part}/" for part in parts[:depth])
-            found.setdefault((row["format"], row["bucket"], prefix), []).append(row)
-    return found
 
 
 def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:

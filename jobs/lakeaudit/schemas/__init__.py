@@ -19,6 +19,7 @@ from lakeaudit.schemas.answers import (
     MOVES,
     REPEATED,
     REPLACED,
+    REPLACED_VERSION,
     RIVALS,
     TALLY,
 )
@@ -147,6 +148,7 @@ __all__ = [
     "RECONCILE_RESULTS",
     "REPEATED",
     "REPLACED",
+    "REPLACED_VERSION",
     "REQUEST",
     "RESULTS",
     "RIVALS",

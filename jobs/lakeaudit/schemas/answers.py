@@ -126,6 +126,17 @@ MARKED_STATE = row(
 )
 """A state of a table whose own file is hidden by a delete marker."""
 
+REPLACED_VERSION = row(
+    source="string",
+    bucket="string",
+    folder="string",  # of the table's own metadata, with a slash at its end
+    format="string",
+    number="long",
+    key="string",  # of the state's own file, which is there
+    version_id="string",  # of the newest older version of another size or ETag
+)
+"""A state of a table of whose own file storage keeps an older version that may have other content."""
+
 MOVES = row(
     judged_table="string",
     bucket="string",
@@ -152,6 +163,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "nested": row(bucket="string", key="string", format="string"),
     "log_versions": LOG_VERSIONS,
     "marked_states": MARKED_STATE,
+    "replaced_versions": REPLACED_VERSION,
     "repeated": REPEATED,
     "cloned": CLONED,
     "idle_removals": IDLE_REMOVALS,

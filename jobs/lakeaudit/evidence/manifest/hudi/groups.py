@@ -39,6 +39,7 @@ WITH files AS (
     SELECT {_FILE}, any_value(folder) AS folder, min(kind) AS kind, max(slice) AS slice,
         bool_or(act = 'wrote') AS wrote, bool_or(act = 'cleaned') AS cleaned, bool_or(act = 'undone') AS undone,
         bool_or(act = 'planned') AS planned, bool_or(act IN ('wrote', 'saved')) AS needed,
+        bool_or(act = 'saved') AS saved,
         min("at") FILTER (act IN ('wrote', 'failed', 'saved')) AS first_at,
         max("at") FILTER (act = 'wrote') AS last_at,
         max("at") FILTER (act IN ('cleaned', 'undone')) AS gone_at,
@@ -64,7 +65,7 @@ judged AS (
 ),
 listed AS (
     SELECT judged.* REPLACE (CASE
-            WHEN kind = 'base' AND state <> 'live' AND NOT planned AND NOT coalesce(hidden, false)
+            WHEN kind = 'base' AND state <> 'live' AND NOT planned AND NOT saved AND NOT coalesce(hidden, false)
                 AND slice >= coalesce(live_slice, '') AND {COUNTS} THEN 'stray'
             ELSE state END AS state)
     FROM (SELECT *, max(slice) FILTER (kind = 'base' AND state = 'live') OVER (PARTITION BY {_GROUP}) AS live_slice

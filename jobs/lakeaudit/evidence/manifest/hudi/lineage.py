@@ -10,9 +10,11 @@ from typing import Any
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import (
+    CONTENT,
     DATA_FILES,
     LAST_AUDIT,
     LOST_STATE,
+    REPLACED_STATE,
     RIVAL_LINE,
     TIMELINE,
     LastState,
@@ -22,7 +24,7 @@ from lakeaudit.evidence.lineage import (
     StateRef,
     Witness,
 )
-from lakeaudit.evidence.manifest.hudi.names import instant_named
+from lakeaudit.evidence.manifest.hudi.names import LENGTH, in_order, instant_named
 from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_of
 from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
@@ -34,8 +36,6 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 
 KIND = "hudi"
-LENGTH = 17
-"""Digits of an instant; of a shorter one nobody knows where it stands."""
 SAMPLES = 3
 MOST_NAMED = 100
 """Instants of one table that files name and no state does, of which witnesses are made."""
@@ -71,6 +71,15 @@ def witnesses(
 
 def lost_content(place: Location, version: str, clients: Clients) -> LostContent | None:
     """What the older version of a completed write's file says that it wrote."""
+    wrote = _wrote(place, clients, version)
+    if wrote is None:
+        return None
+    sample = tuple(sorted(act.name for act in wrote if act.name)[:SAMPLES])
+    return LostContent("", _stake(wrote), sample)
+
+
+def _wrote(place: Location, clients: Clients, version: str | None = None) -> list[Act] | None:
+    """The files that the file of a completed write lists, in one of its versions; None: it cannot be understood."""
     name = instant_named(place.key.rpartition("/")[2])
     content = read_bytes(clients, place, version)
     if name is None or content is None:
@@ -79,9 +88,31 @@ def lost_content(place: Location, version: str, clients: Clients) -> LostContent
         did = [*acts(name.action, False, record_of(content), Reason(name.begin, name.completed))]
     except (Torn, LookupError):
         return None
-    wrote = [act for act in did if act.act == "wrote" and act.kind != "changes"]
-    sample = tuple(sorted(act.name for act in wrote if act.name)[:SAMPLES])
-    return LostContent("", _stake(wrote), sample)
+    return [act for act in did if act.act == "wrote" and act.kind != "changes"]
+
+
+def replaced_state(table: str, place: Location, version: str, clients: Clients) -> Witness | None:
+    """What an older version of a completed write's file lists that the one that is there does not; None: nothing.
+
+    Raises:
+        SourceError: the store does not answer.
+    """
+    older, now = _wrote(place, clients, version), _wrote(place, clients)
+    if older is None or now is None:
+        return None
+    names = {(act.folder, act.name) for act in now}
+    lost = [act for act in older if (act.folder, act.name) not in names]
+    if not lost:
+        return None
+    begin = in_order(place.key.rpartition("/")[2].partition(".")[0].partition("_")[0])
+    words = (
+        f"{place.uri} was written twice: its version {version} lists {len(lost)} files that the one that is there "
+        "does not list"
+    )
+    claim = (table, REPLACED_STATE, (CONTENT,), place.uri, words, int(begin), _stake(lost))
+    return Witness(
+        *claim, version_id=version, sample=tuple(sorted(act.name for act in lost if act.name)[:SAMPLES])
+    )
 
 
 def _stake(wrote: Sequence[Act]) -> Stake:

@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-_INSTANT = re.compile(r"(\d{14,17})(?:_(\d{14,17}))?\.([a-z]+)(?:\.(requested|inflight))?")
+_INSTANT = re.compile(r"(\d{14,17}|\d{20})(?:_(\d{14,17}))?\.([a-z]+)(?:\.(requested|inflight))?")
 _LOG = re.compile(r"\.(?P<file_id>.+)_(?P<instant>\d+)\.log\.\d+(?:_(?P<token>.*))?")
 _BASE = re.compile(r"(?P<file_id>[^_]+)_(?P<token>[^_]*)_(?P<instant>\d+)(?:\.[\w.]+)?")
+LENGTH = 17
+"""Digits of an instant, with its milliseconds."""
 _UNTOLD_MILLIS = "999"
 BEHIND_UTC = timedelta(hours=12)
 """A clock may be so far behind."""
@@ -25,10 +27,13 @@ class InstantName:
     completed: str = ""
 
 
-def instant_named(name: str) -> InstantName | None:
-    """What the name of a timeline's file says; None: it is none."""
+def instant_named(name: str, *, of_index: bool = False) -> InstantName | None:
+    """What the name of a timeline's file says; None: it is none.
+
+    In layout 1 the metadata table's own compactions and cleans bear three digits more than the write they belong to.
+    """
     found = _INSTANT.fullmatch(name)
-    if found is None:
+    if found is None or (len(found[1]) > LENGTH and not of_index):
         return None
     begin, completed, action, state = found.groups()
     if action in ("requested", "inflight"):  # of a commit, written by layout 1

@@ -15,6 +15,7 @@ from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removal
 from lakeaudit.evidence.manifest.hudi.lineage import (
     lost_content,
     of_data_files,
+    replaced_state,
     state_of,
     witnesses,
 )
@@ -73,6 +74,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
             *(one for each in reading.tables for one in each.broken),
         ),
         lost_content=lost_content,
+        replaced_state=replaced_state,
         listed_slices=partial(listed_slices, reading, ctx.engine),
         unlisted=partial(of_data_files, reading.tables) if ctx.live else None,
         reading=reading,

@@ -12,7 +12,7 @@ from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, pinned, read_bytes
 from lakeaudit.evidence.lineage import ABSENT, TORN, MissingState
-from lakeaudit.evidence.manifest.hudi.names import instant_named, time_of
+from lakeaudit.evidence.manifest.hudi.names import LENGTH, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
 from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, parsed
 from lakeaudit.evidence.protocol import Clock, CommittedNames, utc_now
@@ -57,7 +57,7 @@ class Index:
     def writes(self) -> tuple[Instant, ...]:
         """Its completed writes of the table; its compactions and cleans are no writes of the table."""
         done = (each for each in self.instants if each.action == "deltacommit" and each.state == COMPLETED)
-        return tuple(each for each in done if not each.begin.startswith("0"))
+        return tuple(each for each in done if len(each.begin) == LENGTH and not each.begin.startswith("0"))
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _index(clients: Clients, home: Location, config: TableConfig) -> Index | Non
     own = _index_config(clients, folder)
     layout = (own or config).layout
     files = list(list_files(clients, folder.join("timeline") if layout == 2 else folder, flat=True))
-    return Index(own, tuple(_instants(files, own or config)))
+    return Index(own, tuple(_instants(files, own or config, of_index=True)))
 
 
 def _index_config(clients: Clients, folder: Location) -> TableConfig | None:
@@ -224,9 +224,10 @@ def _pending(files: Sequence[File]) -> frozenset[str]:
     return frozenset(name.begin for name in named) - done
 
 
-def _instants(files: Sequence[File], config: TableConfig) -> Iterator[Instant]:
+def _instants(files: Sequence[File], config: TableConfig, *, of_index: bool = False) -> Iterator[Instant]:
     """Completed instants, and plans of those that are under way."""
-    named = [(file, name) for file in files if (name := instant_named(file.name)) is not None]
+    parsed_names = [(file, instant_named(file.name, of_index=of_index)) for file in files]
+    named = [(file, name) for file, name in parsed_names if name is not None]
     done = {(name.begin, name.action) for _, name in named if name.state == COMPLETED}
     for file, name in named:
         if name.state == COMPLETED and name.action in ACTIONS:

@@ -177,7 +177,7 @@ def parsed(content: bytes) -> Metadata:
         NotReadable: it cannot be understood, or has a version that nobody knows.
     """
     try:
-        found = json.loads(_unpacked(content))
+        found = json.loads(unpacked(content))
         version = found["format-version"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise NotReadable("its content is no Iceberg metadata") from error
@@ -189,7 +189,8 @@ def parsed(content: bytes) -> Metadata:
         raise NotReadable(f"its content cannot be understood ({one_line(str(error), 100)})") from error
 
 
-def _unpacked(content: bytes) -> bytes:
+def unpacked(content: bytes) -> bytes:
+    """A metadata.json without its gzip."""
     if not content.startswith(_GZIP):
         return content
     unpacking = zlib.decompressobj(wbits=31)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.config import Table
+from lakeaudit.evidence.lineage import Witness
 from lakeaudit.evidence.manifest.iceberg import fold
 from lakeaudit.evidence.manifest.iceberg.discover import find
 from lakeaudit.evidence.manifest.iceberg.found import Found
@@ -19,6 +20,7 @@ from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.lost_states import lost_content
 from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
+from lakeaudit.evidence.manifest.iceberg.replaced_states import replaced_state
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.evidence.manifest.iceberg.snapshot_claims import of_snapshots
 from lakeaudit.evidence.manifest.table_states import identity_of
@@ -35,6 +37,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 
@@ -74,8 +77,15 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
             *(one for each in reading.tables for one in of_snapshots(each, ctx.clients)),
         ),
         lost_content=lost_content,
+        replaced_state=partial(_replaced_state, {each.name: each for each in reading.tables}),
         reading=reading,
     )
+
+
+def _replaced_state(
+    tables: Mapping[str, TableReading], table: str, place: Location, version: str, clients: Clients
+) -> Witness | None:
+    return replaced_state(tables[table], place, version, clients) if table in tables else None
 
 
 def _recent(read: TableReading) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,77 @@
+"""A metadata.json that was written twice, of which only an older version shows the first content.
+
+Where a table lives in a file system alone, two writers may write one `vN.metadata.json`; the second one takes the place
+of the first, whose snapshots no state lists.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.lineage import CONTENT, REPLACED_STATE, Stake, Witness
+from lakeaudit.evidence.manifest.iceberg.lost_states import SAMPLES, added_files, stake_of
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed, unpacked
+from lakeaudit.evidence.manifest.iceberg.readings import TableReading
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+_OF_WRITING = ("last-updated-ms", "metadata-log", "snapshot-log", "snapshots")
+"""Fields in which two writings of one change differ, or that are compared apart."""
+_OF_SNAPSHOTS = (
+    *("current-snapshot-id", "last-sequence-number", "next-row-id", "refs", "statistics"),
+    "partition-statistics",
+)
+"""Fields that follow from the snapshots that there are."""
+
+
+@dataclass(frozen=True)
+class _Content:
+    metadata: Metadata
+    plain: Mapping[str, Any]
+
+
+def replaced_state(read: TableReading, place: Location, version: str, clients: Clients) -> Witness | None:
+    """What an older version of a state's file says that neither its successor nor the table has; None: nothing.
+
+    A version that cannot be understood was torn and written again; one with another table id is of another table.
+
+    Raises:
+        SourceError: the store does not answer.
+    """
+    older, now = _content(place, clients, version), _content(place, clients)
+    if older is None or now is None or older.metadata.uuid != now.metadata.uuid:
+        return None
+    known = {each.id for each in (*now.metadata.snapshots, *read.metadata.snapshots)}
+    lost = [each for each in older.metadata.snapshots if each.id not in known]
+    what = ", ".join(f"snapshot {each.id}" for each in lost[:SAMPLES]) or _changes(older.plain, now.plain)
+    if not what:
+        return None
+    words = (
+        f"{place.uri} was written twice: its version {version} has {what}, which the one that is there lacks"
+    )
+    sample = tuple(sorted(added_files(older.metadata, lost[-1], clients))[:SAMPLES]) if lost else ()
+    return Witness(
+        *(read.name, REPLACED_STATE, (CONTENT,), place.uri, words, number_of(place.key.rpartition("/")[2])),
+        stake=stake_of(lost[-1]) if len(lost) == 1 else Stake(),
+        version_id=version,
+        sample=sample,
+    )
+
+
+def _content(place: Location, clients: Clients, version: str | None = None) -> _Content | None:
+    content = read_bytes(clients, place, version)
+    try:
+        return None if content is None else _Content(parsed(content), json.loads(unpacked(content)))
+    except (NotReadable, ValueError):
+        return None
+
+
+def _changes(older: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Which other fields of the table differ."""
+    ids = [{str(each.get("snapshot-id")) for each in one.get("snapshots") or ()} for one in (older, now)]
+    ignored = _OF_WRITING if ids[0] == ids[1] else (*_OF_WRITING, *_OF_SNAPSHOTS)
+    names = sorted((older.keys() | now.keys()) - {*ignored})
+    differing = [name for name in names if older.get(name) != now.get(name)]
+    return f"another {' and '.join(differing[:SAMPLES])}" if differing else ""
