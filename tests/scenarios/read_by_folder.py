@@ -33,7 +33,6 @@ def base(instant: str) -> str:
 
 
 SECONDS = base("20261031235959")
-LOG = "orders/d=1/.0f3c-0_20261103100000000.log.1_0-1-2"
 DONE, BETWEEN, ARCHIVED = base("20261103100000000"), base("20261102100000000"), base("20261031235959000")
 
 
@@ -109,8 +108,6 @@ SCENARIOS = (
          claims=[removed(DONE, 20, state="gone")], objects=[stored(DONE, modified_at=OLDER)], tables=BY_INDEX),
     case("a base file of Hudi that was written lately", {DONE: "duplicate ok, leftover young"},
          objects=[stored(DONE, modified_at=ago(10))], tables=BY_LISTING),
-    case("a log file of Hudi of a completed instant", {LOG: "duplicate ok, leftover unreferenced"},
-         objects=[stored(LOG, modified_at=OLD)], tables=BY_LISTING),
     case("a name of Hudi in a table of Delta", {DONE: "duplicate ok, leftover uncommitted"},
          objects=[stored(DONE, modified_at=OLD)]),
     case("a hole in the timeline may hide who lists the base file", {DONE: "duplicate ok, leftover undecided"},
