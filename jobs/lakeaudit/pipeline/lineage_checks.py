@@ -178,13 +178,13 @@ def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
 
 def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Iterator[Witness]:
     """A state that a delete marker hides, and that is newer than the one that was read."""
-    by_root = by_root(marked)
+    by_place = by_root(marked)
     for read in audit.observed.evidence.claims:
         for fact in audit.facts_in_scope:
             state, place = read.states.get(fact.table.name), fact.table.location
             if state is None or state.state is None or state.state.number is None:
                 continue
-            for row in by_root.get((read.info.kind, place.bucket, place.prefix), ()):
+            for row in by_place.get((read.info.kind, place.bucket, place.prefix), ()):
                 if row["number"] > state.state.number:
                     last = audit.context.last_states.get((read.info.kind, fact.table.name))
                     yield _by_content(audit, read, state, _marked(fact.table.name, state, row, last))
