@@ -28,6 +28,9 @@ NEWER_TORN = "the newer version cannot be read: bring the lost version back"
 SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin here"
 """What a checkpoint hides that cannot be read, where the table needs it not: moved aside, readers go without it."""
 
+SEVERAL_STATES = "states are lost together"
+"""What the explanation of a lost state says where older ones, which it may need, are lost as well."""
+
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
 COVERED_AXES = (*FILE_AXES, "commit", "pointer", "hazard")

@@ -9,6 +9,7 @@ copied, which is right in both cases. Nothing here runs anything.
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeaudit.aws_commands import Step, another_way, has_another_way
@@ -16,7 +17,7 @@ from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.format_advice import DO, NOT_BACK, format_of
 from lakeaudit.formatting import moment, shell_word, uri
 from lakeaudit.keys import ARCHIVE_CLASSES
-from lakeaudit.kinds import KINDS, NEWER_TORN, loses_state
+from lakeaudit.kinds import KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -106,7 +107,19 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         return _beside(place, key, version, at)
     if finding["storage_class"] in ARCHIVE_CLASSES and version is not None:
         return _version_out_of_archive(place, version, finding["storage_class"], at)
-    return _by_version(finding, place, marker or _marker_found(finding), at)
+    step = _by_version(finding, place, marker or _marker_found(finding), at)
+    return _after_older_states(step) if step is not None and _needs_older_states(finding) else step
+
+
+def _needs_older_states(finding: Row) -> bool:
+    """Whether states before the lost one are lost too, and it says nothing without them."""
+    several = SEVERAL_STATES in (finding.get("explanation") or "")
+    return several and not str(finding["key"]).endswith(".metadata.json")
+
+
+def _after_older_states(step: Step) -> Step:
+    what = f"restore the older lost states first, as `lakeaudit reconcile plan` does; then {step.what}"
+    return replace(step, what=what)
 
 
 def _by_version(

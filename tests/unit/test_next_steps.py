@@ -110,6 +110,25 @@ def test_an_archived_version_is_restored_before_it_is_brought_back(
     assert step.command.endswith(" --version-id v1 --restore-request Days=7")
 
 
+@pytest.mark.parametrize(
+    ("key", "explanation", "first"),
+    [
+        ("t/_delta_log/5.json", "gone; 2 states are lost together: 4.json, 5.json", True),
+        ("t/_delta_log/5.json", "gone", False),
+        ("t/metadata/00005-x.metadata.json", "gone; 2 states are lost together: 4, 5", False),
+    ],
+    ids=["several commits", "one commit", "a metadata.json, which needs no older one"],
+)
+def test_older_lost_states_come_back_before_the_newest(key: str, explanation: str, *, first: bool) -> None:
+    lost = {"kind": "missing_metadata", "key": key, "explanation": explanation}
+    step = next_steps.way_back(pagedata.dropped(1, recovery_version_id="v1") | lost)
+    assert step is not None
+    assert (
+        step.what.startswith("restore the older lost states first, as `lakeaudit reconcile plan` does")
+        is first
+    )
+
+
 def test_the_lost_version_of_a_commit_is_fetched_and_never_put_back() -> None:
     lost = pagedata.dropped(1, recovery_version_id="v1") | {
         "kind": "overwritten_commit",

@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.evidence.lineage import LOST_STATE, NOT_KNOWN
 from lakeaudit.keys import END
+from lakeaudit.kinds import SEVERAL_STATES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -171,7 +172,7 @@ def _together(rows: Sequence[Finding]) -> Finding:
     kept = [row for row in by_age if row.get("recoverable") == "yes"]
     sentences = [
         newest["explanation"],
-        f"{len(by_age)} states are lost together: {_names(by_age)}",
+        f"{len(by_age)} {SEVERAL_STATES}: {_names(by_age)}",
         f"storage keeps a version of {len(kept)} of {len(by_age)}",
     ]
     amounts = {
