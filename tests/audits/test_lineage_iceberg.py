@@ -8,16 +8,20 @@ import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import fastavro
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.table import Table
 
 from lakeaudit.results.read import Results
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
+from tests.builders.backdate import age_all
 from tests.builders.iceberg import IcebergLake, rows
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -437,3 +441,46 @@ def test_a_table_that_is_missing_is_named_with_its_last_state(nights: Nights) ->
 def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Callable[[Orders], None]) -> None:
     expected = [] if fate is newest_state_deleted else FATES[fate]
     assert kinds(nights.last[fate.__name__]) == expected
+
+
+def test_an_audit_of_the_past_reports_no_state_that_was_cleaned_up_or_belongs_to_another_table(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    """The tables of two formats were changed since the report: snapshots expired, logs cleaned, a table created again.
+
+    Neither that audit nor the next one reports a loss.
+    """
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    tables, shop = IcebergLake(aws.s3, s3, bucket), Shop(aws.s3, s3, bucket)
+    for name in ("recreated", "expired"):
+        tables.table(name)
+    Orders(tables, "recreated").table.append(rows(8000))
+    created_again(Orders(tables, "recreated"))
+    shop.write("cleaned", commits=2, days=("2026-11-01",), rows=4)
+    age_all(bucket, timedelta(days=2))
+    day = datetime.now(UTC) - timedelta(days=1)
+    shop.take_inventory(at=day, all_versions=True)
+    expired = Orders(tables, "expired")
+    old = expired.table.metadata.snapshots
+    expired.table.append(rows(9000))
+    expired.table.maintenance.expire_snapshots().by_id(old[0].snapshot_id).by_id(old[1].snapshot_id).commit()
+    for each in old:
+        tables.drop(each.manifest_list.removeprefix(f"s3://{bucket}/"))
+    shop.write("cleaned", commits=1, days=("2026-11-01",), rows=4)
+    DeltaTable(f"s3://{bucket}/warehouse/cleaned", storage_options=shop.options).create_checkpoint()
+    for version in (0, 1):
+        tables.drop(f"warehouse/cleaned/_delta_log/{version:020}.json")
+    place = f"s3://{bucket}/warehouse"
+    entries = [
+        f"- {{name: {name}, location: '{place}/{name}', manifests: [{{kind: {kind}}}]}}"
+        for name, kind in (("recreated", "iceberg"), ("expired", "iceberg"), ("cleaned", "delta"))
+    ]
+    lake = shop.lake(tmp_path, tables=entries)
+    audited(lake, run_id="past", as_of=day + timedelta(hours=1))
+    shop.take_inventory(all_versions=True)
+    audited(lake, run_id="now")
+    results = results_of(lake)
+    past = [row for row in rows_of(results.findings("past")) if row["severity"] != "info"]
+    assert {row["kind"] for row in past} <= {"unreadable_evidence"}, [row["explanation"] for row in past]
+    assert {row["table_name"] for row in past} >= {"expired"}
+    assert [row["explanation"] for row in rows_of(results.findings("now")) if row["severity"] != "info"] == []

@@ -1,6 +1,6 @@
 """Puts objects of the tests' own server into the past, versions and delete markers among them."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 
@@ -16,3 +16,11 @@ def _bucket(name: str) -> Any:
     from moto.s3.models import s3_backends
 
     return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[name]
+
+
+def age_all(bucket: str, by: timedelta) -> None:
+    """Everything that a bucket holds, delete markers and noncurrent versions included, was written so much earlier."""
+    keys = _bucket(bucket).keys
+    for key in list(keys):
+        for version in keys.getlist(key):
+            version.last_modified -= by

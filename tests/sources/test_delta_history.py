@@ -48,7 +48,7 @@ STORIES: dict[str, Story] = {
     ),
     "and gone when the promise has expired": (
         lambda log: log.commit(0, protocol(), SHORT, add("a"), add("b"), add("c"))
-        .commit(1, remove("a"), remove("b", removed=at(51)), remove("c", removed=at(50))),
+        .commit(1, remove("a"), remove("b", removed=at(51)), remove("c", removed=at(50)), when=at(52)),
         {"a": "gone since 0 removed 1", "b": "history since 0 removed 51", "c": "gone since 0 removed 50"},
     ),
     "a removal counts from its own time, not from its commit": (

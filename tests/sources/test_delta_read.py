@@ -36,6 +36,7 @@ from tests.builders.delta_lake import (
     protocol,
     remove,
     table,
+    vacuum,
     vector,
     vector_file,
 )
@@ -165,6 +166,22 @@ def test_a_clock_that_is_ahead_makes_no_commit_younger_than_its_file(tmp_path: P
     then = delta.read([table("t", log.table)], context(as_of=at(1)), "manifest:delta", frozen)
     (first,) = [row for row in claim_rows(then) if row["key"].endswith("/a")]
     assert (first["state"], first["claimed_at"]) == ("live", at(0).replace(tzinfo=None))
+
+
+def test_a_clock_that_is_ahead_removes_no_file_after_its_commit(tmp_path: Path) -> None:
+    """What a VACUUM took is explained by the record of it, and what it left is not; in a checkpoint, too."""
+    years = timedelta(days=5 * 365)
+    for folder in ("commits", "checkpoint"):
+        log = Log(tmp_path / folder)
+        log.commits([add("a"), add("b")], [remove("a", removed=at(1) + years)], [vacuum(0)])
+        if folder == "checkpoint":
+            log.checkpoint(1, *BORN, add("b"), remove("a", removed=at(1) + years)).drop(f"{1:020}.json")
+        log.commit(3, remove("b", removed=at(3) - timedelta(seconds=1)))
+        claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
+        rows = {row["key"].rpartition("/")[2]: row for row in claim_rows(claims)}
+        assert rows["a"]["removed_at"] == at(1).replace(tzinfo=None)
+        assert rows["b"]["removed_at"] == at(3).replace(tzinfo=None) - timedelta(seconds=1)
+        assert (rows["a"]["explained"], rows["b"]["explained"]) == (True, False)
 
 
 def test_before_its_first_commit_it_is_no_table(tmp_path: Path) -> None:

@@ -308,9 +308,15 @@ _FORMATS = pa.schema([("name", pa.string()), ("only_kind", pa.string())])
 
 
 def _reported(audit: AuditContext, holes: Sequence[Hole]) -> list[Hole]:
-    """Gaps that are findings of their own: of a table that is missing as a whole no single file is reported."""
+    """Gaps that are findings of their own: of a table that is missing as a whole no single file is reported.
+
+    What an audit of the past cannot read may have been cleaned up since then: that is no loss, only a gap.
+    """
     missing = missing_tables(audit)
-    return [hole for hole in holes if not (hole.table in missing and hole.kind == "missing_metadata")]
+    reported = [hole for hole in holes if not (hole.table in missing and hole.kind == "missing_metadata")]
+    if audit.context.live:
+        return reported
+    return [replace(hole, kind=hole.kind and "unreadable_evidence") for hole in reported]
 
 
 def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:

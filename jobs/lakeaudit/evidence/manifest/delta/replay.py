@@ -117,10 +117,13 @@ def newest(con: Connection, steps: pa.Table, tables: pa.Table) -> pa.Table:
 
 
 def _placed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
-    """Steps with what their table's metadata says of them: time, removal and partition path."""
+    """Steps with what their table's metadata says of them: time, removal and partition path.
+
+    A file was removed when storage has the log's file that removes it, at the latest: a writer's clock may be ahead.
+    """
     sql = f"""SELECT s.table_name, s.bucket, s.key, s.version, s.checkpoint, s.added, s.pair, s.size,
             s.least_size, s.records, s.category, t.hole, {_TIME} AS time,
-            CASE WHEN NOT s.added THEN coalesce(s.removed_at, {_TIME}) END AS removed_at,
+            CASE WHEN NOT s.added THEN least(coalesce(s.removed_at, {_TIME}), s.time) END AS removed_at,
             CASE WHEN s.category = 'deletes' OR s.partition = '{{}}' THEN '' ELSE p.path END AS partition_path
         FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading
         LEFT JOIN paths p ON s.table_name = p.table_name AND s.partition = p.partition"""
