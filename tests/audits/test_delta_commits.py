@@ -392,3 +392,15 @@ def test_a_commit_that_does_not_fit_its_state_is_a_finding_and_healthy_ones_are_
         for row in rows
     ]
     assert found == ([expected] if expected else []), [row["explanation"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("fate", "files"),
+    [(removes_absolute_paths, 5), (removes_by_another_scheme, 5), (removes_another_spelling, 4),
+     (removes_paths_decoded_once_more, 5), (removed_below_a_checkpoint, 1)],
+)  # fmt: skip
+def test_delta_rs_reads_the_files_that_were_removed_in_vain(
+    night: Night, fate: Callable[[Table], None], files: int
+) -> None:
+    table = Table(night.shop, fate.__name__)
+    assert len(DeltaTable(table.uri, storage_options=night.shop.options).file_uris()) == files
