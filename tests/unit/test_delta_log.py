@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest.delta.earlier_states import MOST_COMMITS, earlier_state
 from lakeaudit.evidence.manifest.delta.log import Gap, Log, Plan, parse, plan
 from lakeaudit.keys import Location
 
@@ -141,3 +142,37 @@ def test_a_log_as_it_was() -> None:
     before = log("0", "1", "1c", "2", "2c1/2", "3").until(1)
     assert ([*before.commits], [c.version for c in before.checkpoints]) == ([0, 1], [1])
     assert before.lost_parts == {}
+
+
+MANY = " ".join(map(str, range(MOST_COMMITS + 1)))
+
+
+@pytest.mark.parametrize(
+    ("files", "base", "expected"),
+    [
+        ("0 1 2 2c 3 4 4c 5", 4, (2, "3 4")),
+        ("0 1 2 2c 3 4 4c 5", 2, (None, "0 1 2")),
+        ("2c 3 4 4c 5", 4, (2, "3 4")),
+        ("2c 3 4 4c 5", 2, None),  # nothing is older
+        ("2c 4 4c 5", 4, None),  # commit 3 is gone
+        ("1 2 2c", 2, None),  # commit 0 is gone
+        ("0 1 1u 2 2c", 2, (None, "0 1 2")),  # entries of JSON are not summed up
+        (f"{MANY} {MOST_COMMITS - 1}c", MOST_COMMITS - 1, (None, MANY.rpartition(" ")[0])),
+        (f"{MANY} {MOST_COMMITS}c", MOST_COMMITS, None),  # more commits than are read for it
+    ],
+)
+def test_a_checkpoint_is_held_against_the_state_before_it(
+    files: str, base: int, expected: tuple[int | None, str] | None
+) -> None:
+    listed = log(*files.split())
+    (point,) = [point for point in listed.checkpoints[:] if point.version == base]
+    found = earlier_state(listed, point, ())
+    summary = found and (found.point and found.point.version, " ".join(map(str, found.commits)))
+    assert summary == expected
+    assert earlier_state(listed, None, ()) is None
+
+
+def test_a_checkpoint_is_not_held_against_one_that_cannot_be_read() -> None:
+    listed = log("2c", "3", "4", "4c")
+    older, point = listed.checkpoints[:]
+    assert earlier_state(listed, point, older.places) is None

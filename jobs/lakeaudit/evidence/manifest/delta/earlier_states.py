@@ -15,7 +15,7 @@ from lakeaudit.keys import Location
 
 MOST_COMMITS, MOST_BYTES = 100, 8 << 20
 """Commits of one table that are read for this, and their bytes."""
-MOST_OF_RUN = 2000
+MOST_OF_RUN = 500
 """Commits of all tables of a run."""
 
 
