@@ -52,7 +52,8 @@ CASES: dict[str, tuple[Sequence[Insert], list[tuple[str, str]]]] = {
     "rewritten_since": ([*TWICE, Insert(5, operation="UPSERT", onto=4)], []),
 }
 """Writes of a table, and the findings above info."""
-EACH = [(name, layout) for name in CASES for layout in (1, 2)]
+EACH = [("twice", 2), *((name, 1 + number % 2) for number, name in enumerate(CASES))]
+"""Each in one of the layouts of a timeline, the first one in both."""
 
 
 def write(home: Path, inserts: Sequence[Insert], layout: int) -> None:

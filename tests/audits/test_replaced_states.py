@@ -128,6 +128,13 @@ def hudi_written_alike(table: Versioned) -> None:
     table.written_first(key, {**table.read(key), "extraMetadata": {}})
 
 
+def hudi_index_file_gone(table: Versioned) -> None:
+    """A file of the metadata table, which is compared with the same report as all files."""
+    prefix = f"warehouse/{table.table}/.hoodie/metadata/files/files-"
+    (file,) = table.s3.list_objects_v2(Bucket=table.bucket, Prefix=prefix)["Contents"]
+    table.s3.delete_object(Bucket=table.bucket, Key=file["Key"])
+
+
 def hudi_commit(table: Versioned) -> str:
     prefix = f"warehouse/{table.table}/.hoodie/"
     listed = table.s3.list_objects_v2(Bucket=table.bucket, Prefix=prefix)["Contents"]
@@ -148,6 +155,7 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     removed_between: [],
     hudi_files_lost: REPLACED,
     hudi_written_alike: [],
+    hudi_index_file_gone: [("missing_metadata", "error")],
 }
 
 
@@ -158,12 +166,13 @@ def found(
     bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("replaced")
     aws.s3.create_bucket(Bucket=bucket)
     tables, entries = IcebergLake(aws.s3, s3, bucket), []
-    home = unpacked(folder, 1, ["written"]) / "written"
+    unpacked(folder, 1, ["written", "restored"])
     for fate in FATES:
         table = Versioned(aws.s3, bucket, fate.__name__)
         kind = "hudi" if table.table.startswith("hudi") else "iceberg"
         if kind == "iceberg":
             tables.table(table.table)
+        home = folder / "wh" / ("restored" if fate is hudi_index_file_gone else "written")
         for path in home.rglob("*") if kind == "hudi" else ():
             if path.is_file():
                 table.put(f"warehouse/{table.table}/{path.relative_to(home)}", path.read_bytes())
@@ -190,7 +199,7 @@ def test_a_state_that_was_written_twice_is_reported_if_the_table_lacks_what_it_h
     rows = found[fate.__name__]
     assert [(row["kind"], row["severity"]) for row in rows] == FATES[fate], [r["explanation"] for r in rows]
     for row in rows:
-        assert (row["recoverable"], bool(row["recovery_version_id"])) == ("yes", True)
+        assert (row["recoverable"], bool(row["recovery"])) == ("yes", True)
 
 
 def test_what_the_lost_state_added_is_named(found: dict[str, list[dict[str, Any]]]) -> None:
