@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakeaudit.compare.coverage import Means
 from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places, label_around
-from lakeaudit.compare.table_facts import TableFacts, facts_table, roots
+from lakeaudit.compare.table_facts import TableFacts, completed_instants, facts_table, roots
 from lakeaudit.config import MetastoreSource, Table, state_kinds
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
@@ -35,6 +35,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
     authoritative = {id_: source.trusted for id_, source in evidence.metastore_sources.items()}
     return SourceFacts(
         tables=facts_table(facts),
+        instants=completed_instants(facts),
         roots=roots(tables),
         folds=tuple(read.fold for read in evidence.claims),
         # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether

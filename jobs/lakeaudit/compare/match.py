@@ -38,6 +38,7 @@ class SourceFacts:
     """
 
     tables: pa.Table
+    instants: pa.Table
     roots: Places
     folds: tuple[Fold, ...]
     event_kinds: int
@@ -239,7 +240,7 @@ def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Rela
             coalesce(t.holed, false) AS t_holed, coalesce(t.moved, false) AS t_moved,
             {", ".join(f"o.{name} AS o_{name}" for name in _TABLE_COLUMNS)},
             {", ".join(f"coalesce(o.{name}, false) AS o_{name}" for name in _FLAGS)},
-            coalesce({_COMMITTED}, false) AS o_slice,
+            CASE WHEN o.first_instant IS NOT NULL THEN {_SORTED} END AS slice_instant, o.first_instant,
             coalesce({_CONFLICT}, false) AS r_conflict,
             coalesce(substring(key, CAST(o.root_length AS INTEGER) + 1), key) AS relative_key,
             CASE WHEN s_older_since IS NOT NULL THEN 0 END AS s_older_newer,
@@ -257,14 +258,16 @@ def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Rela
         con, sql, joined=joined, tables=sources.tables,
         storage_cuts=sources.storage_cuts, metastore_cuts=sources.metastore_cuts,
     )  # fmt: skip
+    known = "LEFT JOIN completed ON owner = completed.name AND input.slice_instant = completed.slice_instant"
+    is_slice = "completed.name IS NOT NULL OR coalesce(input.slice_instant < first_instant, false)"
     by_name = f"""
-        SELECT * EXCLUDE relative_key REPLACE (
+        SELECT input.* EXCLUDE (relative_key, slice_instant, first_instant) REPLACE (
                 coalesce(category, {category_by_name("relative_key")}) AS category,
                 coalesce(partition_path, {partition_folder("relative_key")}) AS partition_path),
-            relative_key AS relative
-        FROM input
+            relative_key AS relative, {is_slice if sources.instants.num_rows else "false"} AS o_slice
+        FROM input {known if sources.instants.num_rows else ""}
     """
-    return duck.query(con, by_name, input=named)
+    return duck.query(con, by_name, input=named, completed=sources.instants)
 
 
 _CONFLICT = """
@@ -280,11 +283,7 @@ The owner of the place speaks where it is one of them, else the first by name.
 
 _INSTANT = f"regexp_extract(key, {duck.pattern(keys.HUDI_BASE)}, 1)"
 _SORTED = f"CASE length({_INSTANT}) WHEN 14 THEN {_INSTANT} || '999' WHEN 17 THEN {_INSTANT} END"
-_COMMITTED = f"""
-    CASE WHEN o.instants IS NOT NULL
-        THEN list_contains(o.instants, {_SORTED}) OR {_SORTED} < o.first_instant END
-"""
-"""The name bears an instant that the Hudi timeline of its owner has completed, or that is older than the timeline."""
+"""The instant that the name of a base file bears; null: it bears none."""
 
 
 def _ttl(sources: SourceFacts) -> str:

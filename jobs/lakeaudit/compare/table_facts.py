@@ -10,7 +10,7 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Claims, CommittedNames, Hole, NeededFile, TableState
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.schemas import TABLE_FACTS, plain_time
+from lakeaudit.schemas import INSTANT, TABLE_FACTS, plain_time
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,12 @@ def facts_table(facts: Sequence[TableFacts]) -> pa.Table:
     return duck.small(TABLE_FACTS, [_row(fact, shared[fact.table.name]) for fact in facts])
 
 
+def completed_instants(facts: Sequence[TableFacts]) -> pa.Table:
+    """INSTANT rows of the tables that are read by Hudi's timelines."""
+    known = [(fact.table.name, names) for fact in facts if (names := fact.committed_names) is not None]
+    return duck.small(INSTANT, [(name, instant) for name, names in known for instant in names.instants])
+
+
 def roots(tables: Sequence[Table]) -> dict[Location, str]:
     """Whose place each declared location is."""
     return {table.location: table.name for table in tables}
@@ -137,7 +143,6 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         fact.archived_after,
         table.moved,
         bool(names and names.indexed and table.read_by_metadata_table),
-        None if names is None else list(names.instants),
         None if names is None else names.first,
     )
 

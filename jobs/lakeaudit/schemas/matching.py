@@ -117,10 +117,12 @@ TABLE_FACTS = row(
     archived_after="span",
     moved="bool",  # it was moved here: its files are copies
     by_index="bool",  # its readers list it by Hudi's metadata table
-    instants="strings",  # completed writes of its Hudi timeline; null: it has none
-    first_instant="string",  # readers that list folders take older ones for completed
+    first_instant="string",  # of its Hudi timeline: readers that list folders take older ones for completed
 )
 """What holds for one table of the lake as a whole."""
+
+INSTANT = row(name="string", slice_instant="string")
+"""A completed write of a table's Hudi timeline."""
 
 CUT = row(source="string", start="time", end="time", margin="span")
 """The window of one source's picture."""
