@@ -1,5 +1,9 @@
-"""A store that refuses: from the k-th request of some kind on, or that one alone, whoever sends it."""
+"""A store that fails: from the k-th request of some kind on, or at that one alone, whoever sends it.
 
+It refuses, answers slowly, or cuts what it sends: so that the client can tell by Content-Length, or not.
+"""
+
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +18,13 @@ from lakeaudit.runtime import quick_reads
 DENIED = ("403 Forbidden", "AccessDenied")
 EXPIRED = ("400 Bad Request", "ExpiredToken")
 UNAVAILABLE = ("503 Service Unavailable", "ServiceUnavailable")
+BROKEN = ("500 Internal Server Error", "InternalError")
+BROKEN_OFF = ("cut", "half of the bytes, Content-Length right")
+SHORTENED = ("cut", "half of the bytes, Content-Length that of the half")
+LINES_SHORT = ("cut", "whole lines of the first half, Content-Length that of these")
+SLOW = ("slow", "2 s later")
+FAILURES = (DENIED, EXPIRED, UNAVAILABLE, BROKEN, BROKEN_OFF, SHORTENED, LINES_SHORT, SLOW)
+"""In which ways a request may fail; an answer is a status and a code, or a way to change what is sent."""
 
 
 @dataclass
@@ -52,6 +63,11 @@ def refusing(rules: Refusals) -> Iterator[Refusals]:
     def refused_or_answered(self: Any, environ: dict[str, Any], start: Any) -> Any:
         if not rules.refuses(_request(environ)):
             return answered(self, environ, start)
+        if rules.answer in (BROKEN_OFF, SHORTENED, LINES_SHORT):
+            return _cut(rules.answer, answered(self, environ, start_of := _Start()), start_of, start)
+        if rules.answer == SLOW:
+            time.sleep(2)
+            return answered(self, environ, start)
         status, code = rules.answer
         body = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
         start(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
@@ -62,6 +78,25 @@ def refusing(rules: Refusals) -> Iterator[Refusals]:
         patch.setattr(Application, "__call__", refused_or_answered)
         yield rules
     _forget()
+
+
+class _Start:
+    """Holds status and headers back until what follows is known."""
+
+    def __call__(self, status: str, headers: list[tuple[str, str]], *_: Any) -> Any:
+        self.status, self.headers = status, headers
+        return lambda _: None
+
+
+def _cut(how: tuple[str, str], body: Any, of: _Start, start: Any) -> list[bytes]:
+    content = b"".join(body)
+    kept = content[: len(content) // 2]
+    if how == LINES_SHORT:
+        kept = kept[: kept.rfind(b"\n") + 1]
+    length = len(content if how == BROKEN_OFF else kept)
+    headers = [(name, value) for name, value in of.headers if name.lower() != "content-length"]
+    start(of.status, [*headers, ("Content-Length", str(length))])
+    return [kept]
 
 
 def _forget() -> None:

@@ -24,8 +24,8 @@ def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
         AuditError: the results cannot be read or written.
     """
     results = Results(lake.results, clients, lake.name)
-    with leased(lake.results, clients, "alert", SilentProgress()):
-        done = round_of(Desk(lake, lake_file, results, clients, os.environ, now))
+    with leased(lake.results, clients, "alert", SilentProgress()) as still_ours:
+        done = round_of(Desk(lake, lake_file, results.leased_by(still_ours), clients, os.environ, now))
     return replace(done, failures=(*done.failures, *_measured(lake, results.again(), now)))
 
 

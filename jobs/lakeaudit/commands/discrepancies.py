@@ -65,7 +65,8 @@ def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now:
         BadInput: an id that is unknown, ambiguous or resolved, or a time that is past.
     """
     _require_future(ack, now)
-    with leased(lake.results, clients_of(lake), "ack", SilentProgress()):
+    with leased(lake.results, clients_of(lake), "ack", SilentProgress()) as still_ours:
+        results = results.leased_by(still_ours)
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], ack)
         tell(results, rows, ack, now)
@@ -74,7 +75,8 @@ def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now:
 
 def withdraw(lake: Lake, results: Results, ids: Sequence[str]) -> str:
     """Accept these discrepancies no longer; what to say. Raises as `acknowledge`."""
-    with leased(lake.results, clients_of(lake), "unack", SilentProgress()):
+    with leased(lake.results, clients_of(lake), "unack", SilentProgress()) as still_ours:
+        results = results.leased_by(still_ours)
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], Ack())
     return f"{count(len(rows))} not accepted any more"
@@ -84,7 +86,8 @@ def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
     """Accept all that is pending or open now; what to say. Raises as `acknowledge`."""
     _require_future(ack, now)
     results.published(None)
-    with leased(lake.results, clients_of(lake), "baseline", SilentProgress()):
+    with leased(lake.results, clients_of(lake), "baseline", SilentProgress()) as still_ours:
+        results = results.leased_by(still_ours)
         rows = results.unresolved()
         put_ack_on_all(results, ack)
         tell(results, rows, ack, now)

@@ -81,14 +81,16 @@ def _remove(
     lake: Lake, quarantine: Quarantine, results: Results, tally: Tally, now: datetime, progress: Progress
 ) -> None:
     clients, run_id = clients_of(lake), f"purge-{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat())[:8]}"
-    forms, pacer = Forms(clients, lake.results, run_id), Pacer(lake.settings.confirm.rate)
+    pacer = Pacer(lake.settings.confirm.rate)
     with (
         leased(lake.results, clients, run_id, progress) as still_ours,
         closing(InProcessEngine()) as engine,
         progress.stage("purge the quarantine") as log,
     ):
+        results = results.leased_by(still_ours)
         finish(results, run_of(lake, results, engine, clients, still_ours, lambda: now))
         references = references_of(lake, results, engine, clients, lambda: now)
+        forms = Forms(clients, lake.results, still_ours)
         purge = Purge(results, clients, forms, pacer, still_ours, lost_states(results))
         for window in windows(due(results.again(), quarantine.keep, now)):
             newest = references({each.file for kept in window for each in kept}, None)

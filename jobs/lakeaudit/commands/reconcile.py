@@ -112,8 +112,8 @@ def plan(
             below = _below_ceiling(rows, lake, results, max_share)
             sealed, totals = write_plan(path, header, below)
         log.note(steps=sealed.steps, needs_person=sealed.for_person)
-    with leased(lake.results, clients, plan_id, progress):
-        Journal(results, plan_id).put_plan(sealed, record.PLANNED)
+    with leased(lake.results, clients, plan_id, progress) as still_ours:
+        Journal(results.leased_by(still_ours), plan_id).put_plan(sealed, record.PLANNED)
     plan_summary.write(totals, out)
     early = early_ends(lake, clients, copied=totals.copied, hidden_in=totals.hidden_in)
     out.writelines(f"warning: {visible(each)}\n" for each in early)
@@ -300,6 +300,7 @@ def _running(
         leased(lake.results, clients, header.plan_id, progress) as still_ours,
         closing(InProcessEngine()) as engine,
     ):
+        results = results.leased_by(still_ours)
         finish(results, run_of(lake, results, engine, clients, still_ours, clock))
         with Journal(results, header.plan_id).kept() as journal:
             run = run_of(lake, results, engine, clients, still_ours, clock)(journal)
@@ -318,7 +319,7 @@ def run_of(
     references = references_of(lake, results, engine, clients, clock)
 
     def run(journal: Journal) -> Run:
-        forms = Forms(clients, lake.results, journal.plan_id)
+        forms = Forms(clients, lake.results, still_ours)
         return Run(journal.plan_id, lake, clients, journal, forms, references, Bounds(), still_ours, clock)
 
     return run
@@ -338,6 +339,7 @@ def _finish_killed(
             leased(lake.results, clients, run_id, progress) as still_ours,
             closing(InProcessEngine()) as engine,
         ):
+            results = results.leased_by(still_ours)
             finish(results, run_of(lake, results, engine, clients, still_ours, clock))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.digests import digest
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import is_condition_refused
@@ -31,13 +32,15 @@ class Forms:
     """The conditional forms by bucket; each bucket is asked once. Safe to share between threads.
 
     The canaries lie beside the results where these are in the same bucket, else in `.lakeaudit-canary/` of the bucket,
-    and every version of them is removed again.
+    and every version of them is removed again. Their names are the same for every run on the same results, so that the
+    next run removes what a killed one left. `require_lease` raises Busy when another run may write there now: it is
+    called before the canaries and after them, since what follows may act.
     """
 
-    def __init__(self, clients: Clients, results: Location, plan_id: str) -> None:
+    def __init__(self, clients: Clients, results: Location, require_lease: Callable[[], None]) -> None:
         self._clients = clients
         self._results = results
-        self._plan_id = plan_id
+        self._require_lease = require_lease
         self._proved: dict[str, frozenset[str]] = {}
         self._others: dict[str, bool] = {}
         self._asking = Lock()
@@ -53,12 +56,16 @@ class Forms:
         """The forms that failed on a wrong condition; none where no canary can be written."""
         with self._asking:
             if bucket not in self._proved:
+                self._require_lease()
                 self._proved[bucket] = self._prove(bucket)
+                self._require_lease()
             return self._proved[bucket]
 
     def _prove(self, bucket: str) -> frozenset[str]:
-        home = self._results if self._results.bucket == bucket else Location(bucket, "")
-        place = home.join(_FOLDER, self._plan_id)
+        if self._results.bucket == bucket:
+            place = self._results.join(_FOLDER)
+        else:
+            place = Location(bucket, "").join(_FOLDER, digest(self._results.uri)[:12])
         canary = _Canary(
             self._clients.s3(bucket, place.key), bucket, place.join("a").key, place.join("b").key
         )

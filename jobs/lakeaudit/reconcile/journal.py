@@ -60,7 +60,8 @@ class Done:
 class Journal:
     """The records of one plan.
 
-    Raises, from what writes, `CannotPublish`; from what reads, `CannotAudit` or `SourceError`.
+    `results` are those of a run that holds their lease (`Results.leased_by`). Raises, from what writes,
+    `CannotPublish`, and `Busy` where another run may have taken over; from what reads, `CannotAudit` or `SourceError`.
     """
 
     def __init__(self, results: Results, plan_id: str) -> None:

@@ -124,7 +124,11 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a step acts, and when. `forms` are the conditional forms that the bucket's store was shown to honour."""
+    """Where a step acts, and when.
+
+    `forms` are the conditional forms that the bucket's store was shown to honour. `require_lease` raises Busy when
+    another run may act now: an act of several requests calls it before each one that removes.
+    """
 
     lake: Lake
     clients: Clients
@@ -132,6 +136,7 @@ class Target:
     key: str
     forms: Forms
     now: datetime
+    require_lease: Callable[[], None]
 
     @property
     def s3(self) -> "S3Client":

@@ -106,7 +106,7 @@ class Run:
 
     def target(self, step: Step) -> Target:
         """Where a step acts."""
-        return Target(self.lake, self.clients, *place_of(step), self.forms, self.clock())
+        return Target(self.lake, self.clients, *place_of(step), self.forms, self.clock(), self.still_ours)
 
     def each(self, steps: Sequence[Step], what: Callable[[Step], Done]) -> dict[str, Done]:
         """What became of some steps, by action_id, a few at a time.

@@ -24,7 +24,8 @@ _NUMBERED = re.compile(r"[0-9]+\.json")
 class WriteAhead:
     """The records of one plan, a file for each batch: its rows of `actions`.
 
-    Raises, from what writes, `CannotPublish`; from what reads, `SourceError`.
+    Raises, from what writes, `CannotPublish`, and `Busy` where another run may hold the lease; from what reads,
+    `SourceError`.
     """
 
     def __init__(self, results: Results, plan_id: str) -> None:
@@ -34,6 +35,7 @@ class WriteAhead:
     def put(self, number: int, rows: Sequence[Row]) -> None:
         """Replace what is recorded of a batch."""
         content = json.dumps([_plain(row) for row in rows]).encode()
+        self._results.require_lease()
         try:
             put_bytes(self._results.clients, self._folder.join(f"{number}.json"), content)
         except (OSError, ClientError, BotoCoreError) as error:
@@ -49,6 +51,7 @@ class WriteAhead:
 
     def forget(self, numbers: Iterable[int]) -> None:
         """What the table says now needs no file; one that stays is folded once more by the next run."""
+        self._results.require_lease()
         for number in numbers:
             try:
                 remove_file(self._results.clients, self._folder.join(f"{number}.json"))

@@ -193,9 +193,16 @@ def _merging(results: Results, table: str, rows: Stream, same: str) -> Iterator[
 
 @contextmanager
 def writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
-    """The table as it lies there now; None where it has to be created."""
+    """The table as it lies there now, while the lease is held; None where it has to be created.
+
+    Raises:
+        CannotPublish: the results place refused.
+        Busy: another run may have taken over the lease.
+    """
     with _refusals(results, table):
-        yield results.newest(table)
+        newest = results.newest(table)
+        results.require_lease()
+        yield newest
 
 
 @contextmanager

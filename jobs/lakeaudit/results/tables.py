@@ -1,6 +1,6 @@
 """The result tables as delta-rs opens them: where they lie, which version, and their rows batch by batch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,10 +30,13 @@ class ResultTables:
         CannotAudit: from every method, where the place or a table of it cannot be read.
     """
 
-    def __init__(self, place: Location, clients: Clients, lake: str) -> None:
+    def __init__(
+        self, place: Location, clients: Clients, lake: str, require_lease: Callable[[], None] | None = None
+    ) -> None:
         self._place = place
         self._clients = clients
         self._lake = lake
+        self._require_lease = require_lease
 
     @property
     def lake(self) -> str:
@@ -52,7 +55,19 @@ class ResultTables:
 
     def again(self) -> Self:
         """The same results as they lie there now."""
-        return type(self)(self._place, self._clients, self._lake)
+        return type(self)(self._place, self._clients, self._lake, self._require_lease)
+
+    def leased_by(self, require_lease: Callable[[], None]) -> Self:
+        """The same results for a run that holds their lease: each write calls `require_lease` first.
+
+        A process that stood still must not write over what another run wrote since; `require_lease` raises Busy then.
+        """
+        return type(self)(self._place, self._clients, self._lake, require_lease)
+
+    def require_lease(self) -> None:
+        """Raise Busy when another run may have taken over the lease under which these results are written."""
+        if self._require_lease is not None:
+            self._require_lease()
 
     def delta_table(self, name: str) -> tuple[str, dict[str, str]]:
         """Where a result table lies, and how delta-rs reaches it."""

@@ -90,7 +90,7 @@ class ResultsWriter:
         """
         whose = f"lake = {texts(self.results.lake)} AND run_id = {texts(run_id)}"
         replaces = self.results.holds_any(table, pc.field("run_id") == run_id)
-        with _Stream(table, rows) as stream:
+        with self._stream(table, rows) as stream:
             if not stream.any_rows and not replaces and self.results.delta(table) is not None:
                 return
             self._still_ours()
@@ -103,14 +103,14 @@ class ResultsWriter:
     def append(self, table: str, rows: Rows) -> None:
         """Add rows that are not there yet. Raises as `write`."""
         self._still_ours()
-        with _Stream(table, rows) as stream:
+        with self._stream(table, rows) as stream:
             delta_writer.append(self.results, table, stream.reader())
         self.results.forget(table)
 
     def replace_rows(self, table: str, rows: Rows, key: str) -> None:
         """Put each row in the place of the lake's row with the same key, or add it. Raises as `write`."""
         self._still_ours()
-        with _Stream(table, rows) as stream:
+        with self._stream(table, rows) as stream:
             delta_writer.upsert(self.results, table, stream.reader(), key)
         self.results.forget(table)
 
@@ -136,6 +136,9 @@ class ResultsWriter:
         self._still_ours()
         return self._written(table, len(delta_files.vacuum(self.results, table, age)))
 
+    def _stream(self, table: str, rows: Rows) -> "_Stream":
+        return _Stream(table, rows, self._still_ours)
+
     def _written(self, table: str, count: int) -> int:
         self.results.forget(table)
         return count
@@ -144,10 +147,12 @@ class ResultsWriter:
 class _Stream:
     """Rows in the columns, types and order of a result table, as delta-rs takes them.
 
-    On leaving, a failure of the rows themselves is raised in the place of what delta-rs made of it.
+    The lease is required again after the last row, right before the commit: a stream may take minutes. On leaving, a
+    failure of the rows themselves is raised in the place of what delta-rs made of it.
     """
 
-    def __init__(self, table: str, rows: Rows) -> None:
+    def __init__(self, table: str, rows: Rows, still_ours: Callable[[], None]) -> None:
+        self._still_ours = still_ours
         self._schema = RESULTS[table]
         self._batches = _batches(rows, table, self._schema)
         self._first: pa.RecordBatch | None = None
@@ -175,6 +180,7 @@ class _Stream:
     def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from batches
+            self._still_ours()
         except Exception as error:
             self._failure = error
             raise

@@ -67,6 +67,7 @@ class Quarantine(LeftoverAction):
         leftovers.require_twin(step, target)
         if not is_unchanged(known, found(target.s3, Location(target.bucket, target.key))):
             raise MetSomebody
+        target.require_lease()
         target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=f'"{known["etag"]}"')
         return None
 
