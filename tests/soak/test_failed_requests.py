@@ -109,9 +109,8 @@ def test_a_failed_request_leaves_nothing_half_done(
 ) -> None:
     chance, wrong, runs = random.Random(SEED), list[str](), Counter[str]()
     with catching() as caught, pytest.MonkeyPatch.context() as patch, undisposed():
-        receiver = f"json://127.0.0.1:{caught.port}/"
-        patch.setenv("LAKEAUDIT_TEST_RECEIVER", receiver)
-        with attacked(aws, s3, tmp_path, receiver, on_s3=on_s3) as one:
+        patch.setenv("LAKEAUDIT_TEST_RECEIVER", f"json://127.0.0.1:{caught.port}/")
+        with attacked(aws, s3, tmp_path, on_s3=on_s3) as one:
             for command in ("plan", "apply", "undo", "purge"):
                 one.back(command)
                 with refusing(Refusals()) as whole:

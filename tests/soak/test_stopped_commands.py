@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.attacked import PACE, Attacked, Kill, attacked, stopped_and_overtaken, struck
+from tests.builders.attacked import PACE, attacked, drawn_positions, stopped_and_overtaken
 from tests.builders.catcher import catching
 from tests.builders.killed import new_seed
-from tests.builders.strikes import Strike, striking, undisposed
-from tests.builders.zygote import Zygote, zygote
+from tests.builders.strikes import undisposed
+from tests.builders.zygote import zygote
 from tests.conftest import Aws
 
 pytestmark = pytest.mark.soak
@@ -20,32 +20,21 @@ COMMANDS = {"apply": 0.35, "undo": 0.25, "purge": 0.2, "plan": 0.08, "alert": 0.
 SEED = new_seed()
 
 
-def positions(one: Attacked, victims: Zygote, command: str, number: int) -> list[Kill]:
-    one.back(command)
-    with striking(Strike()) as healthy:
-        struck(one, victims, command)
-        victims.end()
-    every = range(2 * len(healthy.requests) - 20)  # some requests of a run come twice, those of its heart
-    at = random.Random(SEED).sample(every, min(number, len(every)))
-    return [Kill(command, each // 2, bool(each % 2)) for each in at]
-
-
 @pytest.mark.timeout(14_400)
 def test_what_stood_still_writes_nothing_after_another_took_over(
     aws: Aws, s3: Endpoint, tmp_path: Path
 ) -> None:
-    wrong, done = list[str](), 0
+    wrong, done, chance = list[str](), 0, random.Random(SEED)
     with (
         catching() as caught,
         pytest.MonkeyPatch.context() as patch,
         undisposed(),
     ):
-        receiver = f"json://127.0.0.1:{caught.port}/"
-        patch.setenv("LAKEAUDIT_TEST_RECEIVER", receiver)
-        with attacked(aws, s3, tmp_path, receiver, on_s3=True) as one, zygote(tmp_path) as victims:
+        patch.setenv("LAKEAUDIT_TEST_RECEIVER", f"json://127.0.0.1:{caught.port}/")
+        with attacked(aws, s3, tmp_path, on_s3=True) as one, zygote(tmp_path) as victims:
             victims.pace = PACE
             for command, share in COMMANDS.items():
-                for which in positions(one, victims, command, max(1, round(STOPS * share))):
+                for which in drawn_positions(one, victims, command, max(1, round(STOPS * share)), chance):
                     told = stopped_and_overtaken(one, victims, which)
                     done += 1
                     wrong += [told] if told else []

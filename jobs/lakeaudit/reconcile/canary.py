@@ -34,7 +34,7 @@ class Forms:
     The canaries lie beside the results where these are in the same bucket, else in `.lakeaudit-canary/` of the bucket,
     and every version of them is removed again. Their names are the same for every run on the same results, so that the
     next run removes what a killed one left. `require_lease` raises Busy when another run may write there now: it is
-    called before the canaries and after them, since what follows may act.
+    called before each request of the canaries and after them, since what follows may act.
     """
 
     def __init__(self, clients: Clients, results: Location, require_lease: Callable[[], None]) -> None:
@@ -71,12 +71,17 @@ class Forms:
         )
         try:
             canary.write()
-            return frozenset(name for name, form in canary.forms.items() if fails(form))
+            return frozenset(name for name, form in canary.forms.items() if self._fails(form))
         except (ClientError, BotoCoreError):
             return frozenset()
         finally:
+            self._require_lease()  # else these canaries are the other run's by now
             with suppress(ClientError, BotoCoreError):
                 canary.remove()
+
+    def _fails(self, form: Callable[[], Any]) -> bool:
+        self._require_lease()
+        return fails(form)
 
 
 class _Canary:
