@@ -1,7 +1,6 @@
 """A damaged lake on the tests' own server whose every state can be put back, for commands that are attacked."""
 
 import io
-import json
 import os
 import random
 import shutil
@@ -299,8 +298,14 @@ def struck(one: Attacked, victims: Zygote, command: str) -> int:
 
 def difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
     """What differs, in words; empty where nothing does."""
-    odd = {name: (found[name], expected[name]) for name in expected if found[name] != expected[name]}
-    return json.dumps(odd, default=str, indent=1)[:3000] if odd else ""
+    odd = [name for name in expected if found[name] != expected[name]]
+    return "; ".join(f"{name}: {_only(found[name], expected[name])}" for name in odd)
+
+
+def _only(found: Any, expected: Any) -> str:
+    mine, others = (list(each.items() if isinstance(each, dict) else each) for each in (found, expected))
+    more, fewer = [each for each in mine if each not in others], [each for each in others if each not in mine]
+    return f"only here {more}, not here {fewer}"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from lakeaudit.alerts.dispatch import Desk, round_of
 from lakeaudit.config import load_lake
@@ -16,6 +17,7 @@ from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.journal import APPLIED, PLANNED, STARTED, Done, Journal
 from lakeaudit.reconcile.plan_file import Header
 from lakeaudit.reconcile.steps import Step
+from lakeaudit.results import delta_writer
 from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter
@@ -130,6 +132,21 @@ def test_a_stream_whose_lease_ends_while_it_is_written_is_not_committed(tmp_path
     with pytest.raises(Busy):
         writer.write("findings", rows, "r")
     assert Results(place, Clients(), "shop").delta("findings") is None
+
+
+def test_a_commit_that_the_other_run_s_commit_refuses_is_no_fault_of_the_store(tmp_path: Path) -> None:
+    place, lost = Location.parse(str(tmp_path)), [False]
+
+    def require_lease() -> None:
+        if lost[0]:
+            overtaken()
+
+    with (  # noqa: PT012 - both are the write
+        pytest.raises(Busy),
+        delta_writer.writing(Results(place, Clients(), "shop").leased_by(require_lease), "plans"),
+    ):
+        lost[0] = True
+        raise CommitFailedError("a concurrent transaction deleted data that this operation read")
 
 
 def test_the_lease_is_checked_before_each_canary_and_after_them(

@@ -66,7 +66,7 @@ def audit(
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
-        past = Results(lake.results, clients, lake.name)
+        past = Results(lake.results, clients, lake.name).leased_by(still_ours)
         context = replace(context, last_states=last_states(past, context.as_of, stamp.run_id))
         plan = planned(lake, options, past, context, engine, progress)
         run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)

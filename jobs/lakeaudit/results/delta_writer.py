@@ -207,15 +207,17 @@ def writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
 
 @contextmanager
 def _refusals(results: Results, table: str) -> Iterator[None]:
-    """What the results place answers, in one line."""
+    """What the results place answers, in one line; Busy where another run has taken over, and its commits are why."""
     try:
         yield
     except CannotAudit as error:
+        results.require_lease()
         cause = error.__cause__
         if isinstance(cause, _STORE_ERRORS):
             refuse(results.place.join(table), [in_words(cause)], cause)
         raise CannotPublish(*error.args) from error
     except _STORE_ERRORS as error:
+        results.require_lease()
         refuse(results.place.join(table), [in_words(error)], error)
 
 
