@@ -37,11 +37,14 @@ class Zygote:
     process: "subprocess.Popen[str]"
     folder: Path
     pace: tuple[float, float] | None = None
+    skew: float = 0
+    """Seconds by which the clock of this machine is ahead, as the commands see it."""
     pid: int = 0
 
     def start(self, *argv: str, ahead: float = 0) -> int:
         """Start a command; its process id."""
         line = {"argv": argv, "out": str(self.folder / "out"), "ahead": ahead, "pace": self.pace}
+        line |= {"skew": self.skew}
         assert self.process.stdin
         self.process.stdin.write(json.dumps(line) + "\n")
         self.process.stdin.flush()
@@ -125,12 +128,34 @@ def _command(wanted: Mapping[str, Any]) -> None:
     for module in (audits, reconcile, results):
         if hasattr(module, "now"):
             vars(module)["now"] = lambda: datetime.now(UTC) + ahead
+    if wanted["skew"]:
+        set_clock(timedelta(seconds=wanted["skew"]))
     if wanted["pace"]:
         set_pace(lease, wanted["pace"])
     code = main(wanted["argv"])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def set_clock(skew: timedelta) -> None:
+    """Let every module of the product see a clock that is wrong by so much."""
+
+    class Kind(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, datetime)
+
+    class Skewed(datetime, metaclass=Kind):
+        def __new__(cls, *args: Any, **given: Any) -> Any:
+            return datetime(*args, **given)  # noqa: DTZ001 - what was asked for
+
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + skew
+
+    for name, module in [*sys.modules.items()]:
+        if name.partition(".")[0] == "lakeaudit" and vars(module).get("datetime") is datetime:
+            vars(module)["datetime"] = Skewed
 
 
 def set_pace(lease: Any, pace: Sequence[float]) -> None:
