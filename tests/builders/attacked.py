@@ -117,7 +117,8 @@ class Attacked:
             for each in (command, NEXT):
                 self.run(each)
             self.expected[name] = self.state()
-        return self.expected[name]
+        expected: dict[str, Any] = self.expected[name]
+        return expected
 
     def expire_lease(self) -> None:
         """The lease of a run that was killed is two minutes older, as if one had waited."""

@@ -65,6 +65,7 @@ class Zygote:
 
     def has_ended(self) -> bool:
         """Whether the command has ended, and `end` does not wait."""
+        assert self.process.stdout
         return bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def run(self, *argv: str, ahead: float = 0) -> Ended:

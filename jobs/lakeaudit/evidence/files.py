@@ -109,11 +109,19 @@ def named_folders(clients: Clients, folder: Location) -> list[tuple[Location, st
     return found
 
 
-def read_bytes(clients: Clients, place: Location, version_id: str | None = None) -> bytes | None:
+def read_bytes(
+    clients: Clients, place: Location, version_id: str | None = None, *, size: int = 0
+) -> bytes | None:
     """The whole content, of an older version where one is named; None where the file does not exist.
 
-    A refusal is a SourceError, never an absence.
+    A refusal is a SourceError, never an absence. Where storage records a `size` and fewer bytes come, which a proxy can
+    make look like a whole response, the content is requested once more.
     """
+    content = _read_once(clients, place, version_id)
+    return content if content is None or len(content) >= size else _read_once(clients, place, version_id)
+
+
+def _read_once(clients: Clients, place: Location, version_id: str | None) -> bytes | None:
     if place.is_local:
         return _read_local(place)
     if place.is_azure:
@@ -180,10 +188,10 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
         yield copy
 
 
-def opened(clients: Clients, place: Location, *, small: bool = False) -> IO[bytes]:
+def opened(clients: Clients, place: Location, *, small: bool = False, size: int = 0) -> IO[bytes]:
     """The content as a stream, to be closed by the caller. What the store or the system raises is raised as it is.
 
-    `small`: it may be held whole.
+    `small`: it may be held whole; if fewer bytes come than its `size`, it is requested once more.
     """
     if place.is_local:
         return Path(place.spark_path).open("rb")
@@ -192,8 +200,16 @@ def opened(clients: Clients, place: Location, *, small: bool = False) -> IO[byte
             return open_blob(place, clients.azure_endpoint(place.bucket))
         except SourceError as error:
             raise OSError(error.what) from error
-    if small and (content := quick_read(clients, place)) is not None:
+    if small and (content := quick_read(clients, place)) is not None and len(content) >= size:
         return io.BytesIO(content)
+    body = _body(clients, place)
+    if not small:
+        return body
+    content = body.read()
+    return io.BytesIO(content) if len(content) >= size else _body(clients, place)
+
+
+def _body(clients: Clients, place: Location) -> IO[bytes]:
     body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"]
     return cast("IO[bytes]", body)
 

@@ -138,7 +138,7 @@ def look_at(clients: Clients, file: File, con: Connection | None = None) -> Look
 @contextmanager
 def _opened(clients: Clients, file: File) -> Iterator[Any]:
     if file.place.is_local or file.size <= _SMALL:
-        content = read_bytes(clients, file.place)
+        content = read_bytes(clients, file.place, size=file.size)
         yield None if content is None else pa.BufferReader(content)
     else:
         yield pa.PythonFile(seekable(clients, file.place, file.size), mode="r")

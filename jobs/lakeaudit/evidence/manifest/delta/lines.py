@@ -125,7 +125,7 @@ def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
 
 def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
     try:
-        with closing(opened(clients, file.place, small=not file.in_blocks)) as stream:
+        with closing(opened(clients, file.place, small=not file.in_blocks, size=file.size)) as stream:
             yield from _whole_lines(file, stream)
     except FileNotFoundError:
         yield _Body(file.number, b"", False, VANISHED)

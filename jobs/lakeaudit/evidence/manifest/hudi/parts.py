@@ -239,7 +239,7 @@ class _Told:
 
 def _content(clients: Clients, item: Item) -> bytes | Torn:
     try:
-        content = read_bytes(clients, item.instant.file.place)
+        content = read_bytes(clients, item.instant.file.place, size=item.instant.file.size)
     except SourceError as error:
         return Torn(error.what)
     if content is None:

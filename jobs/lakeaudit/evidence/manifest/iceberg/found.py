@@ -74,7 +74,7 @@ def read_metadata(clients: Clients, file: File) -> Content:
     """
     uri = file.place.uri
     try:
-        content = read_bytes(clients, file.place)
+        content = read_bytes(clients, file.place, size=file.size)
     except SourceError as error:
         if error.what != ARCHIVED_WORDS:
             raise
