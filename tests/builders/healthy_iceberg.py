@@ -309,6 +309,10 @@ class UniformHistory:
         self.chance, self.doubted = self.delta.chance, False
 
     @property
+    def home(self) -> str:
+        return self.delta.home
+
+    @property
     def entry(self) -> str:
         return f"{{name: {self.name}, location: '{self.delta.uri}', manifests: [{{kind: {self.declared}}}]}}"
 

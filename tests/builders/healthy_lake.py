@@ -3,7 +3,7 @@
 import random
 import time
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -85,6 +85,15 @@ class HealthyLake:
             else:
                 table.act()
 
+    def old_files(self, table: History) -> int:
+        """How many files that a table lists are old enough to be judged, whatever the grace."""
+        pages = self.shop.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.shop.bucket, Prefix=f"{table.home}/"
+        )
+        listed = [each for page in pages for each in page.get("Contents", [])]
+        before = datetime.now(UTC) - AGE / 2
+        return len(table.live & {each["Key"] for each in listed if each["LastModified"] < before})
+
     def settle(self, at: datetime | None = None) -> None:
         """Let every file be older than the second that stores give; deliver the next report."""
         if self.by_inventory:
@@ -101,9 +110,9 @@ class HealthyLake:
     def story(self) -> str:
         """What was done to each table."""
         how = f"by {'inventory' if self.by_inventory else 'listing'}, grace {self.grace}"
-        told = (f"{each.name} {'(dropped) ' * each.dropped}{each.entry}: {', '.join(each.done)}"
+        words = (f"{each.name} {'(dropped) ' * each.dropped}{each.entry}: {', '.join(each.done)}"
                 for each in (*self.named, *self.discovered))  # fmt: skip
-        return "\n".join((how, *told))
+        return "\n".join((how, *words))
 
 
 def drawn_lake(

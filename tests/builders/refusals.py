@@ -31,13 +31,15 @@ FAILURES = (DENIED, EXPIRED, UNAVAILABLE, BROKEN, BROKEN_OFF, SHORTENED, LINES_S
 class Refusals:
     """Requests as `METHOD key?query`; those of `kind` are refused from number `first` on (the first is 0).
 
-    `lasting`: every later one of the kind is refused, too. No `first`: none is refused.
+    `lasting`: every later one of the kind is refused, too. No `first`: none is refused. `retried`: boto's clients send
+    a refused request again, which takes minutes where the answer is one that may pass.
     """
 
     kind: Callable[[str], bool] = lambda _: True
     first: int | None = None
     lasting: bool = True
     answer: tuple[str, str] = DENIED
+    retried: bool = True
     requests: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
@@ -76,6 +78,10 @@ def refusing(rules: Refusals) -> Iterator[Refusals]:
     _forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Application, "__call__", refused_or_answered)
+        if not rules.retried:
+            patch.setattr(
+                aws_module, "_patience", lambda _: {"retries": {"mode": "standard", "total_max_attempts": 1}}
+            )
         yield rules
     _forget()
 
