@@ -78,8 +78,8 @@ class IcebergHistory:
 
     @property
     def doubted(self) -> bool:
-        """Whether nobody can tell which state is current, or whose the files of the folder are."""
-        return self.shared or (self.contested and self.glue is None)
+        """Whether a commit that lost its race, or another table, may have files here: none is called unused."""
+        return self.shared or self.contested
 
     @property
     def live(self) -> set[str]:
