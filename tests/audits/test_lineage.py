@@ -8,6 +8,7 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ class Orders:
         return self.key(f"{version:020}.json")
 
     def put(self, name: str, body: bytes) -> None:
-        self.shop.s3.put_object(Bucket=self.shop.bucket, Key=self.key(name), Body=body)
+        """A file of the log, or with `../` of the table."""
+        key = self.key(name).replace("_delta_log/../", "")
+        self.shop.s3.put_object(Bucket=self.shop.bucket, Key=key, Body=body)
 
     def delete(self, *names: str) -> None:
         for name in names:
@@ -192,7 +195,49 @@ def created_again(orders: Orders) -> None:
     )
 
 
+def converted(orders: Orders, settings: dict[str, str], properties: dict[str, str], at: datetime) -> None:
+    """Version 5 says that the table is converted; the Iceberg metadata beside the log is written by hand."""
+    body = orders.shop.s3.get_object(Bucket=orders.shop.bucket, Key=orders.commit(0))["Body"].read()
+    (changed,) = (action for line in body.splitlines() if "metaData" in (action := json.loads(line)))
+    changed["metaData"]["configuration"] = settings
+    orders.put(f"{5:020}.json", json.dumps(changed).encode())
+    at_ms = int(at.timestamp() * 1000)
+    metadata = {
+        "format-version": 2, "table-uuid": str(uuid.uuid4()), "location": orders.uri, "last-updated-ms": at_ms,
+        "current-snapshot-id": 1, "properties": properties,
+        "snapshots": [
+            {"snapshot-id": 1, "timestamp-ms": at_ms, "manifest-list": f"{orders.uri}/metadata/snap-1-0.avro"}
+        ],
+    }  # fmt: skip
+    orders.put(f"../metadata/00001-{uuid.uuid4()}.metadata.json", json.dumps(metadata).encode())
+
+
+BY_UNIFORM = {"delta.universalFormat.enabledFormats": "iceberg"}
+SYNCED = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def by_xtable() -> dict[str, str]:
+    return {"XTABLE_METADATA": json.dumps({"lastInstantSynced": f"{SYNCED}", "sourceTableFormat": "ICEBERG"})}
+
+
+def iceberg_side_is_behind(orders: Orders) -> None:
+    converted(orders, BY_UNIFORM, {"delta-version": "3"}, SYNCED)
+
+
+def iceberg_side_is_level(orders: Orders) -> None:
+    converted(orders, BY_UNIFORM, {"delta-version": "5"}, SYNCED)
+
+
+def delta_side_is_behind(orders: Orders) -> None:
+    converted(orders, by_xtable(), {}, SYNCED + timedelta(days=1))
+
+
+def delta_side_is_level(orders: Orders) -> None:
+    converted(orders, by_xtable(), {}, SYNCED)
+
+
 MISSING = ("table_missing", "critical")
+BEHIND = ("stale_pointer", "warning")
 LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
 FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     newest_commit_deleted: [LOST],
@@ -214,6 +259,10 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     checkpointed_and_appended: [],
     restored: [],
     created_again: [],
+    iceberg_side_is_behind: [BEHIND],
+    iceberg_side_is_level: [],
+    delta_side_is_behind: [BEHIND],
+    delta_side_is_level: [],
 }
 """What becomes of a table, and the findings above info that an audit makes of it."""
 

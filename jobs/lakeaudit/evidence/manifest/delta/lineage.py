@@ -5,7 +5,7 @@ contradicts the log costs a request.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -28,6 +28,7 @@ from lakeaudit.evidence.lineage import (
     Witness,
 )
 from lakeaudit.evidence.manifest.delta.checksums import counts
+from lakeaudit.evidence.manifest.delta.counterparts import lagging
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.keys import Location
@@ -67,21 +68,27 @@ def table_id(reading: Reading) -> str:
 
 
 def witnesses(
-    readings: Sequence[Reading], last: LastStates, clients: Clients, *, live: bool
+    readings: Sequence[Reading], last: LastStates, clients: Clients, graces: Mapping[str, timedelta] | None
 ) -> tuple[Witness, ...]:
-    """What contradicts the newest versions of these tables; `live`: their logs were read as they are now."""
+    """What contradicts the newest versions of these tables.
+
+    `graces` of the tables are given where their logs were read as they are now.
+    """
     return tuple(
         witness
         for reading in readings
         if reading.plan is not None and reading.refused is None and reading.log.newest is not None
-        for witness in _of_table(reading, last.get((KIND, reading.listed.name)), clients, live)
+        for witness in _of_table(reading, last.get((KIND, reading.listed.name)), clients, graces)
     )
 
 
-def _of_table(reading: Reading, last: LastState | None, clients: Clients, live: bool) -> Iterator[Witness]:
+def _of_table(
+    reading: Reading, last: LastState | None, clients: Clients, graces: Mapping[str, timedelta] | None
+) -> Iterator[Witness]:
     if last is not None and last.location == reading.listed.location.uri:
         yield from _against_last(reading, last, clients)
-    if live:
+    if graces is not None:
+        yield from lagging(reading, clients, graces[reading.listed.name])
         for witness in (*_by_hint(reading), *_by_checksum(reading, clients), *_by_compaction(reading)):
             if confirmed := _confirmed(witness, reading, clients):
                 yield confirmed

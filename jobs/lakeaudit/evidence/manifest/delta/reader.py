@@ -66,6 +66,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     constants = duck.small(replay.TABLE, rows)
     whole = known_tables(constants, frozenset(name for name, state in states.items() if state.complete))
     checkpoints = CheckpointComparison(readings, ctx, source_id)
+    graces = {table.name: table.settings.grace for table in tables} if ctx.live else None
     return Claims(
         info=_info(source_id, tables, states, Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)),
         rows=(*readings.kept, readings.late),
@@ -82,7 +83,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         expected_files=expected_files(readings.tables),
         recount=checkpoints.witness,
         witnesses=(
-            *witnesses(readings.tables, ctx.last_states, ctx.clients, live=ctx.live),
+            *witnesses(readings.tables, ctx.last_states, ctx.clients, graces),
             *checkpoints.witnesses(),
         ),
         recent=duck.small(RECENT_COMMIT, [row for reading in readings.tables for row in _recent(reading)]),

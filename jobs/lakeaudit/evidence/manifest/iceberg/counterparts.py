@@ -18,6 +18,7 @@ from lakeaudit.runtime.aws import Clients
 
 UNIFORM, XTABLE = "delta-version", "XTABLE_METADATA"
 _LOG = "_delta_log"
+_DELTA = "delta"
 _DIGITS = 20
 
 
@@ -30,8 +31,8 @@ def lagging(found: Found, clients: Clients) -> Iterator[Witness]:
         return
     properties = found.metadata.properties
     version, synced = (
-        _whole(properties.get(UNIFORM, "")),
-        _synced(properties.get(XTABLE) or _summary(found.metadata)),
+        whole_number(properties.get(UNIFORM, "")),
+        synced_to(properties.get(XTABLE) or _summary(found.metadata), _DELTA),
     )
     if version is None and synced is None:
         return
@@ -65,15 +66,16 @@ def _summary(metadata: Metadata) -> str:
     return newest.summary.get(XTABLE, "") if newest else ""
 
 
-def _whole(text: str) -> int | None:
+def whole_number(text: str) -> int | None:
+    """The version of Delta that a property names; None: it names none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else None
 
 
-def _synced(text: str) -> datetime | None:
-    """The commit of a Delta source up to which XTable has converted; None: it names none, or has another source."""
+def synced_to(text: str, source: str) -> datetime | None:
+    """The commit of a source of this format up to which XTable has converted; None: none, or of another source."""
     try:
         known = json.loads(text or "{}")
-        if str(known.get("sourceTableFormat") or "DELTA").upper() != "DELTA":
+        if str(known.get("sourceTableFormat") or _DELTA).lower() != source:
             return None
         at = datetime.fromisoformat(str(known["lastInstantSynced"]))
     except (ValueError, LookupError, AttributeError, TypeError, RecursionError):
