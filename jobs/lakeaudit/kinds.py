@@ -339,6 +339,9 @@ _ALL = (
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 
+CONTENT_LOST = ("dropped", "size_mismatch", "content_mismatch", "unreadable_content")
+"""Kinds of a live file whose committed content is not where the table lists it."""
+
 STATE_LOST = (
     "lost_commit",
     "overwritten_commit",

@@ -624,7 +624,8 @@ def days_of(table: Path) -> dict[int, list[str]]:
     log = Log(table).commit(0, protocol(), metadata("day", schema=_BY_DAY), when=at(0))
     log.commit(1, *(add(name, size=50, partitionValues={"day": f"{day}"}) for day in days for name in days[day]),
                when=at(1))  # fmt: skip
-    log.commit(2, *(remove(name, removed=datetime.now(UTC)) for name in days[1][110:]), when=at(2))
+    now = datetime.now(UTC)
+    log.commit(2, *(remove(name, removed=now) for name in days[1][110:]), when=now)
     for name in (*days[1], *days[2], *days[3]):
         (table / name).parent.mkdir(exist_ok=True)
         (table / name).write_bytes(b"12345" * 10)

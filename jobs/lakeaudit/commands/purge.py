@@ -15,6 +15,7 @@ from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.ledger.lease import leased
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.canary import Forms
+from lakeaudit.reconcile.lost_content import lost_content
 from lakeaudit.reconcile.purge import Kept, Purge, due, windows
 from lakeaudit.reconcile.unfinished import finish
 from lakeaudit.results.lake_standing import lost_states
@@ -91,7 +92,7 @@ def _remove(
         finish(results, run_of(lake, results, engine, clients, still_ours, lambda: now))
         references = references_of(lake, results, engine, clients, lambda: now)
         forms = Forms(clients, lake.results, still_ours)
-        purge = Purge(results, clients, forms, pacer, still_ours, lost_states(results))
+        purge = Purge(results, clients, forms, pacer, still_ours, lost_states(results), lost_content(results))
         for window in windows(due(results.again(), quarantine.keep, now)):
             newest = references({each.file for kept in window for each in kept}, None)
             for kept in window:

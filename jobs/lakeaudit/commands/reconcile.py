@@ -34,6 +34,7 @@ from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.early_ends import early_ends
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.lost_content import lost_content
 from lakeaudit.reconcile.plan_file import (
     Header,
     Lines,
@@ -100,6 +101,7 @@ def plan(
         planner_of(lake, plan_id, allow, now, first_audits(results)),
         losing=lost_states(results),
         lost_files=files_of_lost_states(results),
+        lost_content=lost_content(results),
     )
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients
@@ -304,7 +306,7 @@ def _running(
         finish(results, run_of(lake, results, engine, clients, still_ours, clock))
         with Journal(results, header.plan_id).kept() as journal:
             run = run_of(lake, results, engine, clients, still_ours, clock)(journal)
-            yield replace(run, bounds=bounds, losing=lost_states(results))
+            yield replace(run, bounds=bounds, losing=lost_states(results), lost_content=lost_content(results))
 
 
 def run_of(

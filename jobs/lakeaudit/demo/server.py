@@ -147,6 +147,7 @@ def forget() -> None:
     for s3 in s3_backends.values():
         for bucket in (LAKE, INVENTORIES, QUARANTINE):
             s3["aws"].buckets.pop(bucket, None)
+            s3_backends.bucket_accounts.pop(bucket, None)
     for dynamodb in dynamodb_backends.values():
         tables = dynamodb["us-east-1"].tables
         for name in [name for name in tables if name.startswith("demo-")]:

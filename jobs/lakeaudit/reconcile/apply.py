@@ -199,6 +199,8 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Don
         return Done(MOVED_ON, why)
     if step.action in REMOVING and (lost := run.losing.get(str(step.table_name))):
         return Done(UNKNOWN, f"a state of its table is lost or contradicts itself ({lost})")
+    if step.action in REMOVING and (held := run.lost_content.of_step(step)):
+        return Done(UNKNOWN, held)
     if need != WANTED:
         return Done(UNKNOWN, why)
     if not action.still_holds(step, state):

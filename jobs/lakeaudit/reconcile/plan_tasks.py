@@ -16,6 +16,7 @@ from lakeaudit.evidence.files import put_bytes, read_bytes, remove_file
 from lakeaudit.evidence.protocol import Engine
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
 from lakeaudit.reconcile.plan_file import Lines
 from lakeaudit.reconcile.plan_shares import contents, shares_in
 from lakeaudit.reconcile.planning import Planner
@@ -84,6 +85,7 @@ def planned_by_tasks(planner: Planner, results: Results, wanted: Wanted, engine:
         known = (planner.lake, planner.plan_id, tuple(planner.allow), planner.now)
         task = _Task(*known, dict(planner.first_audits), planner.sight.clients, desk, rate)
         task = replace(task, found=planner.found, losing=planner.losing, lost_files=planner.lost_files)
+        task = replace(task, lost_content=planner.lost_content)
         totals = engine.map(task, names, steps * _WEIGHT)
         for name, each in zip(names, totals, strict=True):
             yield Lines(desk.take(_rows(name)), each)
@@ -106,6 +108,7 @@ class _Task:
     found: Sequence[Table] = ()
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    lost_content: LostContent = NOTHING_LOST
 
     def __call__(self, name: str) -> Totals:
         keys = KeyReader(self.clients, Pacer(self.rate))
@@ -120,6 +123,7 @@ class _Task:
             self.found,
             self.losing,
             self.lost_files,
+            self.lost_content,
         )
         lines = Lines.of(planner.steps_of(shares_in(self.desk.take(_share(name)))))
         self.desk.put(_rows(name), lines.text)

@@ -15,6 +15,7 @@ from lakeaudit.keys import uri_of
 from lakeaudit.next_steps import to_do
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
+from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
 from lakeaudit.reconcile.matching import on_purpose
 from lakeaudit.reconcile.partitions import POINTERS
 from lakeaudit.reconcile.plan_shares import Share
@@ -56,6 +57,7 @@ class Planner:
         losing: by table the kind of an open discrepancy that means that a state of it is lost or contradicts itself:
             what no state lists may be all that is left of it, so that nothing there is hidden, moved or removed.
         lost_files: by table the names of the files of its lost states, which one discrepancy speaks for.
+        lost_content: live files that are lost, whose bytes a leftover may hold.
     """
 
     lake: Lake
@@ -67,6 +69,7 @@ class Planner:
     found: Sequence[Table] = ()
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    lost_content: LostContent = NOTHING_LOST
 
     def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
@@ -144,6 +147,8 @@ class Planner:
             why = action.refuses(case)
             if why is None and name in REMOVING and row["table_name"] in self.losing:
                 why = self._may_be_all(row)
+            if why is None and name in REMOVING:
+                why = self.lost_content.of_row(row)
             proposal = self._proposed(action, case, seen) if why is None else why
             if name in RESTORING and (leave := on_purpose(case)):
                 proposal = _withheld(proposal, leave)

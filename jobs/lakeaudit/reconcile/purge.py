@@ -22,6 +22,7 @@ from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH, Forms
 from lakeaudit.reconcile.copying import found
 from lakeaudit.reconcile.key_state import Unclear, all_versions
+from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
 from lakeaudit.reconcile.need import WANTED, unlisted
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Results, Row
@@ -113,7 +114,7 @@ class Purge:
     """Removes what is due, and records it.
 
     `still_ours` raises Busy when another run may hold the lease. Nothing is removed of the tables in `losing`, of which
-    a state is lost: what no state lists may be all that is left of it.
+    a state is lost: what no state lists may be all that is left of it; nor of what may hold `lost_content`.
     """
 
     results: Results
@@ -122,6 +123,7 @@ class Purge:
     pacer: Pacer
     still_ours: Callable[[], None]
     losing: Mapping[str, str] = field(default_factory=dict)
+    lost_content: LostContent = NOTHING_LOST
 
     def remove(self, kept: Sequence[Kept], references: References, now: datetime) -> dict[str, str]:
         """By action_id why it stays, empty where it is gone.
@@ -142,8 +144,11 @@ class Purge:
         return left
 
     def _lost(self, kept: Kept) -> str:
-        kind = self.losing.get(kept.row["table_name"]) if kept.is_last else None
-        return "" if kind is None else f"a state of its table is lost ({kind})"
+        if not kept.is_last:
+            return ""
+        kind = self.losing.get(kept.row["table_name"])
+        held = self.lost_content.may_hold(kept.row["key"], kept.size)
+        return held or "" if kind is None else f"a state of its table is lost ({kind})"
 
     def _remove(self, kept: Kept) -> str:
         self.still_ours()

@@ -15,6 +15,7 @@ from lakeaudit.evidence.references import Key, References
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.journal import CHANGED, FAILED, NOT_SAFE, Done, Journal
 from lakeaudit.reconcile.key_state import KeyReader, Unclear
+from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
 from lakeaudit.reconcile.protocol import MetSomebody, NotProved, Sight, State, Target
 from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.reconcile.steps import Step
@@ -80,6 +81,7 @@ class Run:
         still_ours: raises when another may write to the results now; asked before every batch.
         clock: for `done_at`, and for times that an action writes.
         losing: by table why nothing of it is hidden, moved or removed: a state of it is lost or contradicts itself.
+        lost_content: live files that are lost, whose bytes a leftover may hold.
     """
 
     plan_id: str
@@ -92,6 +94,7 @@ class Run:
     still_ours: Callable[[], None]
     clock: Callable[[], datetime]
     losing: Mapping[str, str] = field(default_factory=dict)
+    lost_content: LostContent = NOTHING_LOST
 
     def sight(self) -> Sight:
         """For one batch."""

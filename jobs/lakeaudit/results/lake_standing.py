@@ -6,7 +6,7 @@ is open there is still open.
 
 from datetime import datetime
 
-from lakeaudit.kinds import STATE_LOST, STATE_LOST_FROM_ERROR
+from lakeaudit.kinds import CONTENT_LOST, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
 
@@ -52,6 +52,18 @@ def lost_states(results: Results) -> dict[str, str]:
         WHERE state <> 'resolved' AND table_name IS NOT NULL AND (kind IN ({texts(STATE_LOST)}) OR {grave})
         GROUP BY table_name"""
     return {row["table_name"]: row["kind"] for row in ask(results, sql, "discrepancies")}
+
+
+def files_of_lost_content(results: Results, most: int) -> list[Row]:
+    """`key` and committed `size` of the live files that the ledger holds as lost, at most so many.
+
+    Raises:
+        CannotAudit: the ledger cannot be read.
+    """
+    lost = f"kind IN ({texts(CONTENT_LOST)}) AND key IS NOT NULL"
+    sql = f"""SELECT DISTINCT manifest_size AS size, key FROM discrepancies
+        WHERE state <> 'resolved' AND {lost} LIMIT {most}"""
+    return ask(results, sql, "discrepancies")
 
 
 def files_of_lost_states(results: Results) -> dict[str, tuple[str, ...]]:

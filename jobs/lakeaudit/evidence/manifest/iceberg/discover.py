@@ -23,7 +23,8 @@ from lakeaudit.evidence.manifest.iceberg.found import (
     manifest_of,
     read_metadata,
 )
-from lakeaudit.evidence.manifest.iceberg.lines import current, doubts, strangers
+from lakeaudit.evidence.manifest.iceberg.lines import Sound, current, doubts, strangers
+from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, number_of
 from lakeaudit.evidence.protocol import Clock, utc_now
 from lakeaudit.keys import Location
@@ -95,9 +96,34 @@ def _newest(
     sound = [(file, content) for file, content in read if isinstance(content, Metadata)]
     if not sound:
         return _unread(table, read_at, folder, read)
-    file, metadata = current(sound)
+    file, metadata = current(_at_home(sound, table, clients) or sound)
     others = _with_stranger(clients, file, metadata, [each for each in read if each[0] != file], folder)
-    return _doubted(Found(table, read_at, file, metadata, folder=folder, others=tuple(others)))
+    if not _is_home(metadata, table, clients):
+        known = [(each, content) for each, content in others if isinstance(content, Metadata)]
+        if native := _at_home(known, table, clients):
+            others = [*others, (file, metadata)]
+            file, metadata = current(native)
+            others = [each for each in others if each[0] != file]
+    found = Found(table, read_at, file, metadata, folder=folder, others=tuple(others))
+    return _doubted(found if _is_home(metadata, table, clients) else replace(found, doubt=_copied(found)))
+
+
+def _at_home(sound: Sequence[Sound], table: Table, clients: Clients) -> list[Sound]:
+    return [each for each in sound if _is_home(each[1], table, clients)]
+
+
+def _is_home(metadata: Metadata, table: Table, clients: Clients) -> bool:
+    """Whether the table's own folder is the one that the metadata names; a copy of another table names another one."""
+    place = place_of(metadata.location, clients.names)
+    if place is None:
+        return False
+    named = Location(place.bucket, place.key.rstrip("/"))
+    return not set(forms(named)).isdisjoint(forms(table.location))
+
+
+def _copied(found: Found) -> str:
+    metadata = found.metadata
+    return "" if metadata is None else f"its metadata says that the table lies in {metadata.location}"
 
 
 def _empty(table: Table, read_at: datetime, folder: Folder, until: datetime | None) -> Found:
