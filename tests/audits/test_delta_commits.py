@@ -54,7 +54,7 @@ class Table:
         return self
 
     def paths(self) -> list[str]:
-        """Of the files that the commits of delta-rs added, as the log has them."""
+        """Paths of the files that delta-rs committed, as the log has them."""
         keys = [self.log(version).replace(self.name, TEMPLATE) for version in (0, 1)]
         bodies = [self.shop.s3.get_object(Bucket=self.shop.bucket, Key=key)["Body"].read() for key in keys]
         lines = [json.loads(line) for body in bodies for line in body.splitlines()]
@@ -204,7 +204,7 @@ def removed_below_a_checkpoint(t: Table) -> None:
 
 
 def removal_of_what_was_forgotten(t: Table) -> None:
-    """Of the same name as a live file; nobody knows any more whether a state listed it."""
+    """It has the name of a live file; the log no longer shows whether a state listed it."""
     path = t.paths()[3]
     cleaned_up(t)
     long_ago = millis(datetime(2026, 1, 1, tzinfo=UTC))

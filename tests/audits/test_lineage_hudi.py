@@ -185,7 +185,7 @@ def index_gone(table: Table) -> None:
 
 
 def index_without_a_clean(table: Table) -> None:
-    """Of an instant that cannot be understood nobody knows what it removed."""
+    """What an unreadable instant removed is not known."""
     table.put(table.done(LATER, "clean"), "{}", folder=table.index)
     log_file_of_the_index_gone(table)
 

@@ -19,14 +19,14 @@ CLOCK_STEP = timedelta(seconds=2)
 LEAST_PARQUET = 12
 """Bytes of the shortest Parquet file: `PAR1`, the length of the metadata, `PAR1` (Parquet format, "File format")."""
 LEAST_ORC = 8
-"""Of the shortest ORC file: a postscript with `ORC` (7) and its length, or `ORC` at the begin, a postscript of 4 and
-its length."""
+"""Bytes of the shortest ORC file: a postscript with `ORC` (7) and its length, or `ORC` at the begin, a postscript of 4
+and its length."""
 LEAST_AVRO = 37
-"""Of the shortest Avro file: the magic (4), a map of one entry `avro.schema` with the shortest schema `[]` (17), and
-the sync marker (16)."""
+"""Bytes of the shortest Avro file: the magic (4), a map of one entry `avro.schema` with the shortest schema `[]` (17),
+and the sync marker (16)."""
 LEAST_PUFFIN = 32
-"""Of the shortest Puffin file (deletion vectors of Iceberg): a magic in front, and a footer of two magics, the payload
-`{"blobs":[]}` (12), its length and flags (4 each)."""
+"""Bytes of the shortest Puffin file (deletion vectors of Iceberg): a magic in front, and a footer of two magics, the
+payload `{"blobs":[]}` (12), its length and flags (4 each)."""
 LEAST_READABLE = max(LEAST_PARQUET, LEAST_ORC, LEAST_AVRO, LEAST_PUFFIN)
 
 edge = col("s_from") - col("s_margin")

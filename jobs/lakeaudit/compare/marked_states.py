@@ -20,16 +20,20 @@ _LIKELY = "contains(key, '_delta_log/0') OR contains(key, '.metadata.json') OR c
 def marked_states(con: Connection, versions: Rows) -> Relation:
     """MARKED_STATE rows from VERSION rows: by folder the newest states whose file is hidden by a delete marker."""
     likely = duck.query(con, f"SELECT * FROM input WHERE {_LIKELY}", input=versions)
-    return duck.union(con, [_of_format(con, likely, name, pattern) for name, pattern in FORMATS.items()])
+    return duck.union(con, [_of_format(con, likely, name) for name in FORMATS])
 
 
-def _of_format(con: Connection, versions: Relation, name: str, pattern: str) -> Relation:
-    regex = duck.pattern(pattern)
+def _named(name: str) -> str:
+    """VERSION rows of `input` whose keys are states of a format, with the folder and the number of the state."""
+    regex = duck.pattern(FORMATS[name])
+    number = _number(name, f"regexp_extract(key, {regex}, 2)")
+    columns = f"regexp_extract(key, {regex}, 1) AS folder, TRY_CAST({number} AS BIGINT) AS number"
+    return f"SELECT *, {columns} FROM input WHERE regexp_matches(key, {regex})"
+
+
+def _of_format(con: Connection, versions: Relation, name: str) -> Relation:
     sql = f"""
-        WITH named AS (
-            SELECT *, regexp_extract(key, {regex}, 1) AS folder,
-                TRY_CAST({_number(name, f"regexp_extract(key, {regex}, 2)")} AS BIGINT) AS number
-            FROM input WHERE regexp_matches(key, {regex})),
+        WITH named AS ({_named(name)}),
         hidden AS (
             SELECT source, bucket, folder, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
                 arg_max(version_id, modified_at) FILTER (NOT is_delete_marker) AS version_id,
@@ -55,13 +59,9 @@ def replaced_versions(con: Connection, versions: Rows) -> Relation:
 
 
 def _rewritten(con: Connection, versions: Relation, name: str) -> Relation:
-    regex = duck.pattern(FORMATS[name])
     key = "source, bucket, folder, number, key"
     sql = f"""
-        WITH named AS (
-            SELECT *, regexp_extract(key, {regex}, 1) AS folder,
-                TRY_CAST({_number(name, f"regexp_extract(key, {regex}, 2)")} AS BIGINT) AS number
-            FROM input WHERE regexp_matches(key, {regex})),
+        WITH named AS ({_named(name)}),
         dated AS (
             SELECT *, max(modified_at) FILTER (is_delete_marker) OVER (PARTITION BY {key}) AS deleted_at FROM named),
         kept AS (

@@ -23,7 +23,7 @@ ReadStates = Mapping[tuple[str, str], tuple[str, StateRef]]
 
 @dataclass(frozen=True)
 class Renames:
-    """New names by old ones, and why the table of an old name cannot be told (`doubtful`)."""
+    """New names by old ones, and why the new name of a table is not known (`doubtful`)."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     doubtful: Mapping[str, str] = field(default_factory=dict)

@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 def commit_witnesses(audit: AuditContext, engine: AuditEngine, first: FirstReading) -> list[Witness]:
-    """The witnesses of the tables in scope. Of a part of a table nothing can be said about its commits."""
+    """The witnesses of the tables in scope. An audit of partitions judges no commits."""
     if audit.partitions:
         return []
     return [
@@ -41,7 +41,7 @@ def commit_witnesses(audit: AuditContext, engine: AuditEngine, first: FirstReadi
 
 
 def _in_scope(audit: AuditContext, logs: CommitLogs, rows: Rows) -> list[Row]:
-    """The newest commits of each table first, and not more of them than can be told apart by people."""
+    """The newest commits of each table first, limited to a number that a person can read."""
     names = {table.name for table in audit.scope} & logs.since.keys()
     taken: Counter[str] = Counter()
     chosen: list[Row] = []

@@ -55,7 +55,7 @@ class GroupChecks:
 def group_checks(
     audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies, known: Traced
 ) -> GroupChecks:
-    """All of it, for the tables in scope. Of a part of a table nothing can be said about it as a whole."""
+    """All of it, for the tables in scope. An audit of partitions judges no whole table."""
     moved = duck.hold_any(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
     of_moved = tallied(half_moved.tally_rows(audit.con, moved))
     commits = commit_checks(audit, engine, first.log_versions, first.repeated)

@@ -145,10 +145,9 @@ class Planner:
         for name in WAYS[row["kind"]]:
             action = ACTIONS[name]
             why = action.refuses(case)
-            if why is None and name in REMOVING and row["table_name"] in self.losing:
-                why = self._may_be_all(row)
             if why is None and name in REMOVING:
-                why = self.lost_content.of_row(row)
+                lost = row["table_name"] in self.losing
+                why = self._may_be_all(row) if lost else self.lost_content.of_row(row)
             proposal = self._proposed(action, case, seen) if why is None else why
             if name in RESTORING and (leave := on_purpose(case)):
                 proposal = _withheld(proposal, leave)

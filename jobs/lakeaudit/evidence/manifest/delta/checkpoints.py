@@ -145,7 +145,7 @@ def _opened(clients: Clients, file: File) -> Iterator[Any]:
 
 
 def _sums(con: Connection, content: pa.BufferReader, schema: pa.Schema) -> EntrySums | None:
-    """The sums of the entries of one file; None: they cannot be told."""
+    """The sums of the entries of one file; None: they are not known."""
     content.seek(0)
     with tempfile.NamedTemporaryFile(dir=scratch_root(), prefix="lakeaudit-") as copy:
         copy.write(content.read())

@@ -89,6 +89,6 @@ def replaced(con: Connection, touched: Relation) -> Relation:
 
 
 def known_tables(rows: pa.Table, whole: frozenset[str]) -> pa.Table:
-    """Of the constants of tables those of which every version is known, as `contradictions` takes them."""
+    """The constants of the tables whose versions are all known, as `contradictions` takes them."""
     names = rows.column("table_name").to_pylist()
     return rows.select(list(COLUMNS)).filter(pa.array([name in whole for name in names], pa.bool_()))

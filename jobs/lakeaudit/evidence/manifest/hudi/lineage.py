@@ -183,7 +183,7 @@ def _is_there(place: Location, clients: Clients) -> bool:
 def _is_recreated(read: TableReading, begin: str, state: StateRef, clients: Clients) -> bool:
     """Whether the table began after that instant, as one that was written again in place.
 
-    Of a table without any write, its properties tell when it was created.
+    The properties of a table without any write show when it was created.
     """
     done = (each.begin for each in read.found.instants)
     older = [each for each in (*done, *read.found.pending, read.fate.first) if each]

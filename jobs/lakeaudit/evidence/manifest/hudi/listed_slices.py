@@ -67,7 +67,7 @@ _NUMBERS = pa.schema([("name", pa.string()), ("reading", pa.int64())])
 
 
 def _of_groups(groups: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """Of FILE rows those of these groups."""
+    """The FILE rows of these groups."""
     if kind == FILES:
         sql = "SELECT input.* FROM input SEMI JOIN groups USING (table_name, bucket, file_group, reading)"
         yield kind, duck.query(con, sql, input=rows, groups=groups)

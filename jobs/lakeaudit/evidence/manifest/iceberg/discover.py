@@ -93,19 +93,22 @@ def _newest(
     if not folder.states:
         return _empty(table, read_at, folder, until)
     read = [(file, read_metadata(clients, file)) for file in _candidates(folder.states)]
-    sound = [(file, content) for file, content in read if isinstance(content, Metadata)]
+    sound = _sound(read)
     if not sound:
         return _unread(table, read_at, folder, read)
-    file, metadata = current(_at_home(sound, table, clients) or sound)
+    own = _at_home(sound, table, clients)
+    file, metadata = current(own or sound)
     others = _with_stranger(clients, file, metadata, [each for each in read if each[0] != file], folder)
-    if not _is_home(metadata, table, clients):
-        known = [(each, content) for each, content in others if isinstance(content, Metadata)]
-        if native := _at_home(known, table, clients):
-            others = [*others, (file, metadata)]
-            file, metadata = current(native)
-            others = [each for each in others if each[0] != file]
-    found = Found(table, read_at, file, metadata, folder=folder, others=tuple(others))
-    return _doubted(found if _is_home(metadata, table, clients) else replace(found, doubt=_copied(found)))
+    if not own and (own := _at_home(_sound(others), table, clients)):
+        everything = [*others, (file, metadata)]
+        file, metadata = current(own)
+        others = [each for each in everything if each[0] != file]
+    doubt = None if own else f"its metadata says that the table lies in {metadata.location}"
+    return _doubted(Found(table, read_at, file, metadata, folder=folder, others=tuple(others), doubt=doubt))
+
+
+def _sound(read: Sequence[tuple[File, Content]]) -> list[Sound]:
+    return [(file, content) for file, content in read if isinstance(content, Metadata)]
 
 
 def _at_home(sound: Sequence[Sound], table: Table, clients: Clients) -> list[Sound]:
@@ -119,11 +122,6 @@ def _is_home(metadata: Metadata, table: Table, clients: Clients) -> bool:
         return False
     named = Location(place.bucket, place.key.rstrip("/"))
     return not set(forms(named)).isdisjoint(forms(table.location))
-
-
-def _copied(found: Found) -> str:
-    metadata = found.metadata
-    return "" if metadata is None else f"its metadata says that the table lies in {metadata.location}"
 
 
 def _empty(table: Table, read_at: datetime, folder: Folder, until: datetime | None) -> Found:
