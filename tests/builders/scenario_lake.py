@@ -240,7 +240,7 @@ def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
         FROM input WHERE outcome = 'finding' OR NOT suspected"""
     vacuumed = [
         row["vacuumed"]
-        for row in assumed_vacuums(con, removals(con, under_own_root(con, world, lake.sources.roots)))
+        for row in assumed_vacuums(con, removals(con, under_own_root(con, world, lake.sources.homes)))
     ]
     suspects = with_gaps(con, duck.query(con, finding, input=every), lake.holed)
     marked = duck.hold(con, with_vacuums(con, suspects, vacuumed))

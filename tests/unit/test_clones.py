@@ -16,7 +16,7 @@ from tests.builders.connections import connection
 from tests.builders.scenario import table
 
 REMOVED = datetime(2026, 11, 19, tzinfo=UTC).replace(tzinfo=None)
-ROOTS = {Location("lake", name): name for name in ("orders", "copy", "other")}
+HOMES = {name: Location("lake", name) for name in ("orders", "copy", "other")}
 
 
 def claim(key: str, of: str, state: str = "live", **given: Any) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def spoken(**severities: str) -> Words:
 def test_which_files_of_clones_are_asked_of_and_what_is_said(name: str) -> None:
     rows, expected = LAKES[name]
     con = connection()
-    claimed = under_own_root(con, pa.Table.from_pylist(rows, PAIR), ROOTS)
+    claimed = under_own_root(con, pa.Table.from_pylist(rows, PAIR), HOMES)
     found = duck.rows_of(cloned(con, claimed, spoken()))
     assert sorted((row["table_name"], row["source"], row["rule"], row["files"]) for row in found) == expected
 
@@ -88,7 +88,7 @@ def at_risk(con: Connection, spoken: Words) -> Relation:
         for of, state in (("copy", "live"), ("orders", "history"))
     ]
     listed = [claim("orders/z", "copy"), claim("orders/z", "orders")]
-    each = cloned(con, under_own_root(con, pa.Table.from_pylist([*rows, *listed], PAIR), ROOTS), spoken)
+    each = cloned(con, under_own_root(con, pa.Table.from_pylist([*rows, *listed], PAIR), HOMES), spoken)
     return duck.union(con, [each, each])
 
 

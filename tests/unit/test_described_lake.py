@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.compare.expected import mark_expected
-from lakeaudit.config import AppriseAlert, Expected, Lake, S3Inventory, load_lake
+from lakeaudit.compare.table_facts import co_owners, roots
+from lakeaudit.config import AppriseAlert, Expected, Lake, PointedIceberg, S3Inventory, load_lake
 from lakeaudit.config.field_types import LOCATION_HINT
 from lakeaudit.errors import LakeFileError
 from lakeaudit.evidence.discovery import expanded, tables_at, unmatched
@@ -118,6 +119,59 @@ tables:
         tmp_path, f"tables: [{{name: a, location: s3://l/a, {alias}}}, {{name: b, location: s3://l/a}}]\n"
     )
     assert "all of its tables say same_location: alias" in problem
+
+
+DELTA_HERE = "{name: d, location: s3://l/a, manifests: [{kind: delta}]%s}"
+ICEBERG_HERE = "{name: i, location: s3://l/a, manifests: [{kind: iceberg, catalog: g, table: x.y}]%s}"
+PLAIN_HERE = "{name: p, location: s3://l/a%s}"
+ALIAS = ", same_location: alias"
+TWO = {"d": ((), ("delta",), ("i",)), "i": ((), ("iceberg",), ("d",))}
+
+
+@pytest.mark.parametrize(
+    ("entries", "tables"),
+    [
+        ((DELTA_HERE % "", ICEBERG_HERE % ""), TWO),
+        ((DELTA_HERE % ALIAS, ICEBERG_HERE % ALIAS), TWO),
+        ((DELTA_HERE % ALIAS, ICEBERG_HERE % ""), TWO),
+        # a name without a format is one of the table that owns what no table lists, and hides no manifest
+        ((DELTA_HERE % ALIAS, PLAIN_HERE % ALIAS), {"d": (("p",), ("delta",), ())}),
+        ((PLAIN_HERE % ALIAS, DELTA_HERE % ALIAS), {"p": (("d",), ("delta",), ())}),
+        (
+            (DELTA_HERE % ALIAS, ICEBERG_HERE % ALIAS, PLAIN_HERE % ALIAS),
+            {"d": (("p",), ("delta",), ("i",)), "i": ((), ("iceberg",), ("d",))},
+        ),
+    ],
+)
+def test_formats_of_one_location_are_tables_of_their_own(
+    tmp_path: Path, entries: tuple[str, ...], tables: dict[str, tuple[tuple[str, ...], ...]]
+) -> None:
+    catalog = "metastores: [{kind: glue, name: g, region: us-east-1}]\n"
+    for order in (entries, entries[::-1]) if tables is TWO else (entries,):
+        lake = load(tmp_path, f"{catalog}tables: [{', '.join(order)}]\n")
+        said = {t.name: (t.also, tuple(m.kind for m in t.manifests), t.shares) for t in lake.tables}
+        assert said == tables
+        pointers = [
+            p.name
+            for t in lake.tables
+            for m in t.manifests
+            if isinstance(m, PointedIceberg)
+            for p in m.pointers
+        ]
+        assert pointers == ["x.y"] * ("i" in tables)
+        assert set(roots(lake.tables).values()) == {next(iter(tables))}
+        assert co_owners(lake.tables) == ({"i": "d"} if "i" in tables else {})
+
+
+def test_tables_of_one_location_that_may_be_one_say_so(tmp_path: Path) -> None:
+    for entries in (
+        (DELTA_HERE, DELTA_HERE.replace("d,", "e,")),
+        (DELTA_HERE, PLAIN_HERE),
+        (PLAIN_HERE, ICEBERG_HERE),
+    ):
+        written = ", ".join(entry % "" for entry in entries)
+        problems = refused(tmp_path, f"tables: [{written}]\n")
+        assert any("has this location already" in problem for problem in problems)
 
 
 REFUSED = [

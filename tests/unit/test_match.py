@@ -312,8 +312,8 @@ def test_a_vacuum_is_assumed_per_table_up_to_its_youngest_absent_removal(con: Co
             claim("orders/d", "copy", own_root=False, state="history", removed_at=ago(30))]  # fmt: skip
     storage = stored_of([stored("orders/c"), stored("copy/b")])
     found = matched(con, [table(), table("copy")], claimed=(claims(rows),), storage=(storage,))
-    roots = {Location(BUCKET, name): name for name in ("orders", "copy")}
-    assert assumed_vacuums(con, removals(con, under_own_root(con, found, roots))) == [
+    homes = {name: Location(BUCKET, name) for name in ("orders", "copy")}
+    assert assumed_vacuums(con, removals(con, under_own_root(con, found, homes))) == [
         {"vacuumed": "orders", "vacuumed_to": ago(50).replace(tzinfo=None), "vacuumed_files": 2}
     ]
 

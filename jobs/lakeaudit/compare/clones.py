@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare.prefix_match import Places
 from lakeaudit.compare.verdicts import Words, group_verdicts
+from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -20,9 +20,9 @@ AT_RISK = "clone_at_risk"
 _ROOTS = pa.schema([("name", pa.string()), ("root_bucket", pa.string()), ("root_prefix", pa.string())])
 
 
-def under_own_root(con: Connection, pairs: Rows, roots: Places) -> Relation:
+def under_own_root(con: Connection, pairs: Rows, homes: Mapping[str, Location]) -> Relation:
     """PAIR rows that a table claims, and whether the key lies below that table's own location: `own`."""
-    places = [(name, place.bucket, place.prefix) for place, name in roots.items()]
+    places = [(name, place.bucket, place.prefix) for name, place in homes.items()]
     sql = """
         SELECT p.*, p.bucket = root_bucket AND starts_with(p.key, root_prefix) AS own
         FROM pairs p JOIN places ON table_name = name

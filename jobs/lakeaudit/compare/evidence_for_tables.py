@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakeaudit.compare.coverage import Means
 from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places, label_around
-from lakeaudit.compare.table_facts import TableFacts, completed_instants, facts_table, roots
+from lakeaudit.compare.table_facts import TableFacts, co_owners, completed_instants, facts_table, roots
 from lakeaudit.config import MetastoreSource, Table, state_kinds
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
@@ -56,6 +56,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
         ttls={store.info.id: store.ttl for store in evidence.metastores if store.ttl is not None},
         holed=_holed_places(facts),
         contradictions=tuple(read.contradictions for read in evidence.claims if read.contradictions),
+        co_owners=co_owners(tables),
     )
 
 

@@ -91,7 +91,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     if kernel.watch:
         yield "watched", unowned_folders(con, matched, kernel.watch)
     yield from _commits(kernel, con, rows)
-    claimed = under_own_root(con, matched, kernel.sources.roots)
+    claimed = under_own_root(con, matched, kernel.sources.homes)
     yield "cloned", cloned(con, claimed, kernel.words)
     yield "removals", removals(con, claimed)
     yield "claimed", claimed_of_sources(con, matched)

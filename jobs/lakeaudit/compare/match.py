@@ -6,7 +6,7 @@ are matched over all tables of the lake, whichever are in scope.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label, label_of
 from lakeaudit.config import state_kinds
 from lakeaudit.evidence.protocol import Contradictions, Fold
+from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, VERSION
@@ -34,7 +35,8 @@ class SourceFacts:
     metadata store that answers for them, `everywhere` the one that holds every bucket. Readers trust the stores of
     `trusted_stores` alone, and others below the places of `trusted`; entries expire after `ttls`. `holed` are places
     where a table with a hole in its log could list files. `event_kinds` is how many kinds of event manifests there are.
-    `contradictions` give what commits do to states that does not fit them.
+    `contradictions` give what commits do to states that does not fit them. `co_owners` are tables of other formats at
+    the location of the table that `roots` names: what they claim there is their own.
     """
 
     tables: pa.Table
@@ -53,6 +55,13 @@ class SourceFacts:
     ttls: Mapping[str, timedelta]
     holed: Places
     contradictions: tuple[Contradictions, ...] = ()
+    co_owners: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def homes(self) -> Mapping[str, Location]:
+        """The location of every table."""
+        owned = {name: place for place, name in self.roots.items()}
+        return owned | {name: owned[owner] for name, owner in self.co_owners.items()}
 
 
 def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
@@ -68,12 +77,27 @@ def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
         """,
         claimed=claimed, stored=stored, entered=entered,
     )  # fmt: skip
-    joined = attach_label(con, joined, sources.roots, "owner")
+    joined = _owned(con, joined, sources)
     joined = attach_label(con, joined, sources.deciding, "s_source")
     joined = attach_label(con, joined, sources.scopes, "m_scope")
     joined = attach_label(con, joined, sources.holed, "holed_place")
     return duck.conform(con, _with_constants(con, joined, sources), PAIR)
 
+
+def _owned(con: Connection, rows: Rows, sources: SourceFacts) -> Relation:
+    """With `owner`: the table whose place holds the key, and of several there the one that claims it."""
+    owned = attach_label(con, rows, sources.roots, "owner")
+    if not sources.co_owners:
+        return owned
+    known = duck.small(_CO_OWNER, list(sources.co_owners.items()))
+    sql = """
+        SELECT input.* REPLACE (coalesce(co_owner, owner) AS owner) FROM input
+        LEFT JOIN known ON table_name = co_owner AND owner = first_owner
+    """
+    return duck.made_of(con, sql, owned, known=known)
+
+
+_CO_OWNER = pa.schema([("co_owner", pa.string()), ("first_owner", pa.string())])
 
 _CLAIM = (
     *(

@@ -79,13 +79,15 @@ def partition_folders(
     `registered` are rows of `partition_pointers`: a table that several catalogs name is asked of each of them.
     """
     owned = duck.hold(con, attach_label(con, _keyed(con, folders), sources.roots, "owner"))
+    known = [(sources.co_owners.get(name, name), name) for name in sources.homes]
+    tables = duck.small(_TABLE_OF_PLACE, known)
     inside = f"""
         SELECT f.*, n.* EXCLUDE (bucket, key), string_split(substring(folder, length(root) + 1), '/') AS parts
-        FROM owned f JOIN named n ON owner = judged_table AND partitioned AND f.bucket = root_bucket
-            AND starts_with(folder, root)
+        FROM owned f JOIN tables ON owner = first_owner
+        JOIN named n ON name = judged_table AND partitioned AND f.bucket = root_bucket AND starts_with(folder, root)
         WHERE files > 0 AND NOT {_HIDDEN.format("substring(folder, length(root) + 1)")}
     """
-    candidates = duck.hold(con, duck.query(con, inside, owned=owned, named=named))
+    candidates = duck.hold(con, duck.query(con, inside, owned=owned, named=named, tables=tables))
     free = """
         SELECT c.* FROM candidates c ANTI JOIN (
             SELECT DISTINCT a.folder, p.catalog_id, p.table_name FROM above a
@@ -96,6 +98,9 @@ def partition_folders(
     unheld = duck.query(con, free, candidates=candidates, above=above, registered=registered)
     rows = _told_by_values(con, _by_partition(con, unheld), registered)
     return _placed(con, rows, sources, holed, PARTITION_FOLDER)
+
+
+_TABLE_OF_PLACE = pa.schema([("first_owner", pa.string()), ("name", pa.string())])
 
 
 def _keyed(con: Connection, folders: Rows) -> Relation:

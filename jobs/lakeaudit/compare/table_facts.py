@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from lakeaudit.config import Table
+from lakeaudit.config import Table, format_rank
 from lakeaudit.evidence.protocol import Claims, CommittedNames, Hole, NeededFile, TableState
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -115,8 +115,20 @@ def completed_instants(facts: Sequence[TableFacts]) -> pa.Table:
 
 
 def roots(tables: Sequence[Table]) -> dict[Location, str]:
-    """Whose place each declared location is."""
-    return {table.location: table.name for table in tables}
+    """Whose place each declared location is; of several tables there the one that owns what none of them lists."""
+    return {table.location: table.name for table in sorted(tables, key=ownership_rank, reverse=True)}
+
+
+def co_owners(tables: Sequence[Table]) -> dict[str, str]:
+    """By table at another table's location, in another format, that table."""
+    owners = roots(tables)
+    return {table.name: owner for table in tables if (owner := owners[table.location]) != table.name}
+
+
+def ownership_rank(table: Table) -> tuple[bool, tuple[int, str], str]:
+    """The least ranks first: one whose manifests name all of its files, by its format, then by its name."""
+    kinds = [manifest.kind for manifest in table.state_manifests]
+    return not table.complete, min(map(format_rank, kinds), default=format_rank("")), table.name
 
 
 def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:

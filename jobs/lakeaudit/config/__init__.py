@@ -64,6 +64,7 @@ from lakeaudit.config.sources import (
     StorageSource,
     SymlinkManifest,
     Unity,
+    format_rank,
     original_kinds,
     state_kinds,
 )
@@ -134,6 +135,7 @@ __all__ = [
     "Unity",
     "data_of_lake",
     "format_duration",
+    "format_rank",
     "format_size",
     "glob_to_regex",
     "lake_of_data",

@@ -159,16 +159,37 @@ def names(data: Data) -> Iterator[Found]:
 
 
 def locations(data: Data) -> Iterator[Found]:
-    """Two tables in one place, that do not all say that they are one."""
-    first: dict[Location, Data] = {}
+    """Two tables of one format in one place, that do not both say that they are one."""
+    known: dict[Location, list[Data]] = {}
     for path, table in _entries(data, "tables"):
         place = _place(table)
-        if place is None or first.setdefault(place, table) is table:
+        if place is None:
             continue
-        if not all(each.get("same_location") == "alias" for each in (first[place], table)):
-            what = f"the table {quoted(first[place].get('name'))} has this location already"
-            hint = "a location belongs to one table, or all of its tables say same_location: alias"
-            yield Found((*path, "location"), what, hint)
+        before = known.setdefault(place, [])
+        for other in before:
+            if _are_one(other, table) and not all(
+                each.get("same_location") == "alias" for each in (other, table)
+            ):
+                what = f"the table {quoted(other.get('name'))} has this location already"
+                hint = (
+                    "a location belongs to one table of each format (delta, iceberg, hudi ...), or all of its tables"
+                    " say same_location: alias"
+                )
+                yield Found((*path, "location"), what, hint)
+                break
+        before.append(table)
+
+
+def _are_one(table: Data, other: Data) -> bool:
+    """Whether two entries of one location are the same table: the formats of both are not known to differ."""
+    one, another = _formats(table), _formats(other)
+    return not (one and another) or bool(one & another)
+
+
+def _formats(table: Data) -> set[str]:
+    """The kinds of manifests that say what a table is."""
+    kinds = [entry.get("kind") for _, entry in _entries(table, "manifests")]
+    return {kind for kind, model in MANIFESTS.items() if model.is_state and kind in kinds}
 
 
 def results(data: Data) -> Iterator[Found]:
@@ -238,11 +259,12 @@ def _watched(data: Data) -> Iterator[tuple[str, Location]]:
 def states(data: Data) -> Iterator[Found]:
     """Tables with several kinds of manifests that each say what the table is."""
     for path, table in _entries(data, "tables"):
-        named = [entry.get("kind") for _, entry in _entries(table, "manifests")]
-        kinds = [kind for kind, model in MANIFESTS.items() if model.is_state and kind in named]
+        named = _formats(table)
+        kinds = [kind for kind in MANIFESTS if kind in named]
         if len(kinds) > 1:
             what = f"has {' and '.join(kinds)}, and each of them says what the table is"
-            yield Found((*path, "manifests"), what, "keep the one that readers go by")
+            hint = "name each as a table of its own with this location"
+            yield Found((*path, "manifests"), what, hint)
 
 
 def shares(data: Data) -> Iterator[Found]:

@@ -49,6 +49,7 @@ from lakeaudit.config.sources import (
     Requests,
     S3Options,
     Source,
+    format_rank,
 )
 from lakeaudit.digests import digest
 from lakeaudit.keys import Aliases, Location
@@ -407,25 +408,29 @@ def settings(*layers: Overrides) -> Settings:
 
 
 def _tables(file: LakeFile) -> tuple[Table, ...]:
-    """One table a location; the names of the others of a location are the first one's too."""
-    entries = [entry for entry in file.tables if isinstance(entry, TableEntry)]
-    first: dict[Location, TableEntry] = {}
-    stands_for: dict[str, list[str]] = {}
+    """One table for each location and format; entries of one format at one location are one table of several names."""
+    groups = _grouped([entry for entry in file.tables if isinstance(entry, TableEntry)])
+    true = {entry.name: group[0].name for group in groups for entry in group}
+    beside: dict[Location, list[str]] = {}
+    for group in groups:
+        beside.setdefault(group[0].location, []).append(group[0].name)
+    return tuple(_table(group, file, true, beside[group[0].location]) for group in groups)
+
+
+def _grouped(entries: Sequence[TableEntry]) -> list[list[TableEntry]]:
+    """Entries by table, in the order of the file; one without a format is a name of the table at its location."""
+    formats: dict[Location, set[str]] = {}
     for entry in entries:
-        kept = first.setdefault(entry.location, entry)
-        if kept is not entry:
-            stands_for.setdefault(kept.name, []).append(entry.name)
-    true = {other: name for name, others in stands_for.items() for other in others}
-    tables = (_table(entry, file) for entry in first.values())
-    return tuple(
-        table.model_copy(
-            update={
-                "also": tuple(stands_for.get(table.name, ())),
-                "shares": tuple(dict.fromkeys(true.get(name, name) for name in table.shares)),
-            }
-        )
-        for table in tables
-    )
+        formats.setdefault(entry.location, set()).update(filter(None, [_format_of(entry)]))
+    groups: dict[tuple[Location, str | None], list[TableEntry]] = {}
+    for entry in entries:
+        format_ = _format_of(entry) or min(formats[entry.location], key=format_rank, default=None)
+        groups.setdefault((entry.location, format_), []).append(entry)
+    return list(groups.values())
+
+
+def _format_of(entry: TableEntry) -> str | None:
+    return next((manifest.kind for manifest in entry.manifests if manifest.is_state), None)
 
 
 def _watched(file: LakeFile) -> tuple[Table, ...]:
@@ -491,20 +496,36 @@ def _routes(owners: Sequence[Owner]) -> Iterator[AnyAlert]:
         yield AppriseAlert(kind="apprise", url_env=url_env, tables=tuple(dict.fromkeys(matches)))
 
 
-def _table(entry: TableEntry, file: LakeFile) -> Table:
-    reached = (_reached(manifest, file, entry.location) for manifest in entry.manifests)
-    manifests = tuple(_pointed(manifest, entry.name, file) for manifest in reached)
+def _table(
+    group: Sequence[TableEntry], file: LakeFile, true: Mapping[str, str], beside: Sequence[str]
+) -> Table:
+    """The table of these entries; what they do not share is the first one's, and `beside` are tables at its place."""
+    entry, *others = group
+    manifests = _manifests_of(group, file)
+    shares = [true.get(name, name) for name in entry.shares] + [name for name in beside if name != entry.name]
     return Table(
         name=entry.name,
         location=entry.location,
         manifests=manifests,
         owner=entry.owner or _owner(entry.name, file.owners),
-        shares=entry.shares,
+        shares=tuple(dict.fromkeys(shares)),
+        also=tuple(other.name for other in others),
         settings=settings(file.defaults, *_profile(entry.profile, file), entry),
         severities={**file.severity, **entry.severity},
         s3=next((manifest.s3 for manifest in manifests if manifest.is_state), _way_to(entry.location, file)),
         moved=_is_moved(entry.location, (each.target for each in file.maps)),
         pictures=_pictures(file),
+    )
+
+
+def _manifests_of(group: Sequence[TableEntry], file: LakeFile) -> tuple[ManifestSource, ...]:
+    """Those of all entries; where several name one kind, those of the first."""
+    first = {manifest.kind: entry.name for entry in reversed(group) for manifest in entry.manifests}
+    return tuple(
+        _pointed(_reached(manifest, file, entry.location), entry.name, file)
+        for entry in group
+        for manifest in entry.manifests
+        if first[manifest.kind] == entry.name
     )
 
 

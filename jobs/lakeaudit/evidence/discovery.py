@@ -75,7 +75,7 @@ def with_tables(lake: Lake, found: FoundTables) -> Lake:
     if not found.tables and not found.declared:
         return lake
     named = (
-        table.model_copy(update={"also": (*table.also, *found.declared.get(table.location, ()))})
+        table.model_copy(update={"also": (*table.also, *found.declared.get(table.name, ()))})
         for table in lake.tables
     )
     return lake.model_copy(update={"tables": (*named, *found.tables)})

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakeaudit.compare.access_patterns import PATTERNS, Watched, access_rows, together
+from lakeaudit.compare.table_facts import roots
 from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Lake, Table
 from lakeaudit.formatting import number, second
@@ -21,7 +22,7 @@ def watched(lake: Lake, scope: Sequence[Table]) -> Watched | None:
     tables = [table for table in scope if any(_is_on(table, kind) for kind in PATTERNS)]
     buckets = {table.location.bucket for table in tables}
     weak = tuple(sorted(bucket for bucket in buckets if lake.is_weak(bucket)))
-    return Watched({table.location: table.name for table in tables}, weak) if tables else None
+    return Watched(roots(tables), weak) if tables else None
 
 
 def _is_on(table: Table, kind: str) -> bool:

@@ -125,8 +125,8 @@ def _unnamed(roots: Sequence[UnnamedRoot]) -> Iterator[str]:
         if root.beside:
             yield (
                 f"{root.place.uri} also holds metadata of {' and '.join(root.formats)}, which the lake file does not"
-                " name: files that it lists are not reported as unused, and it is not audited itself. Add a table with"
-                " this location and kind, both with same_location: alias"
+                " name: files that it lists are not reported as unused, and it is not audited itself. To audit it, add"
+                f" a table with this location and manifests: [{{kind: {root.formats[0]}}}]"
             )
         else:
             yield f"{root.place.uri} is a table of its own that the lake file does not name: its files are not judged"

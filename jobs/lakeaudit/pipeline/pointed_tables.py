@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.pointer_folders import NAMED_AS_FILE
 from lakeaudit.compare.prefix_match import Places
+from lakeaudit.compare.table_facts import ownership_rank
 from lakeaudit.config import MetastoreSource, Table
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
 from lakeaudit.evidence.protocol import Cut
@@ -146,9 +147,14 @@ def _named(
     """By its place, or, where the catalog names no table there, by its name."""
     source = sources[pointers.info.id]
     catalog = f"{source.kind} {source.name}"
-    by_place = {table.location: table for table in tables}
+    by_place = {table.location: table for table in sorted(tables, key=ownership_rank, reverse=True)}
+    by_format = {(t.location, manifest.kind): t for t in tables for manifest in t.state_manifests}
     asked = [each for each in pointers.tables if _asked(source, each)]
-    found = [(by_place[each.location], each) for each in asked if each.location in by_place]
+    found = [
+        (by_format.get((each.location, each.format), by_place[each.location]), each)
+        for each in asked
+        if each.location in by_place
+    ]
     missed = {table.name.lower(): table for table in tables} if found or asked else {}
     for table, _ in found:
         missed.pop(table.name.lower(), None)

@@ -104,6 +104,7 @@ __all__ = [
     "StorageSource",
     "SymlinkManifest",
     "Unity",
+    "format_rank",
     "kind_of",
     "original_kinds",
     "state_kinds",
@@ -153,6 +154,17 @@ MANIFESTS: dict[str, type[ManifestSource]] = {
 def state_kinds() -> tuple[str, ...]:
     """Manifests that say what a table is; the others say what was written once."""
     return tuple(kind for kind, model in MANIFESTS.items() if model.is_state)
+
+
+_BY_RANK = ("hudi", "delta", "iceberg")
+
+
+def format_rank(kind: str) -> tuple[int, str]:
+    """Of several formats at one location the least ranks first: it owns the files that none of them lists.
+
+    Hudi's readers also take files for data that no state lists, so its rules say most of them.
+    """
+    return (_BY_RANK.index(kind) if kind in _BY_RANK else len(_BY_RANK)), kind
 
 
 def original_kinds() -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class FoundTables:
     """
 
     tables: list[Table] = field(default_factory=list)
-    declared: dict[Location, tuple[str, ...]] = field(default_factory=dict)
+    declared: dict[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
@@ -69,11 +69,25 @@ def find_tables(lake: Lake, clients: Clients) -> FoundTables:
                 place = named.table.location
                 if place is not None and not lake.results.contains(place):
                     places[place].append(named)
-    declared = {table.location: table for table in lake.tables}
+    declared: dict[Location, list[Table]] = defaultdict(list)
+    for table in lake.tables:
+        declared[table.location].append(table)
     for place in places.keys() & declared.keys():
-        found.declared[place] = _others(places[place], declared[place].name)
+        found.declared |= _names_of(declared[place], places[place])
     _add(lake, {place: names for place, names in places.items() if place not in declared}, found)
     return found
+
+
+def _names_of(tables: Sequence[Table], names: Sequence[Named]) -> dict[str, tuple[str, ...]]:
+    """By table of one location the catalogs' other names of it: by format, and the first one's where none has that."""
+    by_format = {manifest.kind: table.name for table in tables for manifest in table.state_manifests}
+    own = {table.name for table in tables}
+    called: dict[str, list[str]] = defaultdict(list)
+    for each in names:
+        called[by_format.get(each.table.format, tables[0].name)] += (
+            [each.name] if each.name not in own else []
+        )
+    return {name: tuple(dict.fromkeys(others)) for name, others in called.items()}
 
 
 def printable(name: str) -> str:
