@@ -59,9 +59,10 @@ class Results(ResultTables):
     """
 
     def runs(self) -> list[Row]:
-        """The rows of `runs`, oldest first; finished or not."""
-        rows = self._rows("runs", pc.scalar(True))
-        return sorted(rows, key=_order)
+        """The rows of `runs`, oldest first; finished or not. They are read once until `forget`."""
+        if "runs" not in self._rows_read:
+            self._rows_read["runs"] = sorted(self._rows("runs", pc.scalar(True)), key=_order)
+        return [*self._rows_read["runs"]]
 
     def last_published(self) -> Row | None:
         """The published run that finished last."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -142,6 +142,7 @@ class ResultTables:
     def forget(self, table: str) -> None:
         """Read the table anew from now on, with what was written to it."""
         self._datasets.pop(table, None)
+        self._rows_read.pop(table, None)
         if (opened := self._tables.get(table)) is not None and opened.table is None:
             del self._tables[table]
 
@@ -167,6 +168,11 @@ class ResultTables:
 
     @cached_property
     def _datasets(self) -> dict[str, Dataset]:
+        return {}
+
+    @cached_property
+    def _rows_read(self) -> dict[str, list[dict[str, Any]]]:
+        """By name the rows of small tables that are read more than once."""
         return {}
 
     @property
