@@ -135,6 +135,21 @@ def _with_rows_of_checkpoint(orders: Orders, change: Callable[[pa.Table], pa.Tab
     orders.put(name, written.getvalue())
 
 
+def checkpoint_of_an_unchanged_state_loses_files(orders: Orders) -> None:
+    """The newest commit is what it was; the commits before it were cleaned up, and no hint counts the checkpoint."""
+    _with_rows_of_checkpoint(
+        orders, lambda rows: rows.filter(pc.or_(pc.is_null(rows["add"]), _every_other(rows)))
+    )
+    for name in ("_last_checkpoint", *(f"{version:020}.json" for version in range(4))):
+        orders.erase(name)
+
+
+def cleaned_up(orders: Orders) -> None:
+    checkpointed(orders)
+    for version in range(4):
+        orders.erase(f"{version:020}.json")
+
+
 def checkpointed_and_appended(orders: Orders) -> None:
     checkpointed(orders)
     orders.append()
@@ -249,6 +264,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     hint_is_empty: [("missing_metadata", "warning")],
     hint_names_a_checkpoint_that_is_gone: [("missing_metadata", "warning")],
     checkpoint_lacks_files: [LOST],
+    checkpoint_of_an_unchanged_state_loses_files: [LOST],
     log_deleted: [MISSING],
     log_erased: [MISSING],
     table_erased: [MISSING],
@@ -257,6 +273,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     appended: [],
     checkpointed: [],
     checkpointed_and_appended: [],
+    cleaned_up: [],
     restored: [],
     created_again: [],
     iceberg_side_is_behind: [BEHIND],
@@ -384,3 +401,10 @@ def test_a_checkpoint_that_lacks_files_is_named_with_the_rows_that_its_readers_m
     assert row["key"].endswith(f"_delta_log/{4:020}.checkpoint.parquet")
     assert (row["files"], row["rows_at_stake"]) in {(2, 8), (3, 12)}
     assert "files that the commits up to it list" in row["explanation"]
+
+
+def test_a_state_that_lists_less_than_an_audit_counted_in_it_says_by_how_much(nights: Nights) -> None:
+    (row,) = nights.after["checkpoint_of_an_unchanged_state_loses_files"]
+    assert row["key"].endswith(f"_delta_log/{4:020}.json")
+    assert (row["files"], row["recoverable"]) in {(2, "unknown"), (3, "unknown")}
+    assert "counted 5 files in state 4" in row["explanation"]

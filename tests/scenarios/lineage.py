@@ -25,6 +25,7 @@ SCENARIOS = (
     state("two data files are named after a newer instant", LOST, "lost_state", built_on=2),
     state("the log of a table that the lake file names is gone", "table_missing", "missing_table"),
     state("a checkpoint lists less than the commits", LOST, "short_checkpoint"),
+    state("an unchanged state lists fewer files than the last audit counted", LOST, "less_listed"),
     state("a hint names a checkpoint that is gone", "missing_metadata:warning", "broken_hint"),
     state("a file of Hudi's metadata table is gone", "missing_metadata:error", "broken_metadata_table"),
     state("an append lacks files that its parent lists", "lost_commit", "dropped_by_append"),

@@ -7,7 +7,7 @@ from typing import Any
 from lakeaudit.compare.rules import RULES
 from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Table
-from lakeaudit.evidence.lineage import CATALOG, LOSSES, LOST_STATE, RIVAL_LINE, Stake, Witness
+from lakeaudit.evidence.lineage import CATALOG, LESS_LISTED, LOSSES, LOST_STATE, RIVAL_LINE, Stake, Witness
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime import duck
@@ -114,7 +114,7 @@ def finding(one: JudgedWitness) -> Finding:
         "axis": kind.axis,
         "kind": kind.name,
         "severity": one.severity,
-        "subject_type": _SUBJECT_TYPES.get(kind.name, "commit" if kind.axis == "commit" else "file"),
+        "subject_type": _subject_type(witness, kind.name, kind.axis),
         "subject": _subject(witness, kind.name),
         "bucket": bucket,
         "key": key,
@@ -137,6 +137,13 @@ def _subject(witness: Witness, kind: str) -> str:
 
 
 _SUBJECT_TYPES = {"table_missing": "table"}
+
+
+def _subject_type(witness: Witness, kind: str, axis: str) -> str:
+    """What `subject` names; the file of a state that lists less is whole, so that it is not to be restored."""
+    if axis == "commit" or witness.claim == LESS_LISTED:
+        return "commit"
+    return _SUBJECT_TYPES.get(kind, "file")
 
 
 def _explained(witness: Witness, because: str) -> str:

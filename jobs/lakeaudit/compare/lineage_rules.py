@@ -44,6 +44,8 @@ LINEAGE: tuple[Rule, ...] = (
         ("table_unknown", "claims_missing_table", UNDECIDED),
         ("checkpoint_short", "claims_short_checkpoint", "missing_metadata",
          "readers begin at this checkpoint and get other files than the commits list"),
+        ("state_lists_less", "claims_less_listed", "missing_metadata",
+         "a state never changes: what it is made of was lost or replaced"),
         ("hint_broken", "claims_broken_hint", "missing_metadata:warning",
          "readers that go by it cannot open the table"),
         ("metadata_table_broken", "claims_broken_metadata_table", "missing_metadata:error",

@@ -20,6 +20,8 @@ MISSING_TABLE = "missing_table"
 """The table's log, or all that can be read of it, is gone, archived or torn."""
 SHORT_CHECKPOINT = "short_checkpoint"
 """A checkpoint lists less than the commits up to it, or contradicts its own counts."""
+LESS_LISTED = "less_listed"
+"""The state that the last audit read, unchanged by name and ETag, lists fewer files than that audit counted in it."""
 BROKEN_HINT = "broken_hint"
 """A hint, or a part of a multi-part checkpoint, is empty or names a file that is gone."""
 BROKEN_METADATA_TABLE = "broken_metadata_table"
@@ -49,7 +51,7 @@ ABSENT, ARCHIVED, TORN = "absent", "archived", "torn"
 """Why no state of a table can be read, where that is proved; what may not be read, or not be reached, is none."""
 
 CLAIMS_ABOUT_STATES = (
-    *(LOST_STATE, RIVAL_LINE, REPLACED_STATE, MISSING_TABLE, SHORT_CHECKPOINT, BROKEN_HINT),
+    *(LOST_STATE, RIVAL_LINE, REPLACED_STATE, MISSING_TABLE, SHORT_CHECKPOINT, LESS_LISTED, BROKEN_HINT),
     *(BROKEN_METADATA_TABLE, DROPPED_BY_APPEND, UNMET_COUNTS, IDLE_REMOVAL, RIVAL_OVERWRITES, CHANGED_ROWS),
     *(REPEATED_BATCH, TWO_LINES, LAGGING_HINT, LAGGING_FORMAT, REPEATED_MANIFEST),
 )
@@ -58,6 +60,7 @@ LOSSES = (
     REPLACED_STATE,
     MISSING_TABLE,
     SHORT_CHECKPOINT,
+    LESS_LISTED,
     DROPPED_BY_APPEND,
     UNMET_COUNTS,
     TWO_LINES,
@@ -83,6 +86,7 @@ class StateRef:
         table_id: of the table itself, new where it was created again; empty where nothing names it.
         written_at: when the state's own file was written, by storage's clock.
         etag: of that file; empty where the store gives none.
+        uri: of that file; empty in states that earlier audits read.
     """
 
     number: int | None = None
@@ -90,6 +94,13 @@ class StateRef:
     table_id: str = ""
     written_at: datetime | None = None
     etag: str = ""
+    uri: str = ""
+
+    def is_unchanged_since(self, other: "StateRef") -> bool:
+        """Whether this is the other state, by number, name and ETag; without an ETag nobody can tell."""
+        ids = {self.table_id, other.table_id} - {""}
+        same = (self.number, self.name, self.etag) == (other.number, other.name, other.etag)
+        return bool(self.etag) and same and len(ids) < 2
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,7 @@ class LastState:
 
     `location` is the URI of the table at that time and `as_of` the time of the run; `files` and `bytes` are what the
     state listed, None where they were not counted. `lost` are states that were reported as lost and may still be.
+    `comparable`: this version of lakeaudit counted them; another one may count other files.
     """
 
     state: StateRef
@@ -132,6 +144,7 @@ class LastState:
     files: int | None = None
     bytes: int | None = None
     lost: tuple[LostState, ...] = ()
+    comparable: bool = False
 
 
 LastStates = Mapping[tuple[str, str], LastState]

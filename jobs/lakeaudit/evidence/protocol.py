@@ -366,6 +366,8 @@ class TableState:
     """Which file of a `missing` table should be there, and what brings it back; None: nothing names one."""
     committed_names: CommittedNames | None = None
     """By which names readers that list folders find files; None: they list none, or nothing is committed."""
+    changed_at: datetime | None = None
+    """When storage last wrote a file that says what the state lists; None: the state's own file says it all."""
     taken_back: frozenset[int] = frozenset()
     """Numbers of states that an operation of the format took back, whose files are gone for that."""
 
@@ -504,6 +506,8 @@ class Claims:
     """By table how many files its newest state lists by another count than that of its rows."""
     recount: Callable[[str], Witness | None] | None = None
     """What contradicts the rows of a table whose `expected_files` are not those that were listed."""
+    repeated_entries: Callable[[Collection[str]], Iterable[Witness]] | None = None
+    """What the states of tables contradict that list a file more than once; None: nobody looks."""
     contradictions: Contradictions | None = None
     """What commits do to states that does not fit them; travels to the tasks. None: nobody looks."""
     respelled: Callable[[Collection[str]], Table] | None = None

@@ -9,10 +9,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from lakeaudit import __version__
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.config import Table
-from lakeaudit.evidence.lineage import LastState, LastStates, LostState, StateRef
+from lakeaudit.evidence.lineage import LESS_LISTED, LastState, LastStates, LostState, StateRef
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.results.read import PUBLISHED, Results
 
@@ -28,14 +29,17 @@ def last_states(past: Results, as_of: datetime, this_run: str) -> dict[tuple[str
     Raises:
         CannotAudit: the results cannot be read.
     """
-    published = {run["run_id"] for run in past.runs() if run["status"] in PUBLISHED} - {this_run}
+    published = {
+        run["run_id"]: run["version"] == __version__ for run in past.runs() if run["status"] in PUBLISHED
+    }
+    published.pop(this_run, None)
     rows = [row for row in past.states() if row["run_id"] in published and row["as_of"] <= as_of]
     found: dict[tuple[str, str], LastState] = {}
     for row in sorted(rows, key=lambda row: (row["as_of"], row["standing"] == LOST)):
         place = (row["manifest_kind"], row["table_name"])
         last = found.get(place)
         if row["standing"] == READ:
-            found[place] = _last_state(row)
+            found[place] = replace(_last_state(row), comparable=published[row["run_id"]])
         elif last is not None and last.run_id == row["run_id"]:
             found[place] = replace(last, lost=(*last.lost, LostState(_state(row), row["as_of"])))
     return found
@@ -67,7 +71,7 @@ def state_rows(
         tables: those in scope.
         before: the states of earlier runs.
         lineage: what is known of other states of the tables.
-        live: by table how many data files its newest state lists, and their bytes.
+        live: by table how many data files its newest state lists, and their bytes; of tables not read whole nothing.
         stamp: of the run.
     """
     rows = []
@@ -77,6 +81,7 @@ def state_rows(
             state = read.states[table.name].state if table.name in read.states else None
             counted = live.get(table.name, (None, None))
             now = last if state is None else LastState(state, stamp.as_of, "", table.location.uri, *counted)
+            now = _most_counted(now, last)
             if now is not None:
                 rows.append(_row(read.info.kind, table.name, now, READ, stamp))
                 lost = (
@@ -87,6 +92,19 @@ def state_rows(
     return rows
 
 
+def _most_counted(now: LastState | None, last: LastState | None) -> LastState | None:
+    """The state with the files that an earlier audit counted in it, where this one counted fewer, or none.
+
+    So a loss beneath an unchanged state stays one in the next audit.
+    """
+    if now is None or last is None or not last.comparable or last.files is None:
+        return now
+    if not now.state.is_unchanged_since(last.state) or now.location != last.location:
+        return now
+    fewer = now.files is None or now.files < last.files
+    return replace(now, files=last.files, bytes=last.bytes) if fewer else now
+
+
 def _lost(
     table: Table, last: LastState | None, lineage: Sequence[JudgedWitness], stamp: Stamp
 ) -> Iterator[LastState]:
@@ -94,9 +112,14 @@ def _lost(
     known = {each.number: each for each in _known(last) if each.number is not None}
     for one in lineage:
         number = one.witness.number
-        if one.witness.table == table.name and one.is_loss and number is not None:
+        if one.witness.table == table.name and one.is_loss and number is not None and not _is_read(one):
             named = StateRef(number, one.witness.subject.rpartition("/")[2])
             yield LastState(known.get(number, named), stamp.as_of, "", table.location.uri)
+
+
+def _is_read(one: JudgedWitness) -> bool:
+    """Whether the loss is beneath the state that was read."""
+    return one.witness.claim == LESS_LISTED
 
 
 def _known(last: LastState | None) -> tuple[StateRef, ...]:

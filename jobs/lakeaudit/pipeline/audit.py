@@ -222,7 +222,7 @@ class _Run:
     def _states(self, observed: Observed, judgement: Judgement) -> pa.Table:
         begun = self.begun
         before, claims = begun.context.last_states, observed.evidence.claims
-        rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, judgement.live, begun.stamp)
+        rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, judgement.counted, begun.stamp)
         return pa.Table.from_pylist(rows, STATES)
 
 

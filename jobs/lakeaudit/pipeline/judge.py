@@ -57,6 +57,7 @@ from lakeaudit.pipeline.outside_files import not_compared, outside_files
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
+from lakeaudit.pipeline.state_counts import counted_whole, less_listed, repeated_entries
 from lakeaudit.pipeline.trace_requests import Traced, explained, traced
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
@@ -83,8 +84,8 @@ class Judgement:
     warnings: tuple[str, ...] = ()
     watched: frozenset[str] = frozenset()
     """Names of watched places, which have coverage and are no tables."""
-    live: Mapping[str, Listed] = field(default_factory=dict)
-    """By table what its newest state lists."""
+    counted: Mapping[str, Listed] = field(default_factory=dict)
+    """By table what its newest state lists, of those that were read whole."""
     lineage: tuple[JudgedWitness, ...] = ()
     """What is known of other states of the tables than those that were read."""
 
@@ -128,7 +129,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
             )
         ),
         frozenset(row["table_name"] for row in groups.watched.coverage_rows),
-        read.first.live,
+        counted_whole(audit, read.first.live, read.first.holes),
         audit.lineage,
     )
 
@@ -165,7 +166,13 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
     with progress.stage("match and classify") as log:
         first = first_reading(audit, engine)
         of_commits = commit_witnesses(audit, engine, first)
-        of_states = [*of_older_versions(audit, first.replaced_versions), *of_commits]
+        counted = counted_whole(audit, first.live, first.holes)
+        of_states = [
+            *of_older_versions(audit, first.replaced_versions),
+            *of_commits,
+            *repeated_entries(audit, first.suspects),
+            *less_listed(audit, counted),
+        ]
         if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_states):
             first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))

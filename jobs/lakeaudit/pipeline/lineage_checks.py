@@ -18,6 +18,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version
 from lakeaudit.evidence.lineage import (
     ABSENT,
+    LESS_LISTED,
     LOST_STATE,
     MARKER,
     METADATA,
@@ -59,7 +60,7 @@ def check_what_was_read(
     marked: Sequence[Mapping[str, Any]],
     live: Mapping[str, tuple[int, int | None]],
     leftovers: Relation,
-    of_commits: Sequence[Witness] = (),
+    others: Sequence[Witness] = (),
 ) -> bool:
     """Judge what only reading the rows shows: whether it is a loss or a doubt that was not known before.
 
@@ -68,10 +69,10 @@ def check_what_was_read(
         marked: MARKED_STATE rows.
         live: by table how many data files its newest state lists.
         leftovers: LEFTOVERS rows.
-        of_commits: what single commits contradict.
+        others: what commits, older versions and counts contradict.
     """
     found = (_of_markers(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
-    witnesses = [*chain(*found), *of_commits]
+    witnesses = [*chain(*found), *others]
     before = _holes(audit.lineage), _doubts(audit.lineage)
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
@@ -239,7 +240,8 @@ def _looked_up(audit: AuditContext, verdicts: Sequence[JudgedWitness]) -> Iterat
     """Lost states with the versions that can bring them back, and with what they added."""
     readers = {name: read for read in audit.observed.evidence.claims for name in read.states}
     for number, one in enumerate(verdicts):
-        if not one.is_loss or not audit.context.live or number >= MOST_LOOKED_UP:
+        beneath = one.witness.claim == LESS_LISTED  # its own file is what it was
+        if not one.is_loss or beneath or not audit.context.live or number >= MOST_LOOKED_UP:
             yield one
             continue
         witness = one.witness

@@ -4,14 +4,15 @@ The newest checkpoint is compared with the state that was read, and the checkpoi
 state before it. File entries are counted and summed up first; rows are read only where the sums differ.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.lineage import CONTENT, HINT, SHORT_CHECKPOINT, Stake, Witness
+from lakeaudit.evidence.lineage import CONTENT, SHORT_CHECKPOINT, Stake, Witness
+from lakeaudit.evidence.manifest.delta.checkpoint_counts import files_listed, miscounted, mixed_parts
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.checkpoints import Content
 from lakeaudit.evidence.manifest.delta.entry_sums import BASE, COMMITS, EARLIER, NOTHING, EntrySums
@@ -65,12 +66,8 @@ def base_differs(reading: Reading) -> bool:
     begin = earlier.content.sums if earlier.content else None if earlier.point else NOTHING
     if base is not None and begin is not None:
         return begin.plus(since).differs_from(base)
-    counts = _files(begin, earlier.content), _files(base, reading.base_content)
+    counts = files_listed(begin, earlier.content), files_listed(base, reading.base_content)
     return None not in counts and (counts[0] or 0) + since.files != counts[1]
-
-
-def _files(sums: EntrySums | None, content: Content | None) -> int | None:
-    return sums.files if sums is not None else content.adds if content else None
 
 
 def _base_sums(reading: Reading) -> EntrySums | None:
@@ -87,33 +84,6 @@ def _is_whole(reading: Reading) -> bool:
         and reading.refused is None
         and not (plan.gaps or reading.torn or reading.undecodable)
     )
-
-
-def miscounted(readings: Sequence[Reading]) -> Iterator[Witness]:
-    """Checkpoints that hold another number of entries than `_last_checkpoint` counts in them."""
-    for reading in readings:
-        hint, point = reading.listed.hint, next(iter(reading.log.checkpoints[-1:]), None)
-        if hint is None or hint.adds is None or point is None or hint.version != point.version:
-            continue
-        files = _adds_of_newest(reading, point)
-        if files is not None and files != hint.adds and not reading.broken and reading.refused is None:
-            words = (
-                f"`_last_checkpoint` counts {hint.adds:,} files in the checkpoint of version {point.version}, which "
-                f"lists {files:,}"
-            )
-            stake = Stake(abs(hint.adds - files))
-            subject = point.parts[0].place.uri
-            yield Witness(
-                reading.listed.name, SHORT_CHECKPOINT, (HINT,), subject, words, point.version, stake
-            )
-
-
-def _adds_of_newest(reading: Reading, point: Checkpoint) -> int | None:
-    if reading.newest_checkpoint is not None:
-        return reading.newest_checkpoint.adds
-    if reading.plan is None or reading.plan.base != point:
-        return None
-    return _files(reading.entries.get(BASE), reading.base_content)
 
 
 @dataclass(frozen=True)
@@ -144,6 +114,17 @@ class CheckpointComparison:
             *self._newest([reading for reading in self._tables if newest_differs(reading)]),
             *self._bases([reading for reading in self._tables if base_differs(reading)]),
         )
+
+    def mixed(self, tables: Collection[str]) -> Iterator[Witness]:
+        """Checkpoints that these tables are read from, and of which two parts list one file."""
+        readings = [each for each in self._tables if each.listed.name in tables]
+        files = [
+            replace(file, reading=number)
+            for reading in readings if (base := _base_of_parts(reading)) is not None
+            for number, file in enumerate(_files_of(reading, base, reading.base_content, 0))
+        ]  # fmt: skip
+        if files:
+            yield from mixed_parts(readings, self._parts(files), self.ctx.engine)
 
     @property
     def _tables(self) -> tuple[Reading, ...]:
@@ -195,6 +176,13 @@ class CheckpointComparison:
         summed = duck.rows_of(_summed(pa.Table.from_batches(kept.batches(_FAULTS), _FAULT)))
         found = {row["table_name"]: row for row in summed}
         return [_witness(one, found[one.table]) for one in checkpoints if one.table in found]
+
+
+def _base_of_parts(reading: Reading) -> Checkpoint | None:
+    """The checkpoint that the state is read from, where it has several files."""
+    base = reading.plan.base if reading.plan and reading.refused is None else None
+    files = () if base is None else reading.base_content.files if reading.base_content else base.parts
+    return base if len(files) > 1 else None
 
 
 def _files_of(reading: Reading, point: Checkpoint, content: Content | None, number: int) -> list[LogFile]:

@@ -61,6 +61,8 @@ class Look:
     """File entries that it holds, by its statistics; None: they do not say."""
     sums: EntrySums | None = None
     """Of its file entries; None: it is too large for that."""
+    rows: int | None = None
+    """Actions that it holds; None: it is no Parquet."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Content:
     """File entries of all its files; None: not known."""
     sums: EntrySums | None = None
     """Of these entries; None: not known."""
+    rows: int | None = None
+    """Actions of all its files; None: not known."""
 
 
 def look_into(wanted: Collection[tuple[Log, Checkpoint]], ctx: Context) -> dict[frozenset[Location], Content]:
@@ -162,7 +166,7 @@ def look(file: pq.ParquetFile) -> Look:
     leaves = said_in(file)
     groups = [number for number in range(file.num_row_groups) if leaves and _has_values(file, number)]
     found = file.iter_batches(row_groups=groups, columns=leaves, use_threads=False) if groups else ()
-    return replace(said(found), adds=_adds(file))
+    return replace(said(found), adds=_adds(file), rows=file.metadata.num_rows)
 
 
 def _adds(file: pq.ParquetFile) -> int | None:
@@ -280,12 +284,20 @@ def _content(
     seen = [(file.place, looks[file.place]) for file in files if file.place in looks]
     broken |= {place: look.problem for place, look in seen if look.problem}
     refused = next((look.refused for _, look in seen if look.refused), top.refused)
-    counts = [None if checkpoint.is_json else 0, *(look.adds for _, look in seen)]
-    adds = None if None in counts or broken else sum(count for count in counts if count is not None)
+    unknown = checkpoint.is_json or bool(broken)
+    adds, rows = (
+        None if unknown else _total(counts)
+        for counts in ([look.adds for _, look in seen], [look.rows for _, look in seen])
+    )
     sums = None
     if not checkpoint.is_json and not broken and all(look.sums is not None for _, look in seen):
         sums = reduce(EntrySums.plus, (look.sums for _, look in seen if look.sums is not None), NOTHING)
-    return Content(tuple(files), top.state, broken, refused, adds, sums)
+    return Content(tuple(files), top.state, broken, refused, adds, sums, rows)
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
 
 
 def _of_other_sizes(top: Look, sidecars: Mapping[Location, File | None]) -> Iterator[tuple[Location, str]]:

@@ -29,6 +29,8 @@ class Hint:
     problem: str = ""
     adds: int | None = None
     """File entries that the checkpoint has, as its writer counted them; None: it does not say."""
+    actions: int | None = None
+    """All actions that it has, as its writer counted them; old versions of delta-rs give its bytes instead."""
 
 
 def read_hint(folder: Location, clients: Clients) -> Hint | None:
@@ -50,20 +52,23 @@ def parsed(place: Location, content: bytes) -> Hint:
         version = hint["version"]
         parts = hint.get("parts") or 0
         named = (hint.get("v2Checkpoint") or {}).get("path")
-        adds = hint.get("numOfAddFiles")
+        adds, actions = _count(hint.get("numOfAddFiles")), _count(hint.get("size"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return Hint(place, problem="cannot be understood")
     if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 1 << 63:
         return Hint(place, problem="names no version")
-    adds = adds if isinstance(adds, int) and not isinstance(adds, bool) and adds >= 0 else None
     if isinstance(named, str):
-        return Hint(place, version, (named.rpartition("/")[2],), adds=adds)
-    if isinstance(parts, int) and 1 < parts <= _MOST_PARTS:
+        files: tuple[str, ...] = (named.rpartition("/")[2],)
+    elif isinstance(parts, int) and 1 < parts <= _MOST_PARTS:
         of_part = f"{version:020}.checkpoint.{{:010}}.{parts:010}.parquet"
-        return Hint(
-            place, version, tuple(of_part.format(number) for number in range(1, parts + 1)), adds=adds
-        )
-    return Hint(place, version, (f"{version:020}.checkpoint.parquet",), adds=adds)
+        files = tuple(of_part.format(number) for number in range(1, parts + 1))
+    else:
+        files = (f"{version:020}.checkpoint.parquet",)
+    return Hint(place, version, files, adds=adds, actions=actions)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 _MOST_PARTS = 10_000

@@ -45,8 +45,9 @@ def state_of(reading: Reading) -> StateRef | None:
     log, newest = reading.log, reading.log.newest
     if reading.plan is None or newest is None:
         return None
-    name = log.commit_place(newest).key.rpartition("/")[2]
-    return StateRef(newest, name, table_id(reading), log.commits.written_at(newest), log.etag)
+    place = log.commit_place(newest)
+    name = place.key.rpartition("/")[2]
+    return StateRef(newest, name, table_id(reading), log.commits.written_at(newest), log.etag, place.uri)
 
 
 def missing_of(reading: Reading, refused: str) -> str:

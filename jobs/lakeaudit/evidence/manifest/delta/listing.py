@@ -125,7 +125,7 @@ class _Listing:
         if refused or table.since is not None:
             missing = ABSENT if log.newest is None and not log.lost_parts and self.until is None else ""
             return Listed(name, location, read_at, None if refused else log, refused, missing=missing)
-        hint = read_hint(log.folder, self.clients) if log.hinted and self.until is None else None
+        hint = read_hint(log.folder, self.clients) if log.hinted_at and self.until is None else None
         return Listed(name, location, read_at, log, declared=declared(log, self.clients), hint=hint)
 
     def _second_look(self, folder: Location, since: int | None) -> Log:

@@ -42,7 +42,8 @@ class Log:
     """A listed log. `checkpoints` are the complete ones, oldest first; `lost_parts` what the others lack.
 
     `checksum` is the newest version that has a checksum, `compacted` the newest one that a log compaction reaches.
-    `hinted`: there is a `_last_checkpoint`. `etag` is that of the newest commit's file; empty where there is none.
+    `hinted_at` is when its `_last_checkpoint` was written; None: there is none. `etag` is that of the newest commit's
+    file; empty where there is none.
     """
 
     folder: Location
@@ -51,7 +52,7 @@ class Log:
     lost_parts: Mapping[int, tuple[Location, ...]] = field(default_factory=dict)
     checksum: int | None = None
     compacted: int | None = None
-    hinted: bool = False
+    hinted_at: datetime | None = None
     etag: str = ""
 
     @property
@@ -134,7 +135,7 @@ def parse(folder: Location, files: Iterable[File]) -> Log:
         log,
         checksum=names.newest.get("crc"),
         compacted=names.newest.get("compacted"),
-        hinted=names.hinted,
+        hinted_at=names.hinted_at,
         etag=names.etag,
     )
 
@@ -150,14 +151,14 @@ class _Names:
     whole: list[tuple[int, tuple[File, ...]]] = field(default_factory=list)
     parts: dict[tuple[int, int], dict[int, File]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
-    hinted: bool = False
+    hinted_at: datetime | None = None
     etag: str = ""
 
     def add(self, file: File) -> tuple[int, int, datetime] | None:
         """Take one file in; version, size and time of a commit."""
         head, _, tail = file.name.partition(".")
         if not _VERSION.fullmatch(head) or (version := int(head)) > NEWEST_POSSIBLE:
-            self.hinted = self.hinted or file.name == HINT
+            self.hinted_at = file.modified_at if file.name == HINT else self.hinted_at
             return None
         if tail == "json":
             if version >= self.newest.get("json", 0):

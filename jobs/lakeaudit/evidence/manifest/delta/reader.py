@@ -82,6 +82,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         rows_of=readings.rows_of,
         expected_files=expected_files(readings.tables),
         recount=checkpoints.witness,
+        repeated_entries=checkpoints.mixed,
         witnesses=(
             *witnesses(readings.tables, ctx.last_states, ctx.clients, graces),
             *checkpoints.witnesses(),

@@ -54,7 +54,7 @@ def state_of(read: TableReading) -> StateRef | None:
     if not newest or len(newest[0].begin) != LENGTH:
         return None
     file = newest[0].file
-    return StateRef(int(newest[0].begin), file.name, "", file.modified_at, file.etag or "")
+    return StateRef(int(newest[0].begin), file.name, "", file.modified_at, file.etag or "", file.place.uri)
 
 
 def witnesses(

@@ -105,6 +105,7 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             leftovers_kept=leftovers_kept(each),
             needed_log=partial(_needed_files, each.found),
             state=state_of(each),
+            changed_at=max((one.file.modified_at for one in each.found.instants), default=None),
             committed_names=each.found.committed_names,
             taken_back=frozenset(int(instant) for instant in each.fate.taken_back),
         )

@@ -47,7 +47,8 @@ def state_of(found: Found) -> StateRef | None:
     file, metadata = found.file, found.metadata
     if file is None or metadata is None:
         return None
-    return StateRef(number_of(file.name), file.name, metadata.uuid, file.modified_at, file.etag or "")
+    named = (number_of(file.name), file.name, metadata.uuid)
+    return StateRef(*named, file.modified_at, file.etag or "", file.place.uri)
 
 
 def witnesses(
