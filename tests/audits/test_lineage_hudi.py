@@ -298,7 +298,7 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     one_file_of_an_unknown_write: [],
     files_of_a_failed_write: UNUSED,
     files_that_a_rollback_left: UNUSED,
-    files_older_than_the_timeline: READ,
+    files_older_than_the_timeline: [("unreadable_evidence", "warning")],
     files_of_another_attempt: READ,
     rolled_back: [],
     rollback_planned: [],

@@ -20,6 +20,7 @@ SCENARIOS = (
     state("one newer metadata.json that no other one follows", "undecided", "lost_state"),
     state("two metadata files, neither an ancestor of the other", "undecided", "rival_line", proved=True),
     state("the log of a table that was only discovered is gone", "undecided", "missing_table", known=False),
+    state("data files are older than the timeline, and nothing is archived", "undecided", "cut_history"),
     # lost
     state("the last audit read a newer state", LOST, "lost_state", proved=True),
     state("two data files are named after a newer instant", LOST, "lost_state", built_on=2),

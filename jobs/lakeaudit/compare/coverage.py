@@ -154,6 +154,8 @@ class Means:
     """By table how many of its files that lie where no storage source looks a live look has answered for."""
     other_listers: Mapping[str, str] = field(default_factory=dict)
     """By table why not all is known that another format, or another table of a catalog, lists of its folder."""
+    incomplete_reports: Mapping[str, str] = field(default_factory=dict)
+    """By table why the report that decides there is not complete, so that it does not show every object."""
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -251,6 +253,13 @@ def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
     return None
 
 
+def _unseen(axis: str, table: str, means: Means) -> str | None:
+    """Why not all objects, or not all that lists them, is known, which axes about unlisted files rest on."""
+    if axis in ("leftover", "duplicate") and table in means.incomplete_reports:
+        return means.incomplete_reports[table]
+    return means.other_listers.get(table) if axis == "leftover" else None
+
+
 def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None:
     if facts.holes and axis not in NOT_OF_MANIFESTS:
         return facts.holes[0].reason
@@ -258,8 +267,8 @@ def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None
         return facts.doubt
     if axis == POINTER and facts.table.name in means.catalog_holes:
         return means.catalog_holes[facts.table.name]
-    if axis == "leftover" and facts.table.name in means.other_listers:
-        return means.other_listers[facts.table.name]
+    if unseen := _unseen(axis, facts.table.name, means):
+        return unseen
     if axis in LIVE_AXES and facts.table.name in means.not_rechecked:
         return not_rechecked(means.not_rechecked[facts.table.name])
     if means.holed_sources and tally.outcomes.get("undecided", 0):

@@ -7,7 +7,16 @@ from typing import Any
 from lakeaudit.compare.rules import RULES
 from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Table
-from lakeaudit.evidence.lineage import CATALOG, LESS_LISTED, LOSSES, LOST_STATE, RIVAL_LINE, Stake, Witness
+from lakeaudit.evidence.lineage import (
+    CATALOG,
+    CUT_HISTORY,
+    LESS_LISTED,
+    LOSSES,
+    LOST_STATE,
+    RIVAL_LINE,
+    Stake,
+    Witness,
+)
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime import duck
@@ -35,6 +44,11 @@ class JudgedWitness:
     def is_doubt(self) -> bool:
         """Whether the state that was read may not be the current one."""
         return self.witness.claim in (*LOSSES, RIVAL_LINE) and self.outcome == "undecided"
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether older states are not known, so that live files may be among those that no state lists."""
+        return self.witness.claim == CUT_HISTORY and self.outcome == "undecided"
 
 
 def merged(witnesses: Iterable[Witness]) -> list[Witness]:

@@ -50,6 +50,7 @@ LINEAGE: tuple[Rule, ...] = (
          "readers that go by it cannot open the table"),
         ("metadata_table_broken", "claims_broken_metadata_table", "missing_metadata:error",
          "readers that list by the metadata table cannot read, or miss files"),
+        ("history_cut", "claims_cut_history", UNDECIDED),
         ("parent_files_dropped", "claims_dropped_by_append", "lost_commit",
          "a state lacks what the one before it lists, and no operation removed that"),
     ),

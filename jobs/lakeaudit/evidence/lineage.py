@@ -26,6 +26,8 @@ BROKEN_HINT = "broken_hint"
 """A hint, or a part of a multi-part checkpoint, is empty or names a file that is gone."""
 BROKEN_METADATA_TABLE = "broken_metadata_table"
 """A file of the table's own index of files (Hudi's metadata table) is gone."""
+CUT_HISTORY = "cut_history"
+"""Data files are older than all that is known of the table's states: older states are gone, and no archive has them."""
 DROPPED_BY_APPEND = "dropped_by_append"
 """A state lacks files that its parent lists, and its operation removes none; or it is no child of the state before."""
 UNMET_COUNTS = "unmet_counts"
@@ -53,7 +55,7 @@ ABSENT, ARCHIVED, TORN = "absent", "archived", "torn"
 CLAIMS_ABOUT_STATES = (
     *(LOST_STATE, RIVAL_LINE, REPLACED_STATE, MISSING_TABLE, SHORT_CHECKPOINT, LESS_LISTED, BROKEN_HINT),
     *(BROKEN_METADATA_TABLE, DROPPED_BY_APPEND, UNMET_COUNTS, IDLE_REMOVAL, RIVAL_OVERWRITES, CHANGED_ROWS),
-    *(REPEATED_BATCH, TWO_LINES, LAGGING_HINT, LAGGING_FORMAT, REPEATED_MANIFEST),
+    *(REPEATED_BATCH, TWO_LINES, LAGGING_HINT, LAGGING_FORMAT, CUT_HISTORY, REPEATED_MANIFEST),
 )
 LOSSES = (
     LOST_STATE,

@@ -359,6 +359,7 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
         remarks=groups.remarks,
         declared=frozenset(fact.table.name for fact in audit.facts_in_scope if fact.declared),
         not_rechecked=read.again.not_rechecked,
+        incomplete_reports=read.again.incomplete,
     )
 
 

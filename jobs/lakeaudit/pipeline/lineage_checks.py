@@ -43,6 +43,7 @@ from lakeaudit.schemas import plain_time
 MOST_LOOKED_UP = 200
 """Lost files of states whose older versions are looked up in one run."""
 SAMPLES = 3
+OF_OLDER_STATES = "files that older states list"
 
 
 def check_witnesses(audit: AuditContext) -> None:
@@ -131,7 +132,7 @@ def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
     known = {name for _, name in audit.context.last_states} | set(audit.named) | exist
     verdicts = judged(audit.con, witnesses, audit.scope, known, audit.words)
     audit.lineage = tuple(_looked_up(audit, in_turn(with_those_between(verdicts, _numbers(audit)))))
-    reported = {hole for hole in audit.observed.holes if not hole.kind}
+    reported = {*audit.observed.holes}
     audit.lose([hole for hole in _holes(audit.lineage) if hole not in reported])
     audit.doubt(_doubts(audit.lineage))
 
@@ -152,11 +153,15 @@ def missing_tables(audit: AuditContext) -> frozenset[str]:
 
 
 def _holes(lineage: Sequence[JudgedWitness]) -> tuple[Hole, ...]:
-    """Losses as gaps of the tables' own evidence; the findings are reported by `lineage_findings`."""
+    """Gaps of the tables' own evidence: losses, whose findings are reported by `lineage_findings`, and older states."""
     return tuple(
         Hole("lineage", one.witness.words, one.witness.subject, one.witness.table, kind="")
         for one in lineage
         if one.is_loss
+    ) + tuple(
+        Hole("lineage", one.witness.words, one.witness.subject, one.witness.table, OF_OLDER_STATES)
+        for one in lineage
+        if one.is_gap
     )
 
 

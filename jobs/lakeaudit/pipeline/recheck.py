@@ -18,6 +18,7 @@ from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.absence_sampling import sample_absences, source_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.collapsed_keys import under_single_slashes
+from lakeaudit.pipeline.incomplete_reports import incomplete_reports
 from lakeaudit.pipeline.read_sources import changes
 from lakeaudit.pipeline.replica_sources import without_vacuumed_originals
 from lakeaudit.runtime import duck
@@ -33,13 +34,15 @@ class Rechecked:
     """Suspects judged again, the trials of sources that lack too much, and the live answers.
 
     `not_rechecked` gives by table why its newest state could not be read again, where findings depend on it. `renamed`
-    are objects (bucket, key) that count as files whose names have empty parts.
+    are objects (bucket, key) that count as files whose names have empty parts. `incomplete` gives by table why the
+    report that decides there is not complete.
     """
 
     rows: Relation
     trials: list[Trial]
     answers: pa.Table
     not_rechecked: Mapping[str, str] = field(default_factory=dict)
+    incomplete: Mapping[str, str] = field(default_factory=dict)
     renamed: pa.Table = field(default_factory=POINTED_OBJECT.empty_table)
 
 
@@ -83,7 +86,9 @@ def second_reading(
     renamed = under_single_slashes(audit, without_vacuumed_originals(audit, answered))
     current, not_rechecked = _by_newest_states(audit, renamed.rows, marked)
     twice = by_second_cut(con, current, _cuts_of_axes(audit))
-    return Rechecked(by_sample(audit, twice, losses(trials)), trials, answers, not_rechecked, renamed.objects)
+    incomplete = incomplete_reports(audit, marked, answers)
+    rows = by_sample(audit, twice, losses(trials))
+    return Rechecked(rows, trials, answers, not_rechecked, incomplete, renamed.objects)
 
 
 def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:

@@ -4,13 +4,16 @@ A write may leave the timeline in two ways: it is archived, or a rollback or res
 lost. Instants are compared by when they began, since an upgrade of the table changes the names of their files.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import (
     CONTENT,
+    CUT_HISTORY,
     DATA_FILES,
     LAST_AUDIT,
     LOST_STATE,
@@ -42,8 +45,8 @@ MOST_NAMED = 100
 LEAST_WHOLE = 12
 """Bytes of the smallest Parquet file."""
 _NAMES = (
-    rf"/[^/_]+_[^/_]*_([0-9]{{17}})\.(?:parquet|orc|hfile){END}",
-    r"/\.[^/]+_([0-9]{17})\.log\.[0-9]+(?:_[^/]*)?" + END,
+    rf"/[^/_]+_[^/_]*_([0-9]{{14}}|[0-9]{{17}})\.(?:parquet|orc|hfile){END}",
+    r"/\.[^/]+_([0-9]{14}|[0-9]{17})\.log\.[0-9]+(?:_[^/]*)?" + END,
 )
 """How the keys of base files and log files name their instants."""
 
@@ -199,30 +202,65 @@ def _is_recreated(read: TableReading, begin: str, state: StateRef, clients: Clie
 def of_data_files(tables: Sequence[TableReading], con: Connection, leftovers: Rows) -> Iterator[Witness]:
     """Writes that files of the table name, and that nothing else knows: neither a timeline nor a rollback.
 
-    Only instants since the oldest write of the timeline count: older ones may be archived. A savepoint keeps its own
-    write in the timeline while later ones are archived, so beside one nothing is concluded.
+    Of instants before the first one that is known nobody can tell what they wrote. Later ones are lost. A savepoint
+    keeps its own write in the timeline while later ones are archived, so beside one no later one counts as lost.
     """
     known = {read.name: read for read in tables if _is_known_whole(read) and read.found.writes}
     for row in _named_by_files(con, leftovers, known):
         read, begin = known[row["judged_table"]], row["instant"]
         saved = any(each.action == "savepoint" for each in read.found.instants) and read.found.archive
-        if not saved and read.found.writes[0].begin < begin and begin not in _known(read):
+        if begin is None:
+            yield _before_all(read, row)
+        elif not saved and len(begin) == LENGTH and read.found.writes[0].begin < begin:
             yield _built_on(read, begin, row)
 
 
-def _named_by_files(con: Connection, leftovers: Rows, names: Collection[str]) -> list[dict[str, Any]]:
-    """By table and instant the whole data files that bear it, the newest instants first."""
+def _first(read: TableReading) -> str:
+    """The first instant that is known, in the archive or in the timeline."""
+    return min(filter(None, (read.fate.first, read.found.writes[0].begin)))
+
+
+def _named_by_files(
+    con: Connection, leftovers: Rows, tables: Mapping[str, TableReading]
+) -> list[dict[str, Any]]:
+    """By table and instant that nothing knows the whole data files that bear it, the newest instants first.
+
+    Files before the first instant that is known are one row, without an instant; `oldest` is theirs.
+    """
+    told = [(name, instant) for name, read in tables.items() for instant in _known(read)]
+    first = [(name, _first(read)) for name, read in tables.items()]
     base, log = (f"regexp_extract(key, {duck.pattern(each)}, 1)" for each in _NAMES)
     sql = f"""
         WITH named AS (
-            SELECT judged_table, key, size, coalesce(nullif({base}, ''), nullif({log}, '')) AS instant
-            FROM input WHERE judged_table IN ({duck.literals(sorted(names))}) AND size >= {LEAST_WHOLE})
-        SELECT judged_table, instant, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes,
+            SELECT judged_table, key, size, coalesce(nullif({base}, ''), nullif({log}, '')) AS written,
+                CASE length(written) WHEN 14 THEN written || '999' ELSE written END AS begin
+            FROM input WHERE judged_table IN ({duck.literals(sorted(tables))}) AND size >= {LEAST_WHOLE}),
+        unknown AS (
+            SELECT named.*, CASE WHEN begin >= first.instant THEN written END AS instant
+            FROM named JOIN first ON judged_table = first.of_table
+            ANTI JOIN told ON judged_table = told.of_table AND begin = told.instant
+            WHERE written IS NOT NULL)
+        SELECT judged_table, instant, min(written) AS oldest, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes,
             list(parse_filename(key, false, '/') ORDER BY key)[1:{SAMPLES}] AS sample
-        FROM named WHERE instant IS NOT NULL GROUP BY judged_table, instant
-        QUALIFY row_number() OVER (PARTITION BY judged_table ORDER BY instant DESC) <= {MOST_NAMED}
+        FROM unknown GROUP BY judged_table, instant
+        QUALIFY row_number() OVER (PARTITION BY judged_table ORDER BY instant DESC NULLS FIRST) <= {MOST_NAMED}
         ORDER BY judged_table, instant"""
-    return duck.rows_of(duck.query(con, sql, input=leftovers))
+    named = {"told": duck.small(_TOLD, told), "first": duck.small(_TOLD, first)}
+    return duck.rows_of(duck.query(con, sql, input=leftovers, **named))
+
+
+_TOLD = pa.schema([("of_table", pa.string()), ("instant", pa.string())])
+
+
+def _before_all(read: TableReading, row: Mapping[str, Any]) -> Witness:
+    known = "its archive" if read.fate.first else "its timeline, which has no archive"
+    words = (
+        f"{row['files']} data files bear instants from {row['oldest']} on, older than {_first(read)}, the first one of "
+        f"{known}: they may be live files of instants that were removed, or left by an earlier table"
+    )
+    stake = Stake(row["files"], None, row["bytes"])
+    claim = (read.name, CUT_HISTORY, (DATA_FILES,), read.found.table.location.uri, words)
+    return Witness(*claim, stake=stake, sample=tuple(row["sample"]))
 
 
 def _built_on(read: TableReading, begin: str, row: Mapping[str, Any]) -> Witness:
