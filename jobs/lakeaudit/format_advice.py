@@ -62,6 +62,11 @@ DO: Mapping[str, Mapping[str, str]] = {
         "the finding names (`recovery_version_id`). Without any version, write it again: the line `v1`, then the lines "
         "of all files that the batches committed. Do this before the query runs again.",
     },
+    "lost_commit": {
+        "hudi": "Stop the table's cleaner (`hoodie.clean.automatic=false`) while the base files of the lost write are "
+        "there. Read its rows by time travel (`as.of.instant`) and upsert those that later writes did not change. Then "
+        "give all writers one lock provider (`hoodie.write.concurrency.mode=optimistic_concurrency_control`).",
+    },
     "duplicate_commit": {
         "delta": "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one "
         "batch, remove the younger commit's files through the table; make the job's append idempotent (`txnAppId` and "

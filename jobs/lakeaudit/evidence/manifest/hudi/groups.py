@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from lakeaudit.evidence.manifest.hudi.lost_updates import rival_notes
 from lakeaudit.evidence.manifest.hudi.rows import FILE, FILES, STEP, STEPS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -25,13 +26,14 @@ _FILE = f"{_GROUP}, bucket, key"
 def states(
     source: str, completed: pa.Table, con: Connection, rows: Mapping[str, Rows]
 ) -> Iterator[tuple[str, Rows]]:
-    """FILE rows of STEP rows, and a NOTE row for each table of whose file groups the beginning is not known.
+    """FILE rows of STEP rows, and NOTE rows: tables with file groups of unknown beginning, and rival writes.
 
     `completed` has COMPLETED rows.
     """
     steps = duck.hold(con, rows.get(STEPS, STEP.empty_table()))
     yield FILES, duck.conform(con, duck.query(con, _FILES, steps=steps, completed=completed), FILE)
     yield "notes", _unknown_beginnings(source, con, steps)
+    yield "notes", rival_notes(source, con, steps)
 
 
 _FILES = f"""

@@ -27,6 +27,7 @@ from lakeaudit.evidence.lineage import (
     StateRef,
     Witness,
 )
+from lakeaudit.evidence.manifest.hudi.lost_updates import lost_updates
 from lakeaudit.evidence.manifest.hudi.names import LENGTH, in_order, instant_named
 from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_of
 from lakeaudit.evidence.manifest.hudi.properties import TableConfig
@@ -68,7 +69,11 @@ def witnesses(
         witness
         for read in tables
         if live and _is_known_whole(read)
-        for witness in (*_of_last(read, last.get((KIND, read.name)), clients), *_of_index(read))
+        for witness in (
+            *_of_last(read, last.get((KIND, read.name)), clients),
+            *_of_index(read),
+            *lost_updates(read.name, read.rivals, read.found.writes, read.fate.taken_back),
+        )
     )
 
 

@@ -12,6 +12,7 @@ from lakeaudit.evidence.lineage import LastStates, Witness
 from lakeaudit.evidence.manifest import table_states
 from lakeaudit.evidence.manifest.hudi.appends import Appended
 from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
+from lakeaudit.evidence.manifest.hudi.lost_updates import RIVALS, RivalWrites, rival_writes
 from lakeaudit.evidence.manifest.hudi.metadata_table import broken_indexes, index_files
 from lakeaudit.evidence.manifest.hudi.parts import (
     GONE,
@@ -57,6 +58,8 @@ class TableReading:
     """By instant what it appended, where it did nothing else."""
     fate: Fate = field(default_factory=Fate)
     """What became of instants that are not in its timeline."""
+    rivals: tuple[RivalWrites, ...] = ()
+    """Pairs of writes that rewrote one file group from the same base file."""
     broken: tuple[Witness, ...] = ()
     """What of its metadata table's timeline cannot be read."""
 
@@ -102,6 +105,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
     told, first = problems(steps.notes), oldest(steps.notes)
     unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
     fate, appended = fates(steps.notes), appends(steps.notes)
+    rivals = rival_writes(met.notes)
     read = [
         TableReading(
             each,
@@ -115,6 +119,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
             did=did.get(each.table.name, {}),
             appended=appended.get(each.table.name, {}),
             fate=fate.get(each.table.name, Fate()),
+            rivals=tuple(rivals.get(each.table.name, ())),
         )
         for each in found
     ]
@@ -166,5 +171,7 @@ def _unknown(notes: Sequence[Mapping[str, object]]) -> dict[str, tuple[int, str]
     for note in notes:
         count, before = found.get(str(note["subject"]), (0, ""))
         data = json.loads(str(note["data"]))
+        if RIVALS in data:
+            continue
         found[str(note["subject"])] = count + int(str(note["count"])), max(before, data["before"])
     return found
