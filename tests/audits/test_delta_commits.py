@@ -173,7 +173,65 @@ def overwrites_of_one_partition(t: Table) -> None:
         t.overwrite(t.new(name, day="d"), t.new(name, day=name), read=1)
 
 
+def batch(t: Table, version: int, *actions: Action, app: str = "query", **others: int) -> None:
+    """A batch of a stream, which names its transactions."""
+    of_all = {app: version} | others
+    named = [{"txn": {"appId": name, "version": number}} for name, number in of_all.items()]
+    t.commit(info("STREAMING UPDATE", operationParameters={"outputMode": "Append"}), *named, *actions)
+
+
+def two_streams_of_one_checkpoint(t: Table) -> None:
+    """Each writes the rows in its own order, so that files and sizes differ."""
+    batch(t, 1, t.new("one", rows=6), t.new("other", rows=6))
+    batch(t, 1, t.new("sorted", rows=12))
+
+
 # what is healthy
+
+
+def batches_in_turn(t: Table) -> None:
+    for version in (1, 2):
+        batch(t, version, t.new(f"batch-{version}", rows=12))
+
+
+def batch_of_two_frames(t: Table) -> None:
+    """Both are written by one application, under versions of their own."""
+    for version in (10, 11):
+        batch(t, version, t.new(f"frame-{version}", rows=12), app="foreach")
+
+
+def transactions_by_partition(t: Table) -> None:
+    """Each commit names the offsets of all partitions, and only some go on."""
+    for version in (1, 2):
+        batch(t, 7, t.new(f"offset-{version}", rows=12), app="topic-0", **{"topic-1": version})
+
+
+def batch_that_adds_nothing(t: Table) -> None:
+    batch(t, 1)
+    batch(t, 1, t.new("late", rows=12))
+
+
+def stream_that_merges(t: Table) -> None:
+    for name, path in zip(("one", "two"), t.paths()[:2], strict=True):
+        batch(t, 1, remove(path), t.new(name))
+
+
+def one_version_for_every_batch(t: Table) -> None:
+    """The application does not count, so its transactions say nothing."""
+    for number in range(4):
+        batch(t, 1, t.new(f"batch-{number}", rows=12))
+
+
+def repeated_batch_removed(t: Table) -> None:
+    two_streams_of_one_checkpoint(t)
+    t.commit(info("DELETE"), remove("day=c/sorted.parquet"))
+
+
+def restored_with_its_transaction(t: Table) -> None:
+    batch(t, 1, one := t.new("one", rows=12))
+    transaction = {"txn": {"appId": "query", "version": 1}}
+    t.commit(info("DELETE"), remove(one["add"]["path"]))
+    t.commit(info("RESTORE"), transaction, one)
 
 
 def untouched(t: Table) -> None:
@@ -331,13 +389,16 @@ FATES: dict[Callable[[Table], None], Found | None] = {
     overwrites_that_remove_the_same: (IDLE, 3, 1, ROWS),
     overwrites_by_one_predicate: (IDLE, 3, 1, ROWS),
     overwrites_of_one_partition: (IDLE, 3, 2, 2 * ROWS),
+    two_streams_of_one_checkpoint: (("duplicate_commit", "warning"), 3, 1, 12),
     **dict.fromkeys(
         (
             *(untouched, overwritten, optimized, cleaned_up, removed_below_a_checkpoint, removed_twice, restored),
             *(removal_of_what_was_forgotten, shallow_clone, vector_updated, purged, files_without_rows_removed),
             *(entries_written_again, rewrite_without_statistics, compaction_of_files_without_statistics),
             *(overwrites_of_two_partitions, overwrites_by_two_predicates, overwrite_tried_again),
-            *(overwritten_once_more, append_beside_an_overwrite),
+            *(overwritten_once_more, append_beside_an_overwrite, batches_in_turn, batch_of_two_frames),
+            *(transactions_by_partition, batch_that_adds_nothing, stream_that_merges, repeated_batch_removed),
+            *(one_version_for_every_batch, restored_with_its_transaction),
         )
     ),
 }  # fmt: skip
@@ -404,3 +465,9 @@ def test_delta_rs_reads_the_files_that_were_removed_in_vain(
 ) -> None:
     table = Table(night.shop, fate.__name__)
     assert len(DeltaTable(table.uri, storage_options=night.shop.options).file_uris()) == files
+
+
+def test_two_commits_of_one_transaction_are_named_with_what_differs(night: Night) -> None:
+    (row,) = night.findings["two_streams_of_one_checkpoint"]
+    assert "carry the same transaction (query version 1)" in row["explanation"]
+    assert "other numbers of files, rows or bytes" in row["explanation"]

@@ -227,6 +227,31 @@ def batch_committed_twice(orders: Orders) -> None:
     orders.table.append(rows(1000))
 
 
+def _under_checkpoints(orders: Orders, *numbers: int, each: Sequence[int] = (10, 10)) -> None:
+    """Flink commits the last two snapshots, each with other rows, under checkpoints of these numbers."""
+    for number, size in enumerate(each):
+        orders.table.append(rows(20_000 + 777 * number, each=size))
+
+    def change(content: dict[str, Any]) -> None:
+        for snapshot, number in zip(content["snapshots"][-2:], numbers, strict=True):
+            named = {"job-id": "j", "operator-id": "o", "max-committed-checkpoint-id": f"{number}"}
+            snapshot["summary"] |= {f"flink.{name}": value for name, value in named.items()}
+
+    orders.commit(change)
+
+
+def checkpoint_committed_twice(orders: Orders) -> None:
+    _under_checkpoints(orders, 7, 7)
+
+
+def checkpoints_in_turn(orders: Orders) -> None:
+    _under_checkpoints(orders, 7, 8)
+
+
+def checkpoint_in_two_snapshots(orders: Orders) -> None:
+    _under_checkpoints(orders, 7, 7, each=(10, 12))
+
+
 def compacted(orders: Orders) -> None:
     """A rewrite by hand: the manifests of both appends as one, whose entries exist already."""
     merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
@@ -333,11 +358,14 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     overwrite_removes_nothing: [("ineffective_removal", "warning")],
     two_overwrites_of_one_state: [("ineffective_removal", "warning")],
     batch_committed_twice: [("duplicate_commit", "warning")],
+    checkpoint_committed_twice: [("duplicate_commit", "warning")],
     delta_is_ahead: [("stale_pointer", "warning")],
     xtable_is_behind: [("stale_pointer", "warning")],
     hint_lags: [("stale_pointer", "warning")],
     untouched: [],
     converted_by_uniform: [],
+    checkpoints_in_turn: [],
+    checkpoint_in_two_snapshots: [],
     compacted: [],
     overwritten: [],
     appended: [],

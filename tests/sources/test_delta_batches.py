@@ -34,7 +34,12 @@ REORDERED = (
     '"nullCount":{"day":0,"id":0},"minValues":{"day":"d","id":1}}'
 )
 
-FIRST = [info(), file("a"), file("b", stats(5, 7))]
+
+def txn(version: int) -> Action:
+    return {"txn": {"appId": "query", "version": version, "lastUpdated": 7}}
+
+
+FIRST = [info(), txn(1), file("a"), file("b", stats(5, 7))]
 SECONDS: dict[str, tuple[list[Action], bool]] = {
     "the same files under other names": ([info(), file("c"), file("d", stats(5, 7))], True),
     "in another order": ([info(), file("d", stats(5, 7)), file("c")], True),
@@ -54,6 +59,7 @@ SECONDS: dict[str, tuple[list[Action], bool]] = {
         [info("OPTIMIZE"), file("c", dataChange=False), file("d", stats(5, 7), dataChange=False)],
         False,
     ),
+    "under another transaction": ([info(), txn(2), file("c"), file("d", stats(5, 7))], True),
     "a merge": ([info("MERGE"), file("c"), file("d", stats(5, 7))], False),
     "a clone": ([info("CLONE"), file("c"), file("d", stats(5, 7))], False),
     "a restore": ([info("RESTORE"), file("c"), file("d", stats(5, 7))], False),
@@ -110,3 +116,20 @@ def test_what_looks_like_the_same_batch(name: str, alike: Repeats) -> None:
 def test_a_batch_that_tells_nothing_is_like_no_other(text: str, tmp_path: Path) -> None:
     commits = {"orders": [[info(), file("a", text)], [info(), file("b", text)]]}
     assert repeats(tmp_path, commits) == {"orders": []}
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ([info("STREAMING UPDATE"), txn(1), file("c", "{}", size=7)], [(1, 2)]),
+        ([info("STREAMING UPDATE"), txn(2), file("c", "{}", size=7)], []),
+        ([info("STREAMING UPDATE"), {"txn": {"appId": "query"}}, file("c", "{}", size=7)], []),
+        ([info("STREAMING UPDATE"), {"txn": 7}, file("c", "{}", size=7)], []),
+        ([info("MERGE"), txn(1), file("c", "{}", size=7)], []),
+        ([info("STREAMING UPDATE"), txn(1), file("c", "{}", size=7), remove("a")], []),
+    ],
+)
+def test_two_commits_of_one_transaction_are_one_batch(
+    second: list[Action], expected: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    assert repeats(tmp_path, {"orders": [FIRST, second]}) == {"orders": expected}

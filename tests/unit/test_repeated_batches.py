@@ -34,6 +34,12 @@ def batch(version: int, days: float, digest: int = 7, **given: Any) -> dict[str,
     return plain | about | given
 
 
+def stream(version: int, days: float, digest: int = 7, **given: Any) -> dict[str, Any]:
+    """What one commit of a stream appended."""
+    named = {"adds_alone": True, "transactions": ["q version 1"]}
+    return batch(version, days, digest, **(named | given))
+
+
 BATCHES: dict[str, tuple[list[dict[str, Any]], list[tuple[int, int]]]] = {
     "one batch twice": ([batch(1, 0), batch(2, 0.1)], [(1, 2)]),
     "another between": ([batch(1, 0), batch(2, 0.1, 8), batch(3, 0.2)], [(1, 3)]),
@@ -62,6 +68,22 @@ BATCHES: dict[str, tuple[list[dict[str, Any]], list[tuple[int, int]]]] = {
         [batch(1, 0, 14, files=4, rows=100, bytes=1800), batch(2, 1), batch(2, 1, appends=False)],
         [],
     ),
+    "one transaction, files that differ": (
+        [stream(1, 0, digest=7, varied=False), stream(2, 30, digest=8, varied=False, rows=3)],
+        [(1, 2)],
+    ),
+    "one transaction, in blocks of which one names it": (
+        [stream(1, 0), stream(1, 0, transactions=[]), stream(2, 1, 8, files=9)],
+        [(1, 2)],
+    ),
+    "one transaction of two": (
+        [stream(1, 0), stream(2, 1, 8, transactions=["q version 1", "p version 2"])],
+        [],
+    ),
+    "one transaction, with removals": ([stream(1, 0), stream(2, 1, 8, adds_alone=False)], []),
+    "one transaction, without files": ([stream(1, 0), stream(2, 1, 8, files=0)], []),
+    "one transaction for four commits": ([stream(n, n, n) for n in range(4)], []),
+    "one transaction and equal contents": ([stream(1, 0), stream(2, 1)], [(1, 2)]),
     "read twice, as the log changed meanwhile": (
         [batch(1, 0), batch(1, 0, reading=1), batch(2, 1, 8, reading=1)],
         [],

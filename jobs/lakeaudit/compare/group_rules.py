@@ -67,7 +67,7 @@ COMMIT = ordered(
     ("doubted", "!versions_read log_doubts", "overwritten_commit:warning",
      "its file was written after that of the next commit, and both as soon as they were made"),
     ("repeated", "both_live", "duplicate_commit",
-     "another commit added files of equal sizes, row counts and statistics, and both batches are live"),
+     "another commit carries the same transaction or added what looks the same, and both batches are live"),
     ("versions_untold", "other_version !copied_with_log !versions_read", UNDECIDED),
     ("batches_untold", "looks_repeated !batches_read", UNDECIDED),
     ("sound", "", CONSISTENT),

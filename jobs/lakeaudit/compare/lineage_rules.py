@@ -66,7 +66,7 @@ LINEAGE: tuple[Rule, ...] = (
         ("rewrite_changed_rows", "claims_changed_rows", "rows_changed_by_rewrite",
          "the commit declares that it changes no rows"),
         ("batch_repeated", "claims_repeated_batch", "duplicate_commit",
-         "both commits are live and add files of equal sizes and row counts"),
+         "both commits are live, so readers may get the rows of one batch twice"),
     ),
     *_rules("pointer",
         ("lines_two", "claims_two_lines", "stale_pointer",

@@ -1,6 +1,7 @@
 """Repeated batches: two commits of one table that appended equal multisets of sizes, row counts and statistics.
 
 Equal statistics are no proof, so this is said as probable; and only of batches that have something to tell them by.
+Equal transactions (all applications and versions of both commits) name one batch, whatever the files look like.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import REPEATED
+from lakeaudit.schemas import BATCH, REPEATED
 
 WITHIN = timedelta(days=7)
 FEWEST_ROWS = 10
@@ -27,24 +28,40 @@ def repeated(con: Connection, batches: Rows) -> Relation:
     """REPEATED rows from all BATCH rows of some tables."""
     span = f"INTERVAL {WITHIN // timedelta(days=1)} DAY"
     one_reading = "SELECT table_name, max(reading) AS reading FROM batches GROUP BY table_name"
+    known = duck.conform(con, batches, BATCH)
     sql = f"""
         WITH newest AS (SELECT * FROM batches SEMI JOIN ({one_reading}) USING (table_name, reading)),
         whole AS (
             SELECT table_name, version, max(time) AS time, bool_and(appends) AND count(operation) > 0 AS appends,
                 CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows) AS BIGINT) AS rows, bool_or(varied) AS varied,
-                CAST(sum(bytes) AS BIGINT) AS bytes, sum(digest::HUGEINT) % {1 << 62} AS digest
+                CAST(sum(bytes) AS BIGINT) AS bytes, sum(digest::HUGEINT) % {1 << 62} AS digest,
+                bool_and(adds_alone) AND count(operation) > 0 AS adds_alone,
+                list_sort(list_distinct(flatten(list(coalesce(transactions, []))))) AS transactions
             FROM newest GROUP BY table_name, version),
         alike AS (
             SELECT *, lag(version) OVER ({_ALIKE} ORDER BY time, version) AS older,
                 lag(time) OVER ({_ALIKE} ORDER BY time, version) AS older_at,
                 count(*) OVER ({_ALIKE} ORDER BY time RANGE BETWEEN {span} PRECEDING AND CURRENT ROW) AS often
             FROM whole WHERE appends AND varied AND rows >= {FEWEST_ROWS}),
-        told AS (SELECT *, max(often) OVER ({_ALIKE}) AS most FROM alike)
-        SELECT table_name, older, older_at, version AS younger, time AS younger_at, files
-        FROM told WHERE time - older_at <= {span} AND most <= {MOST_OFTEN}
+        told AS (SELECT *, max(often) OVER ({_ALIKE}) AS most FROM alike),
+        same AS (
+            SELECT *, lag(version) OVER by_batch AS older, lag(time) OVER by_batch AS older_at,
+                count(*) OVER (PARTITION BY table_name, transactions) AS often,
+                (files, rows, bytes) = lag((files, rows, bytes)) OVER by_batch AS same_sums
+            FROM whole WHERE adds_alone AND files > 0 AND len(transactions) > 0
+            WINDOW by_batch AS (PARTITION BY table_name, transactions ORDER BY version)),
+        pairs AS (
+            SELECT table_name, older, older_at, version AS younger, time AS younger_at, files,
+                array_to_string(transactions[1:{MOST_OFTEN}], ', ') AS transaction, same_sums
+            FROM same WHERE older IS NOT NULL AND often <= {MOST_OFTEN}
+            UNION ALL
+            SELECT table_name, older, older_at, version AS younger, time AS younger_at, files, NULL, true
+            FROM told WHERE time - older_at <= {span} AND most <= {MOST_OFTEN})
+        SELECT * FROM pairs
+        QUALIFY row_number() OVER (PARTITION BY table_name, younger ORDER BY transaction IS NULL, older DESC) = 1
         ORDER BY table_name, younger
     """
-    return duck.conform(con, duck.query(con, sql, batches=batches), REPEATED)
+    return duck.conform(con, duck.query(con, sql, batches=known), REPEATED)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,10 @@ class Repeated:
     older_at: datetime
     younger_at: datetime
     files: int
+    transaction: str | None = None
+    """That both carry; None: they only look the same."""
+    same_sums: bool = True
+    """They add as many files, rows and bytes."""
 
 
 NO_LOSS, NONE_LIVE = Loss(), LiveBatch()
@@ -112,7 +116,8 @@ def suspects(
 
 def _repeated(pair: Mapping[str, Any], logs: CommitLogs) -> Repeated:
     return Repeated(
-        logs.file(pair["table_name"], pair["older"]), pair["older_at"], pair["younger_at"], pair["files"]
+        logs.file(pair["table_name"], pair["older"]),
+        *(pair[name] for name in ("older_at", "younger_at", "files", "transaction", "same_sums")),
     )
 
 

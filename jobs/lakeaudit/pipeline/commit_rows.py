@@ -4,7 +4,7 @@ from typing import Any
 
 from lakeaudit.compare.commits import Loss
 from lakeaudit.compare.rules import RULES
-from lakeaudit.compare.suspect_commits import Judged, Suspect
+from lakeaudit.compare.suspect_commits import Judged, Repeated, Suspect
 from lakeaudit.formatting import count, number, second, size
 from lakeaudit.kinds import KINDS
 
@@ -106,9 +106,26 @@ def _repeated(one: Judged) -> Finding:
         "related_key": pair.older.place.key,
         "manifest_time": pair.younger_at,
         "explanation": f"commits {pair.older.version} of {second(pair.older_at)} and {one.suspect.file.version} of "
-        f"{second(pair.younger_at)} each added {count(pair.files)} files of equal sizes, row counts and "
-        "statistics, and both are live: probably one batch appended twice",
+        f"{second(pair.younger_at)} {_in_common(pair)}",
     }
+
+
+def _in_common(pair: Repeated) -> str:
+    """What the two commits of a pair share."""
+    if pair.transaction is None:
+        return (
+            f"each added {count(pair.files)} files of equal sizes, row counts and statistics, and both are live: "
+            "probably one batch appended twice"
+        )
+    sums = (
+        "as many files, rows and bytes"
+        if pair.same_sums
+        else "other numbers of files, rows or bytes, so their files are not copies"
+    )
+    return (
+        f"carry the same transaction ({pair.transaction}) and added {sums}; both are live: readers may get the rows of "
+        "one batch twice"
+    )
 
 
 def _unclassified(one: Judged) -> Finding:

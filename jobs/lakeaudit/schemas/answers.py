@@ -31,13 +31,22 @@ BATCH = row(
     bytes="long",
     digest="long",  # of sizes, partitions and statistics, whatever their order: adds up, modulo 2 ** 62
     varied="bool",  # some column has more than one value
+    adds_alone="bool",  # these lines add data files and nothing else
+    transactions="strings",  # appId and version of each `txn`
 )
 """What the lines of one commit append, or a part of them."""
 
 REPEATED = row(
-    table_name="string", older="long", older_at="time", younger="long", younger_at="time", files="long"
+    table_name="string",
+    older="long",
+    older_at="time",
+    younger="long",
+    younger_at="time",
+    files="long",
+    transaction="string",  # that both carry; null: they look the same
+    same_sums="bool",  # they add as many files, rows and bytes
 )
-"""Two commits that appended what looks the same."""
+"""Two commits that appended what looks the same, or that carry the same transactions."""
 
 COMMIT_SUMS = row(
     table_name="string",

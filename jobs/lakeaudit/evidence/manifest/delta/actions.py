@@ -50,6 +50,7 @@ _LINE = {
     "metaData": "JSON",
     "protocol": "JSON",
     "commitInfo": "JSON",
+    "txn": {"appId": "VARCHAR", "version": "BIGINT"},
 }
 VECTOR_FIELDS = {
     "vector_kind": "storageType",
@@ -63,16 +64,19 @@ _LEAVES = (
     *(f"deletionVector.{name}" for name in VECTOR_FIELDS.values()),
 )
 _KINDS = ("add", "remove", "cdc", "metaData", "protocol", "commitInfo")
+LONGEST_APPLICATION = 200
+"""Characters of an application's id that are compared."""
 FILE_KINDS = "('add', 'remove', 'cdc')"
 _BLANK = r"E' \t\r\n\x0b\x0c'"
 
 
 def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
-    """ACTION columns and kind, text, stats, operation, parameters, read_version, metrics, engine of (file, line).
+    """ACTION columns and kind, text, stats, operation, parameters, read_version, metrics, engine, txn of (file, line).
 
     `kind` is the action's, `torn` for a line that is none, `other` for an action that an audit does not need, null for
     an object without any; `text` is the JSON of protocol, metaData and of a commitInfo that records a vacuum, `metrics`
-    that of a commitInfo's operationMetrics, `parameters` that of its operationParameters.
+    that of a commitInfo's operationMetrics, `parameters` that of its operationParameters; `txn` is the application and
+    version of a transaction.
     """
     transformed = f"TRY(json_transform(line, {literal(json.dumps(_LINE))}))"
     kinds = " ".join(f"WHEN a.{kind} IS NOT NULL THEN '{kind}'" for kind in _KINDS)
@@ -84,6 +88,8 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
         TRY_CAST(json_extract_string(a.commitInfo, '$.readVersion') AS BIGINT) AS read_version,
         json_extract(a.commitInfo, '$.operationMetrics')::VARCHAR AS metrics,
         json_extract_string(a.commitInfo, '$.engineInfo') AS engine,
+        CASE WHEN a.txn.appId <> '' AND a.txn.version IS NOT NULL
+            THEN left(a.txn.appId, {LONGEST_APPLICATION}) || ' version ' || a.txn.version END AS txn,
         {_either("partitionValues")}::VARCHAR AS partition,
         a.remove.deletionTimestamp AS deleted_ms, {_either("dataChange")} AS data_change, {_vector_fields()},
         CASE WHEN a.commitInfo IS NULL THEN coalesce(a.metaData, a.protocol)

@@ -2,6 +2,7 @@
 
 The digest is of the multiset of (size, partition, statistics) of the files that a commit adds, whatever their order.
 It is taken while the commit is read anyway; see `compare.repeated_batches` for what it is good for.
+A transaction (`txn`: application and version) names the batch itself, whatever its files look like.
 """
 
 from collections.abc import Collection
@@ -18,6 +19,8 @@ KIND = "batches"
 APPENDS = ("WRITE", "STREAMING UPDATE", "COPY INTO")
 """Operations that append data, by their commitInfo; what else adds files rewrites or lists what was there before."""
 
+MOST_TRANSACTIONS = 1000
+"""Transactions of one commit that are compared."""
 _MODULUS = 1 << 62
 
 
@@ -38,7 +41,9 @@ def batches(con: Connection, parsed: pa.Table, files: pa.Table, in_blocks: Colle
     sql = f"""
         WITH commits AS (
             SELECT file, max(operation) AS operation, count(*) FILTER (kind = 'add') AS files,
-                bool_and(kind = 'add') FILTER (kind IN ('add', 'remove', 'cdc', 'torn')) AS adds_alone
+                bool_and(kind = 'add') FILTER (kind IN ('add', 'remove', 'cdc', 'torn')) AS adds_alone,
+                list_slice(coalesce(list(DISTINCT txn) FILTER (txn IS NOT NULL), []), 1, {MOST_TRANSACTIONS})
+                    AS transactions
             FROM parsed GROUP BY file),
         likely AS (
             SELECT * FROM commits WHERE file IN ({literals(sorted(in_blocks))})
@@ -51,8 +56,11 @@ def batches(con: Connection, parsed: pa.Table, files: pa.Table, in_blocks: Colle
         SELECT table_name, reading, version, coalesce(in_commit_time, time) AS time, operation,
             coalesce(adds_alone, true) AND coalesce(appended, 0) = files
                 AND coalesce(operation IN ({literals(APPENDS)}), true) AS appends, files, coalesce(rows, 0) AS rows,
-            coalesce(bytes, 0) AS bytes, coalesce(digest, 0) AS digest, coalesce(varied, false) AS varied
+            coalesce(bytes, 0) AS bytes, coalesce(digest, 0) AS digest, coalesce(varied, false) AS varied,
+            coalesce(adds_alone, true) AND coalesce(operation IN ({literals(APPENDS)}), true) AS adds_alone,
+            transactions
         FROM likely LEFT JOIN sums USING (file) JOIN files ON likely.file = files.file
-        WHERE likely.file IN ({literals(sorted(in_blocks))}) OR (files > 0 AND appended = files AND varied)
+        WHERE likely.file IN ({literals(sorted(in_blocks))})
+            OR (files > 0 AND ((appended = files AND varied) OR len(transactions) > 0))
     """
     return duck.conform(con, duck.query(con, sql, parsed=parsed, files=files), BATCH)

@@ -2,15 +2,19 @@
 
 Summaries tell the few candidates; only their own manifests are read, with the bounds of columns, which files of equal
 size and other content differ in. See `manifest.repeated_appends`.
+
+Flink names the checkpoint that a snapshot commits: two appends of one checkpoint with as many rows are one batch
+whatever their files look like. A sink may split a checkpoint into several snapshots, so the rows have to be as many.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
-from lakeaudit.evidence.lineage import Stake, Witness
+from lakeaudit.evidence.lineage import CONTENT, REPEATED_BATCH, Stake, Witness
 from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
@@ -19,6 +23,7 @@ from lakeaudit.evidence.manifest.repeated_appends import Append, candidates, wit
 from lakeaudit.runtime.aws import Clients
 
 _COUNTS = ("added-data-files", "added-records", "added-files-size")
+_OF_FLINK = ("flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id")
 _ADDED = 1
 _LONGEST = 18
 """Digits of a count that is believed."""
@@ -27,11 +32,34 @@ _LONGEST = 18
 def repeated_appends(read: TableReading, clients: Clients) -> Iterator[Witness]:
     """Pairs of live appends of a table's main branch that added files of equal sizes, rows and statistics."""
     snapshots = {str(each.id): each for each in _main(read)}
-    appends = (append for each in snapshots.values() if (append := _append(read, each)))
+    appends = [append for each in snapshots.values() if (append := _append(read, each))]
     for older, younger in candidates(appends):
         first = _added(read, snapshots[older.name], clients)
-        if first and first == _added(read, snapshots[younger.name], clients):
+        if first and _is_varied(first) and first == _added(read, snapshots[younger.name], clients):
             yield witness(read.name, older, younger, "snapshots", "sizes, row counts and column bounds")
+    by_checkpoint = [
+        replace(each, counts=(checkpoint, each.stake.rows))
+        for each in appends if (checkpoint := _checkpoint(snapshots[each.name]))
+    ]  # fmt: skip
+    for older, younger in candidates(by_checkpoint):
+        if all(_added(read, snapshots[each.name], clients) for each in (older, younger)):
+            yield _of_one_checkpoint(read.name, older, younger, snapshots[younger.name])
+
+
+def _checkpoint(snapshot: Snapshot) -> tuple[str, ...]:
+    """Job, operator and number of the checkpoint of Flink that a snapshot commits; empty where it names none."""
+    named = tuple(snapshot.summary.get(name, "") for name in _OF_FLINK)
+    return named if all(named) else ()
+
+
+def _of_one_checkpoint(table: str, older: Append, younger: Append, snapshot: Snapshot) -> Witness:
+    job, _, number = _checkpoint(snapshot)
+    words = (
+        f"snapshots {older.name} and {younger.name} each appended {younger.stake.rows:,} rows under checkpoint "
+        f"{number} of Flink's job {job}, in {older.stake.files:,} and {younger.stake.files:,} files, whose sizes may "
+        "differ"
+    )
+    return Witness(table, REPEATED_BATCH, (CONTENT,), younger.subject, words, stake=younger.stake)
 
 
 def _append(read: TableReading, snapshot: Snapshot) -> Append | None:
@@ -69,8 +97,12 @@ def _added(read: TableReading, snapshot: Snapshot, clients: Clients) -> Counter[
                     looks[_look(entry["data_file"])] += 1
     except (SourceError, Torn, LookupError, TypeError, ValueError):
         return None
-    varied = any(low != high for _, _, _, low, high in looks)
-    return looks if varied and looks.total() == int(snapshot.summary["added-data-files"]) else None
+    return looks if looks.total() == int(snapshot.summary["added-data-files"]) else None
+
+
+def _is_varied(looks: Counter[tuple[Any, ...]]) -> bool:
+    """Whether some column of a file has more than one value."""
+    return any(low != high for _, _, _, low, high in looks)
 
 
 def _look(file: Mapping[str, Any]) -> tuple[Any, ...]:
