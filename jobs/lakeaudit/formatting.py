@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from lakeaudit.keys import uri_of
+from lakeaudit.kinds import NO_LIVE_LOOKS
 
 UNKNOWN = "\u2014"
 """Stands where a source says nothing. It never means zero, and never means fine."""
@@ -211,7 +212,7 @@ CONFIRMED = {
     "limit": "not confirmed: the limit of live looks was reached",
     "denied": "not confirmed: the live look was denied",
     "error": "not confirmed: the live look failed",
-    "none": "not confirmed: live looks are off",
+    "none": NO_LIVE_LOOKS,
 }
 
 OUTCOMES = {

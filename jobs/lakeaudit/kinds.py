@@ -31,6 +31,9 @@ SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin h
 SEVERAL_STATES = "states are lost together"
 """What the explanation of a lost state says where older ones, which it may need, are lost as well."""
 
+NO_LIVE_LOOKS = "not confirmed: live looks are off"
+"""What the explanation of a finding says that storage was not asked about."""
+
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
 COVERED_AXES = (*FILE_AXES, "commit", "pointer", "hazard")
@@ -172,7 +175,7 @@ _ALL = (
     ),
     Kind(
         "clone_at_risk", "hazard", "error",
-        "a shallow clone lists files that its source has removed",
+        "a table lists files in another table's folder that the other one has removed or never listed",
         "Make the clone a table of its own before the source's next VACUUM: a deep clone, or its rows "
         "written anew. Until then keep the source from being vacuumed.",
     ),

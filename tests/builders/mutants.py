@@ -47,6 +47,7 @@ def _with(table: Table, at: int, rule: Rule) -> Table:
 EXCLUSIVE: tuple[frozenset[str], ...] = (
     frozenset({"live", "history"}),  # one state of one claim
     frozenset({"present", "absent", "!covered"}),  # one word for presence
+    frozenset({"is_log", "is_statistics"}),  # one category of a file
     frozenset({"tombstone", "file_entry", "opaque_entry", "no_entry"}),  # one kind of entry
     frozenset({"parent_tombstone", "parent_file"}),  # one parent
     frozenset({"write_replaced", "write_partly_replaced"}),  # one word for what became of it

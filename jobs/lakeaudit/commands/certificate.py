@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakeaudit import __version__
 from lakeaudit.config import Lake
-from lakeaudit.formatting import count, number
+from lakeaudit.formatting import count, number, second
 from lakeaudit.report.certificate import Held, certificate, refusals
 from lakeaudit.results.read import UNRESOLVED, Results
 
@@ -27,9 +27,13 @@ def made(lake: Lake, results: Results, now: datetime) -> tuple[bytes | None, lis
     content = json.dumps(stated, indent=2, ensure_ascii=False) + "\n"
     said = (
         f"{count(stated['files_agreed'])} of {number(stated['files'], 'file')} in"
-        f" {number(stated['tables'], 'table')} agree, {stated['digest']}"
+        f" {number(stated['tables'], 'table')} agree{_through(stated['through'])}, {stated['digest']}"
     )
     return content.encode(errors="surrogateescape"), [said]
+
+
+def _through(time: str | None) -> str:
+    return "" if time is None else f" through {second(datetime.fromisoformat(time))}"
 
 
 def _held(lake: Lake, results: Results, now: datetime) -> Held:

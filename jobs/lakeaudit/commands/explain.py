@@ -125,7 +125,8 @@ def _found(console: Console, row: Row, told: Explanation) -> None:
     text_output.finding(console, row)
     kind = KINDS.get(row["kind"])
     facts = [kind.words if kind else "", row["explanation"]]
-    facts.append(formatting.CONFIRMED.get(row["confirmation"] or "", ""))
+    confirmed = formatting.CONFIRMED.get(row["confirmation"] or "", "")
+    facts.append("" if confirmed in (row["explanation"] or "") else confirmed)
     facts.append(next_steps.comeback(row))
     if row["related_key"]:
         other = row["related_key"] if row["related_key"] != told.key else row["key"]

@@ -69,6 +69,19 @@ class Explanation:
         return newest["version_id"] if newest and newest["delete_marker"] and newest["latest"] else None
 
     @property
+    def is_gone(self) -> bool:
+        """Storage answers that it has no such file now, under the name that was asked for."""
+        answers = {said.answer for said in self.sources if said.source.partition(" ")[0] == STORED and
+                   said.source != STORAGE_VERSIONS}  # fmt: skip
+        return bool(answers & {"absent", "deleted"}) and "present" not in answers
+
+    @property
+    def listed_by(self) -> str | None:
+        """A manifest that lists it now; None: none was asked, or none does."""
+        manifests = (said for said in self.sources if said.source.startswith("manifest "))
+        return next((said.source for said in manifests if said.answer == "present"), None)
+
+    @property
     def is_back(self) -> bool:
         """Storage holds a file again that the last audit missed, at the recorded size where one is recorded."""
         lost = [row for row in self.findings if row["kind"] in _LOST and row["key"] == self.key]
@@ -251,12 +264,29 @@ def verdict_line(told: Explanation) -> str:
         return formatting.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
     if told.run is None:
         return formatting.visible(f"UNDECIDED: no audit has finished yet: {told.uri}")
+    return formatting.visible(f"{_without_finding(told)}: {told.uri}")
+
+
+def _without_finding(told: Explanation) -> str:
+    """What to say of a file that the last audit has no finding about."""
+    if told.is_gone and told.listed_by:
+        return f"GONE: storage does not have it now, and {told.listed_by} lists it{_since(told)}"
     undecided = [row["axis"] for row in told.coverage if row["status"] not in ("complete", "off")]
     if undecided or all(row["status"] == "off" for row in told.coverage):
         bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
         what = f"{', '.join(map(axis_words, undecided))} only partly judged" if undecided else bare
-        return formatting.visible(f"UNDECIDED: no finding, but {what}: {told.uri}")
-    return formatting.visible(f"OK: no finding of run {told.run['run_id']}: {told.uri}")
+        return f"UNDECIDED: no finding, but {what}"
+    if told.is_gone and any(said.answer == "not_asked" for said in told.sources):
+        return (
+            f"UNDECIDED: storage does not have it now; --deep shows whether the table lists it{_since(told)}"
+        )
+    return f"OK: no finding of run {told.run['run_id'] if told.run else ''}"
+
+
+def _since(told: Explanation) -> str:
+    """How old the storage snapshot of the last audit is, in brackets."""
+    cuts = [row["storage_cut_from"] for row in told.coverage if row["storage_cut_from"] is not None]
+    return f" (the last audit judged a snapshot of {formatting.second(min(cuts))})" if cuts else ""
 
 
 def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:

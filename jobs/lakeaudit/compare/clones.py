@@ -59,7 +59,8 @@ def clone_findings(con: Connection, rows: Rows) -> list[dict[str, Any]]:
     """One row for FINDINGS per clone and source, from all CLONED rows."""
     sql = """
         SELECT table_name, source, severity, CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows) AS BIGINT) AS rows,
-            CAST(sum(bytes) AS BIGINT) AS bytes, min(removed_at) AS removed_at, min(sample) AS sample
+            CAST(sum(bytes) AS BIGINT) AS bytes, min(removed_at) AS removed_at, min(sample) AS sample,
+            CAST(sum(files) FILTER (rule = 'hazard.source_forgot') AS BIGINT) AS unlisted
         FROM input WHERE outcome = 'finding' GROUP BY table_name, source, severity ORDER BY table_name, source
     """
     return [_finding(row) for row in duck.rows_of(duck.made_of(con, sql, rows))]
@@ -76,7 +77,6 @@ def clone_outcomes(con: Connection, rows: Rows) -> dict[str, Counter[str]]:
 
 def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
     kind = KINDS[AT_RISK]
-    since = f", the first at {row['removed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["removed_at"] else ""
     return {
         "table_name": row["table_name"],
         "axis": kind.axis,
@@ -88,6 +88,16 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
         "rows_at_stake": row["rows"],
         "bytes_at_stake": row["bytes"],
         "confirmation": "not_needed",
-        "explanation": f"{row['files']} of its live files lie in {row['source']}, which has removed them{since}, "
-        f"such as {row['sample']}: the next VACUUM of {row['source']} deletes them",
+        "explanation": f"{row['files']} of its live files lie in {row['source']}, {_not_listed(row)}, "
+        f"such as {row['sample']}: the next clean-up of {row['source']} (VACUUM, removal of orphan files) deletes them",
     }
+
+
+def _not_listed(row: Mapping[str, Any]) -> str:
+    """What the log of the source says of the files: that it removed them, or nothing."""
+    unlisted = row["unlisted"] or 0
+    if unlisted == row["files"]:
+        return "whose log does not list them"
+    since = f", the first at {row['removed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["removed_at"] else ""
+    rest = f" ({unlisted} of them its log does not list)" if unlisted else ""
+    return f"which has removed them{since}{rest}"

@@ -110,6 +110,7 @@ FACTS: dict[str, Expr] = {
     "history": col("c_state").is_("history"),
     "certain": first_known(col("c_certain"), False),
     "is_log": col("category").is_("log"),
+    "is_statistics": col("category").is_("statistics"),
     "of_metadata_table": col("relative").matches(r"^\.hoodie/metadata/"),
     "explained": col("c_explained"),
     "vacuum_assumed": col("v_assumed"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.compare import rules
 from lakeaudit.keys import ARCHIVE_CLASSES
-from lakeaudit.kinds import LIVE_AXES
+from lakeaudit.kinds import CONTENT_LOST, LIVE_AXES, NO_LIVE_LOOKS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import FINDINGS, LEFTOVER_FILES, LEFTOVERS, without_zone
@@ -149,20 +149,41 @@ _DEBRIS = duck.literal(
     "; readers go by the table's metadata, so it costs storage only, and the format's own clean-up takes it away"
 )
 """Of Delta VACUUM, but not LITE, which goes by the log (Delta Lake documentation, "Remove old files")."""
+_COPIES = """
+    '; ' || copies || ' of them have the name or the size of a live file that is lost, and may be its only copy: keep '
+    || 'them until that file is back'
+"""
+
+
+def with_possible_copies(con: Connection, files: Rows, judged: Rows) -> Relation:
+    """`leftover_files` rows with `may_be_copy`: whether the file has the name or the size of a live file that is lost.
+
+    `judged` are verdict rows. `reconcile` leaves these files (`reconcile.lost_content`).
+    """
+    kinds = duck.literals(CONTENT_LOST)
+    lost = f"SELECT key, c_size AS size FROM input WHERE outcome = 'finding' AND kind IN ({kinds})"
+    name = "regexp_extract(key, '[^/]*$')"
+    sql = f"""
+        SELECT input.*, {name} IN (SELECT {name} FROM lost)
+            OR coalesce(size IN (SELECT size FROM lost WHERE size > 0), false) AS may_be_copy
+        FROM input
+    """
+    return duck.made_of(con, sql, files, lost=duck.hold(con, duck.made_of(con, lost, judged)))
 
 
 def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
-    """One finding per (table, partition or prefix, kind) with its files and bytes, from `leftover_files` rows."""
+    """One finding per (table, partition or prefix, kind) with its files and bytes, from `with_possible_copies` rows."""
     by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket, by_log"
     groups = f"""
         SELECT {by}, min(place) AS place, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes_at_stake,
             CASE WHEN kind = 'stale_visible' AND count(records) = count(*) THEN CAST(sum(records) AS BIGINT) END
                 AS rows_at_stake,
-            min(modified_at) AS storage_time, max(category) AS category, max(rule) AS rule
+            min(modified_at) AS storage_time, max(category) AS category, max(rule) AS rule,
+            count(*) FILTER (may_be_copy) AS copies
         FROM (SELECT * REPLACE (CASE WHEN NOT {_PER_TABLE} THEN partition_path END AS partition_path) FROM input)
         GROUP BY {by}
     """
-    cost = f"CASE WHEN {_PER_TABLE} AND by_log THEN {_DEBRIS} ELSE '' END"
+    cost = f"CASE WHEN copies > 0 THEN {_COPIES} WHEN {_PER_TABLE} AND by_log THEN {_DEBRIS} ELSE '' END"
     given = {
         "key": "CASE WHEN subject_type = 'prefix' THEN place END",
         "confirmation": "'not_needed'",
@@ -171,21 +192,23 @@ def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
     return finished(con, duck.made_of(con, groups, files), given, stamp)
 
 
-_LOSING = ("lost_commit", "overwritten_commit", "missing_metadata")
-_PERHAPS_LOST = duck.literal(
-    "; a state of the table is lost, which may list it: see the table's "
-    + ", ".join(_LOSING)
-    + " findings, and mend these first"
+_LOSES_STATE = (
+    f"kind IN ({duck.literals(STATE_LOST)})"
+    f" OR (kind IN ({duck.literals(STATE_LOST_FROM_ERROR)}) AND coalesce(severity, '') NOT IN ('warning', 'info'))"
 )
+"""SQL: a finding after which files that no state lists may belong to a lost state; the twin of `kinds.loses_state`."""
 
 
 def with_losses(con: Connection, findings: Rows) -> Relation:
     """FINDINGS, in which `uncommitted` files of a table that has lost a state are not called useless."""
     sql = f"""
         SELECT input.* REPLACE (CASE WHEN kind = 'uncommitted' AND losing IS NOT NULL
-            THEN replace(explanation, {_DEBRIS}, '') || {_PERHAPS_LOST} ELSE explanation END AS explanation)
-        FROM input LEFT JOIN
-            (SELECT DISTINCT table_name AS losing FROM input WHERE kind IN ({duck.literals(_LOSING)})) lost
+            THEN replace(explanation, {_DEBRIS}, '') || '; a state of the table is lost, which may list it: see the '
+                || 'table''s ' || kinds || ' findings, and repair these first'
+            ELSE explanation END AS explanation)
+        FROM input LEFT JOIN (
+            SELECT table_name AS losing, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds
+            FROM input WHERE {_LOSES_STATE} GROUP BY table_name) lost
             ON table_name = losing
     """
     return duck.query(con, sql, input=findings)
@@ -306,6 +329,7 @@ _DETAILS = (
         || s_older_size || ' bytes and is not known to be what was recorded' END""",
     "kept_words",
     "recheck_words",
+    f"CASE WHEN {_CONFIRMATION.strip()} = 'none' THEN {duck.literal(NO_LIVE_LOOKS)} END",
     f"CASE WHEN {_FROM_ARCHIVE} THEN 'that version is in ' || s_older_class || ' and must be restored first' END",
     f"'the same bytes as ' || {uri('bucket', 'related_key')}",
 )

@@ -56,6 +56,8 @@ CONTENT = ordered(
      "a file of Hudi's metadata table is not in storage: readers that list by it cannot read the table, or miss files"),
     ("missing_metadata", "live absent is_log", "missing_metadata",
      "a file of the table's own metadata that its newest state needs is not in storage"),
+    ("statistics_gone", "absent is_statistics", "missing_metadata:warning",
+     "statistics that the table's metadata names are not in storage: no row is lost; ANALYZE computes them again"),
     ("dropped", "live absent", "dropped",
      "the table's newest state, or its writer's record, has this file; storage has no current object under its key"),
     ("dropped_history", "absent", "dropped_history",

@@ -284,7 +284,9 @@ def _findings(
     frames = [
         about_files,
         findings.tree_findings(con, first.entries, stamp),
-        findings.leftover_findings(con, leftovers.files, stamp),
+        findings.leftover_findings(
+            con, findings.with_possible_copies(con, leftovers.files, remaining), stamp
+        ),
         half_moved.findings(con, groups.moved, stamp),
         *groups.writes.findings,
         *groups.checksums.findings,

@@ -1,6 +1,6 @@
 """The live check: which suspects storage is asked about now, the worst first, and what its answers make of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -86,11 +86,17 @@ def with_claims(
     return duck.table(duck.conform(con, duck.query(con, sql, worst=worst, fresh=fresh, rows=rows), ASKED))
 
 
-def with_answers(con: Connection, suspects: Rows, live: pa.Table) -> Relation:
+def with_answers(
+    con: Connection, suspects: Rows, live: pa.Table, not_asked: Collection[str] = ()
+) -> Relation:
     """Verdict rows with storage's answer of now in place of what the cut said, for keys that were answered.
 
-    `live` are LIVE rows. Candidates that were not asked because of the limit get confirmation `limit`.
+    `live` are LIVE rows. Candidates that were not asked because of the limit get confirmation `limit`, those of tables
+    that are `not_asked` about at all `none`.
     """
+    unanswered = (
+        f"CASE WHEN judged_table IN ({duck.literals(sorted(not_asked))}) THEN 'none' ELSE 'limit' END"
+    )
     given = {f"s_{name}": _answered(f"l_{name}", f"s_{name}") for name in _ANSWERED}
     given |= {f"s_{name}": _answered(f"l_{name}", f"s_{name}", _VERSIONS) for name in _OF_VERSIONS}
     given |= {
@@ -98,7 +104,7 @@ def with_answers(con: Connection, suspects: Rows, live: pa.Table) -> Relation:
         "s_margin": f"CASE WHEN {_LIVE} THEN INTERVAL 0 SECOND ELSE suspects.s_margin END",
         "m_from": f"CASE WHEN {_LIVE} THEN greatest(live.l_at, suspects.m_from) ELSE suspects.m_from END",
         "versions_known": "coalesce(live.l_versions_known, false)",
-        "l_confirmation": f"CASE WHEN {_IN_AXES} THEN coalesce(live.l_confirmation, 'limit') ELSE 'none' END",
+        "l_confirmation": f"CASE WHEN {_IN_AXES} THEN coalesce(live.l_confirmation, {unanswered}) ELSE 'none' END",
     }
     columns = ", ".join(f"{expression} AS {name}" for name, expression in given.items())
     sql = f"SELECT suspects.* REPLACE ({columns}) FROM input AS suspects LEFT JOIN live USING (bucket, key)"

@@ -82,7 +82,8 @@ def second_reading(
         rows = by_second_cut(con, audit.judge_again(marked), _cuts_of_axes(audit))
         return Rechecked(rows, trials, LIVE.empty_table())
     answers = audit.look(keys)
-    answered = duck.hold(con, audit.judge_again(live_check.with_answers(con, marked, answers)))
+    not_asked = [table.name for table in audit.scope if not audit.confirms(table)]
+    answered = duck.hold(con, audit.judge_again(live_check.with_answers(con, marked, answers, not_asked)))
     renamed = under_single_slashes(audit, without_vacuumed_originals(audit, answered))
     current, not_rechecked = _by_newest_states(audit, renamed.rows, marked)
     twice = by_second_cut(con, current, _cuts_of_axes(audit))

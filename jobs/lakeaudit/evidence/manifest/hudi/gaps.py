@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lakeaudit.evidence.manifest.hudi.parts import GONE, Problem
+from lakeaudit.evidence.manifest.hudi.payload import EMPTY
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED
 from lakeaudit.evidence.protocol import Hole
@@ -61,7 +62,12 @@ def removals_known(read: TableReading) -> bool:
 
 
 def _kind(problem: Problem) -> str:
-    """What is gone or broken is lost to readers as well; what only this audit may not read is not."""
+    """What is gone or broken is lost to readers as well; what only this audit may not read is not.
+
+    Hudi deletes empty cleans and empty plans itself (`CleanActionExecutor`, `CleanPlanner`), and readers need neither.
+    """
+    if problem.reason == EMPTY and (problem.action == "clean" or problem.subject.endswith(".requested")):
+        return "unreadable_evidence"
     return (
         "missing_metadata"
         if problem.reason == GONE or problem.reason.startswith("it is ")

@@ -17,6 +17,7 @@ from lakeaudit.evidence.manifest.iceberg.avro_blocks import MAGIC, Torn
 
 Record = Mapping[str, Any]
 _INSTANT = re.compile(r"[0-9]{14}|[0-9]{17}")
+EMPTY = "it is empty"
 LONGEST = 1 << 14
 """Bytes of a path, with the table's own place before it."""
 
@@ -52,7 +53,7 @@ def record_of(content: bytes) -> Record:
         Torn: it cannot be understood.
     """
     if not content:
-        raise Torn("it is empty")
+        raise Torn(EMPTY)
     if content.startswith(MAGIC):
         record = next(opened(content).records, None)
     else:

@@ -229,6 +229,7 @@ def _instants(files: Sequence[File], config: TableConfig, *, of_index: bool = Fa
     parsed_names = [(file, instant_named(file.name, of_index=of_index)) for file in files]
     named = [(file, name) for file, name in parsed_names if name is not None]
     done = {(name.begin, name.action) for _, name in named if name.state == COMPLETED}
+    begun = {(name.begin, name.action) for _, name in named if name.state == "inflight"}
     for file, name in named:
         if name.state == COMPLETED and name.action in ACTIONS:
             completed = time_of(name.completed, utc=True) if config.utc and name.completed else None
@@ -236,6 +237,8 @@ def _instants(files: Sequence[File], config: TableConfig, *, of_index: bool = Fa
             at = min(completed or file.modified_at, file.modified_at)
             yield Instant(file, name.action, COMPLETED, name.begin, name.completed, at)
         elif name.state == "requested" and name.action in _PLANS and (name.begin, name.action) not in done:
+            if not file.size and (name.begin, name.action) not in begun:
+                continue  # nothing was removed by it yet: Hudi deletes empty plans, and makes others
             yield Instant(file, name.action, PLANNED, name.begin, "", file.modified_at)
 
 
