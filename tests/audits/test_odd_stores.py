@@ -25,9 +25,11 @@ from tests.builders.odd_stores import (
     Habit,
     Request,
     Response,
+    about,
     as_it_is,
     console,
     cut_off,
+    every,
     habit,
     hiding,
     rewritten,
@@ -44,14 +46,18 @@ LOG = "orders/_delta_log/"
 @pytest.fixture
 def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
     """Two tables of two commits, and a file in each that no commit lists; all an hour old."""
-    made = Shop(aws.s3, s3, bucket)
-    for table in ("orders", "stock"):
-        made.write(table, days=("2026-11-01",))
-        aws.s3.put_object(Bucket=bucket, Key=debris(table), Body=b"x" * 5000)
-    an_hour_old(made)
-    for table in made.tables:
-        backdate(bucket, debris(table), datetime.now(UTC) - timedelta(minutes=30))
-    return made
+    return more(Shop(aws.s3, s3, bucket), "orders", "stock")
+
+
+def more(shop: Shop, *tables: str) -> Shop:
+    """The shop with more such tables."""
+    for table in tables:
+        shop.write(table, days=("2026-11-01",))
+        shop.s3.put_object(Bucket=shop.bucket, Key=debris(table), Body=b"x" * 5000)
+    an_hour_old(shop)
+    for table in shop.tables:
+        backdate(shop.bucket, debris(table), datetime.now(UTC) - timedelta(minutes=30))
+    return shop
 
 
 def debris(table: str) -> str:
@@ -73,29 +79,24 @@ def told(lake: Any, outcome: Outcome) -> dict[str, Any]:
 
 
 WHOLE = ("complete", ["uncommitted"])
-CUT_OFF = [
-    pytest.param(cut_off(LOG, keep=1), id="it goes on and does not say where"),
-    pytest.param(cut_off(LOG, keep=1, token=AGAIN), id="it goes on at the same place for ever"),
-]
+CUT_OFF = {
+    "orders": cut_off(LOG, keep=1),
+    "returns": cut_off("returns/_delta_log/", keep=1, token=AGAIN),
+}
+"""By table how the listing of its log says that it goes on: without a place, and at the same place for ever."""
 
 
-@pytest.mark.parametrize("change", CUT_OFF)
-def test_a_log_listing_that_was_cut_off_is_a_gap_of_its_table(
-    shop: Shop, tmp_path: Path, change: Habit
-) -> None:
+def test_a_log_listing_that_was_cut_off_is_a_gap_of_its_table(shop: Shop, tmp_path: Path) -> None:
+    more(shop, "returns")
     lake = lake_of(shop, tmp_path)
-    with habit(change):
+    with habit(every(*CUT_OFF.values())):
         outcome = audited(lake)
     found = told(lake, outcome)
-    assert found["orders"][0] == "partial"
-    assert "uncommitted" not in found["orders"][1]
-    assert found["stock"] == WHOLE
+    for table in CUT_OFF:
+        assert found[table][0] == "partial"
+        assert "uncommitted" not in found[table][1]
+    assert found["stock"] == WHOLE, "its listing ends as it should"
     assert outcome.exit_code == 3
-
-
-def test_lists_that_end_as_they_should_are_whole(shop: Shop, tmp_path: Path) -> None:
-    lake = lake_of(shop, tmp_path)
-    assert told(lake, audited(lake)) == {"orders": WHOLE, "stock": WHOLE}
 
 
 def test_a_cut_off_listing_of_storage_concludes_nothing(shop: Shop, tmp_path: Path) -> None:
@@ -109,9 +110,8 @@ def test_a_cut_off_listing_of_storage_concludes_nothing(shop: Shop, tmp_path: Pa
     ] == []
 
 
-@pytest.fixture
 def planned(shop: Shop, tmp_path: Path) -> Mending:
-    """A plan that moves a file which no commit listed when it was audited."""
+    """A plan that moves files which no commit listed when they were audited."""
     extra = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}"
     mending = Mending(lake_of(shop, tmp_path, extra=extra, tables=None), tmp_path)
     audited(mending.lake)
@@ -127,25 +127,20 @@ def commit(shop: Shop, version: int, table: str = "orders") -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=json.dumps({"add": added}).encode())
 
 
-@pytest.mark.parametrize(
-    ("change", "moved"),
-    [
-        pytest.param(as_it_is, {"orders": False, "stock": True}, id="the listing shows the new commit"),
-        pytest.param(
-            hiding(f"orders/_delta_log/{2:020}.json"), {"orders": False, "stock": False}, id="it hides it"
-        ),
-        pytest.param(cut_off(LOG, keep=1), {"orders": False, "stock": False}, id="it is cut off"),
-    ],
-)
-def test_apply_requests_the_next_commit_by_its_name(
-    shop: Shop, planned: Mending, change: Habit, moved: dict[str, bool]
-) -> None:
+def test_apply_requests_the_next_commit_by_its_name(shop: Shop, tmp_path: Path) -> None:
     """A commit that was made since the plan lists the file, and the store may not list the commit."""
-    commit(shop, 2)
-    with habit(change):
-        planned.apply()
-    there = set(shop.keys())
-    assert {table: debris(table) not in there for table in moved} == moved
+    mending = planned(more(shop, "returns", "parcels"), tmp_path)
+    changes = {
+        "orders": hiding(f"orders/_delta_log/{2:020}.json"),
+        "returns": cut_off("returns/_delta_log/", keep=1),
+        "parcels": as_it_is,
+    }
+    for table, change in changes.items():
+        commit(shop, 2, table)
+        with habit(change):
+            mending.apply()
+        gone = {debris(table) for table in shop.tables} - set(shop.keys())
+        assert gone == ({debris("stock")} if change is as_it_is else set()), table
 
 
 def test_the_second_look_costs_one_request_more_a_table(shop: Shop, tmp_path: Path) -> None:
@@ -158,29 +153,34 @@ def test_the_second_look_costs_one_request_more_a_table(shop: Shop, tmp_path: Pa
     assert not [each for each in seen.requests if each.method == "HEAD" and "_delta_log" in each.key]
 
 
-INCOMPLETE = [
-    pytest.param(without("ETag", "Owner"), id="no ETag"),
-    pytest.param(without("Size", "LastModified", heads=False), id="lists without size and time"),
-    pytest.param(without("Size", "ETag", "LastModified", lists=False), id="HEAD without size, ETag and time"),
-    pytest.param(rewritten("<LastModified>.*?</LastModified>|<Size>.*?</Size>",
-                           "<LastModified>0001-01-01T00:00:00Z</LastModified><Size/>"), id="odd times and sizes"),
-]  # fmt: skip
+ODD = "<LastModified>0001-01-01T00:00:00Z</LastModified><Size/>"
+INCOMPLETE = {
+    "no_etag": without("ETag", "Owner"),
+    "bare_lists": without("Size", "LastModified", heads=False),
+    "bare_heads": without("Size", "ETag", "LastModified", lists=False),
+    "odd_values": rewritten("<LastModified>.*?</LastModified>|<Size>.*?</Size>", ODD),
+}
+"""By table how responses about it are incomplete."""
 
 
-@pytest.mark.parametrize("change", INCOMPLETE)
-def test_one_field_that_is_missing_ends_no_run(shop: Shop, tmp_path: Path, change: Habit) -> None:
+def test_one_field_that_is_missing_ends_no_run(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
     """A loss is found all the same, and nothing else is: what a response does not say is unknown."""
-    lost = shop.keys("orders")[0]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    shop.s3.delete_object(Bucket=shop.bucket, Key=debris("orders"))
-    lake = lake_of(shop, tmp_path)
-    with habit(change):
+    shop = more(Shop(aws.s3, s3, bucket), *INCOMPLETE, "stock")
+    lost = {table: shop.keys(table)[0] for table in INCOMPLETE}
+    for key in lost.values():
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    listings = ", ".join(
+        f"{{kind: listing, location: 's3://{bucket}/warehouse/{table}/'}}" for table in shop.tables
+    )
+    lake = shop.lake(tmp_path, inventories=f"[{listings}]")
+    changes = (about(f"warehouse/{table}/", change) for table, change in INCOMPLETE.items())
+    with habit(every(*changes)):
         outcome = audited(lake)
-    found = {
-        (r["kind"], r["key"]) for r in rows_of(results_of(lake).findings(outcome.run_id)) if r["key"] == lost
-    }
-    assert found == {("dropped", lost)}
-    assert told(lake, outcome)["stock"][1] in ([], ["uncommitted"])
+    rows, found = list(rows_of(results_of(lake).findings(outcome.run_id))), told(lake, outcome)
+    for table, key in lost.items():
+        assert [row["kind"] for row in rows if row["key"] == key] == ["dropped"], table
+        assert found[table][1] in (["dropped"], ["dropped", "uncommitted"])
+    assert found["stock"] == WHOLE
 
 
 @pytest.fixture
@@ -241,44 +241,65 @@ CLASSES = {"stock": "ColdArchive", "orders": "SOMETHING_NEW"}
 SETTLED = "SOMETHING_NEW: readable, cold-archive: readable"
 
 
-@pytest.fixture
-def classed(shop: Shop) -> Habit:
-    """A file of one table in an archive class of another cloud, one of the other in a class that nobody knows."""
-    classes = {shop.keys(table)[0]: name for table, name in CLASSES.items()}
+RULES = {
+    "known": ("", 1, {"stock"}),
+    "readable": (SETTLED, 0, set()),
+    "archived": ("something-new: archived", 0, {"orders", "stock"}),
+}
+"""By the name of a bucket the rule of the lake file, how many files are undecided, and tables with an archived one."""
+
+
+def classed(classes: dict[tuple[str, str], str]) -> Habit:
+    """Files, by bucket and key, in classes of other clouds."""
 
     def change(request: Request, response: Response) -> Response:
-        if request.method == "HEAD" and request.key in classes:
-            headers = {**response.headers, "x-amz-storage-class": classes[request.key]}
+        if request.method == "HEAD" and (request.bucket, request.key) in classes:
+            headers = {**response.headers, "x-amz-storage-class": classes[request.bucket, request.key]}
             return replace(response, headers=headers)
-        text = response.body.decode() if request.is_listing else ""
-        for key, name in classes.items():
-            text = re.sub(rf"(<Key>{re.escape(quote(key))}</Key>.*?<StorageClass>)\w+", rf"\g<1>{name}", text, count=1,
-                          flags=re.DOTALL)  # fmt: skip
-        return replace(response, body=text.encode()) if request.is_listing else response
+        if not request.is_listing:
+            return response
+        text = response.body.decode()
+        for (bucket, key), name in classes.items():
+            if bucket == request.bucket:
+                text = re.sub(rf"(<Key>{re.escape(quote(key))}</Key>.*?<StorageClass>)\w+", rf"\g<1>{name}", text,
+                              count=1, flags=re.DOTALL)  # fmt: skip
+        return replace(response, body=text.encode())
 
     return change
 
 
-@pytest.mark.parametrize(
-    ("rule", "undecided", "archived", "warned"),
-    [
-        pytest.param("", 1, {"stock"}, 1, id="one is known, one is not"),
-        pytest.param(SETTLED, 0, set(), 0, id="readable, by the lake file"),
-        pytest.param("something-new: archived", 0, {"orders", "stock"}, 0, id="archived, by the lake file"),
-    ],
-)
-def test_classes_of_other_clouds(
-    shop: Shop, classed: Habit, tmp_path: Path, rule: str, undecided: int, archived: set[str], warned: int
-) -> None:
-    extra = f"buckets: [{{match: '{shop.bucket}', storage_classes: {{{rule}}}}}]" if rule else ""
-    lake = lake_of(shop, tmp_path, extra=extra)
-    with habit(classed):
+def test_classes_of_other_clouds(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
+    """A file of one table in an archive class of another cloud, one of the other in a class that nobody knows."""
+    shops, classes, entries = [], {}, []
+    for name in RULES:
+        aws.s3.create_bucket(Bucket=f"{bucket}-{name}")
+        shops.append(made := more(Shop(aws.s3, s3, f"{bucket}-{name}"), *CLASSES))
+        classes |= {(made.bucket, made.keys(table)[0]): kind for table, kind in CLASSES.items()}
+        entries += [
+            f"- {{name: {name}.{table}, location: 's3://{made.bucket}/warehouse/{table}', "
+            "manifests: [{kind: delta}]}"
+            for table in CLASSES
+        ]
+    listings = ", ".join(f"{{kind: listing, location: 's3://{made.bucket}/warehouse/'}}" for made in shops)
+    rules = ", ".join(
+        f"{{match: '{made.bucket}', storage_classes: {{{rule}}}}}"
+        for made, (rule, *_) in zip(shops, RULES.values(), strict=True) if rule
+    )  # fmt: skip
+    lake = shops[0].lake(tmp_path, inventories=f"[{listings}]", tables=entries, extra=f"buckets: [{rules}]")
+    with habit(classed(classes)):
         outcome = audited(lake)
     content = [row for row in results_of(lake).coverage(outcome.run_id) if row["axis"] == "content"]
-    rows = rows_of(results_of(lake).findings(outcome.run_id))
-    assert sum(row["undecided"] for row in content) == undecided
-    assert {row["table_name"] for row in rows if row["kind"] == "archived"} == archived
-    assert sum("SOMETHING_NEW" in warning for warning in outcome.warnings) == warned
+    rows = list(rows_of(results_of(lake).findings(outcome.run_id)))
+    for name, (_, undecided, archived) in RULES.items():
+        assert (
+            sum(row["undecided"] for row in content if row["table_name"].startswith(f"{name}.")) == undecided
+        )
+        found = {row["table_name"] for row in rows if row["kind"] == "archived"}
+        assert {each for each in found if each.startswith(f"{name}.")} == {
+            f"{name}.{table}" for table in archived
+        }
+    (warning,) = (each for each in outcome.warnings if "SOMETHING_NEW" in each)
+    assert f"{bucket}-known" in warning
 
 
 def test_a_table_below_two_slashes_is_audited_by_a_report_below_two_slashes(

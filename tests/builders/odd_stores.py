@@ -96,6 +96,24 @@ def as_it_is(request: Request, response: Response) -> Response:
     return response
 
 
+def every(*habits: Habit) -> Habit:
+    """Several habits, one after the other."""
+
+    def change(request: Request, response: Response) -> Response:
+        for each in habits:
+            response = each(request, response)
+        return response
+
+    return change
+
+
+def about(where: str, habit: Habit) -> Habit:
+    """A habit of responses about keys below a prefix, and of the listings of it."""
+    return lambda request, response: (
+        habit(request, response) if (request.key or request.prefix).startswith(where) else response
+    )
+
+
 def cut_off(where: str, *, keep: int, says: str = "true", token: str = "") -> Habit:
     """Listings of prefixes that contain `where` end after `keep` entries, with IsTruncated as it `says`.
 
