@@ -1,5 +1,6 @@
 """One Spark session and one S3 and DynamoDB server for all tests. Tests keep apart by buckets of their own."""
 
+import atexit
 import gc
 import os
 import uuid
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "lakeaudit",
     deadline=None,
-    max_examples=20,
+    max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.register_profile("many", settings.get_profile("lakeaudit"), max_examples=300)
@@ -68,9 +69,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Hypothesis hangs itself into the collector, and DuckDB's binding takes that for a leak at the end."""
+    """Hypothesis hangs itself into the collector, and DuckDB's binding takes that for a leak at the end.
+
+    Until the very end all stays frozen: pytest collects garbage five times once this returned.
+    """
     gc.callbacks.clear()
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)
 
 
 ON_SESSION = "tests/spark/"

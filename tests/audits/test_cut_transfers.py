@@ -7,7 +7,7 @@ import pytest
 
 from tests.audits.test_refused_recheck import Losses, findings_of, losses
 from tests.builders.audits import audited
-from tests.builders.refusals import LINES_SHORT, SHORTENED, Refusals, refusing
+from tests.builders.refusals import LINES_SHORT, SHORTENED, Refusals, Together, refusing
 
 __all__ = ["losses"]
 METADATA: dict[str, Callable[[str], bool]] = {
@@ -18,13 +18,18 @@ METADATA: dict[str, Callable[[str], bool]] = {
 
 
 @pytest.mark.parametrize("answer", [SHORTENED, LINES_SHORT], ids=["half", "lines"])
-@pytest.mark.parametrize("name", METADATA)
 def test_a_response_that_was_cut_once_is_no_loss(
-    losses: Losses, tmp_path: Path, name: str, answer: tuple[str, str]
+    losses: Losses, tmp_path: Path, answer: tuple[str, str]
 ) -> None:
-    lake = losses.lake(tmp_path, name)
-    with refusing(Refusals(METADATA[name], first=0, lasting=False, answer=answer)) as rules:
+    """One response of each format is cut in the same audit."""
+    lake = losses.lake(tmp_path, *METADATA)
+    rules = Together(*(Refusals(kind, first=0, lasting=False, answer=answer) for kind in METADATA.values()))
+    with refusing(rules):
         outcome = audited(lake, run_id="r")
-    assert len(rules.refused) == 1 < len(rules.requests)
-    assert [row["key"] for row in findings_of(lake)] == [losses.lost[name]]
+    for name, each in zip(METADATA, rules.each, strict=True):
+        assert len(each.refused) == 1 < len(each.requests), name
+    assert {row["table_name"]: row["key"] for row in findings_of(lake)} == {
+        name: losses.lost[name] for name in METADATA
+    }
+    assert len(findings_of(lake)) == len(METADATA)
     assert outcome.exit_code == 0, "the same as without the cut"

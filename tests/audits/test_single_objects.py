@@ -20,7 +20,7 @@ def single(hive: HiveLake, name: str, key: str) -> None:
     hive.catalog.table(name, hive.uri(key), parameters={"numRows": "80"})
 
 
-@pytest.mark.parametrize("confirm", ["confirm: {mode: none}", ""])
+@pytest.mark.parametrize("confirm", ["", pytest.param("confirm: {mode: none}", marks=pytest.mark.soak)])
 def test_an_object_is_its_own_content(
     aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path, confirm: str
 ) -> None:

@@ -55,6 +55,18 @@ class Refusals:
         return True
 
 
+class Together(Refusals):
+    """Several kinds of requests, each refused by a rule of its own, in the same way."""
+
+    def __init__(self, *each: Refusals) -> None:
+        super().__init__(answer=each[0].answer, retried=each[0].retried)
+        self.each = each
+
+    def refuses(self, request: str) -> bool:
+        answers = [rules.refuses(request) for rules in self.each]  # every rule counts it
+        return any(answers)
+
+
 @contextmanager
 def refusing(rules: Refusals) -> Iterator[Refusals]:
     """Every server of this process refuses so while the block runs; clients start and end without memory of it."""
