@@ -19,10 +19,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.manifest.delta import checkpoints
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, findings_by_table, leftover_status
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import Action, add, context, frozen, info, remove, vector
 from tests.builders.shop import Shop
@@ -298,28 +297,17 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> N
         write_deltalake(uri, rows, mode="append", storage_options=shop.options)
         if version in (2, 4):
             DeltaTable(uri, storage_options=shop.options).create_checkpoint()
-    keys = [one["Key"] for one in aws.s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    shop.copy(TEMPLATE, *(fate.__name__ for fate in FATES))
     for fate in FATES:
-        for key in keys:
-            copy = key.replace(TEMPLATE, fate.__name__)
-            aws.s3.copy_object(Bucket=bucket, Key=copy, CopySource={"Bucket": bucket, "Key": key})
         fate(Table(shop, fate.__name__))
-        shop.tables.append(fate.__name__)
     shop.take_inventory()
     lake = shop.lake(tmp_path_factory.mktemp("checkpoints"))
     audited(lake, run_id="night")
-    results = results_of(lake)
-    found: dict[str, list[dict[str, Any]]] = {fate.__name__: [] for fate in FATES}
-    for row in rows_of(results.findings("night")):
-        if row["severity"] != "info":
-            found[row["table_name"]].append(row)
+    found = findings_by_table(lake, "night", shop.tables)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoints, "_SMALL", 0)
         claims = delta.read(lake.tables, context(clients_of(lake)), "manifest:delta", frozen)
-    leftover = {
-        row["table_name"]: row["status"] for row in results.coverage("night") if row["axis"] == "leftover"
-    }
-    return Night(found, leftover, {witness.table for witness in claims.witnesses})
+    return Night(found, leftover_status(lake, "night"), {witness.table for witness in claims.witnesses})
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, findings_by_table
 from tests.builders.delta_lake import Action, add, features, info, millis, remove, vector, vector_file
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -425,21 +424,13 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> N
             f"s3://{bucket}/warehouse/{TEMPLATE}", written, mode="append", partition_by=["day"],
             storage_options=shop.options,
         )  # fmt: skip
-    keys = [one["Key"] for one in aws.s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    shop.copy(TEMPLATE, *(fate.__name__ for fate in FATES))
     for fate in FATES:
-        for key in keys:
-            copy = key.replace(TEMPLATE, fate.__name__)
-            aws.s3.copy_object(Bucket=bucket, Key=copy, CopySource={"Bucket": bucket, "Key": key})
         fate(Table(shop, fate.__name__))
-        shop.tables.append(fate.__name__)
     shop.take_inventory()
     lake = shop.lake(tmp_path_factory.mktemp("commits"))
     audited(lake, run_id="night")
-    found: dict[str, list[dict[str, Any]]] = {fate.__name__: [] for fate in FATES}
-    for row in rows_of(results_of(lake).findings("night")):
-        if row["severity"] != "info":
-            found[row["table_name"]].append(row)
-    return Night(shop, found)
+    return Night(shop, findings_by_table(lake, "night", shop.tables))
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)

@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakeaudit.results.read import Results
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -302,8 +301,8 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     aws.s3.create_bucket(Bucket=bucket)
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     shop = Shop(aws.s3, s3, bucket)
-    for fate in FATES:
-        shop.write(fate.__name__, commits=5, rows=4, days=("2026-11-10",))
+    shop.write("template", commits=5, rows=4, days=("2026-11-10",))
+    shop.copy("template", *(fate.__name__ for fate in FATES))
     shop.take_inventory(all_versions=True)
     lake = shop.lake(tmp_path_factory.mktemp("lineage"))
     assert audited(lake, run_id="before").summary["findings"] == {}
@@ -314,19 +313,8 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     Orders(shop, "newest_commit_deleted").put_back(f"{4:020}.json")
     shop.take_inventory(all_versions=True)
     audited(lake, run_id="last")
-    results = results_of(lake)
-    leftover = {
-        row["table_name"]: row["status"] for row in results.coverage("after") if row["axis"] == "leftover"
-    }
-    return Nights(_by_table(results, "after"), _by_table(results, "last"), leftover)
-
-
-def _by_table(results: Results, run: str) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {fate.__name__: [] for fate in FATES}
-    for row in rows_of(results.findings(run)):
-        if row["severity"] != "info":
-            found[row["table_name"]].append(row)
-    return found
+    after, last = (findings_by_table(lake, run, shop.tables) for run in ("after", "last"))
+    return Nights(after, last, leftover_status(lake, "after"))
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)

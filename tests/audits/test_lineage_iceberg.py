@@ -18,10 +18,9 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.table import Table
 
-from lakeaudit.results.read import Results
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
 from tests.builders.backdate import age_all
 from tests.builders.iceberg import IcebergLake, rows
 from tests.builders.shop import Shop
@@ -415,19 +414,8 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     Orders(tables, "newest_state_deleted").put_back(deleted)
     shop.take_inventory(all_versions=True)
     audited(lake, run_id="last")
-    results = results_of(lake)
-    leftover = {
-        row["table_name"]: row["status"] for row in results.coverage("after") if row["axis"] == "leftover"
-    }
-    return Nights(_by_table(results, "after"), _by_table(results, "last"), leftover)
-
-
-def _by_table(results: Results, run: str) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {fate.__name__: [] for fate in FATES}
-    for row in rows_of(results.findings(run)):
-        if row["severity"] != "info":
-            found[row["table_name"]].append(row)
-    return found
+    after, last = (findings_by_table(lake, run, tables.tables) for run in ("after", "last"))
+    return Nights(after, last, leftover_status(lake, "after"))
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)

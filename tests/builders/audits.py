@@ -1,7 +1,7 @@
 """Whole audits, in this process or on a session, and what they published."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.results.read import Results
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress
 
@@ -41,6 +42,21 @@ def audited(
             lake, Options(**options), engine=engine, clients=clients_of(lake), clock=clock,
             progress=progress or SilentProgress(), pause=pause,
         )  # fmt: skip
+
+
+def findings_by_table(lake: Lake, run_id: str, tables: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Findings above info of one run; a table without any has an empty list."""
+    by_table: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
+    for row in rows_of(results_of(lake).findings(run_id)):
+        if row["severity"] != "info":
+            by_table[row["table_name"]].append(row)
+    return by_table
+
+
+def leftover_status(lake: Lake, run_id: str) -> dict[str, str]:
+    """By table the status of its axis `leftover`."""
+    rows = results_of(lake).coverage(run_id)
+    return {row["table_name"]: row["status"] for row in rows if row["axis"] == "leftover"}
 
 
 def results_of(lake: Lake) -> Results:

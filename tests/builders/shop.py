@@ -44,6 +44,21 @@ class Shop:
         if table not in self.tables:
             self.tables.append(table)
 
+    def copy(self, template: str, *tables: str) -> None:
+        """Tables that hold the same objects as one that was written; a copy takes a tenth of the time of a write.
+
+        The template itself stays out of the lake file.
+        """
+        home = f"warehouse/{template}/"
+        keys = [one["Key"] for one in self.s3.list_objects_v2(Bucket=self.bucket, Prefix=home)["Contents"]]
+        for table in tables:
+            for key in keys:
+                to = f"warehouse/{table}/{key.removeprefix(home)}"
+                self.s3.copy_object(
+                    Bucket=self.bucket, Key=to, CopySource={"Bucket": self.bucket, "Key": key}
+                )
+        self.tables = [*(each for each in self.tables if each != template), *tables]
+
     @property
     def options(self) -> dict[str, str]:
         """delta-rs's way to the server."""
