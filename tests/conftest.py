@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+from lakeaudit.cli.process import GARBAGE
 from lakeaudit.demo.server import moto
 from lakeaudit.runtime import aws as aws_module
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -63,8 +64,12 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """All that was imported and collected stays, so that no collection of garbage need look at it again."""
+    """All that was imported and collected stays, so that no collection of garbage need look at it again.
+
+    Those of a test are as rare as those of a command.
+    """
     gc.freeze()
+    gc.set_threshold(GARBAGE)
     gc.enable()
 
 
