@@ -1,6 +1,7 @@
 """One Spark session and one S3 and DynamoDB server for all tests. Tests keep apart by buckets of their own."""
 
 import atexit
+import fcntl
 import gc
 import os
 import uuid
@@ -164,8 +165,13 @@ def spark(s3: Endpoint) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built once."""
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
+    """The wheel, built once for all processes that run tests."""
+    home = tmp_path_factory.getbasetemp()
+    shared = (home.parent if "PYTEST_XDIST_WORKER" in os.environ else home) / "wheel"
+    shared.mkdir(exist_ok=True)
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return next(shared.glob("dist/*.whl"), None) or build_wheel(shared)
 
 
 @pytest.fixture(scope="session")

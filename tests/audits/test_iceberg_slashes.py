@@ -1,13 +1,11 @@
 """An Iceberg table whose location has an empty part: Hadoop writes its keys with one slash, other clients with two."""
 
-import io
 import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pytest
 
 from lakeaudit.config import load_lake
@@ -17,7 +15,7 @@ from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT, IcebergLake
-from tests.builders.iceberg_files import Entry, Snapshot, avro, written
+from tests.builders.iceberg_files import Entry, Snapshot, relocate, written
 from tests.conftest import Aws
 
 FORMS = {"hadoop": "warehouse/db", "other": "warehouse//db"}
@@ -42,25 +40,10 @@ def lay(aws: Aws, bucket: str, writer: str, folder: Path) -> list[str]:
     # data files, then manifests, then the list, which says how long these are, then the metadata
     for path in sorted(home.rglob("*.*"), key=lambda path: (path.suffix, path.name)):
         to = f"s3://{bucket}/warehouse//db/{writer}"
-        body = moved(path.read_bytes(), f"file://{home}", to, sizes)
+        body = relocate(path.read_bytes(), f"file://{home}", to, sizes)
         sizes[f"{to}/{path.relative_to(home)}"] = len(body)
         aws.s3.put_object(Bucket=bucket, Key=f"{FORMS[writer]}/{writer}/{path.relative_to(home)}", Body=body)
     return [f"{FORMS[writer]}/{writer}/data/{name}" for name in names]
-
-
-def moved(content: bytes, old: str, new: str, sizes: dict[str, int]) -> bytes:
-    """The content of a metadata file with its paths below another place."""
-    if content.startswith(b"{"):
-        return content.replace(old.encode(), new.encode())
-    if not content.startswith(b"Obj"):
-        return content
-    read: Any = fastavro.reader(io.BytesIO(content))
-    records = [json.loads(json.dumps(record).replace(old, new)) for record in read]
-    for record in records:
-        if "manifest_path" in record:
-            record["manifest_length"] = sizes[record["manifest_path"]]
-    header = {name: text for name, text in read.metadata.items() if not name.startswith("avro.")}
-    return avro(read.writer_schema, records, header)
 
 
 @pytest.mark.parametrize("location", ["warehouse/db", "warehouse//db"])

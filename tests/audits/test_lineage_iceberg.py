@@ -396,8 +396,8 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     aws.s3.create_bucket(Bucket=bucket)
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     tables, shop = IcebergLake(aws.s3, s3, bucket), Shop(aws.s3, s3, bucket)
-    for fate in FATES:
-        tables.table(fate.__name__)
+    tables.table("template")
+    tables.copy("template", *(fate.__name__ for fate in FATES))
     shop.take_inventory(all_versions=True)
     place = f"s3://{bucket}/warehouse"
     entries = [

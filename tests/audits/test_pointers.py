@@ -77,7 +77,7 @@ def _awkward(hive: HiveLake) -> None:
     hive.catalog.table("view", "", TableType="VIRTUAL_VIEW")
 
 
-@pytest.mark.parametrize("screened", [False, True])
+@pytest.mark.parametrize("screened", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_a_healthy_lake_is_quiet(hive: HiveLake, monkeypatch: pytest.MonkeyPatch, screened: bool) -> None:
     if screened:
         monkeypatch.setattr(narrow_reading, "SCREEN_FROM", 0)

@@ -45,7 +45,7 @@ def unused(mending: Mending) -> set[str]:
     return {row["key"] for row in rows}
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.soak)])
 def test_one_format_is_two_commits_behind_the_other(folder: TwoFormats, tmp_path: Path, kind: str) -> None:
     """Iceberg still lists what Delta has rewritten; Delta lists what Iceberg does not know yet."""
     folder.append_delta()

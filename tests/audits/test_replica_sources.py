@@ -42,10 +42,10 @@ def move(aws: Aws, s3: Endpoint, tmp_path: Path) -> Move:
     return made
 
 
-def lake_of(move: Move) -> Lake:
+def lake_of(move: Move, *more: dict[str, Any]) -> Lake:
     report = {"kind": "s3_inventory", "location": f"s3://{move.old}/inv/", "covers": [f"s3://{move.old}/wh/"]}
     place = f"s3://{move.new}/lake/orders"
-    return move.lake(tables=[{"name": "orders", "location": place, "manifests": [report]}])
+    return move.lake(tables=[{"name": "orders", "location": place, "manifests": [report]}, *more])
 
 
 def dropped(lake: Lake, run_id: str) -> list[str]:
@@ -54,10 +54,17 @@ def dropped(lake: Lake, run_id: str) -> list[str]:
 
 
 def test_a_copy_without_an_original_is_consistent_and_one_with_it_is_lost(move: Move) -> None:
-    lake = lake_of(move)
+    """A copy that has a log of its own keeps its findings: its readers lose the rows, as those of a clone do."""
+    clicks = "clicks/part-0.parquet"
+    for bucket, key in ((move.old, f"wh/{clicks}"), (move.new, f"lake/{clicks}")):
+        move.s3.delete_object(Bucket=bucket, Key=key)
+    place = f"s3://{move.new}/lake/clicks"
+    lake = lake_of(move, {"name": "clicks", "location": place, "manifests": [{"kind": "delta"}]})
     audited(lake, run_id="r1")
-    assert dropped(lake, "r1") == [here(LOST)]
-    (row,) = (r for r in results_of(lake).coverage("r1") if r["axis"] == "content")
+    assert dropped(lake, "r1") == sorted([here(LOST), f"lake/{clicks}"])
+    (row,) = (
+        r for r in results_of(lake).coverage("r1") if (r["axis"], r["table_name"]) == ("content", "orders")
+    )
     assert (row["consistent"], row["findings"], row["status"]) == (len(FILES) - 1, 1, "complete")
 
 
@@ -76,13 +83,3 @@ def test_a_place_that_was_given_up_clears_nothing(move: Move) -> None:
         move.s3.delete_object(Bucket=move.old, Key=each["Key"])
     audited(lake, run_id="r1")
     assert dropped(lake, "r1") == sorted([here(VACUUMED), here(LOST)])
-
-
-def test_a_copy_that_has_a_log_of_its_own_keeps_its_findings(move: Move) -> None:
-    """Its own state lists the file: its readers lose the rows, as those of a shallow clone do."""
-    for bucket, key in ((move.old, "wh/clicks/part-0.parquet"), (move.new, "lake/clicks/part-0.parquet")):
-        move.s3.delete_object(Bucket=bucket, Key=key)
-    place = f"s3://{move.new}/lake/clicks"
-    lake = move.lake(tables=[{"name": "clicks", "location": place, "manifests": [{"kind": "delta"}]}])
-    audited(lake, run_id="r1")
-    assert dropped(lake, "r1") == ["lake/clicks/part-0.parquet"]

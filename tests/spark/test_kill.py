@@ -15,7 +15,8 @@ from tests.builders.frozen import RECEIVER, Frozen, assert_same, freeze, tables_
 from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed
 from tests.conftest import Aws
 
-COUNT = 2
+COUNT = 1
+"""Moments of the quick suite; tests/soak kills at sixty."""
 SEED = new_seed()
 MOMENTS = moments_of_one_audit(COUNT, SEED)
 

@@ -220,7 +220,7 @@ def test_the_rest_is_made_once(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch
     assert narrowly(lake, InProcessEngine(1)).files
 
 
-@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("harm", [pytest.param(HARMS[0], marks=pytest.mark.soak), HARMS[1]])
 def test_of_the_rest_what_is_gone_or_torn_is_made_again(
     lake: ScreenLake, harm: Callable[[Path], Any]
 ) -> None:
