@@ -140,10 +140,10 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> A
     aws.s3.create_bucket(Bucket=bucket)
     shop = IcebergLake(aws.s3, s3, bucket)
     place = f"s3://{bucket}/warehouse"
+    shop.table("template", version=2)
+    shop.copy("template", *(change.__name__ for change in HEALTHY), "whole", "broken")
     for change in HEALTHY:
-        change(shop.table(change.__name__, version=2), shop)
-    for table in ("whole", "broken"):
-        shop.table(table)
+        change(shop.catalog.load_table(f"shop.{change.__name__}"), shop)
     entries = [
         f"{{name: {table}, location: '{place}/{table}', manifests: [{{kind: iceberg}}]}}"
         for table in shop.tables

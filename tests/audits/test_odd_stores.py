@@ -270,7 +270,9 @@ def classed(classes: dict[tuple[str, str], str]) -> Habit:
 
 def test_classes_of_other_clouds(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
     """A file of one table in an archive class of another cloud, one of the other in a class that nobody knows."""
-    shops, classes, entries = [], {}, []
+    shops: list[Shop] = []
+    classes: dict[tuple[str, str], str] = {}
+    entries: list[str] = []
     for name in RULES:
         aws.s3.create_bucket(Bucket=f"{bucket}-{name}")
         shops.append(made := more(Shop(aws.s3, s3, f"{bucket}-{name}"), *CLASSES))

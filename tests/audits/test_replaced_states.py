@@ -167,11 +167,11 @@ def found(
     aws.s3.create_bucket(Bucket=bucket)
     tables, entries = IcebergLake(aws.s3, s3, bucket), []
     unpacked(folder, 1, ["written", "restored"])
+    tables.table("template")
+    tables.copy("template", *(fate.__name__ for fate in FATES if not fate.__name__.startswith("hudi")))
     for fate in FATES:
         table = Versioned(aws.s3, bucket, fate.__name__)
         kind = "hudi" if table.table.startswith("hudi") else "iceberg"
-        if kind == "iceberg":
-            tables.table(table.table)
         home = folder / "wh" / ("restored" if fate is hudi_index_file_gone else "written")
         for path in home.rglob("*") if kind == "hudi" else ():
             if path.is_file():
