@@ -56,7 +56,7 @@ def doubt(version: int, *, sure: bool = False) -> Doubt:
 
 
 def pair(older: int, younger: int) -> dict[str, Any]:
-    times = {"older_at": NOON, "younger_at": NOON + HOUR}
+    times = {"older_at": NOON, "younger_at": NOON + HOUR, "transaction": None, "same_sums": True}
     return {"table_name": "orders", "older": older, "younger": younger, "files": 3, **times}
 
 
