@@ -115,10 +115,28 @@ def read_bytes(
     """The whole content, of an older version where one is named; None where the file does not exist.
 
     A refusal is a SourceError, never an absence. Where storage records a `size` and fewer bytes come, which a proxy can
-    make look like a whole response, the content is requested once more.
+    make look like a whole response, the content is requested once more; where it is short again, and storage records
+    more now, that is a refusal.
     """
     content = _read_once(clients, place, version_id)
-    return content if content is None or len(content) >= size else _read_once(clients, place, version_id)
+    if content is None or len(content) >= size:
+        return content
+    content = _read_once(clients, place, version_id)
+    if content is not None and len(content) < size and version_id is None:
+        ensure_whole(clients, place, content)
+    return content
+
+
+def ensure_whole(clients: Clients, place: Location, content: bytes) -> None:
+    """Ask storage how large a file is that was read and cannot be understood, or is short.
+
+    Raises:
+        SourceError: it has more bytes than were read, so that nothing is known of its content.
+    """
+    there = stat(clients, place)
+    if there is not None and there.size > len(content):
+        what = f"storage records {there.size} bytes, and {len(content)} can be read"
+        raise SourceError(place.uri, what, "look for a proxy or cache that cuts responses")
 
 
 def _read_once(clients: Clients, place: Location, version_id: str | None) -> bytes | None:

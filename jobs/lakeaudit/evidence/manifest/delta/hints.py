@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.files import ensure_whole, read_bytes
 from lakeaudit.evidence.manifest.delta.log import HINT
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -38,9 +38,12 @@ def read_hint(folder: Location, clients: Clients) -> Hint | None:
     place = folder.join(HINT)
     try:
         content = read_bytes(clients, place)
+        hint = None if content is None else parsed(place, content)
+        if content is not None and hint is not None and hint.problem:
+            ensure_whole(clients, place, content)
     except SourceError:
         return None
-    return None if content is None else parsed(place, content)
+    return hint
 
 
 def parsed(place: Location, content: bytes) -> Hint:

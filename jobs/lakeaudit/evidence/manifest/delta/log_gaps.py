@@ -30,7 +30,7 @@ def holes(reading: Reading, source: str) -> list[Hole]:
         for hole in _of_gap(gap, log, source, name)
     ]
     found += [
-        Hole(source, why, place.uri, name, f"some of what version {version} added and removed", 1, "missing_metadata")
+        Hole(source, why, place.uri, name, f"some of what version {version} added and removed", 1, kind_of(why))
         for version, place, why in reading.torn
     ]  # fmt: skip
     found += [

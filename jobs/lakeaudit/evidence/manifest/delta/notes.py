@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.evidence.manifest.delta.entry_sums import TableSums
-from lakeaudit.evidence.manifest.delta.lines import commit_moment
+from lakeaudit.evidence.manifest.delta.lines import SHORT, commit_moment
 from lakeaudit.evidence.manifest.delta.log_files import LogFile
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.runtime import duck
@@ -37,8 +37,9 @@ def is_passed_over(reason: str) -> bool:
 
 
 def kind_of(reason: str) -> str:
-    """The kind of finding of a log file with this problem: the file is lost, or only lakeaudit cannot read it."""
-    return "unreadable_evidence" if reason.startswith(OWN_READER) else "missing_metadata"
+    """The kind of finding of a log file with this problem: the file is lost, or only this audit cannot read it."""
+    not_lost = reason == SHORT or reason.startswith(OWN_READER)
+    return "unreadable_evidence" if not_lost else "missing_metadata"
 
 
 def parquet_problem(error: Exception, otherwise: str) -> str:

@@ -23,7 +23,7 @@ from lakeaudit.evidence.manifest.delta.commit_counts import CommitCounts
 from lakeaudit.evidence.manifest.delta.commit_sums import KIND as SUMS
 from lakeaudit.evidence.manifest.delta.commit_sums import commit_sums
 from lakeaudit.evidence.manifest.delta.entry_sums import TableSums
-from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, commit_moment, read_lines
+from lakeaudit.evidence.manifest.delta.lines import SHORT, UNREAD, LineFile, commit_moment, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes, parquet_problem
 from lakeaudit.evidence.protocol import Batches, Part, identity_of
@@ -167,7 +167,7 @@ def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clien
 def _fetched(file: LogFile, clients: Clients) -> bytes | str:
     """The content of a small checkpoint file, or why there is none."""
     try:
-        content = read_bytes(clients, file.file.place)
+        content = read_bytes(clients, file.file.place, size=file.file.size)
     except SourceError as error:
         return UNREAD + error.what
     return GONE if content is None else content
@@ -226,6 +226,9 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
         with fetched(clients, file.file.place) as path:
             if path is None:
                 notes.hole(number, DAMAGED)
+                return
+            if path.stat().st_size < file.file.size:
+                notes.hole(number, SHORT)
                 return
             schema = pq.read_schema(path)
             rows = acts.checkpoint_actions(con, schema, "0", f"read_parquet({duck.literal(path)})")

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.evidence.manifest.delta.entry_sums import NOTHING, EntrySums
-from lakeaudit.evidence.manifest.delta.lines import VANISHED
+from lakeaudit.evidence.manifest.delta.lines import SHORT, VANISHED
 from lakeaudit.evidence.manifest.delta.log import Log
 from lakeaudit.evidence.manifest.delta.notes import is_passed_over
 from lakeaudit.keys import Location
@@ -59,10 +59,11 @@ class Troubles:
         return bool(self.short) or self.sidecars or any(why == VANISHED for _, _, why in self.torn)
 
     def one_reason_a_file(self) -> tuple[tuple[int, Location, str], ...]:
-        """`torn`, oldest first, each file once."""
+        """`torn`, oldest first, each file once: one that arrives short is torn for that."""
         reasons: dict[tuple[int, Location], str] = {}
         for version, place, why in self.torn:
-            reasons[version, place] = min(why, reasons.get((version, place), why))
+            both = (why, reasons.get((version, place), why))
+            reasons[version, place] = min(both, key=lambda each: (each != SHORT, each))
         return tuple((version, place, why) for (version, place), why in sorted(reasons.items()))
 
 

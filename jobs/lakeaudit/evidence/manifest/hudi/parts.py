@@ -242,11 +242,7 @@ def _content(clients: Clients, item: Item) -> bytes | Torn:
         content = read_bytes(clients, item.instant.file.place, size=item.instant.file.size)
     except SourceError as error:
         return Torn(error.what)
-    if content is None:
-        return Torn(GONE)
-    recorded = item.instant.file.size
-    short = f"it is not whole: storage records {recorded} bytes, {len(content)} can be read"
-    return Torn(short) if len(content) < recorded else content
+    return Torn(GONE) if content is None else content
 
 
 def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any, ...]]:

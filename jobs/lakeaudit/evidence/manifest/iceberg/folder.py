@@ -77,7 +77,7 @@ def read_hint(clients: Clients, file: File) -> Hint | None:
     Raises:
         SourceError: it cannot be read.
     """
-    content = read_bytes(clients, file.place) or b""
+    content = read_bytes(clients, file.place, size=file.size) or b""
     text = content[:LARGEST_HINT].decode(errors="replace").strip()
     name = text.rpartition("/")[2]
     if (number := number_of(name)) is not None:

@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.files import ensure_whole, read_bytes
 from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, ManifestCounts, counts_of, facts
@@ -38,7 +39,7 @@ class ListToRead:
 
     `at` is the time of the oldest of them; `heads` are the numbers of their states among the branches and tags.
     `others` are snapshots that the one of a list is compared with. `again`: another task reads the list, too, and tells
-    of it.
+    of it. `size` are its bytes by a listing; 0: none was made.
     """
 
     snapshots: tuple[int, ...]
@@ -48,6 +49,7 @@ class ListToRead:
     manifests: tuple[str, ...]
     others: tuple[int, ...] = ()
     again: bool = False
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,18 +86,31 @@ def place_of(path: str, aliases: Aliases) -> Location | None:
     return None if place is None else Location(*place)
 
 
-def read_lists(tables: Sequence[Metadata], clients: Clients, engine: Engine | None = None) -> Lists:
+def read_lists(
+    tables: Sequence[Metadata],
+    clients: Clients,
+    engine: Engine | None = None,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+) -> Lists:
     """All that the lists of all retained snapshots of these tables say.
 
     A list is read once, and those of the parents of a task's snapshots that another task reads once more.
-    Without an engine they are read here, one after the other.
+    Without an engine they are read here, one after the other. `sizes` are the bytes of lists by their names, where a
+    listing shows them: a list that was cut off between two blocks looks whole.
     """
-    items = [item for number, metadata in enumerate(tables) for item in _items(number, metadata)]
+    items = [
+        (number, tuple(replace(each, size=_size(each, sizes)) for each in lists))
+        for at, metadata in enumerate(tables) for number, lists in _items(at, metadata)
+    ]  # fmt: skip
     weight, task = LIST_BYTES * sum(len(item[1]) for item in items), partial(_read, clients)
     answers = engine.map(task, items, weight) if engine else list(map(task, items))
     unread = [each for answer in answers for each in answer.unread]
     manifests = list(_together([answer.manifests for answer in answers]))
     return Lists(manifests, unread, [each for answer in answers for each in answer.facts])
+
+
+def _size(wanted: ListToRead, sizes: Mapping[str, int]) -> int:
+    return 0 if wanted.path is None else sizes.get(wanted.path.rpartition("/")[2], 0)
 
 
 def _items(number: int, metadata: Metadata) -> Iterator[tuple[int, tuple[ListToRead, ...]]]:
@@ -165,7 +180,7 @@ def _read(clients: Clients, item: tuple[int, tuple[ListToRead, ...]]) -> Listed:
         contents = pool.map(partial(_content, clients), lists)
         for each, content in zip(lists, contents, strict=True):
             try:
-                of_list = _add(known, each, _named(each, content), clients.names)
+                of_list = _add(known, each, _named(clients, each, content), clients.names)
             except Torn as torn:
                 if each.again:
                     continue
@@ -211,18 +226,35 @@ def _content(clients: Clients, wanted: ListToRead) -> bytes | Torn:
     if place is None:
         return Torn(f"{wanted.path[:200]} lies in a store that is not known")
     try:
-        content = read_bytes(clients, place)
+        content = read_bytes(clients, place, size=wanted.size)
     except SourceError as error:
         return Torn(error.what)
     return Torn(GONE) if content is None else content
 
 
-def _named(wanted: ListToRead, content: bytes | Torn) -> Iterable[Mapping[str, Any]]:
+def _named(clients: Clients, wanted: ListToRead, content: bytes | Torn) -> Iterable[Mapping[str, Any]]:
     if isinstance(content, Torn):
         raise content
     if wanted.path is None:
         return [{"manifest_path": path} for path in wanted.manifests]
-    return list(opened(content).records)
+    try:
+        return list(opened(content).records)
+    except Torn:
+        if (place := place_of(wanted.path, clients.names)) is not None:
+            _ensure_whole(clients, place, content)
+        raise
+
+
+def _ensure_whole(clients: Clients, place: Location, content: bytes) -> None:
+    """A list that arrives short each time is no broken list; nothing records its size but storage.
+
+    Raises:
+        Torn: storage has more bytes of it, or does not answer.
+    """
+    try:
+        ensure_whole(clients, place, content)
+    except SourceError as error:
+        raise Torn(error.what) from error
 
 
 def _add(

@@ -162,7 +162,7 @@ class _Held:
 
 def _content(clients: Clients, manifest: Manifest) -> bytes | Torn:
     try:
-        content = read_bytes(clients, manifest.place)
+        content = read_bytes(clients, manifest.place, size=manifest.length or 0)
     except SourceError as error:
         return Torn(error.what)
     return Torn(GONE) if content is None else content

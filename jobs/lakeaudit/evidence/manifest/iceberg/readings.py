@@ -81,7 +81,9 @@ def read_once(
     if not found:
         return Reading((), ())
     tables, clients = [TableReading(each, number) for each in found], with_collapsed_names(ctx.clients, found)
-    lists = read_lists([each.metadata for each in tables], clients, ctx.engine)
+    listed = [file for each in found if each.folder is not None for file in each.folder.lists]
+    sizes = {file.name: file.size for file in listed}
+    lists = read_lists([each.metadata for each in tables], clients, ctx.engine, sizes)
     unread = lists.unread
     manifests = [replace(each, number=each.number + number * NUMBERS) for each in lists.manifests]
     about = [OfTable(each.name, number, each.metadata.times) for each in tables]
