@@ -1,6 +1,7 @@
 """Whole audits of the tables that the Iceberg runtime for Spark wrote (tests/data/iceberg): healthy, and broken."""
 
 import io
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -155,15 +156,15 @@ def broken(healthy: Audited, by_inventory: Audited, aws: Aws) -> Broken:
         "dropped_history": [
             by_task(aws.s3, "/branches/data/")[2][0],  # rolled back
             by_task(aws.s3, "/staged/data/")[-1][0],  # staged, not published
-            keys_of(aws.s3, "/compacted/metadata/partition-stats-")[0],
         ],
+        "missing_metadata": [keys_of(aws.s3, "/compacted/metadata/partition-stats-")[0]],
     }
     torn, stray = by_task(aws.s3, "/transforms/data/")[0][0], "wh/s/transforms/data/stray.parquet"
     metadata = {
         "merged": first_manifest(aws.s3, "merged"),
         "first_version": newest_list(aws.s3, "first_version"),
     }
-    for key in [*lost["dropped"], *lost["dropped_history"], *metadata.values()]:
+    for key in [*itertools.chain.from_iterable(lost.values()), *metadata.values()]:
         aws.s3.delete_object(Bucket=BY_SPARK, Key=key)
     for key in (torn, stray):
         aws.s3.put_object(Bucket=BY_SPARK, Key=key, Body=b"torn")
@@ -183,7 +184,8 @@ def judged(
 
 
 def test_every_loss_is_named_by_what_it_is(judged: Audited, broken: Broken) -> None:
-    lost, rows = broken.lost, [row for row in judged.findings if row["kind"] != "missing_metadata"]
+    lost = broken.lost
+    rows = [row for row in judged.findings if row["key"] not in broken.metadata.values()]
     expected = [(kind, key) for kind, keys in lost.items() for key in keys] + [("size_mismatch", broken.torn)]
     assert sorted((r["kind"], r["key"]) for r in rows if r["axis"] == "content") == sorted(expected)
     assert [(r["kind"], r["table_name"]) for r in rows if r["axis"] != "content"] == [
@@ -191,6 +193,7 @@ def test_every_loss_is_named_by_what_it_is(judged: Audited, broken: Broken) -> N
     ]
     categories = {r["key"]: r["category"] for r in rows}
     assert categories[lost["dropped"][0]] == "deletes"
+    assert [r["severity"] for r in rows if r["kind"] == "missing_metadata"] == ["warning"]
 
 
 NO_VERSION = "storage keeps no version of it"
@@ -200,7 +203,7 @@ def test_lost_metadata_is_told_with_what_it_hides_and_the_other_tables_are_judge
     judged: Audited, broken: Broken
 ) -> None:
     assert judged.outcome.exit_code == 3
-    rows = [row for row in judged.findings if row["kind"] == "missing_metadata"]
+    rows = [r for r in judged.findings if (r["kind"], r["severity"]) == ("missing_metadata", "critical")]
     assert {(r["table_name"], r["key"], r["explanation"]) for r in rows} == {
         ("merged", broken.metadata["merged"], f"it is gone; hides 8 files of main; {NO_VERSION}"),
         (
