@@ -142,14 +142,18 @@ class TwoFormats:
                 backdate(self.shop.bucket, each["Key"], at)
 
     def lake(self, folder: Path, *manifests: str, extra: str = "") -> Lake:
-        """The lake file, in which the table has these manifests alone."""
+        """The lake file, in which the folder has a table for each of these manifests: `orders`, then by their kind."""
         path, bucket = folder / "lake.yaml", self.shop.bucket
-        listed = ", ".join(f"{{kind: {kind}}}" for kind in manifests)
+        names = ["orders", *(f"orders_{kind}" for kind in manifests[1:])]
+        tables = ", ".join(
+            f"{{name: {name}, location: '{self.uri}', manifests: [{{kind: {kind}}}]}}"
+            for name, kind in zip(names, manifests, strict=True)
+        )
         path.write_text(
             f"version: 1\nlake: two\nresults: {folder / 'results'}\n"
             f"s3: {{endpoint: '{self.shop.endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
             f"inventories: [{{kind: listing, location: 's3://{bucket}/warehouse/'}}]\n"
-            f"tables: [{{name: orders, location: '{self.uri}', manifests: [{listed}]}}]\n"
+            f"tables: [{tables}]\n"
             "defaults: {grace: 0s, leftover_age: 0s, max_upload: 0s, retention: 0s, min_duplicate_size: 1MiB}\n"
             f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n{extra}"
         )
