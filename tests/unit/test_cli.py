@@ -224,6 +224,7 @@ def test_files_replace_their_group(capsys: Captured, lake: str, published: None)
         (["--kind", "droped"], 2, "no kind droped"),
         (["--table", "custumers"], 2, "no table custumers"),
         (["--run-id", "r0"], 0, "0 findings of run r0"),
+        (["--partition", "day=2026-13-01"], 0, "no finding lies in day=2026-13-01: a partition"),
     ],
 )
 def test_which_findings(

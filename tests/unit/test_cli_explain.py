@@ -120,6 +120,7 @@ def test_a_dropped_file_from_every_side(
         "100 % judged",
     ):
         assert words in text
+    assert " more: lakeaudit findings" not in text
 
 
 def test_what_is_remembered_of_a_file(

@@ -69,7 +69,8 @@ def _what_was_found(console: Console, told: Explanation, at: Endpoint) -> None:
 
 def _and_more(console: Console, told: Explanation, lake_file: str) -> None:
     """How many findings below a folder are not shown, and the command that prints all of its table."""
-    if rest := sum(row["findings"] for row in told.totals) - len(told.findings):
+    rest = sum(row["findings"] for row in told.totals) - len(told.findings)
+    if rest > 0:  # a single file has no totals
         table = f" {option('--table', told.table)}" if told.table else ""
         command = f"lakeaudit findings {operand(lake_file)}{table}"
         text_output.line(

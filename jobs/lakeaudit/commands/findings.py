@@ -48,7 +48,16 @@ def write(
         "rows, a file each where a finding is a group," if files else "finding" + ("" if told == 1 else "s")
     )
     newer = results.failed_since(run) if run_id is None else None
-    return f"{count(told)} {what} of run {chosen} ({run['status']}, as of {second(run['as_of'])}){_failed(newer)}"
+    of_run = f"of run {chosen} ({run['status']}, as of {second(run['as_of'])})"
+    return f"{count(told)} {what} {of_run}{_no_such_partition(wanted, told)}{_failed(newer)}"
+
+
+def _no_such_partition(wanted: Wanted, number: int) -> str:
+    """A mistyped partition must not look like a healthy one: the results name only partitions with findings."""
+    if number or not wanted.partitions:
+        return ""
+    names = " or ".join(wanted.partitions)
+    return visible(f"; no finding lies in {names}: a partition that does not exist has none either")
 
 
 def _failed(newer: Row | None) -> str:
