@@ -8,7 +8,7 @@ holds `orders_2`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -91,6 +91,9 @@ class Location(NamedTuple):
 MOUNTS = "dbfs:"
 """What stands for the bucket of a path that a workspace has mounted: `dbfs:/mnt/prod/x` is (`dbfs:`, `mnt/prod/x`)."""
 
+LOCAL_ELSEWHERE = "file:"
+"""What stands for the bucket of a local path that a table on object storage names: it is no place of this host."""
+
 Aliases = tuple[tuple[Location, Location], ...]
 """(place as it is also called, the place itself), the longest name first."""
 
@@ -115,6 +118,15 @@ def moved(aliases: Aliases, maps: Aliases) -> Aliases:
     ]
     named = {**dict(through), **dict(maps), **dict(inside)}
     return tuple(sorted(named.items(), key=lambda pair: (-len(pair[0].key), pair)))
+
+
+def outside_local(places: Iterable[Location]) -> Aliases:
+    """Names by which a local path is a place of this host only inside these local places.
+
+    What writes a manifest on object storage must not choose which files of the audit's host are looked at.
+    """
+    known = sorted({place for place in places if place.is_local}, key=lambda place: (-len(place.key), place))
+    return (*((place, place) for place in known), (Location("", ""), Location(LOCAL_ELSEWHERE, "")))
 
 
 def origins(maps: Aliases, place: Location) -> tuple[Location, ...]:
@@ -177,6 +189,11 @@ def is_azure(bucket: str) -> bool:
     return "@" in bucket and "/" not in bucket
 
 
+def in_known_store(bucket: str) -> bool:
+    """Whether a bucket is one of a store that is read, or the local disk: the others keep their scheme in its place."""
+    return not (bucket.endswith(":") or "://" in bucket)
+
+
 _OF_AWS = re.compile(
     r"(?:.*\.)?(?:amazonaws\.com(?:\.cn)?|amazonaws\.eu|api\.aws|amazonwebservices\.com\.cn"
     r"|c2s\.ic\.gov|sc2s\.sgov\.gov|csp\.hci\.ic\.gov|cloud\.adc-e\.uk)"
@@ -196,7 +213,7 @@ def uri_of(bucket: str, key: str) -> str:
     """
     if is_azure(bucket):
         return f"abfss://{bucket}.dfs.core.windows.net/{key}"
-    if bucket.endswith(":") or "://" in bucket:
+    if not in_known_store(bucket):
         return f"{bucket}/{key}"
     return f"s3://{bucket}/{key}" if bucket else f"/{key}"
 

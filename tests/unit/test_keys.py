@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.keys import Location, identify, moved, origins, owner_of, true_place, uri_of
+from lakeaudit.keys import (
+    Location,
+    identify,
+    in_known_store,
+    moved,
+    origins,
+    outside_local,
+    owner_of,
+    true_place,
+    uri_of,
+)
 
 URIS = [
     ("s3://lake/a/b", ("lake", "a/b")),
@@ -209,3 +219,21 @@ def test_what_was_moved_goes_by_its_new_name_whatever_it_was_called(
 )
 def test_where_a_place_was_moved_from(place: Location, from_: tuple[Location, ...]) -> None:
     assert origins(MAPS, place) == from_
+
+
+def test_local_paths_are_places_of_the_host_only_inside_the_local_places_of_a_lake() -> None:
+    names = outside_local([Location("b", "wh"), Location("", "data/wh")])
+    assert true_place(names, "", "data/wh/t/a") == ("", "data/wh/t/a")
+    assert true_place(names, "", "data/wh2") == ("file:", "data/wh2")
+    assert true_place(names, "b", "data") == ("b", "data")
+    mount = (Location("", "mnt/prod"), Location("prod", ""))
+    assert true_place(moved(names, (mount,)), "", "mnt/prod/x") == ("prod", "x")
+
+
+@pytest.mark.parametrize(
+    ("bucket", "known"),
+    [("b", True), ("", True), ("wh@acme", True), ("file:", False), ("dbfs:", False), ("hdfs://nn:8020", False),
+     ("http://169.254.169.254", False)],
+)  # fmt: skip
+def test_buckets_of_stores_that_are_read(bucket: str, known: bool) -> None:
+    assert in_known_store(bucket) is known

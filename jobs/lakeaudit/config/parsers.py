@@ -59,6 +59,14 @@ def parse_location(text: str) -> Location:
     return location
 
 
+def is_location(text: str) -> bool:
+    """Whether a lake file can name the location; an address of a network is no name of a bucket."""
+    try:
+        return re.fullmatch(r"[0-9]+(\.[0-9]+){3}", parse_location(text).bucket) is None
+    except ValueError:
+        return False
+
+
 def parse_origin(text: str) -> Location:
     """A location, or one in a store that is not known: a lake may have been moved from anywhere."""
     other = elsewhere(text)

@@ -19,7 +19,7 @@ from lakeaudit.evidence.storage.footers import Counted, fault_of
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, head_object, is_md5
 from lakeaudit.evidence.storage.listing.s3_listing import never_versioned
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
-from lakeaudit.keys import NULL_VERSION, Location, is_azure
+from lakeaudit.keys import NULL_VERSION, Location, in_known_store, is_azure, true_place
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_denied, is_missing
 from lakeaudit.runtime.azure import DENIED, open_blob, require_container
@@ -93,6 +93,8 @@ class _Questioner:
         bucket, key = asked["bucket"], asked["key"]
         row = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
         claimed = Claimed(*(asked.get(name) for name in CLAIMED))
+        if not in_known_store(true_place(self._clients.names, bucket, key)[0]):
+            return row | {"l_confirmation": "none"}
         if not bucket:
             return row | self._with_footer(_ask_local(key), asked)
         if is_azure(bucket):

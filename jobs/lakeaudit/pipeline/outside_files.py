@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakeaudit.config.parsers import is_location
 from lakeaudit.config.sources import StorageSource
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, in_known_store
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws_failures import why_not_read
 from lakeaudit.runtime.duck import Rows
 
 PLACES_NAMED = 3
@@ -114,32 +116,37 @@ def _reason(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> str:
     """Which files nobody looked at, and what in the lake file lets an audit look at them."""
     files = sum(each.files for each in unchecked)
     worst = sorted(unchecked, key=lambda each: (-each.files, each.place))
-    named = ", ".join(
-        f"{each.files:,} below {each.place.uri}{_denied(each)}" for each in worst[:PLACES_NAMED]
-    )
+    named = ", ".join(f"{each.files:,} below {each.place.uri}{_note(each)}" for each in worst[:PLACES_NAMED])
     more = f" and in {len(worst) - PLACES_NAMED:,} more places" if len(worst) > PLACES_NAMED else ""
     lie = "file lies" if files == 1 else "files lie"
     sentence = f"{files:,} listed {lie} where no storage source looks: {named}{more}"
     return "; ".join([sentence, *_remedies(audit, worst[:PLACES_NAMED])])
 
 
-def _denied(one: _UncheckedFiles) -> str:
-    return f" (storage refused {one.denied:,} looks)" if one.denied else ""
+def _note(one: _UncheckedFiles) -> str:
+    """Why storage said nothing of these files, in parentheses; empty where it was not asked."""
+    if not in_known_store(one.place.bucket):
+        return f" ({why_not_read(one.place.bucket)})"
+    looks = "look" if one.denied == 1 else "looks"
+    return f" (storage refused {one.denied:,} {looks})" if one.denied else ""
 
 
 def _remedies(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> list[str]:
-    """What covers the places: lines of the lake file, and rights."""
+    """What covers the places that a source can cover: lines of the lake file, and rights."""
+    readable = [
+        each for each in unchecked if in_known_store(each.place.bucket) and is_location(each.place.uri)
+    ]
     lines = ", ".join(
         f"{{kind: listing, location: {_quoted(each.place.uri)}}}"
-        for each in unchecked
+        for each in readable
         if not _has_source(audit, each.place)
     )
     live = audit.observed.listed
     after = " (an audit without --live reads them)" if live else ""
     remedies = [f"to cover them, add to inventories: [{lines}]{after}"] if lines else []
-    if any(each.denied for each in unchecked):
+    if any(each.denied for each in readable):
         remedies.append("grant s3:GetObject and s3:ListBucket there")
-    if live and any(each.files > each.denied for each in unchecked):
+    if live and any(each.files > each.denied for each in readable):
         remedies.append("a live audit looks at them one by one with a larger confirm.fresh")
     return remedies
 

@@ -25,8 +25,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
 from botocore.utils import conditionally_calculate_md5
 
-from lakeaudit.keys import Aliases, is_azure, is_of_aws, moved
-from lakeaudit.runtime.aws_failures import Failure, OnAzure, explain, no_credentials, unreachable
+from lakeaudit.keys import Aliases, in_known_store, is_azure, is_of_aws, moved
+from lakeaudit.runtime.aws_failures import (
+    Failure,
+    OnAzure,
+    OnOtherStore,
+    explain,
+    no_credentials,
+    unreachable,
+    why_not_read,
+)
 from lakeaudit.runtime.aws_responses import TolerantParsers, refuse_web_pages, timestamp
 from lakeaudit.runtime.reach import SECONDS, listens
 from lakeaudit.storage_classes import ClassKind, StorageClasses, is_google
@@ -88,9 +96,12 @@ class Clients:
 
         Raises:
             OnAzure: it is no bucket of a store that speaks the API of S3.
+            OnOtherStore: it lies in a store that is not known, or is a local path of another host.
         """
         if is_azure(bucket):
             raise OnAzure(bucket=bucket)
+        if not in_known_store(bucket):
+            raise OnOtherStore(reason=why_not_read(bucket))
         return _client("s3", self.endpoint(bucket, key))  # type: ignore[no-any-return]
 
     def storage_classes(self, bucket: str) -> StorageClasses:

@@ -32,6 +32,7 @@ from botocore.exceptions import (
 
 from lakeaudit.command_lines import option
 from lakeaudit.errors import one_line
+from lakeaudit.keys import LOCAL_ELSEWHERE
 
 LACKS = "the store lacks this operation"
 ARCHIVED = "is archived and cannot be read before it is restored"
@@ -72,6 +73,21 @@ class OnAzure(BotoCoreError):
     """A request of S3's was meant for a container of Azure."""
 
     fmt = "{bucket} lies on Azure"
+
+
+LOCAL_PATH = "a local path in a table on object storage"
+OTHER_STORE = "lies in a store that is not read"
+
+
+class OnOtherStore(BotoCoreError):
+    """A request was meant for a store that is not known, or for a local path that only another host has."""
+
+    fmt = "{reason}"
+
+
+def why_not_read(bucket: str) -> str:
+    """Why nothing in a place that no known store has is looked at."""
+    return LOCAL_PATH if bucket == LOCAL_ELSEWHERE else OTHER_STORE
 
 
 class OddResponse(BotoCoreError):
@@ -121,6 +137,8 @@ def explain(error: Exception) -> Failure:
         return about_session
     if isinstance(error, OnAzure):
         return Failure("lies on Azure, which is read, and asked nothing else", "see docs/lakes/azure.yaml")
+    if isinstance(error, OnOtherStore):
+        return Failure(str(error), "name it by the object storage that has it, or add its origin to `maps`")
     if isinstance(error, FlexibleChecksumError):
         return _CHECKSUMS_DIFFER
     if isinstance(error, ClientError):

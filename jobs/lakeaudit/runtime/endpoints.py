@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lakeaudit.config import DynamoOptions, Lake, S3Options, glob_to_regex
-from lakeaudit.keys import Location
+from lakeaudit.keys import Aliases, Location, outside_local
 from lakeaudit.runtime.aws import Clients, Endpoint
 
 
@@ -39,7 +39,7 @@ def clients_of(lake: Lake) -> Clients:
     )
     classes = tuple((glob_to_regex(rule.match), rule.storage_classes) for rule in lake.buckets)
     plain = Clients(
-        endpoint(lake.s3), rules, aliases=lake.aliases, maps=lake.maps, azure=azure, classes=classes
+        endpoint(lake.s3), rules, aliases=_names(lake), maps=lake.maps, azure=azure, classes=classes
     )
     places = [(place, endpoint(options)) for place, options in _places(lake) if not place.is_local]
     places.append((lake.results, plain.endpoint(lake.results.bucket)))
@@ -53,6 +53,18 @@ def clients_of(lake: Lake) -> Clients:
             for folder in _around(place):
                 own[place.bucket].setdefault(folder, at)
     return replace(plain, own=own)
+
+
+def _names(lake: Lake) -> Aliases:
+    """Other names of places, as claims write them. Local paths are places of the host only where the lake file says so.
+
+    In a lake whose tables all lie on local disks they are what they say.
+    """
+    local = [source.location for source in lake.inventories if source.kind == "listing"]
+    tables = [table.location for table in lake.tables]
+    if all(place.is_local for place in tables or local):
+        return lake.aliases
+    return (*lake.aliases, *outside_local((*tables, *local)))
 
 
 def _around(place: Location) -> list[str]:

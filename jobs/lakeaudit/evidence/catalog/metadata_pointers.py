@@ -13,6 +13,7 @@ from itertools import islice
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
 from lakeaudit.evidence.manifest.iceberg.found import read_metadata
+from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -38,7 +39,7 @@ class Aim:
 
 def aim_at(clients: Clients, uri: str) -> Aim | None:
     """What lies where a catalog points now; None: that is no place in a store."""
-    place = _place(uri)
+    place = place_of(uri, clients.names)
     if place is None:
         return None
     try:

@@ -12,7 +12,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeaudit.evidence.protocol import Hole, Source, SourceInfo
-from lakeaudit.keys import MOUNTS, Aliases, Location, identify, true_place
+from lakeaudit.keys import Aliases, Location, identify, in_known_store, true_place
 from lakeaudit.schemas import PARTITION, plain_time
 
 FORMATS = ("delta", "iceberg", "hudi", "hive", "unknown")
@@ -141,4 +141,4 @@ def folder_of(uri: str, aliases: Aliases = ()) -> tuple[str, str]:
     named = identify(uri.strip())
     bucket, key = ("", "") if named is None else true_place(aliases, *named)
     place = Location(bucket, key.rstrip("/"))
-    return ("", "") if bucket == MOUNTS else (place.bucket, place.prefix)
+    return ("", "") if not in_known_store(bucket) else (place.bucket, place.prefix)

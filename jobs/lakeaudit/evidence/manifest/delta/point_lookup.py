@@ -157,11 +157,11 @@ class Sought:
         if found := _MOUNTED.fullmatch(path):
             return true_place(self.aliases, MOUNTS, unquote(found[1]))
         if found := _FILE.fullmatch(path):
-            return "", unquote(found[1])
+            return true_place(self.aliases, "", unquote(found[1]))
         if _SCHEME.match(path):
             return place_by_name(self.aliases, unquote(path))
         if path.startswith("/"):
-            return "", unquote(path[1:])
+            return true_place(self.aliases, "", unquote(path[1:]))
         return self.root.bucket, self.root.prefix + unquote(path)
 
     def _vector_place(self, vector: Row) -> tuple[str, str] | None:
