@@ -272,13 +272,6 @@ NOT_HADOOP = rf"(^/)|(//)|(/{END})|((^|/)\.{{1,2}}(/|{END}))|(:)|(^{END})"
 """Keys that a Hadoop Path cannot hold: empty parts, `.` and `..`, and a colon, which Hadoop reads as a scheme when
 it puts the parent and the child of a stored row together."""
 
-ARCHIVE_CLASSES = (
-    *("GLACIER", "DEEP_ARCHIVE"),  # S3, Tencent COS, Huawei OBS
-    *("ARCHIVE", "MAZ_ARCHIVE", "COLD"),  # COS, OBS
-    *("Archive", "ColdArchive", "DeepColdArchive"),  # Alibaba OSS
-)
-"""Storage classes whose objects have to be restored before they can be read, see `storage_classes`; GLACIER_IR is read
-at once."""
 TIERED_CLASSES = ("INTELLIGENT_TIERING", "MAZ_INTELLIGENT_TIERING", "IntelligentTiering")
 """Classes that move objects between tiers themselves: the class alone does not say whether an object is archived."""
 NULL_VERSION = "null"

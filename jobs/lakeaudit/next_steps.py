@@ -16,8 +16,8 @@ from lakeaudit.aws_commands import Step, another_way, has_another_way
 from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.format_advice import DO, NOT_BACK, format_of
 from lakeaudit.formatting import moment, shell_word, uri
-from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.kinds import KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
+from lakeaudit.storage_classes import StorageClasses, cloud_of
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -105,10 +105,16 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         return None
     if finding.get("kind") == LOST_COMMIT and is_to_think_first(finding):
         return _beside(place, key, version, at)
-    if finding["storage_class"] in ARCHIVE_CLASSES and version is not None:
+    if version is not None and _is_archived(finding["storage_class"], at):
         return _version_out_of_archive(place, version, finding["storage_class"], at)
     step = _by_version(finding, place, marker or _marker_found(finding), at)
     return _after_older_states(step) if step is not None and _needs_older_states(finding) else step
+
+
+def _is_archived(storage_class: str | None, at: "Endpoint | None") -> bool:
+    """Whether a class has to be restored before reading, by the names of the cloud at the endpoint."""
+    classes = StorageClasses(cloud=cloud_of(at.endpoint if at else None))
+    return classes.archived(storage_class) is True
 
 
 def _needs_older_states(finding: Row) -> bool:

@@ -1,35 +1,66 @@
 """Which storage classes have to be restored before an object can be read. Pure.
 
-Every cloud names its own: Amazon S3, Alibaba OSS (`ColdArchive`), Tencent COS (`MAZ_STANDARD`), Huawei OBS (`COLD`),
-Google (`ARCHIVE`, which is read at once). Names are compared without case and underscores. A class that nobody knows is
-neither readable nor archived until the lake file says so (`buckets`, `storage_classes`).
+Every cloud has names of its own, which hold at its endpoints alone: at a private endpoint `COLD` is a pool like any
+other. The names of Amazon S3 hold everywhere, since they belong to the protocol. Names are compared without case and
+punctuation. A class that is not known is neither readable nor archived until the lake file says so
+(`buckets`, `storage_classes`).
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from lakeaudit.keys import ARCHIVE_CLASSES, TIERED_CLASSES
+from lakeaudit.keys import TIERED_CLASSES
 
 ClassKind = Literal["readable", "archived"]
 
-READABLE = (
-    *("STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "GLACIER_IR", "EXPRESS_ONEZONE"),
-    *("OUTPOSTS", "SNOW", "FSX_OPENZFS", "FSX_ONTAP"),
-    *("IA", "MAZ_STANDARD", "MAZ_STANDARD_IA", "WARM"),  # OSS, COS, OBS
-    *("NEARLINE", "COLDLINE", "MULTI_REGIONAL", "REGIONAL", "DURABLE_REDUCED_AVAILABILITY"),  # Google
+STANDARD = "STANDARD"
+"""The class of an object for which a response of S3's API names none (S3 API reference, HeadObject)."""
+
+
+class Names(NamedTuple):
+    """The classes of one cloud."""
+
+    readable: tuple[str, ...]
+    archived: tuple[str, ...] = ()
+
+
+OF_S3 = Names(
+    (
+        *(STANDARD, "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "GLACIER_IR", "EXPRESS_ONEZONE"),
+        *("OUTPOSTS", "SNOW", "FSX_OPENZFS", "FSX_ONTAP"),
+    ),
+    ("GLACIER", "DEEP_ARCHIVE"),
 )
-_GOOGLE = re.compile(r"(.*\.)?googleapis\.com")
+OF_CLOUDS: Mapping[str, Names] = {
+    "Alibaba OSS": Names(("IA",), ("Archive", "ColdArchive", "DeepColdArchive")),
+    "Tencent COS": Names(("MAZ_STANDARD", "MAZ_STANDARD_IA"), ("ARCHIVE", "MAZ_ARCHIVE")),
+    "Huawei OBS": Names(("WARM",), ("COLD",)),
+    "Google": Names(
+        ("NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL", "DURABLE_REDUCED_AVAILABILITY"),
+    ),
+}
+"""What each cloud adds to the names of S3. Google reads every class at once, those of S3's names too."""
+EVERY_ARCHIVE = tuple(name for names in (OF_S3, *OF_CLOUDS.values()) for name in names.archived)
+"""Names that some store takes for an archive class."""
+_HOSTS: Mapping[str, str] = {
+    "aliyuncs.com": "Alibaba OSS",
+    "myqcloud.com": "Tencent COS",
+    "tencentcos.cn": "Tencent COS",
+    "myhuaweicloud.com": "Huawei OBS",
+    "myhuaweicloud.eu": "Huawei OBS",
+    "otc.t-systems.com": "Huawei OBS",
+    "googleapis.com": "Google",
+}
+"""By the end of an endpoint's host the cloud that serves it."""
 
 
 def _plain(name: str) -> str:
     return re.sub("[^A-Z0-9]", "", name.upper())
 
 
-_KNOWN = {_plain(name): kind == "archived" for kind, names in (("readable", READABLE), ("archived", ARCHIVE_CLASSES))
-          for name in names}  # fmt: skip
 _TIERED = {_plain(name) for name in TIERED_CLASSES}
 
 
@@ -38,37 +69,46 @@ def is_tiered(name: str) -> bool:
     return _plain(name) in _TIERED
 
 
+def cloud_of(endpoint: str | None) -> str | None:
+    """The cloud whose own endpoint a URL is, one of OF_CLOUDS; None: Amazon's, or a private one."""
+    host = urlsplit(endpoint or "").hostname or ""
+    return next((cloud for end, cloud in _HOSTS.items() if host == end or host.endswith(f".{end}")), None)
+
+
 @dataclass(frozen=True)
 class StorageClasses:
-    """The classes of one bucket: what everybody knows, and before that what the lake file says (`own`, by name).
+    """The classes of one bucket: what its store says, and before that what the lake file says (`own`, by name).
 
-    `of_google`: the bucket is reached at Google's endpoint, where every class is read at once.
+    `cloud`: the bucket is reached at this cloud's own endpoint; None: at another, where the names of S3 hold.
     """
 
     own: Mapping[str, ClassKind] = field(default_factory=dict)
-    of_google: bool = False
+    cloud: str | None = None
     _answers: dict[str | None, bool | None] = field(default_factory=dict, compare=False, repr=False)
     """What was answered before: a listing asks for each of its objects."""
 
     def archived(self, name: str | None) -> bool | None:
         """Whether objects of a class have to be restored before they can be read; None: not known."""
         if name not in self._answers:
-            self._answers[name] = self._archived(name)
+            tiered = name is None or is_tiered(name)
+            self._answers[name] = None if tiered else self._meanings().get(_plain(name or ""))
         return self._answers[name]
 
-    def _archived(self, name: str | None) -> bool | None:
-        if name is None or is_tiered(name):
-            return None
-        own = {_plain(each): kind == "archived" for each, kind in self.own.items()}
-        known = _KNOWN.get(_plain(name))
-        return own.get(_plain(name), False if self.of_google and known else known)
+    def _names(self) -> dict[str, bool]:
+        """By the name of a class, as its cloud writes it, whether it is archived."""
+        of_cloud = OF_CLOUDS[self.cloud] if self.cloud else Names(())
+        archived = dict.fromkeys((*OF_S3.archived, *of_cloud.archived), self.cloud != "Google")
+        return dict.fromkeys((*OF_S3.readable, *of_cloud.readable), False) | archived
+
+    def _meanings(self) -> dict[str, bool]:
+        """By the plain form of a name whether the class is archived."""
+        known = {_plain(name): is_archived for name, is_archived in self._names().items()}
+        return known | {_plain(name): kind == "archived" for name, kind in self.own.items()}
 
     def sql(self, column: str) -> str:
         """The same as SQL over a column of class names; common spellings are compared as they are."""
-        own = {_plain(name): kind == "archived" for name, kind in self.own.items()}
-        base = dict.fromkeys(_KNOWN, False) if self.of_google else _KNOWN
-        meant = {**base, **own}
-        written = {name: meant[_plain(name)] for name in (*READABLE, *ARCHIVE_CLASSES)}
+        meant = self._meanings()
+        written = {name: meant[_plain(name)] for name in self._names()}
         plain = f"regexp_replace(upper({column}), '[^A-Z0-9]', '', 'g')"
         return (
             f"CASE WHEN {column} IN ({_texts(_of(written, False))}) THEN false"
@@ -78,18 +118,13 @@ class StorageClasses:
         )
 
     @property
-    def identity(self) -> tuple[tuple[tuple[str, ClassKind], ...], bool]:
+    def identity(self) -> tuple[tuple[tuple[str, ClassKind], ...], str | None]:
         """Everything that answers follow from."""
-        return tuple(sorted(self.own.items())), self.of_google
+        return tuple(sorted(self.own.items())), self.cloud
 
 
 KNOWN_CLASSES = StorageClasses()
 """What is known of classes where no lake file and no endpoint says more."""
-
-
-def is_google(endpoint: str | None) -> bool:
-    """Whether an endpoint is Google's own."""
-    return endpoint is not None and _GOOGLE.fullmatch(urlsplit(endpoint).hostname or "") is not None
 
 
 def unknown_class_warnings(found: Iterable[str]) -> list[str]:

@@ -36,6 +36,34 @@ def told(lake: Any, run_id: str) -> dict[tuple[str, str], str]:
     return {(row["table_name"], row["kind"]): row["severity"] for row in found(lake, run_id)}
 
 
+JDBC, KAFKA, ICEBERG = (
+    f"org.apache.{name}StorageHandler"
+    for name in ("hive.storage.jdbc.Jdbc", "hadoop.hive.kafka.Kafka", "iceberg.mr.hive.HiveIceberg")
+)
+WITHOUT_FILES: dict[str, dict[str, Any]] = {
+    "jdbc": {"parameters": {"storage_handler": JDBC, "hive.sql.table": "x"}},
+    "kafka": {"parameters": {"storage_handler": KAFKA}},
+    "index": {"tableType": "INDEX_TABLE"},
+}
+"""Tables whose location holds no rows."""
+EMPTY: dict[str, dict[str, Any]] = {"plain": {}, "mview": {"tableType": "MATERIALIZED_VIEW"}}
+"""Their neighbours, which keep files and have none."""
+
+
+def test_a_table_of_another_system_is_not_reported_as_never_filled(
+    lake: HiveLake, server: MetastoreStandIn
+) -> None:
+    for name, more in (WITHOUT_FILES | EMPTY).items():
+        server.table(name, lake.uri(f"wh/{name}"), **more)
+    lake.tables = ["{discover: {from: hive}}"]
+    written = lake.lake(metastores=f"{{kind: hive, uri: '{server.uri}'}}")
+    outcome = audited(written, run_id="r1")
+    never_filled = {(f"sales.{name}", "stale_pointer"): "info" for name in EMPTY}
+    expected = {(f"sales.{table}", kind): level for (table, kind), level in ALL.items()} | never_filled
+    assert told(written, "r1") == expected
+    assert any(all(f"sales.{name}" in each for name in WITHOUT_FILES) for each in outcome.warnings)
+
+
 ALL = {
     ("orders", "empty_partition"): "info",
     ("orders", "unregistered_partition"): "error",

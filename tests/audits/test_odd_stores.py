@@ -159,8 +159,17 @@ INCOMPLETE = {
     "bare_lists": without("Size", "LastModified", heads=False),
     "bare_heads": without("Size", "ETag", "LastModified", lists=False),
     "odd_values": rewritten("<LastModified>.*?</LastModified>|<Size>.*?</Size>", ODD),
+    "negative": rewritten("<Size>.*?</Size>", "<Size>-1</Size>"),
+    "no_class": without("StorageClass"),
+    "empty_class": rewritten("<StorageClass>.*?</StorageClass>", "<StorageClass></StorageClass>"),
 }
 """By table how responses about it are incomplete."""
+UNNAMED = {
+    "bare_lists": {"content": "LastModified Size", "duplicate": "LastModified", "leftover": "LastModified"},
+    "negative": {"content": "Size"},
+}
+UNNAMED["odd_values"] = UNNAMED["bare_lists"]
+"""By table the axes that are judged in part, with the fields that their reasons name; all others are judged whole."""
 
 
 def test_one_field_that_is_missing_ends_no_run(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
@@ -181,6 +190,21 @@ def test_one_field_that_is_missing_ends_no_run(aws: Aws, s3: Endpoint, bucket: s
         assert [row["kind"] for row in rows if row["key"] == key] == ["dropped"], table
         assert found[table][1] in (["dropped"], ["dropped", "uncommitted"])
     assert found["stock"] == WHOLE
+    partial = {(table, axis): fields for table, axes in UNNAMED.items() for axis, fields in axes.items()}
+    for row in results_of(lake).coverage(outcome.run_id):
+        if row["axis"] not in ("content", "duplicate", "leftover"):
+            continue
+        fields = partial.get((row["table_name"], row["axis"]))
+        assert (row["status"], row["undecided"] > 0) == (
+            ("partial", True) if fields else ("complete", False)
+        ), row
+        for name in ("LastModified", "Size", "StorageClass", "ETag"):
+            assert (f"does not name {name}" in (row["reason"] or "")) == (name in (fields or "")), row
+        assert f"(at {s3.endpoint})" in row["reason"] if fields else True
+    assert outcome.exit_code == 3
+    warnings = [each for each in outcome.warnings if "does not name" in each]
+    assert len(warnings) == len(UNNAMED)
+    assert all(each.startswith(f"s3://{bucket}: listing s3://{bucket}/warehouse/") for each in warnings)
 
 
 @pytest.fixture
@@ -237,14 +261,37 @@ def test_open_uploads_of_a_store_that_lists_them_by_key_alone_are_found(shop: Sh
     assert [row["key"] for row in rows if row["kind"] == "unfinished_upload"] == ["warehouse/stock/"]
 
 
+def no_uploads(status: str, code: str) -> Habit:
+    """The store does not list uploads."""
+
+    def change(request: Request, response: Response) -> Response:
+        if "uploads" not in request.asked:
+            return response
+        return Response(
+            status, {"content-type": "application/xml"}, f"<Error><Code>{code}</Code></Error>".encode()
+        )
+
+    return change
+
+
+def test_a_bucket_whose_uploads_cannot_be_listed_is_named_once(shop: Shop, tmp_path: Path) -> None:
+    lake = lake_of(shop, tmp_path)
+    with habit(no_uploads("501 Not Implemented", "NotImplemented")):
+        outcome = audited(lake, live=True)
+    why = "open uploads may not be listed (the store lacks this operation)"
+    assert [each for each in outcome.warnings if "uploads" in each] == [f"s3://{shop.bucket}: {why}"]
+    assert (outcome.status, outcome.exit_code) == ("complete", 0)
+
+
 CLASSES = {"stock": "ColdArchive", "orders": "SOMETHING_NEW"}
 SETTLED = "SOMETHING_NEW: readable, cold-archive: readable"
+ARCHIVES = "something-new: archived, cold-archive: archived"
 
 
 RULES = {
-    "known": ("", 1, {"stock"}),
+    "known": ("", 2, set()),
     "readable": (SETTLED, 0, set()),
-    "archived": ("something-new: archived", 0, {"orders", "stock"}),
+    "archived": (ARCHIVES, 0, {"orders", "stock"}),
 }
 """By the name of a bucket the rule of the lake file, how many files are undecided, and tables with an archived one."""
 
@@ -302,6 +349,7 @@ def test_classes_of_other_clouds(aws: Aws, s3: Endpoint, bucket: str, tmp_path: 
         }
     (warning,) = (each for each in outcome.warnings if "SOMETHING_NEW" in each)
     assert f"{bucket}-known" in warning
+    assert "ColdArchive" in warning
 
 
 def test_a_table_below_two_slashes_is_audited_by_a_report_below_two_slashes(

@@ -221,6 +221,12 @@ ICEBERG = {"table_type": "ICEBERG", "metadata_location": "s3://lake/m.json"}
         ({"classification": "parquet"}, HIVE, "hive"),
         ({}, "org.apache.hudi.hadoop.HoodieParquetInputFormat", "hudi"),
         ({}, "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat", "unknown"),
+        ({"storage_handler": "org.apache.hive.storage.jdbc.JdbcStorageHandler"}, HIVE, "unknown"),
+        ({"storage_handler": "org.apache.hadoop.hive.hbase.HBaseStorageHandler"}, "", "unknown"),
+        ({"storage_handler": "org.apache.hadoop.hive.dynamodb.DynamoDBStorageHandler"}, "", "unknown"),
+        ({"storage_handler": "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler"}, "", "iceberg"),
+        ({"storage_handler": "io.delta.hive.DeltaStorageHandler"}, "", "delta"),
+        ({"storage_handler": ""}, HIVE, "hive"),
     ],
 )
 def test_the_format_of_a_table(parameters: dict[str, str], input_format: str, expected: str) -> None:

@@ -218,7 +218,7 @@ def test_uploads_with_a_gap_are_none_and_a_warning(
     monkeypatch.setattr(s3_pages, "upload_pages", first_page_only)
     stored = read(clients, f"s3://{bucket}/")
     assert (stored.lists_uploads, uploads_of(stored)) == (False, [])
-    assert stored.warnings == ("open uploads could not be listed (access denied)",)
+    assert stored.warnings == (f"s3://{bucket}: open uploads could not be listed (access denied)",)
     assert stored.holes == ()
     assert [row["key"] for row in stored_rows(stored)] == ["k"]
 
@@ -260,8 +260,8 @@ def test_refused_versions_and_uploads_are_warnings(
     assert [row["key"] for row in stored_rows(stored)] == ["k"]
     assert (stored.lists_uploads, uploads_of(stored)) == (False, [])
     assert stored.warnings == (
-        "versions may not be listed (access denied): delete markers and older versions are unknown",
-        "open uploads may not be listed (access denied)",
+        f"s3://{bucket}: versions may not be listed (access denied): delete markers and older versions are unknown",
+        f"s3://{bucket}: open uploads may not be listed (access denied)",
     )
 
 

@@ -23,7 +23,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.aws_failures import BrokenListing, IncompleteResponse, UnreadableResponse, WebPage
-from lakeaudit.storage_classes import StorageClasses, is_google, unknown_class_warnings
+from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of, unknown_class_warnings
 from tests.builders.odd_stores import AGAIN, cut_off, habit, without
 from tests.conftest import Aws
 
@@ -177,44 +177,77 @@ def test_what_is_acted_on_names_size_etag_and_time() -> None:
             head_of({key: value for key, value in whole.items() if key != name})
 
 
-OWN = StorageClasses({"Vault": "archived", "archive": "readable"})
-CLASSES = [
-    ("STANDARD", False, False, False),
-    ("GLACIER_IR", False, False, False),
-    ("GLACIER", True, False, True),
-    ("ColdArchive", True, False, True),
-    ("DeepColdArchive", True, False, True),
-    ("COLD", True, False, True),
-    ("DEEP_ARCHIVE", True, False, True),
-    ("ARCHIVE", True, False, False),
-    ("Archive", True, False, False),
-    ("MAZ_STANDARD_IA", False, False, False),
-    ("WARM", False, False, False),
-    ("VAULT", None, None, True),
-    ("INTELLIGENT_TIERING", None, None, None),
-    ("", None, None, None),
-]
+OWN: dict[str, ClassKind] = {"Vault": "archived", "archive": "readable"}
+STORES = {
+    "private": StorageClasses(),
+    "OSS": StorageClasses(cloud="Alibaba OSS"),
+    "COS": StorageClasses(cloud="Tencent COS"),
+    "OBS": StorageClasses(cloud="Huawei OBS"),
+    "Google": StorageClasses(cloud="Google"),
+    "private, by its rule": StorageClasses(OWN),
+    "OSS, by its rule": StorageClasses(OWN, "Alibaba OSS"),
+}
+EVERYWHERE = {
+    "STANDARD": False,
+    "Standard": False,
+    "GLACIER_IR": False,
+    "INTELLIGENT_TIERING": None,
+    "": None,
+}
+S3_ARCHIVES = ("GLACIER", "DEEP_ARCHIVE")
+READABLE, UNDECIDED, ARCHIVED = "readable", "undecided", "archived"
+CLASSES = {
+    "ColdArchive": {"OSS": ARCHIVED, "OSS, by its rule": ARCHIVED},
+    "cold-archive": {"OSS": ARCHIVED, "OSS, by its rule": ARCHIVED},
+    "Archive": {"OSS": ARCHIVED, "COS": ARCHIVED, "Google": READABLE, "private, by its rule": READABLE,
+                "OSS, by its rule": READABLE},
+    "COLD": {"OBS": ARCHIVED},
+    "WARM": {"OBS": READABLE},
+    "IA": {"OSS": READABLE, "OSS, by its rule": READABLE},
+    "MAZ_STANDARD_IA": {"COS": READABLE},
+    "NEARLINE": {"Google": READABLE},
+    "VAULT": {"private, by its rule": ARCHIVED, "OSS, by its rule": ARCHIVED},
+}  # fmt: skip
+"""By class the stores that know it."""
 
 
-@pytest.mark.parametrize(("name", "known", "at_google", "by_lake_file"), CLASSES)
-def test_a_class_is_archived_readable_or_unknown_in_python_and_sql(
-    name: str, known: bool | None, at_google: bool | None, by_lake_file: bool | None
-) -> None:
-    for classes, archived in (
-        (StorageClasses(), known),
-        (StorageClasses(of_google=True), at_google),
-        (OWN, by_lake_file),
-    ):
-        assert classes.archived(name) is archived
-        with duck.task_connection() as con:
+def expected_class(name: str, store: str) -> bool | None:
+    if name in EVERYWHERE:
+        return EVERYWHERE[name]
+    if name in S3_ARCHIVES:
+        return store != "Google"
+    return {READABLE: False, ARCHIVED: True, UNDECIDED: None}[CLASSES[name].get(store, UNDECIDED)]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_class_is_archived_readable_or_unknown_in_python_and_sql(store: str) -> None:
+    classes = STORES[store]
+    with duck.task_connection() as con:
+        for name in (*EVERYWHERE, *S3_ARCHIVES, *CLASSES):
             sql = f"SELECT {classes.sql('class')} AS archived FROM (SELECT {duck.literal(name)} AS class)"
-            assert duck.rows_of(duck.query(con, sql)) == [{"archived": archived}]
+            (row,) = duck.rows_of(duck.query(con, sql))
+            assert {classes.archived(name), row["archived"]} == {expected_class(name, store)}, name
 
 
-def test_google_is_known_by_its_endpoint_alone() -> None:
-    assert is_google("https://storage.googleapis.com")
-    assert not is_google("https://googleapis.com.example.com")
-    assert not is_google(None)
+@pytest.mark.parametrize(
+    ("endpoint", "cloud"),
+    [
+        ("https://oss-cn-hangzhou-internal.aliyuncs.com", "Alibaba OSS"),
+        ("https://s3.oss-eu-central-1.aliyuncs.com:443", "Alibaba OSS"),
+        ("https://cos.ap-guangzhou.myqcloud.com", "Tencent COS"),
+        ("https://OBS.cn-north-4.myhuaweicloud.com/", "Huawei OBS"),
+        ("https://storage.googleapis.com", "Google"),
+        ("https://googleapis.com.example.com", None),
+        ("https://notaliyuncs.com", None),
+        ("http://minio.lake.local:9000", None),
+        ("https://s3.eu-central-1.amazonaws.com", None),
+        (None, None),
+    ],
+)
+def test_a_cloud_is_known_by_its_endpoint_alone(endpoint: str | None, cloud: str | None) -> None:
+    assert cloud_of(endpoint) == cloud
+    found = Clients(Endpoint(endpoint=endpoint)).storage_classes("lake")
+    assert found.cloud == cloud
 
 
 def test_unknown_classes_are_one_line_a_bucket() -> None:

@@ -143,6 +143,33 @@ def test_what_is_remembered_of_a_file(
     assert "2026-11-20 12:00:00Z opened (dropped): why" in text
 
 
+def test_a_finding_of_a_run_that_failed(
+    capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws
+) -> None:
+    """The ledger holds it though no run is published; beside a published run that did not judge it, it is named."""
+    lost = discrepancy(finding("dropped", "orders/a", bucket=bucket), last_run_id="r0")
+    uri = f"s3://{bucket}/orders/a"
+    for published, verdict, sentence in (
+        (
+            [],
+            "no audit could be published yet",
+            "No audit could be published yet; a finding of run r0 is still open",
+        ),
+        (
+            [run()],
+            "the last audit did not judge it",
+            "not judged by this run; a finding of run r0 is still open",
+        ),
+    ):
+        publish(place, runs=[run("r0", status="failed"), *published], discrepancies=[lost])
+        assert verdict in told(capsys, lake, uri)["verdict"]
+        assert cli.main(["explain", lake, uri]) == 0
+        text = capsys.readouterr().out
+        assert sentence in text
+        assert text.count("is still open") == 1
+        assert "No audit has finished yet" not in text
+
+
 def test_a_file_of_a_group(capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws) -> None:
     aws.s3.put_object(Bucket=bucket, Key="orders/day=1/x", Body=b"12345")
     held, other = (group("uncommitted", f"day={day}", files=1, bucket=bucket) for day in (1, 2))

@@ -72,7 +72,7 @@ def one(rows: list[Row], *, repeated: bool, may_be_gone: bool) -> Row:
     marker = newest["is_delete_marker"] if clear else None
     older = [row for row in rows if row["is_latest"] is False and row["is_delete_marker"] is False]
     gone = may_be_gone and len(older) == len(rows)
-    recoverable: Row = max(older, key=order("size", "storage_class"), default={})
+    recoverable: Row = max(older, key=order("size", "storage_class", "archived"), default={})
     return {
         **{name: rows[0][name] for name in ("source", "bucket", "key")},
         "presence": "absent" if gone else {None: "unclear", True: "absent", False: "present"}[marker],
@@ -81,7 +81,7 @@ def one(rows: list[Row], *, repeated: bool, may_be_gone: bool) -> Row:
         "delete_marker": marker,
         "older_version_id": version(recoverable) if recoverable else None,
         "older_size": recoverable.get("size"),
-        "older_class": recoverable.get("storage_class"),
+        "older_class": recoverable.get("storage_class") if recoverable.get("archived") else None,
         "older_since": newest["modified_at"] if clear and replaced_by_latest(rows, recoverable) else None,
     }
 

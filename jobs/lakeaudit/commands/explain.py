@@ -61,10 +61,15 @@ def _what_was_found(console: Console, told: Explanation, at: Endpoint) -> None:
             text_output.next_step(console, row, at, told.marker)
     for name in told.files:
         text_output.line(console, text_output.plain(name), indent=5)
-    if not told.findings and not told.groups:
+    if not told.findings and not told.groups and not (told.run is None and told.held):
         nothing = "nobody knows this file" if told.unknown else "no finding"
-        nothing = "not judged by this run; what an earlier one found is still open" if told.held else nothing
+        nothing = f"not judged by this run; {_still_open(told)}" if told.held else nothing
         text_output.line(console, text_output.plain(nothing), indent=1)
+
+
+def _still_open(told: Explanation) -> str:
+    """Which run reported what the ledger holds open."""
+    return f"a finding of run {told.held[0]['last_run_id']} is still open"
 
 
 def _and_more(console: Console, told: Explanation, lake_file: str) -> None:
@@ -118,7 +123,11 @@ def _said(console: Console, said: Said) -> None:
 
 def _when(told: Explanation) -> str:
     if told.run is None:
-        return "No audit has finished yet"
+        return (
+            f"No audit could be published yet; {_still_open(told)}"
+            if told.held
+            else "No audit has finished yet"
+        )
     return f"Found by run {told.run['run_id']}, as of {formatting.second(told.run['as_of'])}"
 
 

@@ -257,9 +257,8 @@ def verdict_line(told: Explanation) -> str:
     if held := told.held:
         worst = min(held, key=lambda row: rank(row["severity"]))
         since = f"open since {formatting.second(worst['first_seen_at'])}"
-        return formatting.visible(
-            f"{worst['severity'].upper()}: {worst['kind']}, {since}; the last audit did not judge it: {told.uri}"
-        )
+        by = "the last audit did not judge it" if told.run else "no audit could be published yet"
+        return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}, {since}; {by}: {told.uri}")
     if told.unknown:
         return formatting.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
     if told.run is None:

@@ -154,6 +154,8 @@ class Means:
     """By table how many of its files that lie where no storage source looks a live look has answered for."""
     other_listers: Mapping[str, str] = field(default_factory=dict)
     """By table why not all is known that another format, or another table of a catalog, lists of its folder."""
+    unnamed_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By table and axis which fields storage does not name, so that files are undecided."""
     incomplete_reports: Mapping[str, str] = field(default_factory=dict)
     """By table why the report that decides there is not complete, so that it does not show every object."""
 
@@ -273,8 +275,15 @@ def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None
         return not_rechecked(means.not_rechecked[facts.table.name])
     if means.holed_sources and tally.outcomes.get("undecided", 0):
         return f"holes in {', '.join(means.holed_sources)}"
+    return _of_files(axis, facts.table.name, means, tally)
+
+
+def _of_files(axis: str, table: str, means: Means, tally: Tally) -> str | None:
+    """Why single files are not judged: no source covers them, or storage does not name what their rules need."""
     if tally.outcomes.get("uncovered", 0):
-        return means.outside.get((facts.table.name, axis), "some files lie where no storage source covers")
+        return means.outside.get((table, axis), "some files lie where no storage source covers")
+    if tally.outcomes.get("undecided", 0):
+        return means.unnamed_fields.get((table, axis))
     return None
 
 

@@ -11,7 +11,6 @@ from functools import cache
 import pyarrow as pa
 
 from lakeaudit.compare import rules
-from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.kinds import CONTENT_LOST, LIVE_AXES, NO_LIVE_LOOKS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -301,7 +300,7 @@ _MARKED = "coalesce(s_older_beneath_marker, s_delete_marker, false)"
 COMES_BACK = f"({_LOST} AND s_older_version_id IS NOT NULL AND {_MATCHES})"
 """SQL over verdict rows: an older version is known to hold what was recorded."""
 
-_FROM_ARCHIVE = f"coalesce({COMES_BACK} AND s_older_class IN ({duck.literals(ARCHIVE_CLASSES)}), false)"
+_FROM_ARCHIVE = f"coalesce({COMES_BACK} AND s_older_class IS NOT NULL, false)"
 """SQL over verdict rows: the version that brings the bytes back has to be restored from an archive first."""
 
 _RECOVERY = {

@@ -21,6 +21,7 @@ from lakeaudit.compare.marked_states import marked_states, replaced_versions
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.compare.repeated_batches import repeated
+from lakeaudit.compare.unnamed_fields import of_pairs
 from lakeaudit.compare.verdicts import Words, candidates, fired, settled, with_outcome
 from lakeaudit.compare.watched import Watch, summed, unowned_folders
 from lakeaudit.runtime import duck
@@ -71,6 +72,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     asked = _within(con, matched, kernel)
     known = rows.get("known", KNOWN.empty_table())
     yield "tallies", settled(con, asked, kernel.words, known)
+    yield "unnamed_fields", of_pairs(con, asked, known, kernel.words.scope_table)
     if kernel.fresh:
         yield "young", fresh_claims(con, asked, kernel.words, known, kernel.fresh, _shares(con, rows))
     judged = duck.hold(con, candidates(con, asked, kernel.words, known))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeaudit.runtime.aws_failures import BrokenListing, IncompleteResponse
-from lakeaudit.storage_classes import KNOWN_CLASSES, StorageClasses
+from lakeaudit.storage_classes import KNOWN_CLASSES, STANDARD, StorageClasses
 
 Response = Mapping[str, Any]
 
@@ -109,7 +109,7 @@ def head_response(response: Response, classes: StorageClasses = KNOWN_CLASSES) -
     S3 leaves the storage class out where it is STANDARD (API reference, HeadObject).
     """
     etag = etag_of(response.get("ETag"))
-    storage_class = text_of(response.get("StorageClass")) or "STANDARD"
+    storage_class = text_of(response.get("StorageClass")) or STANDARD
     restored = 'ongoing-request="false"' in (response.get("Restore") or "")
     in_archive = True if response.get("ArchiveStatus") is not None else classes.archived(storage_class)
     return HeadResponse(

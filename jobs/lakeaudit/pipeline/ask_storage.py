@@ -25,6 +25,7 @@ from lakeaudit.runtime.aws_failures import explain, is_denied, is_missing
 from lakeaudit.runtime.azure import DENIED, open_blob, require_container
 from lakeaudit.runtime.threads import Pacer, beside
 from lakeaudit.schemas import LIVE, plain_time
+from lakeaudit.storage_classes import StorageClasses
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -175,7 +176,11 @@ class _Questioner:
         try:
             history = self._history(s3, bucket, key, answer)
             since = self._since_claim(s3, bucket, key, answer, history, claimed)
-            return _marker(answer, history) | _older(history, claimed) | {"l_versus_claimed": since}
+            return (
+                _marker(answer, history)
+                | _older(history, claimed, self._clients.storage_classes(bucket))
+                | {"l_versus_claimed": since}
+            )
         except ClientError as error:
             if is_denied(error):
                 self._no_versions.add(bucket)
@@ -300,7 +305,7 @@ def _marker(answer: Mapping[str, Any], history: History) -> dict[str, Any]:
     return {"l_version_id": _named(history.marker_id)} if hidden else {}
 
 
-def _older(history: History, claimed: Claimed) -> dict[str, Any]:
+def _older(history: History, claimed: Claimed, classes: StorageClasses) -> dict[str, Any]:
     """The version that holds what was claimed, else the newest of the older ones."""
     match = history.match(claimed)
     older = match or history.newest_older
@@ -309,7 +314,7 @@ def _older(history: History, claimed: Claimed) -> dict[str, Any]:
         "l_delete_marker": history.is_marked,
         "l_older_version_id": older.version_id if older else None,
         "l_older_size": older.size if older else None,
-        "l_older_class": older.storage_class if older else None,
+        "l_older_class": older.storage_class if older and classes.archived(older.storage_class) else None,
         "l_older_since": history.replaced_at(older) if older else None,
         "l_older_newer": history.newer_than(older) if older else None,
         "l_older_matches": match is not None,

@@ -68,6 +68,8 @@ class FirstReading:
     """By table."""
     outside: tuple[Mapping[str, Any], ...]
     """Where listed files lie that no storage source covers, see `kernel.outside_places`."""
+    unnamed_fields: tuple[Mapping[str, Any], ...]
+    """What storage does not name of undecided files, see `compare.unnamed_fields`."""
     nested: Mapping[Location, frozenset[str]]
     """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: list[dict[str, Any]]
@@ -126,6 +128,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         watched=answered(con, answers, "watched_folders"),
         live=_live(_plain(answers, "live_totals"), gone.settled),
         outside=tuple(_plain(answers, "outside")),
+        unnamed_fields=tuple(_plain(answers, "unnamed_fields")),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,

@@ -59,6 +59,7 @@ from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
 from lakeaudit.pipeline.state_counts import counted_whole, less_listed, repeated_entries
 from lakeaudit.pipeline.trace_requests import Traced, explained, traced
+from lakeaudit.pipeline.unnamed_fields import UnnamedFields, unnamed_fields
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.runtime.progress import Progress
@@ -103,7 +104,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
         found = _findings(audit, read.first, read.remaining, files.rows, leftovers, groups, known)
         rows = duck.hold(audit.con, found)
-        able = _with_listers(_means(audit, read, groups), leftovers.others)
+        unnamed = unnamed_fields(audit, read.first.unnamed_fields, read.remaining)
+        able = _with_listers(_means(audit, read, groups, unnamed), leftovers.others)
         covered = _covered(audit, coverage.together(tallies, _new_files(audit)), able)
         rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
     return Judgement(
@@ -121,6 +123,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
             dict.fromkeys(
                 [
                     *_of_classes(read.first.counts),
+                    *unnamed.warnings,
                     *leftovers.warnings,
                     *groups.warnings,
                     *files.unsure,
@@ -339,7 +342,7 @@ def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
     }
 
 
-def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
+def _means(audit: AuditContext, read: _Read, groups: GroupChecks, unnamed: UnnamedFields) -> Means:
     """What there was to judge with."""
     holed = holed_sources(read.first.holes)
     stores = [store for store in audit.lake.metastores if store.knows_files]
@@ -362,6 +365,7 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
         declared=frozenset(fact.table.name for fact in audit.facts_in_scope if fact.declared),
         not_rechecked=read.again.not_rechecked,
         incomplete_reports=read.again.incomplete,
+        unnamed_fields=unnamed.reasons,
     )
 
 

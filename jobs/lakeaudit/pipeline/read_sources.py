@@ -142,7 +142,11 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         events = tuple(reading.taken(told))
     sources = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
     evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})
-    infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)
+    infos, holes, warnings = (
+        tuple(reading.infos),
+        tuple(reading.holes),
+        tuple(dict.fromkeys(reading.warnings)),
+    )
     log_entries = tuple(read for read in of_stores if isinstance(read, LogEntries))
     return Observed(evidence, infos, holes, warnings, bool(live), events, log_entries, catalogs)
 

@@ -15,10 +15,11 @@ from urllib.parse import urlencode
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
-from lakeaudit.keys import ARCHIVE_CLASSES, Location
+from lakeaudit.keys import Location
 from lakeaudit.reconcile.canary import COMPLETE_IF_ABSENT, COPY_IF_ABSENT, PUT_IF_ABSENT
 from lakeaudit.reconcile.protocol import NotProved
 from lakeaudit.runtime.aws_failures import is_missing
+from lakeaudit.storage_classes import EVERY_ARCHIVE
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -193,7 +194,7 @@ def ranges(sizes: Sequence[int], size: int) -> list[tuple[int, int]]:
 def carried(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Of an object's attributes those that a new one takes; an archive class is not one that is written to."""
     found = {name: source[name] for name in names if source.get(name)}
-    if found.get("StorageClass") in ARCHIVE_CLASSES:
+    if found.get("StorageClass") in EVERY_ARCHIVE:
         del found["StorageClass"]
     return found
 

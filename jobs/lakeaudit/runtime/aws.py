@@ -37,7 +37,7 @@ from lakeaudit.runtime.aws_failures import (
 )
 from lakeaudit.runtime.aws_responses import TolerantParsers, refuse_web_pages, timestamp
 from lakeaudit.runtime.reach import SECONDS, listens
-from lakeaudit.storage_classes import ClassKind, StorageClasses, is_google
+from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -109,7 +109,7 @@ class Clients:
         own = next((each for pattern, each in self.classes if re.fullmatch(pattern, bucket)), {})
         named = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         return StorageClasses(
-            own, is_google(self.endpoint(bucket).endpoint or next(filter(None, named), None))
+            own, cloud_of(self.endpoint(bucket).endpoint or next(filter(None, named), None))
         )
 
     def session(self, bucket: str, key: str = "") -> boto3.Session:

@@ -19,6 +19,17 @@ TALLY = row(
 )
 """Files by outcome for one table and axis, of a share of the keys."""
 
+UNNAMED_FIELDS = row(
+    judged_table="string",
+    axis="string",
+    source="string",  # of storage, that decides presence there
+    bucket="string",
+    field="string",  # that it does not name, as S3's API calls it
+    storage_class="string",  # that is named and not known; null: none is named
+    files="long",  # that are undecided
+)
+"""What storage does not name of files that are undecided for that reason, of a share of the keys."""
+
 BATCH = row(
     table_name="string",
     reading="long",  # which reading of the table's log it belongs to
@@ -193,6 +204,7 @@ ANSWERS: dict[str, pa.Schema] = {
             *row(source="string", bucket="string", parent="string"),
         ]
     ),
+    "unnamed_fields": UNNAMED_FIELDS,
     "settled": row(name="string", files="long", bytes="long"),
     "folders_held": FOLDER_FILES,
     "live_totals": row(table_name="string", files="long", bytes="long"),

@@ -76,7 +76,7 @@ STORED = row(
     delete_marker="bool",  # the latest version is a delete marker
     older_version_id="string",  # newest version that is neither latest nor a marker; "null" is the null version
     older_size="long",
-    older_class="string",  # its storage class
+    older_class="string",  # its storage class, where it has to be restored before reading
     older_since="time",  # when the next version or marker was written; null: unknown
 )
 """What one storage source says of one key: one row per (source, bucket, key)."""

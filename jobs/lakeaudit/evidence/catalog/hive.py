@@ -173,7 +173,7 @@ def _take(read: _Read, source_id: str, aliases: Aliases, database: str, tables: 
         bucket, key = folder_of(location_of(each.sd.location, serde), aliases)
         table = CatalogTable(
             source_id, name_of((database, text_of(each.tableName))), bucket, key,
-            format_of(words, text_of(each.sd.inputFormat)), words.get("metadata_location", ""),
+            format_of(words, text_of(each.sd.inputFormat), text_of(each.tableType)), words.get("metadata_location", ""),
             tuple(column.name for column in each.partitionKeys or ()), changed_at(words, _time(each.createTime)),
             words.get(PREVIOUS, ""),
         )  # fmt: skip

@@ -1,8 +1,8 @@
 """What the words of the Hive Metastore mean, which Glue has taken over: formats, places and habits of tables.
 
 Sources: Hive's `hive_metastore.thrift` and `StatsSetupConst`; Spark's `HiveExternalCatalog` (`spark.sql.*` properties,
-the placeholder of a data source table's path); Athena, "Partition projection" (`projection.enabled`); Iceberg's
-`HiveTableOperations` (`table_type`, `metadata_location`).
+the placeholder of a data source table's path); Hive's `META_TABLE_STORAGE` (`storage_handler`) and `TableType`; Athena,
+"Partition projection" (`projection.enabled`); Iceberg's `HiveTableOperations` (`table_type`, `metadata_location`).
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,16 @@ PREVIOUS = "previous_metadata_location"
 """The metadata.json that an Iceberg table had before the last commit through this catalog."""
 
 
-def format_of(parameters: Words, input_format: str) -> str:
-    """One of `protocol.FORMATS`."""
+def format_of(parameters: Words, input_format: str, table_type: str = "") -> str:
+    """One of `protocol.FORMATS`; unknown where the location need not hold files with the table's rows."""
     said = {parameters.get(name, "").lower() for name in _SAYS_FORMAT}
+    handler = parameters.get("storage_handler", "")
     for name in ("iceberg", "delta", "hudi"):
-        if name in said or f".{name}." in input_format.lower():
+        if name in said or f".{name}." in input_format.lower() or f".{name}." in handler.lower():
             return name
+    # the rows of any other handler (JDBC, HBase, Kafka) lie in its own system; an index has none of its own
+    if handler or table_type == "INDEX_TABLE":
+        return "unknown"
     # a list of files of a Delta table, for readers that know no Delta: its partitions hold no data
     if input_format.endswith("SymlinkTextInputFormat"):
         return "unknown"

@@ -12,9 +12,10 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.keys import ARCHIVE_CLASSES, Location, is_azure
+from lakeaudit.keys import Location, is_azure
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.storage_classes import KNOWN_CLASSES, StorageClasses
 
 DELETES, ARCHIVES = "deletes", "archives"
 SMALL = 128 << 10
@@ -113,14 +114,19 @@ def read_lifecycle(clients: Clients, bucket: str) -> Lifecycle:
         return Lifecycle(bucket, unread=explain(error).what)
     except BotoCoreError as error:
         return Lifecycle(bucket, unread=explain(error).what)
-    return Lifecycle(bucket, actions_of(answer, bucket), older=expiries_of(answer, bucket))
+    actions = actions_of(answer, bucket, clients.storage_classes(bucket))
+    return Lifecycle(bucket, actions, older=expiries_of(answer, bucket))
 
 
-def actions_of(answer: Mapping[str, Any], bucket: str) -> tuple[Action, ...]:
+def actions_of(
+    answer: Mapping[str, Any], bucket: str, classes: StorageClasses = KNOWN_CLASSES
+) -> tuple[Action, ...]:
     """The actions of all enabled rules on current objects."""
     spares_small = answer.get("TransitionDefaultMinimumObjectSize") == "all_storage_classes_128K"
     return tuple(
-        action for name, rule in _enabled(answer) for action in _actions(rule, name, bucket, spares_small)
+        action
+        for name, rule in _enabled(answer)
+        for action in _actions(rule, name, bucket, classes, spares_small=spares_small)
     )
 
 
@@ -156,7 +162,9 @@ def _concerned(rule: Mapping[str, Any], bucket: str) -> tuple[Location, int | No
     return below, wanted.get("ObjectSizeGreaterThan"), wanted.get("ObjectSizeLessThan"), tagged
 
 
-def _actions(rule: Mapping[str, Any], name: str, bucket: str, spares_small: bool) -> Iterator[Action]:
+def _actions(
+    rule: Mapping[str, Any], name: str, bucket: str, classes: StorageClasses, *, spares_small: bool
+) -> Iterator[Action]:
     below, larger, smaller, tagged = _concerned(rule, bucket)
     ends = rule.get("Expiration") or {}
     if "Days" in ends or "Date" in ends:
@@ -164,7 +172,7 @@ def _actions(rule: Mapping[str, Any], name: str, bucket: str, spares_small: bool
     sized = larger is not None or smaller is not None
     least = SMALL - 1 if spares_small and not sized else larger
     for move in rule.get("Transitions") or ():
-        if move.get("StorageClass") in ARCHIVE_CLASSES:
+        if classes.archived(move.get("StorageClass")):
             yield Action(
                 name, ARCHIVES, below, move.get("Days"), _utc(move.get("Date")), least, smaller, tagged
             )

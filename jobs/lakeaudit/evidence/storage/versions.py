@@ -64,12 +64,13 @@ def one_row_per_key(
     return duck.conform(con, duck.query(con, folded, versions=held), STORED)
 
 
+_OF_OLDER = ("size", "modified_at", "storage_class", "archived")
 _SINGLE = f"""
     SELECT source, bucket, key, {", ".join(_LATEST)}, is_delete_marker AS delete_marker,
         is_latest AND is_delete_marker IS NOT NULL AS is_clear, {_IS_OLDER} AS all_older,
         CASE WHEN {_IS_OLDER} THEN {_VERSION} END AS older_version_id,
         CASE WHEN {_IS_OLDER} THEN size END AS older_size,
-        CASE WHEN {_IS_OLDER} THEN storage_class END AS older_class,
+        CASE WHEN {_IS_OLDER} AND archived THEN storage_class END AS older_class,
         NULL AS older_since
     FROM single_versions
     """
@@ -86,14 +87,14 @@ def _several(repeats: Sequence[str]) -> str:
             is_one AND latest.is_delete_marker IS NOT NULL AS is_clear, all_older,
             older.version AS older_version_id,
             older.size AS older_size,
-            older.storage_class AS older_class,
+            CASE WHEN older.archived THEN older.storage_class END AS older_class,
             CASE WHEN older IS NOT NULL AND (newest_marker IS NULL OR newest_marker < older.modified_at)
                 THEN latest.modified_at END AS older_since
         FROM (
             SELECT source, bucket, key, {_is_one(repeats)} AS is_one,
                 bool_and(coalesce({_IS_OLDER}, false)) AS all_older,
                 {_newest("is_delete_marker", *_LATEST)} FILTER (is_latest) AS latest,
-                {_newest("size", "modified_at", "storage_class", version=_VERSION)} FILTER ({_IS_OLDER}) AS older,
+                {_newest(*_OF_OLDER, version=_VERSION)} FILTER ({_IS_OLDER}) AS older,
                 max(modified_at) FILTER (NOT is_latest AND is_delete_marker) AS newest_marker
             FROM several_versions
             GROUP BY source, bucket, key

@@ -87,7 +87,7 @@ def read_place(
     start = clock()
     lister, permissions = _open(place, ctx)
     kept = ctx.engine.keep([made_of(part) for part in _parts(lister, permissions, place, ctx, source_id)])
-    gaps = _upload_warnings(kept)
+    gaps = _upload_warnings(kept, place)
     return Stored(
         info=SourceInfo(
             id=source_id,
@@ -115,9 +115,11 @@ def _hole(note: Mapping[str, object], place: Location) -> Hole:
     )
 
 
-def _upload_warnings(kept: Kept) -> tuple[str, ...]:
+def _upload_warnings(kept: Kept, place: Location) -> tuple[str, ...]:
     failed = [note for note in kept.notes if note["data"] == _UPLOADS]
-    return tuple(f"open uploads could not be listed ({note['reason']})" for note in failed)
+    return tuple(
+        f"s3://{place.bucket}: open uploads could not be listed ({note['reason']})" for note in failed
+    )
 
 
 def _open(place: Location, ctx: Context) -> tuple[S3Lister | LocalLister, Rights]:

@@ -13,7 +13,7 @@ from lakeaudit.evidence.s3_responses import (
 )
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.schemas import plain_time
-from lakeaudit.storage_classes import StorageClasses
+from lakeaudit.storage_classes import STANDARD, StorageClasses
 
 Row = dict[str, Any]
 
@@ -63,6 +63,8 @@ def _row(
     latest: bool | None,
     marker: bool = False,
 ) -> Row:
+    # a listing names no class where the store has none, or where it is the usual one; a marker has no class
+    storage_class = entry.storage_class or (None if marker else STANDARD)
     return {
         "bucket": bucket,
         "key": entry.key,
@@ -72,9 +74,9 @@ def _row(
         "size": entry.size,
         "etag": entry.etag,
         "modified_at": plain_time(entry.modified_at),
-        "storage_class": entry.storage_class,
+        "storage_class": storage_class,
         # A listing says neither the tier of a tiered class nor that an object is restored just now.
-        "archived": classes.archived(entry.storage_class),
+        "archived": classes.archived(storage_class),
         # A suffix proves an upload in parts; its absence proves nothing under KMS.
         "multipart": True if entry.etag and "-" in entry.etag else None,
     }

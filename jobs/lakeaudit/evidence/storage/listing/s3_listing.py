@@ -100,7 +100,10 @@ class S3Lister:
 
 @dataclass(frozen=True)
 class Rights:
-    """What the audit may ask of a place beside its current objects."""
+    """What the audit may ask of a place beside its current objects.
+
+    A warning names the bucket alone, so that the places of one bucket give one warning.
+    """
 
     versions: bool
     uploads: bool
@@ -120,7 +123,8 @@ def rights(clients: Clients, place: Location) -> Rights:
         uploads, no_uploads = _uploads(client, place)
     except (ClientError, BotoCoreError) as error:
         raise SourceError(place.uri, *explain(error)) from error
-    return Rights(versions, uploads, (*no_versions, *no_uploads))
+    warnings = (f"s3://{place.bucket}: {each}" for each in (*no_versions, *no_uploads))
+    return Rights(versions, uploads, tuple(warnings))
 
 
 def never_versioned(client: "S3Client", bucket: str) -> bool:
