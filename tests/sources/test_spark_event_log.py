@@ -122,7 +122,8 @@ class TestWrites:
 
     @pytest.mark.parametrize(
         "line", [b"{", b"junk", b'{"Event":"SparkListenerTaskEnd"}', b'{"Event":"SparkListenerJobEnd","Job ID":"x"}',
-                 b'{"Event":"' + SQL.encode() + b'SparkListenerSQLExecutionStart","executionId":1}', b"\xff\xfe"]
+                 b'{"Event":"' + SQL.encode() + b'SparkListenerSQLExecutionStart","executionId":1}', b"\xff\xfe",
+                 b'{"Event":"SparkListenerStageSubmitted","Stage Info":' + b"\x00" * 20 + b'"x"}']
     )  # fmt: skip
     def test_a_line_that_is_no_event_is_told(self, line: bytes) -> None:
         app = App()

@@ -34,6 +34,8 @@ _ASKED = frozenset(
 )  # fmt: skip
 _NAME = re.compile(rb'^\s*\{\s*"Event"\s*:\s*"([^"]+)"')
 _FIRST_ATTEMPT = b'"Attempt":0,'
+_NUL = b"\x00"
+"""JSON writes it as an escape."""
 _WROTE_NOTHING = b'"Output Metrics":{"Bytes Written":0,"Records Written":0}'
 
 INSERT = "Execute InsertIntoHadoopFsRelationCommand"
@@ -135,6 +137,9 @@ class Application:
             yield job
 
     def _event(self, line: bytes) -> Mapping[str, Any] | None:
+        if _NUL in line:  # a zeroed block may reach over the ends of lines, also from an event that is not read
+            self._reject("holds NUL bytes")
+            return None
         named = _NAME.match(line)
         name = named[1].decode(errors="replace") if named else ""
         if named and (
