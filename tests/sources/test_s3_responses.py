@@ -177,6 +177,13 @@ def test_what_is_acted_on_names_size_etag_and_time() -> None:
             head_of({key: value for key, value in whole.items() if key != name})
 
 
+def test_what_is_acted_on_is_archived_by_the_names_of_its_store() -> None:
+    answer = {"ContentLength": 1, "ETag": '"e"', "LastModified": NOON, "StorageClass": "Archive"}
+    assert head_of(answer, StorageClasses(cloud="Alibaba OSS")).archived is True
+    assert head_of(answer).archived is None
+    assert head_of({**answer, "StorageClass": ""}).archived is False
+
+
 OWN: dict[str, ClassKind] = {"Vault": "archived", "archive": "readable"}
 STORES = {
     "private": StorageClasses(),

@@ -17,7 +17,7 @@ from lakeaudit.evidence.storage.lifecycle import (
     read_lifecycle,
 )
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.conftest import Aws
 
 DELETE: Any = {"ID": "old", "Status": "Enabled", "Expiration": {"Days": 30}}
@@ -90,6 +90,25 @@ EXPIRIES: list[tuple[str, Any, tuple[VersionExpiry, ...]]] = [
 )
 def test_what_a_rule_does_to_older_versions(rule: Any, expected: tuple[VersionExpiry, ...]) -> None:
     assert expiries_of({"Rules": [rule]}, "lake") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "endpoint", "archives"),
+    [
+        ("COLD", "http://ceph.lake.local", False),
+        ("COLD", "https://obs.cn-north-4.myhuaweicloud.com", True),
+        ("ARCHIVE", None, False),
+        ("ARCHIVE", "https://cos.ap-guangzhou.myqcloud.com", True),
+        ("GLACIER", "http://ceph.lake.local", True),
+        ("GLACIER_IR", None, False),
+    ],
+)
+def test_a_move_to_a_class_archives_where_the_store_archives_it(
+    name: str, endpoint: str | None, archives: bool
+) -> None:
+    rule = COLD | {"Transitions": [{"Days": 90, "StorageClass": name}]}
+    classes = Clients(Endpoint(endpoint=endpoint)).storage_classes("lake")
+    assert bool(actions_of({"Rules": [rule]}, "lake", classes)) == archives
 
 
 def test_small_objects_are_not_archived_where_the_bucket_says_so() -> None:

@@ -111,6 +111,17 @@ def test_an_archived_version_is_restored_before_it_is_brought_back(
 
 
 @pytest.mark.parametrize(
+    ("endpoint", "restored"),
+    [("http://ceph.lake.local", False), ("https://obs.eu-de.otc.t-systems.com", True)],
+)
+def test_a_class_of_another_cloud_is_restored_at_its_own_endpoint(endpoint: str, *, restored: bool) -> None:
+    row = pagedata.dropped(1, recovery_version_id="v1", recovery="older_version", storage_class="COLD")
+    step = next_steps.way_back(row, Endpoint(endpoint=endpoint))
+    assert step is not None
+    assert ("restore-object" in step.command) == restored
+
+
+@pytest.mark.parametrize(
     ("key", "explanation", "first"),
     [
         ("t/_delta_log/5.json", "gone; 2 states are lost together: 4.json, 5.json", True),

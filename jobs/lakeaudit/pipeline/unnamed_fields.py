@@ -12,13 +12,10 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Rows
 
-Place = tuple[str, str]
-"""Id of a source and a bucket."""
-
 
 @dataclass(frozen=True)
 class UnnamedFields:
-    """By table and axis why files are undecided; `warnings`: one line a source and bucket."""
+    """By table and axis why files are undecided; `warnings`: one line a bucket and report."""
 
     reasons: Mapping[tuple[str, str], str]
     warnings: tuple[str, ...]
@@ -35,41 +32,36 @@ def unnamed_fields(
         remaining: verdict rows after the live look.
     """
     rows = [*counted, *duck.rows_of(of_verdicts(audit.con, remaining))]
+    infos = {info.id: info for info in audit.observed.infos}
     gaps: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    fields: dict[Place, dict[str, None]] = defaultdict(dict)
+    fields: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for row in sorted(rows, key=lambda row: str(tuple(row.values()))):
-        place = row["source"], row["bucket"]
-        gaps[row["judged_table"], row["axis"]][_gap(audit, row, place)] += row["files"]
+        bucket, info = row["bucket"], infos[row["source"]]
+        at = _endpoint(audit, bucket)
+        gaps[row["judged_table"], row["axis"]][_gap(row, f"{info.kind} {info.location}{at}")] += row["files"]
         if row["storage_class"] is None:
-            fields[place][row["field"]] = None
+            # a live audit lists each table by itself, and the store is the same for all
+            source = info.kind if info.kind == "listing" else f"{info.kind} {info.location}"
+            fields[bucket, f"{source}{at}"][row["field"]] = None
     reasons = {
         about: "; ".join(f"{number(files, 'file')} undecided: {gap}" for gap, files in found.most_common())
         for about, found in gaps.items()
     }
     warnings = (
-        f"{_bucket(place[1])}: {_source(audit, place)} does not name {', '.join(names)}: rules that need it"
-        " leave files undecided"
-        for place, names in fields.items()
+        f"{uri_of(bucket, '').rstrip('/') or '/'}: {source} does not name {', '.join(names)}: files that need it"
+        " are undecided"
+        for (bucket, source), names in fields.items()
     )
     return UnnamedFields(reasons, tuple(warnings))
 
 
-def _gap(audit: AuditContext, row: Mapping[str, Any], place: Place) -> str:
+def _gap(row: Mapping[str, Any], source: str) -> str:
     if row["field"] == CLASS and row["storage_class"] is not None:
         return f"it is not known whether the storage class {row['storage_class']} has to be restored"
-    return f"{_source(audit, place)} does not name {row['field']}"
+    return f"{source} does not name {row['field']}"
 
 
-def _bucket(bucket: str) -> str:
-    return uri_of(bucket, "").rstrip("/") or "/"
-
-
-def _source(audit: AuditContext, place: Place) -> str:
-    """The source, and the endpoint that answers for it."""
-    source, bucket = place
-    label = next(
-        (f"{info.kind} {info.location}" for info in audit.observed.infos if info.id == source), source
-    )
-    in_s3 = bucket and not is_azure(bucket)
-    endpoint = audit.context.clients.endpoint(bucket).endpoint if in_s3 else None
-    return f"{label} (at {endpoint})" if endpoint else label
+def _endpoint(audit: AuditContext, bucket: str) -> str:
+    """The endpoint of a bucket that the lake file names, in brackets; empty: AWS's own, or no S3 at all."""
+    named = audit.context.clients.endpoint(bucket).endpoint if bucket and not is_azure(bucket) else None
+    return f" (at {named})" if named else ""

@@ -146,7 +146,8 @@ class KeyReader:
                     return None
                 raise
             until = answer.get("ObjectLockRetainUntilDate")
-            return Current(head_of(answer), until, answer.get("ObjectLockLegalHoldStatus") == "ON")
+            head = head_of(answer, self._clients.storage_classes(bucket))
+            return Current(head, until, answer.get("ObjectLockLegalHoldStatus") == "ON")
 
     def holds_any(self, bucket: str, prefix: str) -> bool:
         """Whether any object lies below a prefix; each is asked for once. Raises Unclear."""

@@ -76,12 +76,12 @@ def head_object(
     return head_response(s3.head_object(**asked), classes)
 
 
-def head_of(answer: Mapping[str, Any]) -> ObjectHead:
+def head_of(answer: Mapping[str, Any], classes: StorageClasses = KNOWN_CLASSES) -> ObjectHead:
     """What a response of HeadObject says of an object that is to be acted on.
 
     Raises:
         IncompleteResponse: it names no size, ETag or time.
     """
-    head = head_response(answer)
+    head = head_response(answer, classes)
     head.require("size", "etag", "modified_at")
     return ObjectHead(**asdict(head))
