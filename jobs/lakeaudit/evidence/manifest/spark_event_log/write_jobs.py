@@ -137,7 +137,8 @@ class Application:
             yield job
 
     def _event(self, line: bytes) -> Mapping[str, Any] | None:
-        if _NUL in line:  # a zeroed block may reach over the ends of lines, also from an event that is not read
+        # a zeroed block may reach over the ends of lines, also from an event that is not read
+        if _NUL in line:
             self._reject("holds NUL bytes")
             return None
         named = _NAME.match(line)
