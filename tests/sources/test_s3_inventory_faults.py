@@ -1,6 +1,7 @@
 """S3 Inventory reports with something wrong: an error where nothing can be trusted, else a hole or a rejected row."""
 
 import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -68,6 +69,23 @@ def test_a_wrong_checksum_is_an_error_and_no_older_report_is_taken(tmp_path: Pat
     edit(tmp_path, lambda content: content + b" ")
     with pytest.raises(SourceError, match=r"the manifest has MD5 .* not the one in manifest.checksum"):
         read(tmp_path / "inv")
+
+
+def test_a_data_file_that_is_named_twice_is_read_once_and_the_source_may_be_an_arn(tmp_path: Path) -> None:
+    laid = lay(into(tmp_path), [GOOD])
+    entry = {"key": laid.data[0], "size": len(GOOD), "MD5checksum": hashlib.md5(GOOD).hexdigest()}
+    again = entry | {"MD5checksum": str(entry["MD5checksum"]).upper()}
+    lay(into(tmp_path), [GOOD], files=[entry, again], source="arn:aws:s3:::lake")
+    stored = read(tmp_path / "inv")
+    assert (keys_of(stored), stored.holes) == (["good"], ())
+    assert stored.covers == (Location("lake", ""),)
+
+
+def test_a_data_file_with_two_checksums_is_read_by_neither_alone(tmp_path: Path) -> None:
+    laid = lay(into(tmp_path), [GOOD])
+    entry = {"key": laid.data[0], "size": len(GOOD), "MD5checksum": hashlib.md5(GOOD).hexdigest()}
+    lay(into(tmp_path), [GOOD], files=[entry, entry | {"MD5checksum": "0" * 32}])
+    assert len(read(tmp_path / "inv").holes) == 1
 
 
 def test_a_checksum_without_its_manifest_is_an_error(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from lakeaudit.evidence.s3_responses import HeadResponse, ListedObject, head_res
 from lakeaudit.evidence.storage.object_versions import history_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.aws_failures import explain, is_missing, is_missing_bucket
 from lakeaudit.runtime.azure import folders_of, list_blobs, open_blob, stat_blob
 from lakeaudit.runtime.failures import is_full_disk, no_room, scratch_place
 from lakeaudit.runtime.quick_reads import quick_read
@@ -77,7 +77,7 @@ def list_files(
             for entry in listed_objects(page):
                 yield _listed(clients, Location(folder.bucket, entry.key), entry)
     except (ClientError, BotoCoreError) as error:
-        raise _source_error(folder, error) from error
+        raise _source_error(clients, folder, error) from error
 
 
 def folders(clients: Clients, folder: Location) -> list[str]:
@@ -90,7 +90,7 @@ def folders(clients: Clients, folder: Location) -> list[str]:
         pages = object_pages(clients.s3(*folder), folder.bucket, folder.prefix, "/")
         found = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes") or ()]
     except (ClientError, BotoCoreError) as error:
-        raise _source_error(folder, error) from error
+        raise _source_error(clients, folder, error) from error
     return [prefix[len(folder.prefix) :].removesuffix("/") for prefix in found]
 
 
@@ -152,9 +152,9 @@ def _read_once(clients: Clients, place: Location, version_id: str | None) -> byt
     except ClientError as error:
         if is_missing(error):
             return None
-        raise _source_error(place, error) from error
+        raise _source_error(clients, place, error) from error
     except BotoCoreError as error:
-        raise _source_error(place, error) from error
+        raise _source_error(clients, place, error) from error
 
 
 @contextmanager
@@ -196,11 +196,11 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
             raise _copy_error(place, error) from error
         except ClientError as error:
             if not is_missing(error):
-                raise _source_error(place, error) from error
+                raise _source_error(clients, place, error) from error
             yield None
             return
         except BotoCoreError as error:
-            raise _source_error(place, error) from error
+            raise _source_error(clients, place, error) from error
         copy.flush()
         copy.seek(0)
         yield copy
@@ -307,7 +307,22 @@ def stat(clients: Clients, place: Location) -> File | None:
         listed = _entry(clients, place)
         return _file(place, head, listed) if listed else _file(place, head)
     except (ClientError, BotoCoreError) as error:
-        raise _source_error(place, error) from error
+        raise _source_error(clients, place, error) from error
+
+
+def ensure_bucket(clients: Clients, place: Location) -> None:
+    """Check that a file that HEAD does not know is not lacking because its whole bucket does: HEAD says 404 of both.
+
+    Raises:
+        SourceError: there is no such bucket at the endpoint, so that nothing is known of the file.
+    """
+    if place.is_local or place.is_azure:
+        return
+    try:
+        clients.s3(*place).list_objects_v2(Bucket=place.bucket, Prefix=place.key, MaxKeys=1)
+    except (ClientError, BotoCoreError) as error:
+        if is_missing_bucket(error):
+            raise _source_error(clients, place, error) from error
 
 
 def _listed(clients: Clients, place: Location, entry: ListedObject) -> File:
@@ -357,7 +372,7 @@ def older_version(clients: Clients, place: Location, etag: str | None = None) ->
     try:
         page = clients.s3(*place).list_object_versions(Bucket=place.bucket, Prefix=place.key)
     except (ClientError, BotoCoreError) as error:
-        raise _source_error(place, error) from error
+        raise _source_error(clients, place, error) from error
     older = [v for v in history_of(page, place.key).versions if not v.is_latest and not v.is_marker]
     return next((each.version_id for each in older if etag in (None, each.etag)), None)
 
@@ -367,7 +382,7 @@ def older_files(clients: Clients, folder: Location, most: int) -> list[str]:
     try:
         page = clients.s3(*folder).list_object_versions(Bucket=folder.bucket, Prefix=folder.prefix)
     except (ClientError, BotoCoreError) as error:
-        raise _source_error(folder, error) from error
+        raise _source_error(clients, folder, error) from error
     current = {version["Key"] for version in page.get("Versions", []) if version["IsLatest"]}
     older = dict.fromkeys(version["Key"] for version in page.get("Versions", []) if not version["IsLatest"])
     return [key.removeprefix(folder.prefix) for key in older if key not in current][:most]
@@ -425,5 +440,8 @@ def _stat_local(path: Path) -> Iterator[File]:
         yield File(place, info.st_size, datetime.fromtimestamp(info.st_mtime, UTC))
 
 
-def _source_error(place: Location, error: Exception) -> SourceError:
-    return SourceError(place.uri, *explain(error))
+def _source_error(clients: Clients, place: Location, error: Exception) -> SourceError:
+    failure = explain(error)
+    if is_missing_bucket(error):
+        failure = failure._replace(what=f"{failure.what} at {clients.s3(*place).meta.endpoint_url}")
+    return SourceError(place.uri, *failure)

@@ -22,6 +22,7 @@ from lakeaudit.ledger.renamed_tables import renames, states_read, under_new_name
 from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.audit_plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
+from lakeaudit.pipeline.collapsed_locations import with_collapsed
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.judge import Judgement, judge
 from lakeaudit.pipeline.pictures import keep_pictures, pictures_of
@@ -69,6 +70,7 @@ def audit(
         past = Results(lake.results, clients, lake.name).leased_by(still_ours)
         context = replace(context, last_states=last_states(past, context.as_of, stamp.run_id))
         plan = planned(lake, options, past, context, engine, progress)
+        context = replace(context, clients=with_collapsed(context.clients, plan.collapsed))
         run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
         expectation_suites.preload()
         with progress.stage("find evidence") as log:

@@ -11,7 +11,8 @@ from lakeaudit.evidence.discovery import NAMED, Described, described, discovery_
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.lineage import LastState
 from lakeaudit.evidence.protocol import Context, Hole, SourceInfo
-from lakeaudit.keys import Location, identify
+from lakeaudit.keys import Aliases, Location, identify
+from lakeaudit.pipeline.collapsed_locations import collapsed_locations, relocated
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.partitions import Partitions, partitions_of
 from lakeaudit.pipeline.preflight import first_of, nothing_to_read
@@ -51,6 +52,8 @@ class AuditPlan:
     warnings: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
     """Tables that the lake file itself names."""
+    collapsed: Aliases = ()
+    """Locations with empty parts, and the places with single slashes where their tables lie."""
 
     @property
     def names(self) -> list[str]:
@@ -94,6 +97,8 @@ def planned(
         return AuditPlan(lake, tuple(declared), in_partitions(declared, options), nothing=nothing)
     engine.begin()
     found = _with_lost_tables(_described(lake, context, progress), context)
+    moved = collapsed_locations(found.lake.tables, context.clients)
+    found = replace(found, lake=relocated(found.lake, moved))
     scope = in_scope(found.lake, options)
     partitions = in_partitions(scope, options)
     return AuditPlan(
@@ -106,6 +111,7 @@ def planned(
         holes=found.holes,
         warnings=(*found.warnings, *_vanished(found, past)),
         named=frozenset(table.name for table in lake.tables),
+        collapsed=moved,
     )
 
 

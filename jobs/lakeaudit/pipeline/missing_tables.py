@@ -6,7 +6,7 @@ A denied or throttled answer proves nothing and stays an evidence gap; so does a
 from collections.abc import Iterator
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import older_files
+from lakeaudit.evidence.files import ensure_bucket, older_files
 from lakeaudit.evidence.lineage import (
     ABSENT,
     CATALOG,
@@ -30,9 +30,25 @@ def missing_table_witnesses(audit: AuditContext) -> Iterator[Witness]:
     places = {table.name: table.location for table in audit.scope}
     for read in audit.observed.evidence.claims:
         for name, state in read.states.items():
-            if state.missing and name in places:
-                last = audit.context.last_states.get((read.info.kind, name))
+            last = audit.context.last_states.get((read.info.kind, name))
+            if name in places and (state.missing or _lost_its_bucket(audit, state, places[name], last)):
                 yield _missing_table(audit, state, places[name], read, last)
+
+
+def _lost_its_bucket(
+    audit: AuditContext, state: TableState, location: Location, last: LastState | None
+) -> bool:
+    """Whether the whole bucket is gone in which an audit has read the table.
+
+    Of a table that no audit has read there, the name or the endpoint may be wrong.
+    """
+    if state.refused is None or last is None or last.location != location.uri:
+        return False
+    try:
+        ensure_bucket(audit.context.clients, location)
+    except SourceError:
+        return True
+    return False
 
 
 def _missing_table(

@@ -104,6 +104,12 @@ class Clients:
             raise OnOtherStore(reason=why_not_read(bucket))
         return _client("s3", self.endpoint(bucket, key))  # type: ignore[no-any-return]
 
+    def why_unserved(self, uri: str, bucket: str) -> str:
+        """Why no configured client can read a URI of Google's storage; empty where one may."""
+        if not uri.startswith("gs://") or not is_of_aws(self.s3(bucket).meta.endpoint_url):
+            return ""
+        return f"no client is configured for {uri}: set the `endpoint` of its bucket below `buckets`"
+
     def storage_classes(self, bucket: str) -> StorageClasses:
         """What is known of the storage classes of a bucket."""
         own = next((each for pattern, each in self.classes if re.fullmatch(pattern, bucket)), {})

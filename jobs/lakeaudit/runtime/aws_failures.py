@@ -291,3 +291,8 @@ def is_denied(error: ClientError) -> bool:
 def is_missing(error: ClientError) -> bool:
     """404 for a key, not for a bucket."""
     return code_of(error) in {"404", "NoSuchKey"}
+
+
+def is_missing_bucket(error: Exception) -> bool:
+    """Whether the endpoint knows no bucket of that name; a HEAD request does not tell it from a missing key."""
+    return isinstance(error, ClientError) and code_of(error) == "NoSuchBucket"

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.files import File, ensure_bucket, list_files, stat
 from lakeaudit.evidence.manifest.iceberg.found import read_metadata
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
@@ -42,8 +42,12 @@ def aim_at(clients: Clients, uri: str) -> Aim | None:
     place = place_of(uri, clients.names)
     if place is None:
         return None
+    if why := clients.why_unserved(uri, place.bucket):
+        return Aim(place, None, why)
     try:
         file = stat(clients, place)
+        if file is None:
+            ensure_bucket(clients, place)
         found = None if file is None else read_metadata(clients, file)
     except SourceError as error:
         return Aim(place, None, error.what)

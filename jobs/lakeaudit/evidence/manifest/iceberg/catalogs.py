@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import combinations
 
 from lakeaudit.config import PointedIceberg, Pointer, Table
-from lakeaudit.errors import SourceError
+from lakeaudit.errors import SourceError, one_line
 from lakeaudit.evidence.catalog.current import Said, said_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.lineage import ABSENT, MissingState
@@ -19,6 +19,8 @@ from lakeaudit.evidence.manifest.iceberg.two_lines import Line, words_of_two_lin
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
+_SHOWN = 200
+"""Characters of a catalog's own words."""
 TRIES = 3
 """A commit between two requests moves a table on; more than so many in a row are not waited for."""
 
@@ -64,7 +66,12 @@ class Catalogs:
             return Found(
                 table, self.read_at, refused=place, named=True, two_lines=self._two_lines(said, pointers)
             )
-        found = self._read(table, place, f"{_called(pointers[0])} points at", _called(pointers[0]))
+        try:
+            found = self._read(table, place, f"{_called(pointers[0])} points at", _called(pointers[0]))
+        except SourceError as error:  # named as the catalog names it: `gs://` is no bucket of S3
+            raise SourceError(
+                _uri(said[0]) or error.where, error.what, error.way_out, error.may_pass
+            ) from error
         if found.missing is not None:
             found = replace(found, missing=self._restored(found.missing, place, said))
         if until is not None and found.metadata is not None and found.metadata.updated_at > until:
@@ -84,7 +91,10 @@ class Catalogs:
                 return f"{_called(pointer)}: {each.what}"
             place = place_of(each.metadata_location, self.clients.names)
             if place is None or not place.key:
-                return f"{_called(pointer)} names no metadata.json in a store that is known"
+                where = one_line(each.metadata_location, _SHOWN) or "nothing"
+                return f"{_called(pointer)} points at {where}, which is no metadata.json in a store that is known"
+            if why := self.clients.why_unserved(each.metadata_location, place.bucket):
+                return f"{_called(pointer)} points at another cloud: {one_line(why)}"
             places.setdefault(place, pointer)
         told = [f"{_called(pointer)} points at {place.uri}" for place, pointer in places.items()]
         return f"catalogs disagree: {'; '.join(told)}" if len(told) > 1 else next(iter(places))
@@ -136,6 +146,10 @@ class Catalogs:
             return Found(table, self.read_at, refused=told, named=True)
         found = self._read(table, place, f"its state of {max(before)[0].isoformat()} is", "")
         return replace(found, missing=None)
+
+
+def _uri(said: Said) -> str:
+    return one_line(said.metadata_location, _SHOWN) if isinstance(said, CatalogTable) else ""
 
 
 def _called(pointer: Pointer) -> str:

@@ -7,7 +7,7 @@ judged under the form under which its metadata.json lies.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakeaudit.evidence.files import File, stat
+from lakeaudit.evidence.files import File, ensure_bucket, stat
 from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.keys import Aliases, Location, collapsed
@@ -21,8 +21,15 @@ def forms(place: Location) -> tuple[Location, ...]:
 
 
 def stat_any(clients: Clients, place: Location) -> File | None:
-    """The file under the form of its name that exists; None: neither does."""
-    return next((file for form in forms(place) if (file := stat(clients, form)) is not None), None)
+    """The file under the form of its name that exists; None: neither does.
+
+    Raises:
+        SourceError: storage refuses, or has no such bucket.
+    """
+    file = next((file for form in forms(place) if (file := stat(clients, form)) is not None), None)
+    if file is None:
+        ensure_bucket(clients, place)
+    return file
 
 
 def with_collapsed_names(clients: Clients, found: Sequence[Found]) -> Clients:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import named_folders, read_bytes, stat
@@ -34,7 +34,7 @@ _MAX_FOLDERS = 200
 """Folders that are searched for dated reports below a location that has none itself."""
 
 
-class DataFile(BaseModel):
+class DataFile(BaseModel, frozen=True):
     """One data file as the manifest names it: its key in the destination bucket, bytes, hex MD5."""
 
     key: Annotated[str, Field(min_length=1)]
@@ -42,18 +42,31 @@ class DataFile(BaseModel):
     md5: Annotated[str, Field(alias="MD5checksum", pattern="^[0-9a-fA-F]{32}$")]
 
 
+def _bucket_name(name: str) -> str:
+    """The bucket of its ARN, or of its plain name."""
+    return name.rpartition(":")[2]
+
+
+def _distinct(files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """The files without those that are named once more with the same checksum."""
+    return tuple({(file.key, file.md5.lower()): file for file in files}.values())
+
+
 class Manifest(BaseModel):
     """manifest.json. `destination` is a bucket ARN, `created` the start of the scan, in epoch milliseconds.
 
-    Other stores name the destination by its bucket, and their time may be in seconds.
+    Other stores name the destination by its bucket and the source by its ARN, and their time may be in seconds. A data
+    file that is named twice is one file.
     """
 
-    source_bucket: Annotated[str, Field(alias="sourceBucket", min_length=1)]
+    source_bucket: Annotated[
+        str, Field(alias="sourceBucket", pattern=r"^(arn:[^/]+:)?[^:/]+$"), AfterValidator(_bucket_name)
+    ]
     destination: Annotated[str, Field(alias="destinationBucket", min_length=1)]
     created: Annotated[int, Field(alias="creationTimestamp", ge=0, le=_YEAR_3000)]
     file_format: Annotated[str, Field(alias="fileFormat")]
     file_schema: Annotated[str, Field(alias="fileSchema")]
-    files: tuple[DataFile, ...]
+    files: Annotated[tuple[DataFile, ...], AfterValidator(_distinct)]
 
     @property
     def created_at(self) -> datetime:
@@ -62,7 +75,7 @@ class Manifest(BaseModel):
 
     @property
     def destination_bucket(self) -> str:
-        return self.destination.rpartition(":")[2]
+        return _bucket_name(self.destination)
 
 
 @dataclass(frozen=True)
