@@ -233,3 +233,28 @@ def test_a_place_that_does_not_hold_the_originals_says_nothing(move: Move) -> No
     assert outcome.exit_code == 3
     (row,) = [r for r in results_of(lake).coverage(outcome.run_id) if r["axis"] == "content"]
     assert f"does not cover s3://{move.old}/wh/orders" in row["reason"]
+
+
+def test_a_copy_may_lack_marks_of_jobs_and_what_its_own_retention_removed(move: Move) -> None:
+    young = f"day={datetime.now(UTC):%Y-%m-%d}"
+    marks = ("_SUCCESS", "day=0/.part-0.parquet.crc", "_tmp/x", "day=0/_committed_123")
+    of_formats = (".hoodie/hoodie.properties", ".f1_20240101000000000.log.1_0-1-0")
+    for name in (*marks, *of_formats, "day=2020-01-01/a.parquet", f"{young}/b.parquet"):
+        move.put(move.old, f"wh/events/{name}", CLICKS, datetime.now(UTC) - timedelta(hours=6))
+    for name, at in (("old.parquet", THEN), ("new.parquet", MOVED)):
+        move.put(move.old, f"wh/events/{name}", CLICKS, at)
+    move.put(move.old, "wh/events/day=2020-01-02/kept.parquet", CLICKS, THEN)
+    move.copy("wh/events/day=2020-01-02/kept.parquet")
+    move.put(move.new, "lake/events/_started_1", CLICKS, MOVED)
+
+    def entry(**more: Any) -> list[dict[str, Any]]:
+        manifest = {"kind": "listing", "location": f"s3://{move.old}/wh/events", "complete": True, **more}
+        return [{"name": "events", "location": f"s3://{move.new}/lake/events", "manifests": [manifest]}]
+
+    young_ones = {f"lake/events/{young}/b.parquet", "lake/events/new.parquet"}
+    needed = {f"lake/events/{name}" for name in of_formats}
+    old_ones = {"lake/events/day=2020-01-01/a.parquet", "lake/events/old.parquet"}
+    for more, lost in (({}, young_ones | needed | old_ones), ({"keep": "20d"}, young_ones | needed)):
+        lake = move.lake(tables=entry(**more))
+        audited(lake)
+        assert found(lake) == dict.fromkeys(lost, "dropped")

@@ -140,6 +140,8 @@ class ElsewhereManifest(ManifestSource):
 
     location: Place
     complete: Flag = False
+    keep: Duration | None = None
+    """From that age on a copy may be gone, by the day in its folders' names, else the original's age; None: never."""
 
     @property
     def places(self) -> tuple[Location, ...]:

@@ -6,12 +6,13 @@ is one is the claim's checksum, and one that surely is none, by its encryption, 
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.evidence.aliases import true_columns
+from lakeaudit.evidence.manifest.previous.compared import partition_date
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS
 from lakeaudit.evidence.storage.versions import CURRENT
 from lakeaudit.keys import Aliases
@@ -37,6 +38,17 @@ _SURELY_MD5 = f"coalesce({_MD5} AND encryption IN ({duck.literals(MD5_ENCRYPTION
 _SURELY_NONE = f"coalesce(encryption NOT IN ({duck.literals(MD5_ENCRYPTIONS)}), false)"
 _UNWANTED = f"{keys.TEMPORARY}|{keys.MARKER}"
 """What a copy need not have: work that was never committed, and placeholders of folders."""
+_OF_FORMATS = (
+    r"(^|/)(_delta_log|_change_data|\.hoodie|_spark_metadata|_symlink_format_manifest)/"
+    rf"|(^|/)\.hoodie_partition_metadata(\.[^/]*)?{keys.END}|{keys.HUDI_LOG}"
+)
+"""Hidden names that a table's own format reads."""
+_CRC = rf"(^|/)\.[^/]+\.crc{keys.END}"
+_OPTIONAL = f"""(regexp_matches(relative, {duck.pattern(_CRC)})
+    OR (regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
+        AND NOT regexp_matches(relative, {duck.pattern(_OF_FORMATS)})))
+"""
+"""What a copy may lack: marks of the source's jobs (`_SUCCESS`, `.crc`) and other names that readers skip."""
 _CATEGORY = f"""
     CASE WHEN starts_with(relative, '_delta_log/') THEN 'log'
         WHEN regexp_matches(relative, {duck.pattern(f"{keys.OTHERS}|{keys.HIDDEN}")}) THEN 'other' ELSE 'data' END
@@ -53,10 +65,12 @@ def originals(
     source: str,
     kind: str,
     as_of: datetime,
+    keep: timedelta | None = None,
 ) -> Relation:
     """ORIGINAL rows of schemas.VERSION rows: of the current objects that `maps` bring into one of `tables`.
 
-    One of which nobody knows since when it was there is claimed since `as_of`: late, never false.
+    What readers skip, and what is older than the copies' own retention (`keep`), may be there and may be gone. An
+    object of which nobody knows since when it was there is claimed since `as_of`: late, never false.
     """
     bucket, key = true_columns(maps, "bucket", "key")
     mapped = f"""
@@ -71,16 +85,17 @@ def originals(
         WHERE reject IS NOT NULL OR (moved AND name IS NOT NULL
             AND NOT regexp_matches(substring(key, len(prefix) + 1), {duck.pattern(_UNWANTED)}))
     """
+    optional = f"({_OPTIONAL} OR {_expired(keep, as_of)})"
     given = {
         "source": duck.literal(source),
         "manifest_kind": duck.literal(kind),
-        "state": "'live'",
+        "state": f"CASE WHEN {optional} THEN 'history' ELSE 'live' END",
         "certain": "coalesce(is_latest AND is_delete_marker IS NOT NULL, false)",
         "category": _CATEGORY,
         "etag": f"CASE WHEN NOT {_SURELY_NONE} THEN etag END",
         "checksum": f"CASE WHEN {_SURELY_MD5} THEN 'md5:' || etag ELSE checksum END",
         "claimed_at": f"coalesce(modified_at, {duck.literal(as_of)})",
-        "explained": "false",
+        "explained": optional,
         "listed": "1",
         "own_root": "true",
     }
@@ -89,6 +104,14 @@ def originals(
         "NULL",
     )
     return duck.conform(con, duck.query(con, sql, input=placed, tables=tables), ORIGINAL, given | unknown)
+
+
+def _expired(keep: timedelta | None, as_of: datetime) -> str:
+    """SQL: whether a copy's own retention may have removed it, by the day of its partition, else its original's age."""
+    if keep is None:
+        return "false"
+    since = f"coalesce({partition_date('relative')}, modified_at)"
+    return f"coalesce({since} + {duck.literal(keep)} - INTERVAL 1 DAY <= {duck.literal(as_of)}, false)"
 
 
 def claims(con: Connection, rows: Mapping[str, Rows], *, source: str) -> Relation:

@@ -149,6 +149,7 @@ def _renaming(manifest: ElsewhereManifest, tables: Sequence[Table], ctx: Context
             source=source_id,
             kind=manifest.kind,
             as_of=plain_time(ctx.as_of),
+            keep=manifest.keep,
         ),
     )
 
