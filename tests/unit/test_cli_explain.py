@@ -369,16 +369,29 @@ def test_a_refusal_is_never_an_absence(
     assert not said["unknown"]
 
 
-def test_a_local_file(capsys: Captured, lake: str, tmp_path: Path) -> None:
+def test_a_local_path_in_a_lake_on_object_storage_is_no_file_of_this_host(
+    capsys: Captured, lake: str, tmp_path: Path
+) -> None:
     (tmp_path / "a").write_text("123")
-    said = told(capsys, lake, str(tmp_path / "a"))
-    assert said["sources"][0] | {"facts": None} == {
-        "source": "storage",
-        "answer": "present",
-        "facts": None,
-        "reason": "",
-    }
-    assert said["sources"][0]["facts"]["size"] == 3
+    (storage,) = [
+        each for each in told(capsys, lake, str(tmp_path / "a"))["sources"] if "storage" in each["source"]
+    ]
+    assert (storage["answer"], storage["facts"]) == ("unknown", {})
+    assert storage["reason"] == "a local path in a table on object storage"
+
+
+def test_a_local_file_of_a_lake_on_a_local_disk(capsys: Captured, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t/a").write_text("123")
+    path = tmp_path / "local.yaml"
+    path.write_text(
+        f"version: 1\nlake: near\nresults: {tmp_path / 'local-results'}\n"
+        f"inventories: [{{kind: listing, location: {tmp_path}/}}]\n"
+        f"tables: [{{name: t, location: {tmp_path}/t, manifests: [{{kind: previous}}]}}]\n"
+    )
+    sources = told(capsys, str(path), str(tmp_path / "t/a"))["sources"]
+    (storage,) = [each for each in sources if each["source"] == "storage"]
+    assert (storage["answer"], storage["facts"]["size"]) == ("present", 3)
 
 
 HEX = "0123456789abcdef"

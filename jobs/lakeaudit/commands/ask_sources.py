@@ -19,9 +19,9 @@ from lakeaudit.evidence.protocol import in_places
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.evidence.s3_responses import listed_versions
 from lakeaudit.evidence.storage.head import head_object
-from lakeaudit.keys import Location, is_azure, uri_of
+from lakeaudit.keys import Location, in_known_store, is_azure, uri_of
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.aws_failures import explain, is_missing, why_not_read
 
 STORED, STORAGE_VERSIONS = "storage", "storage versions"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -69,6 +69,9 @@ def _manifest(kind: str, table: Table) -> str:
 
 def ask_storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
     """The current object, and the key's versions where they may be listed."""
+    if not in_known_store(bucket):
+        yield Said(STORED, "unknown", reason=why_not_read(bucket))
+        return
     if not bucket:
         yield _asked(STORED, lambda: _stat(Clients(), Location("", key)))
         return

@@ -91,8 +91,9 @@ class Catalogs:
                 return f"{_called(pointer)}: {each.what}"
             place = place_of(each.metadata_location, self.clients.names)
             if place is None or not place.key:
-                where = one_line(each.metadata_location, _SHOWN) or "nothing"
-                return f"{_called(pointer)} points at {where}, which is no metadata.json in a store that is known"
+                named = one_line(each.metadata_location, _SHOWN)
+                unknown = f"{_called(pointer)} names no metadata.json in a store that is known"
+                return f"{unknown}: {named}" if named else unknown
             if why := self.clients.why_unserved(each.metadata_location, place.bucket):
                 return f"{_called(pointer)} points at another cloud: {one_line(why)}"
             places.setdefault(place, pointer)
