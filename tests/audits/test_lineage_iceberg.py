@@ -161,6 +161,13 @@ def newest_state_emptied(orders: Orders) -> None:
     orders.put(orders.states()[-1].rpartition("/")[2], b"")
 
 
+def current_snapshot_absent(orders: Orders) -> None:
+    newest = orders.states()[-1]
+    content = json.loads(orders.lake.s3.get_object(Bucket=orders.lake.bucket, Key=newest)["Body"].read())
+    content |= {"current-snapshot-id": 7, "refs": {}}
+    orders.put(newest.rpartition("/")[2], json.dumps(content).encode())
+
+
 def append_drops_files_of_its_parent(orders: Orders) -> None:
     orders.table.append(rows(9000))
     newest = orders.table.metadata.snapshots[-1].snapshot_id
@@ -348,6 +355,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     state_written_again: [REPLACED],
     metadata_folder_gone: [MISSING],
     newest_state_emptied: [MISSING],
+    current_snapshot_absent: [MISSING],
     append_drops_files_of_its_parent: [("lost_commit", "critical")],
     update_lost: [("lost_commit", "critical")],
     counts_not_met: [("incomplete_commit", "error")],

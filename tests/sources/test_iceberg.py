@@ -367,6 +367,52 @@ BROKEN = {
 }
 
 
+WHOLE: dict[str, Any] = {
+    "format-version": 2, "location": "/x", "last-updated-ms": 9, "last-sequence-number": 2, "current-snapshot-id": 2,
+    "snapshots": [
+        {"snapshot-id": id_, "sequence-number": id_, "timestamp-ms": id_, "manifest-list": f"/x/{id_}.avro"}
+        for id_ in (1, 2)
+    ],
+    "refs": {"main": {"snapshot-id": 2, "type": "branch"}, "eoy": {"snapshot-id": 1, "type": "tag"}},
+    "schemas": [{"schema-id": 0}, {"schema-id": 1}], "current-schema-id": 1,
+    "partition-specs": [{"spec-id": 0}], "default-spec-id": 0,
+    "sort-orders": [{"order-id": 0}], "default-sort-order-id": 0,
+}  # fmt: skip
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no such current snapshot": ({"current-snapshot-id": 7, "refs": {}}, "current-snapshot-id 7 names no snapshot"),
+    "main is elsewhere": (
+        {"refs": {"main": {"snapshot-id": 1}}}, "the branch main is at snapshot 1, and current-snapshot-id is 2"
+    ),
+    "main without a current snapshot": ({"current-snapshot-id": -1}, "main is at snapshot 2"),
+    "a tag of nothing": ({"refs": {"eoy": {"snapshot-id": 5, "type": "tag"}}}, "tag eoy names no snapshot"),
+    "one id twice": ({"snapshots": [*WHOLE["snapshots"], WHOLE["snapshots"][0]]}, "two snapshots have the id 1"),
+    "no such schema": ({"current-schema-id": 3}, "current-schema-id 3 is not among schemas"),
+    "no such spec": ({"default-spec-id": 3}, "default-spec-id 3 is not among partition-specs"),
+    "no such order": ({"default-sort-order-id": 3}, "default-sort-order-id 3 is not among sort-orders"),
+    "numbers beyond the last": ({"last-sequence-number": 1}, "last-sequence-number 1 is lower"),
+}  # fmt: skip
+CONSISTENT: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "no branches, as old writers leave them": {"refs": None},
+    "version 1": {"format-version": 1, "refs": None, "schemas": None, "partition-specs": None, "sort-orders": None,
+                  "last-sequence-number": None},
+    "replaced, and not filled yet": {"current-snapshot-id": -1, "refs": {}},
+    "no snapshot": {"current-snapshot-id": None, "refs": {}, "snapshots": []},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_metadata_that_contradicts_itself_is_refused(case: str) -> None:
+    change, why = CONTRADICTIONS[case]
+    with pytest.raises(NotReadable, match=f"contradicts itself: .*{why}"):
+        parsed(json.dumps(WHOLE | change).encode())
+
+
+@pytest.mark.parametrize("case", CONSISTENT)
+def test_metadata_that_agrees_with_itself_is_read(case: str) -> None:
+    assert parsed(json.dumps(WHOLE | CONSISTENT[case]).encode()).location == "/x"
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_metadata_that_cannot_be_understood_refuses_its_table(tmp_path: Path, case: str) -> None:
     content, why = BROKEN[case]

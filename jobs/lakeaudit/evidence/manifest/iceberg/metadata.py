@@ -204,8 +204,9 @@ def unpacked(content: bytes) -> bytes:
 
 
 def _metadata(found: Mapping[str, Any]) -> Metadata:
-    current = found.get("current-snapshot-id")
-    current = None if current in (None, -1) else int(current)
+    if fault := next(_contradictions(found), None):
+        raise NotReadable(f"it contradicts itself: {fault}; Iceberg's own readers refuse it")
+    current = _current(found)
     heads = _heads(found.get("refs") or {}, current)
     return Metadata(
         version=found["format-version"],
@@ -222,6 +223,43 @@ def _metadata(found: Mapping[str, Any]) -> Metadata:
         log=tuple(_log(found)),
         properties={str(key): str(value) for key, value in (found.get("properties") or {}).items()},
     )
+
+
+def _current(found: Mapping[str, Any]) -> int | None:
+    current = found.get("current-snapshot-id")
+    return None if current in (None, -1) else int(current)
+
+
+def _contradictions(found: Mapping[str, Any]) -> Iterator[str]:
+    """What names something that the file does not hold. The reference implementation refuses such a file, too.
+
+    Version 1 may lack branches, and lists of schemas and specs; a table without a snapshot has no current one.
+    """
+    ids = Counter(int(each["snapshot-id"]) for each in found.get("snapshots") or ())
+    current, refs = _current(found), found.get("refs") or {}
+    if current is not None and current not in ids:
+        yield f"current-snapshot-id {current} names no snapshot"
+    if "main" in refs and int(refs["main"]["snapshot-id"]) != current:
+        yield f"the branch main is at snapshot {refs['main']['snapshot-id']}, and current-snapshot-id is {current}"
+    for name, ref in refs.items():
+        if int(ref["snapshot-id"]) not in ids:
+            yield f"{ref.get('type') or 'reference'} {one_line(name, 60)} names no snapshot"
+    yield from (f"two snapshots have the id {id_}" for id_, number in ids.items() if number > 1)
+    for key, place, id_key in _DEFAULTS:
+        among = {each.get(id_key) for each in found.get(place) or ()}
+        if among and key in found and found[key] not in among:
+            yield f"{key} {one_line(str(found[key]), 20)} is not among {place}"
+    last = found.get("last-sequence-number")
+    numbers = [int(each.get("sequence-number") or 0) for each in found.get("snapshots") or ()]
+    if last is not None and any(number > int(last) for number in numbers):
+        yield f"last-sequence-number {int(last)} is lower than a snapshot's ({max(numbers)})"
+
+
+_DEFAULTS = (
+    ("current-schema-id", "schemas", "schema-id"),
+    ("default-spec-id", "partition-specs", "spec-id"),
+    ("default-sort-order-id", "sort-orders", "order-id"),
+)
 
 
 def _heads(refs: Mapping[str, Mapping[str, Any]], current: int | None) -> dict[int, tuple[str, ...]]:
