@@ -250,6 +250,44 @@ def delta_side_is_level(orders: Orders) -> None:
     converted(orders, by_xtable(), {}, SYNCED)
 
 
+def with_another_id(orders: Orders) -> None:
+    """CREATE OR REPLACE: version 5 of the same log has another table id."""
+    body = orders.shop.s3.get_object(Bucket=orders.shop.bucket, Key=orders.commit(0))["Body"].read()
+    (changed,) = (action for line in body.splitlines() if "metaData" in (action := json.loads(line)))
+    changed["metaData"]["id"] = str(uuid.uuid4())
+    removed = [{"remove": {"path": path, "dataChange": True}} for path in orders.added(4)]
+    orders.put(f"{5:020}.json", "\n".join(map(json.dumps, [changed, *removed])).encode())
+
+
+def version_with_the_new_id_erased(orders: Orders) -> None:
+    orders.erase(f"{5:020}.json")
+
+
+def version_with_the_new_id_deleted(orders: Orders) -> None:
+    orders.delete(f"{5:020}.json")
+
+
+def number_of_the_new_id_reused(orders: Orders) -> None:
+    """Version 5 is lost, and writers go on with the old id from version 4."""
+    orders.erase(f"{5:020}.json")
+    orders.append()
+    orders.append()
+
+
+def new_id_gone_and_log_copied_without_its_start(orders: Orders) -> None:
+    """The log begins with a checkpoint, and all of its files are younger than version 5 was."""
+    orders.erase(f"{5:020}.json")
+    checkpointed(orders)
+    body = orders.shop.s3.get_object(Bucket=orders.shop.bucket, Key=orders.commit(4))["Body"].read()
+    for version in range(5):
+        orders.erase(f"{version:020}.json")
+    orders.put(f"{4:020}.json", body)
+
+
+def new_id_appended(orders: Orders) -> None:
+    orders.append()
+
+
 MISSING = ("table_missing", "critical")
 BEHIND = ("stale_pointer", "warning")
 LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
@@ -279,8 +317,22 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     iceberg_side_is_level: [],
     delta_side_is_behind: [BEHIND],
     delta_side_is_level: [],
+    with_another_id: [],
+    version_with_the_new_id_erased: [LOST],
+    version_with_the_new_id_deleted: [LOST],
+    number_of_the_new_id_reused: [REPLACED],
+    new_id_gone_and_log_copied_without_its_start: [],
+    new_id_appended: [],
 }
 """What becomes of a table, and the findings above info that an audit makes of it."""
+AUDITED_WITH_ANOTHER_ID: tuple[Callable[[Orders], None], ...] = (
+    version_with_the_new_id_erased,
+    version_with_the_new_id_deleted,
+    number_of_the_new_id_reused,
+    new_id_gone_and_log_copied_without_its_start,
+    new_id_appended,
+)
+"""Fates of tables that got another id before the first audit."""
 
 
 @dataclass(frozen=True)
@@ -303,6 +355,8 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     shop = Shop(aws.s3, s3, bucket)
     shop.write("template", commits=5, rows=4, days=("2026-11-10",))
     shop.copy("template", *(fate.__name__ for fate in FATES))
+    for fate in AUDITED_WITH_ANOTHER_ID:
+        with_another_id(Orders(shop, fate.__name__))
     shop.take_inventory(all_versions=True)
     lake = shop.lake(tmp_path_factory.mktemp("lineage"))
     assert audited(lake, run_id="before").summary["findings"] == {}
@@ -334,6 +388,13 @@ def test_no_file_is_called_unused_while_a_state_is_lost(
     nights: Nights, fate: Callable[[Orders], None]
 ) -> None:
     assert nights.leftover[fate.__name__] == "partial"
+
+
+def test_no_file_is_called_unused_where_nobody_can_tell_whether_the_table_was_created_again(
+    nights: Nights,
+) -> None:
+    assert nights.leftover["new_id_gone_and_log_copied_without_its_start"] == "partial"
+    assert nights.leftover["created_again"] == nights.leftover["new_id_appended"] == "complete"
 
 
 def test_the_lost_commit_is_named_with_what_it_added_and_the_version_that_brings_it_back(

@@ -335,6 +335,34 @@ def created_again(orders: Orders) -> None:
     orders.lake.table(orders.name)
 
 
+def metadata_of_the_new_table_erased(orders: Orders) -> None:
+    """The table had been replaced by another one before the first audit; only metadata of the old one is left."""
+    orders.erase(*(key for key in orders.states() if "/metadata/1000" in key))
+
+
+def metadata_of_the_new_table_deleted(orders: Orders) -> None:
+    orders.lake.drop(*(key for key in orders.states() if "/metadata/1000" in key))
+
+
+def old_table_goes_on(orders: Orders) -> None:
+    """The metadata of the new table is lost, and a writer commits to the old one."""
+    metadata_of_the_new_table_erased(orders)
+    orders.commit(lambda content: content.update(properties={}))
+
+
+def new_table_goes_on(orders: Orders) -> None:
+    orders.commit(lambda content: content.update(properties={}))
+
+
+def replaced_by_another_table(orders: Orders) -> None:
+    """Another table is created over one that was dropped without its files."""
+    content = orders.read(orders.states()[-1]) | {"table-uuid": str(uuid.uuid4()), "metadata-log": []}
+    at = int(datetime.now(UTC).timestamp() * 1000)
+    for each in content["snapshots"]:
+        each["timestamp-ms"] = at
+    orders.put(f"10000-{uuid.uuid4()}.metadata.json", json.dumps(content | {"last-updated-ms": at}).encode())
+
+
 def race_lost(orders: Orders) -> None:
     """A commit that failed leaves a metadata.json with the number of the one that won."""
     orders.table.append(rows(9000))
@@ -382,7 +410,18 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     hint_is_empty: [],
     created_again: [],
     race_lost: [],
+    metadata_of_the_new_table_erased: [LOST],
+    metadata_of_the_new_table_deleted: [LOST],
+    old_table_goes_on: [LOST],
+    new_table_goes_on: [],
 }
+AUDITED_AFTER_ANOTHER_TABLE: tuple[Callable[[Orders], None], ...] = (
+    metadata_of_the_new_table_erased,
+    metadata_of_the_new_table_deleted,
+    old_table_goes_on,
+    new_table_goes_on,
+)
+"""Fates of tables that were replaced by another one before the first audit."""
 """What becomes of a table, and the findings above info that an audit makes of it."""
 
 
@@ -406,6 +445,8 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     tables, shop = IcebergLake(aws.s3, s3, bucket), Shop(aws.s3, s3, bucket)
     tables.table("template")
     tables.copy("template", *(fate.__name__ for fate in FATES))
+    for fate in AUDITED_AFTER_ANOTHER_TABLE:
+        replaced_by_another_table(Orders(tables, fate.__name__))
     shop.take_inventory(all_versions=True)
     place = f"s3://{bucket}/warehouse"
     entries = [

@@ -136,7 +136,8 @@ class LastState:
 
     `location` is the URI of the table at that time and `as_of` the time of the run; `files` and `bytes` are what the
     state listed, None where they were not counted. `lost` are states that were reported as lost and may still be.
-    `comparable`: this version of lakeaudit counted them; another one may count other files.
+    `comparable`: this version of lakeaudit counted them; another one may count other files. `former_ids` are table ids
+    that audits read at this location before.
     """
 
     state: StateRef
@@ -147,6 +148,7 @@ class LastState:
     bytes: int | None = None
     lost: tuple[LostState, ...] = ()
     comparable: bool = False
+    former_ids: frozenset[str] = frozenset()
 
 
 LastStates = Mapping[tuple[str, str], LastState]
@@ -195,7 +197,7 @@ class Witness:
         number: of the state that is claimed.
         stake: what the state added, or what is missing.
         built_on: data files whose names carry the state.
-        recreated: the table was created again since: its id, or its first state, is new.
+        recreated: the table was created again since: its first state is newer than the claimed one.
         explained: an operation of the format explains it (rollback, RESTORE, clean-up, archiving).
         version_id: of an older version of the subject that can be read.
         sample: names of files that only the claimed state lists.

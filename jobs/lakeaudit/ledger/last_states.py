@@ -39,10 +39,19 @@ def last_states(past: Results, as_of: datetime, this_run: str) -> dict[tuple[str
         place = (row["manifest_kind"], row["table_name"])
         last = found.get(place)
         if row["standing"] == READ:
-            found[place] = replace(_last_state(row), comparable=published[row["run_id"]])
+            now = _last_state(row)
+            former = _ids_before(last, now)
+            found[place] = replace(now, comparable=published[row["run_id"]], former_ids=former)
         elif last is not None and last.run_id == row["run_id"]:
             found[place] = replace(last, lost=(*last.lost, LostState(_state(row), row["as_of"])))
     return found
+
+
+def _ids_before(last: LastState | None, now: LastState) -> frozenset[str]:
+    """Other table ids than that of this state which audits read at its location before."""
+    if last is None or last.location != now.location:
+        return frozenset()
+    return (last.former_ids | {last.state.table_id}) - {now.state.table_id, ""}
 
 
 def _last_state(row: Row) -> LastState:

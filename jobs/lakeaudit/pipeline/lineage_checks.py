@@ -26,6 +26,7 @@ from lakeaudit.evidence.lineage import (
     LastState,
     LostContent,
     Stake,
+    StateRef,
     Witness,
 )
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole, TableState
@@ -197,12 +198,11 @@ def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Ite
             for row in by_place.get((read.info.kind, place.bucket, place.prefix), ()):
                 if row["number"] > state.state.number:
                     last = audit.context.last_states.get((read.info.kind, fact.table.name))
-                    yield _by_content(audit, read, state, _marked(fact.table.name, state, row, last))
+                    yield _by_content(audit, read, state, _marked(fact.table.name, state, row, last), last)
 
 
 def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
     since = plain_time(state.log_since)
-    ids = {each.table_id for each in (state.state, last and last.state) if each and each.table_id}
     return Witness(
         table,
         LOST_STATE,
@@ -210,13 +210,34 @@ def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastSta
         uri_of(row["bucket"], row["key"]),
         f"state {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
         row["number"],
-        recreated=len(ids) > 1 or (since is not None and row["marked_at"] <= since),
+        recreated=_is_recreated(state, last.state if last else None)
+        or (since is not None and row["marked_at"] <= since),
         explained=row["number"] in state.taken_back,
         version_id=row["version_id"],
     )
 
 
-def _by_content(audit: AuditContext, read: Claims, state: TableState, marked: Witness) -> Witness:
+def _is_recreated(state: TableState, was: StateRef | None) -> bool:
+    """Whether the table is another one than an audit read, which began later.
+
+    A table that was there before is one that the lost state had replaced.
+    """
+    if was is None or state.state is None:
+        return False
+    ids = {each.table_id for each in (state.state, was)} - {""}
+    begin = state.log_since or state.state.written_at
+    return len(ids) > 1 and (begin is None or was.written_at is None or begin > was.written_at)
+
+
+def _audited_with(table_id: str, last: LastState | None) -> StateRef | None:
+    """The state of that table id which an audit has read, or reported as lost."""
+    states = () if last is None else (last.state, *(each.state for each in last.lost))
+    return next((each for each in states if each.table_id == table_id), None)
+
+
+def _by_content(
+    audit: AuditContext, read: Claims, state: TableState, marked: Witness, last: LastState | None
+) -> Witness:
     """The witness once the older version of the file was read, where its format can tell by that what it was.
 
     A version never changes, so that an audit of the past reads it, too.
@@ -231,6 +252,8 @@ def _by_content(audit: AuditContext, read: Claims, state: TableState, marked: Wi
     if content is None or state.state is None:
         return marked
     other = bool(content.table_id and state.state.table_id and content.table_id != state.state.table_id)
+    if other and (audited := _audited_with(content.table_id, last)):
+        other = _is_recreated(state, audited)
     evidence = (METADATA,) if content.undone else marked.evidence
     return replace(
         marked,

@@ -7,7 +7,7 @@ contradicts the log costs a request.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version, read_bytes, stat
@@ -97,37 +97,56 @@ def _of_table(
 
 def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterator[Witness]:
     """The log held against the versions that earlier audits read of it, or reported as lost."""
-    recreated = _is_recreated(reading, last)
     known = f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read it"
-    yield from _against(reading, last.state, known, recreated, clients)
+    yield from _against(
+        reading, last.state, known, _is_recreated(reading, last.state, last, last.as_of), clients
+    )
     for lost in last.lost:
         known = f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
+        recreated = _is_recreated(reading, lost.state, last, lost.reported_at)
         yield from _against(reading, lost.state, known, recreated, clients)
 
 
 def _against(
-    reading: Reading, state: StateRef, known: str, recreated: bool, clients: Clients
+    reading: Reading, state: StateRef, known: str, recreated: bool | None, clients: Clients
 ) -> Iterator[Witness]:
-    """The log held against one version that existed."""
+    """The log held against one version that existed; `recreated` None: nobody can tell, so that it is a doubt."""
     newest, number = reading.log.newest, state.number
     if newest is None or number is None:
         return
-    name, subject = reading.listed.name, reading.log.commit_place(number).uri
     if newest < number:
-        words = f"version {number} is gone: {known}, and the newest version now is {newest}"
-        yield Witness(name, LOST_STATE, (LAST_AUDIT,), subject, words, number, recreated=recreated)
+        claim, words = (
+            LOST_STATE,
+            f"version {number} is gone: {known}, and the newest version now is {newest}",
+        )
     elif not recreated and _is_rewritten(reading, state, clients):
-        words = f"commit {number} was written again with other content: {known}"
-        yield Witness(name, REPLACED_STATE, (LAST_AUDIT,), subject, words, number)
+        claim, words = REPLACED_STATE, f"commit {number} was written again with other content: {known}"
+    else:
+        return
+    if recreated is None:
+        claim = RIVAL_LINE
+        words += "; the table has another id now, and whether it was created again cannot be decided"
+    subject = reading.log.commit_place(number).uri
+    yield Witness(
+        reading.listed.name, claim, (LAST_AUDIT,), subject, words, number, recreated=bool(recreated)
+    )
 
 
-def _is_recreated(reading: Reading, last: LastState) -> bool:
-    """Whether the table was created again: its id is new, or, where no id is known, its first commit is."""
-    known = (last.state.table_id, table_id(reading))
-    if all(known):
-        return known[0] != known[1]
+def _is_recreated(reading: Reading, was: StateRef, last: LastState, at: datetime) -> bool | None:
+    """Whether the table was created again since a state: its log begins after that. None: nobody can tell.
+
+    A new id alone does not show it: CREATE OR REPLACE gives the next version of the same log another id, and where
+    that version is lost the log ends with the old id. A log whose first commit is newer may be a copy of an earlier
+    one, where an audit has read its id before; one without a first commit may have been cleaned up.
+    """
+    now, known = table_id(reading), was.table_id or last.state.table_id
+    if known and known == now:
+        return False
     first = reading.log.commits.written_at(0)
-    return first is not None and last.state.written_at is not None and first > last.state.written_at
+    begin = first or reading.log.since
+    if begin is not None and begin <= (was.written_at or at):
+        return False
+    return None if first is None or now in last.former_ids - {was.table_id} else True
 
 
 def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool:

@@ -77,6 +77,19 @@ class _Read:
         self.number = number_of(file.name) or 0
         self.folder = Location(file.place.bucket, file.place.key.rpartition("/")[0])
 
+    @property
+    def began_at(self) -> datetime:
+        """The earliest time that the metadata names of the table."""
+        times = (when for _, when in self.metadata.old_files)
+        return min([self.metadata.updated_at, *times, *(each.at for each in self.metadata.snapshots)])
+
+    @property
+    def lies_here_since(self) -> datetime:
+        """When the oldest file of the table's line was written that lies in its folder."""
+        folder, line = self.found.folder, logged(self.metadata)
+        states = folder.states if folder else ()
+        return min([self.file.modified_at, *(each.modified_at for each in states if each.name in line)])
+
     def descends(self, state: StateRef) -> bool:
         """Whether it is that state, or came after it as far as its log tells."""
         return descends(self.file, self.metadata, state.name, state.number or 0)
@@ -106,17 +119,41 @@ def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Wi
 
 
 def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Clients) -> Iterator[Witness]:
-    """The state held against one that existed; another table's says nothing of this one."""
-    if state.number is None or (
-        state.table_id and read.metadata.uuid and state.table_id != read.metadata.uuid
-    ):
+    """The state held against one that existed."""
+    if state.number is None:
         return
-    if state.name == read.file.name:
+    if state.table_id and read.metadata.uuid and state.table_id != read.metadata.uuid:
+        yield from _against_other_table(read, state, known, clients)
+    elif state.name == read.file.name:
         if _is_rewritten(read.file, state, clients):
             words = f"{read.file.place.uri} was written again with other content: {known}"
             yield Witness(read.name, REPLACED_STATE, (LAST_AUDIT,), read.file.place.uri, words, state.number)
     elif not read.descends(state) and not _lost_its_race(read, state, at):
         yield _lost_state(read, state, known, clients)
+
+
+def _against_other_table(read: _Read, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
+    """The state held against one of another table, which says nothing of a table that began later.
+
+    A table that began earlier is one that the lost table had replaced. Where its files are younger they may be a copy.
+    """
+    if state.written_at is None or read.began_at > state.written_at:
+        return
+    place = read.folder.join(state.name)
+    about = (read.name, place.uri, state.number or 0)
+    words = (
+        f"{known}, and now the table is at {read.file.name} of another, older table ({read.metadata.uuid})"
+    )
+    try:
+        there = stat(clients, place) is not None
+    except SourceError as error:
+        yield _witness(about, RIVAL_LINE, f"{words}; {error}")
+        return
+    if there:
+        yield _witness(about, RIVAL_LINE, f"{place.uri} is there: {words}")
+    else:
+        claim = LOST_STATE if read.lies_here_since <= state.written_at else RIVAL_LINE
+        yield _witness(about, claim, f"{state.name} is gone: {words}")
 
 
 def _lost_its_race(read: _Read, state: StateRef, at: datetime) -> bool:
