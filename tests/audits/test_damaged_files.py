@@ -1,6 +1,7 @@
 """One damaged file is an evidence gap of its table, and the rest of the lake is audited: real Delta tables."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.config import Lake, load_lake
-from tests.builders.audits import audited
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.protocol import Claims
+from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.row_formats import rows_of
+from tests.builders.audits import audited, leftover_status, results_of
 
 LAKE = """
 version: 1
@@ -120,3 +125,36 @@ def test_damaged_tables_are_partial_and_the_others_complete(summary: dict[str, o
 def test_each_damaged_table_has_its_finding_and_no_other_table_has_one(summary: dict[str, object]) -> None:
     """Of a table without any readable state all of it is missing."""
     assert summary["findings"] == {"missing_metadata": 3, "table_missing": 1, "unreadable_evidence": 1}
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("boom"), SourceError("s3://b", "cannot be reached", "try later")]
+)
+def test_a_kind_of_manifest_that_cannot_be_read_at_all_judges_none_of_its_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Without claims every live file would look unused."""
+    for name in ("one", "two"):
+        table(tmp_path / "wh" / name)
+    (tmp_path / "wh" / "symlinked" / "_symlink_format_manifest").mkdir(parents=True)
+    (tmp_path / "wh" / "symlinked" / "_symlink_format_manifest" / "manifest").write_text("")
+    kinds = {"one": "delta", "two": "delta", "symlinked": "symlink"}
+    tables = ", ".join(
+        f"{{name: {name}, location: '{tmp_path}/wh/{name}', manifests: [{{kind: {kind}}}]}}"
+        for name, kind in kinds.items()
+    )
+    (tmp_path / "lake.yaml").write_text(LAKE.format(folder=tmp_path, tables=tables))
+    lake = load_lake(tmp_path / "lake.yaml", {})
+
+    def unread(*_: object) -> Claims:
+        raise error
+
+    monkeypatch.setitem(MANIFESTS, "delta", replace(MANIFESTS["delta"], read=unread))
+    assert audited(lake, run_id="r").exit_code == 3
+    status = leftover_status(lake, "r")
+    assert status == {"one": "partial", "two": "partial", "symlinked": "complete"}
+    rows = [row for row in results_of(lake).coverage("r") if row["axis"] in ("content", "leftover")]
+    reasons = {row["reason"] for row in rows if row["status"] == "partial"}
+    assert len(reasons) == 1
+    assert reasons <= {"it cannot be read: RuntimeError: boom", "cannot be reached; try later"}
+    assert [row["kind"] for row in rows_of(results_of(lake).findings("r"))] == ["unreadable_evidence"]

@@ -4,7 +4,7 @@ Storage and metadata stores come before the tables' own states, so that a state 
 storage it is held against. Sources of one side are read beside each other: most of the time goes into waiting.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from lakeaudit.evidence.protocol import (
     Part,
     SourceInfo,
     Stored,
+    TableState,
     pieces,
 )
 from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
@@ -37,11 +38,16 @@ from lakeaudit.evidence.storage import listing
 from lakeaudit.evidence.storage.united import united
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import TooMuchError
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.failures import damage_of
 from lakeaudit.runtime.threads import beside
+from lakeaudit.schemas import CLAIM
 
 AT_ONCE = 4
 """Sources read beside each other."""
+_UNREADABLE = "unreadable"
+"""The identity of a source that could not be read."""
 
 Read = TypeVar("Read", Stored, Entries | LogEntries, Claims, Events, Pointers)
 Wanted = list[tuple[SourceInfo, Callable[[], Read]]]
@@ -90,6 +96,8 @@ class _Reading:
     infos: list[SourceInfo] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lost: dict[SourceInfo, str] = field(default_factory=dict)
+    """Sources that could not be read at all, and why."""
 
     def taken(self, begun: Begun[Read]) -> list[Read]:
         """What could be read, in the lake file's order whichever came first; the rest are holes."""
@@ -119,8 +127,9 @@ class _Reading:
         return None
 
     def _lose(self, about: SourceInfo, reason: str, may_pass: bool = False) -> None:
-        self.infos.append(replace(about, identity="unreadable"))
+        self.infos.append(replace(about, identity=_UNREADABLE))
         self.holes.append(Hole(about.id, reason, about.location, may_pass=may_pass))
+        self.lost[about] = reason
 
 
 def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:
@@ -137,7 +146,7 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
         told = _begun(pool, _events(lake, context))
         pointed = _begun(pool, _catalogs(lake, after))
-        claims = reading.taken(_begun(pool, _manifests(lake, after)))
+        claims = _claims(reading, pool, lake, after)
         catalogs = tuple(reading.taken(pointed))
         events = tuple(reading.taken(told))
     sources = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
@@ -157,9 +166,33 @@ def read_manifests(
     """What the tables' manifests say, without storage and metadata stores, and which could not be read; None: all."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        wanted = [each for each in _manifests(lake, context) if kinds is None or each[0].kind in kinds]
-        claims = reading.taken(_begun(pool, wanted))
+        claims = _claims(reading, pool, lake, context, kinds)
     return claims, reading.holes
+
+
+def _claims(
+    reading: _Reading,
+    pool: ThreadPoolExecutor,
+    lake: Lake,
+    context: Context,
+    kinds: Collection[str] | None = None,
+) -> list[Claims]:
+    """What the manifests say, kind by kind. Where all of a kind cannot be read, its tables are refused: not judged."""
+    wanted = [each for each in _manifests(lake, context) if kinds is None or each[0].kind in kinds]
+    claims = reading.taken(_begun(pool, wanted))
+    lost = [(info, reason) for info, reason in reading.lost.items() if info.role == "manifest"]
+    return [*claims, *(_refused(info, reason, lake, context) for info, reason in lost)]
+
+
+def _refused(info: SourceInfo, reason: str, lake: Lake, context: Context) -> Claims:
+    names = [table.name for table in _with_manifest(lake, info.kind)]
+    states = {name: TableState(name, context.now, None, refused=reason, complete=False) for name in names}
+    return Claims(replace(info, identity=_UNREADABLE), (), no_claims, states)
+
+
+def no_claims(con: Connection, rows: Mapping[str, Rows]) -> Relation:  # noqa: ARG001
+    """The claims of manifests that could not be read, see `evidence.protocol.Fold`."""
+    return duck.relation(con, CLAIM.empty_table())
 
 
 def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[Hole]]:
@@ -180,6 +213,10 @@ def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
 
 
 def _changes(read: Claims, tables: Sequence[Table], context: Context) -> Changes:
+    if read.info.identity == _UNREADABLE:
+        return Changes(
+            CHANGED.empty_table(), {name: state.refused or "" for name, state in read.states.items()}
+        )
     try:
         return MANIFESTS[read.info.kind].changes(read, tables, context)
     except SourceError as error:
