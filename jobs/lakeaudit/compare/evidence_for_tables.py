@@ -15,7 +15,7 @@ from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.schemas import CUT, plain_time
+from lakeaudit.schemas import CUT, READ_STATE, plain_time
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,27 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
         holed=_holed_places(facts),
         contradictions=tuple(read.contradictions for read in evidence.claims if read.contradictions),
         co_owners=co_owners(tables),
+        read_states=read_states(evidence.claims, tables),
+    )
+
+
+FORMATS_WITH_LOGS = ("delta", "iceberg", "hudi")
+
+
+def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
+    """READ_STATE rows: the lowest state that was read at each root; no number for formats that no manifest reads."""
+    places = {table.name: table.location for table in tables}
+    declared = {(each.kind, table.location) for table in tables for each in table.manifests}
+    lowest: dict[tuple[str, Location], int] = {}
+    for read in claims:
+        for name, state in read.states.items():
+            if name in places and state.state is not None and state.state.number is not None:
+                at = read.info.kind, places[name]
+                lowest[at] = min(state.state.number, lowest.get(at, state.state.number))
+    others = ((kind, place) for kind in FORMATS_WITH_LOGS for place in {*places.values()})
+    found = {**dict.fromkeys(at for at in others if at not in declared), **lowest}
+    return duck.small(
+        READ_STATE, [(kind, at.bucket, at.prefix, number) for (kind, at), number in found.items()]
     )
 
 

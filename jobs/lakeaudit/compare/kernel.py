@@ -86,7 +86,10 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "nested", nested_roots(con, matched)
     yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
     yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
-    yield "marked_states", marked_states(con, rows.get("versions", VERSION.empty_table()))
+    yield (
+        "marked_states",
+        marked_states(con, rows.get("versions", VERSION.empty_table()), kernel.sources.read_states),
+    )
     yield "replaced_versions", replaced_versions(con, rows.get("versions", VERSION.empty_table()))
     yield "live_totals", live_totals(con, matched)
     yield "outside", outside_places(con, asked)

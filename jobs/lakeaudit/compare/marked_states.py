@@ -1,4 +1,4 @@
-"""Files of tables' states that a delete marker hides, or that were written again, by storage's own versions."""
+"""Files of tables' states that a delete marker hides, that are newer than what was read, or that were written again."""
 
 from lakeaudit.keys import END
 from lakeaudit.runtime import duck
@@ -7,6 +7,11 @@ from lakeaudit.schemas import MARKED_STATE, REPLACED_VERSION
 
 NEWEST = 20
 """States of one table that are named; how many there are is not bounded, since clean-up leaves markers too."""
+
+NEWEST_OF_OTHERS = 2
+"""States that are named of a log which no manifest of the lake file reads."""
+
+_OWN_FOLDER = r"(_delta_log|metadata|\.hoodie|\.hoodie/timeline)/$"
 
 FORMATS = {
     "delta": rf"^((?:.*/)?_delta_log/)([0-9]{{20}})\.json{END}",
@@ -17,10 +22,19 @@ FORMATS = {
 _LIKELY = "contains(key, '_delta_log/0') OR contains(key, '.metadata.json') OR contains(key, '.hoodie/')"
 
 
-def marked_states(con: Connection, versions: Rows) -> Relation:
-    """MARKED_STATE rows from VERSION rows: by folder the newest states whose file is hidden by a delete marker."""
+def marked_states(con: Connection, versions: Rows, read: Rows) -> Relation:
+    """MARKED_STATE rows from VERSION rows, by folder the newest states above the one that was read.
+
+    Args:
+        con: where they are selected.
+        versions: VERSION rows.
+        read: READ_STATE rows.
+    """
     likely = duck.query(con, f"SELECT * FROM input WHERE {_LIKELY}", input=versions)
-    return duck.union(con, [_of_format(con, likely, name) for name in FORMATS])
+    formats = (
+        each for name in FORMATS for each in (_of_format(con, likely, name), _listed(con, likely, name, read))
+    )
+    return duck.union(con, [*formats])
 
 
 def _named(name: str) -> str:
@@ -37,12 +51,34 @@ def _of_format(con: Connection, versions: Relation, name: str) -> Relation:
         hidden AS (
             SELECT source, bucket, folder, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
                 arg_max(version_id, modified_at) FILTER (NOT is_delete_marker) AS version_id,
-                arg_max(size, modified_at) FILTER (NOT is_delete_marker) AS size
+                arg_max(size, modified_at) FILTER (NOT is_delete_marker) AS size,
+                CAST(NULL AS TIMESTAMP) AS modified_at
             FROM named GROUP BY ALL HAVING bool_or(coalesce(is_latest, true) AND coalesce(is_delete_marker, false)))
         SELECT *, {duck.literal(name)} AS format FROM hidden
         QUALIFY row_number() OVER (PARTITION BY source, bucket, folder ORDER BY number DESC, key) <= {NEWEST}
     """
     return duck.conform(con, duck.query(con, sql, input=versions), MARKED_STATE)
+
+
+def _listed(con: Connection, versions: Relation, name: str, read: Rows) -> Relation:
+    """States that storage lists as current, and that are newer than the state that was read at their root.
+
+    Where no manifest reads the format, the newest ones are kept, for the reading of what else lists files there.
+    """
+    sql = f"""
+        WITH named AS ({_named(name)}),
+        current AS (
+            SELECT source, bucket, folder, number, key, size, modified_at,
+                regexp_replace(folder, '{_OWN_FOLDER}', '') AS prefix
+            FROM named WHERE coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false))
+        SELECT current.*, CAST(NULL AS VARCHAR) AS version_id, CAST(NULL AS TIMESTAMP) AS marked_at,
+            {duck.literal(name)} AS format
+        FROM current JOIN read ON read.format = {duck.literal(name)} AND read.bucket = current.bucket
+            AND read.prefix = current.prefix AND (read.number IS NULL OR current.number > read.number)
+        QUALIFY row_number() OVER (PARTITION BY source, current.bucket, folder ORDER BY current.number DESC, key)
+            <= CASE WHEN read.number IS NULL THEN {NEWEST_OF_OTHERS} ELSE {NEWEST} END
+    """
+    return duck.conform(con, duck.query(con, sql, input=versions, read=read), MARKED_STATE)
 
 
 REWRITTEN = ("iceberg", "hudi")

@@ -18,7 +18,7 @@ from lakeaudit.evidence.protocol import Contradictions, Fold
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, VERSION
+from lakeaudit.schemas import CLAIM, ENTRY, PAIR, READ_STATE, STORED, VERSION
 
 NOBODY = ""
 """The label of places where a report should decide presence, and cannot: see `TableFacts.unseen`."""
@@ -36,7 +36,7 @@ class SourceFacts:
     `trusted_stores` alone, and others below the places of `trusted`; entries expire after `ttls`. `holed` are places
     where a table with a hole in its log could list files. `event_kinds` is how many kinds of event manifests there are.
     `contradictions` give what commits do to states that does not fit them. `co_owners` are tables of other formats at
-    the location of the table that `roots` names: what they claim there is their own.
+    the location of the table that `roots` names: what they claim there is their own. `read_states` has READ_STATE rows.
     """
 
     tables: pa.Table
@@ -56,6 +56,7 @@ class SourceFacts:
     holed: Places
     contradictions: tuple[Contradictions, ...] = ()
     co_owners: Mapping[str, str] = field(default_factory=dict)
+    read_states: pa.Table = field(default_factory=READ_STATE.empty_table)
 
     @property
     def homes(self) -> Mapping[str, Location]:

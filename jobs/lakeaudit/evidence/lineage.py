@@ -72,9 +72,9 @@ LOSSES = (
 LAST_AUDIT, HINT, CHECKSUM, CHECKPOINT = "the last audit", "a hint", "a checksum file", "a checkpoint"
 MARKER, METADATA, MANIFESTS = "a delete marker", "a metadata file", "manifests that no metadata names"
 DATA_FILES, TIMELINE, CATALOG = "data files", "the metadata table's timeline", "a catalog"
-OTHER_FORMAT, CONTENT = "another format's log", "the table's own content"
+OTHER_FORMAT, CONTENT, REPORT = "another format's log", "the table's own content", "a report of storage"
 
-PROOFS = frozenset({LAST_AUDIT, HINT, CHECKSUM, CHECKPOINT, MARKER, TIMELINE, CATALOG, CONTENT})
+PROOFS = frozenset({LAST_AUDIT, HINT, CHECKSUM, CHECKPOINT, MARKER, TIMELINE, CATALOG, CONTENT, REPORT})
 """Evidence of which one alone proves a claim. `DATA_FILES` proves it from two files on; the rest is a doubt."""
 
 

@@ -20,22 +20,17 @@ from lakeaudit.evidence.lineage import (
     ABSENT,
     LESS_LISTED,
     LOST_STATE,
-    MARKER,
-    METADATA,
     MISSING_TABLE,
-    LastState,
     LostContent,
     Stake,
-    StateRef,
     Witness,
 )
-from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole, TableState
-from lakeaudit.keys import Location, identify, uri_of
+from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole
+from lakeaudit.keys import Location, identify
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
-from lakeaudit.pipeline.older_versions import by_root
-from lakeaudit.row_formats import iso
+from lakeaudit.pipeline.newer_states import newer_states
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Relation
@@ -73,7 +68,7 @@ def check_what_was_read(
         leftovers: LEFTOVERS rows.
         others: what commits, older versions and counts contradict.
     """
-    found = (_of_markers(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
+    found = (newer_states(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
     witnesses = [*chain(*found), *others]
     before = _holes(audit.lineage), _doubts(audit.lineage)
     if witnesses:
@@ -185,83 +180,6 @@ def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
     for read in audit.observed.evidence.claims:
         if read.unlisted is not None and not duck.is_empty(leftovers):
             yield from read.unlisted(audit.con, leftovers)
-
-
-def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Iterator[Witness]:
-    """A state that a delete marker hides, and that is newer than the one that was read."""
-    by_place = by_root(marked)
-    for read in audit.observed.evidence.claims:
-        for fact in audit.facts_in_scope:
-            state, place = read.states.get(fact.table.name), fact.table.location
-            if state is None or state.state is None or state.state.number is None:
-                continue
-            for row in by_place.get((read.info.kind, place.bucket, place.prefix), ()):
-                if row["number"] > state.state.number:
-                    last = audit.context.last_states.get((read.info.kind, fact.table.name))
-                    yield _by_content(audit, read, state, _marked(fact.table.name, state, row, last), last)
-
-
-def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
-    since = plain_time(state.log_since)
-    return Witness(
-        table,
-        LOST_STATE,
-        (MARKER,),
-        uri_of(row["bucket"], row["key"]),
-        f"state {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
-        row["number"],
-        recreated=_is_recreated(state, last.state if last else None)
-        or (since is not None and row["marked_at"] <= since),
-        explained=row["number"] in state.taken_back,
-        version_id=row["version_id"],
-    )
-
-
-def _is_recreated(state: TableState, was: StateRef | None) -> bool:
-    """Whether the table is another one than an audit read, which began later.
-
-    A table that was there before is one that the lost state had replaced.
-    """
-    if was is None or state.state is None:
-        return False
-    ids = {each.table_id for each in (state.state, was)} - {""}
-    begin = state.log_since or state.state.written_at
-    return len(ids) > 1 and (begin is None or was.written_at is None or begin > was.written_at)
-
-
-def _audited_with(table_id: str, last: LastState | None) -> StateRef | None:
-    """The state of that table id which an audit has read, or reported as lost."""
-    states = () if last is None else (last.state, *(each.state for each in last.lost))
-    return next((each for each in states if each.table_id == table_id), None)
-
-
-def _by_content(
-    audit: AuditContext, read: Claims, state: TableState, marked: Witness, last: LastState | None
-) -> Witness:
-    """The witness once the older version of the file was read, where its format can tell by that what it was.
-
-    A version never changes, so that an audit of the past reads it, too.
-    """
-    place, version = identify(marked.subject), marked.version_id
-    if read.lost_content is None or place is None or version is None:
-        return marked
-    try:
-        content = read.lost_content(Location(*place), version, audit.context.clients)
-    except SourceError:
-        return marked
-    if content is None or state.state is None:
-        return marked
-    other = bool(content.table_id and state.state.table_id and content.table_id != state.state.table_id)
-    if other and (audited := _audited_with(content.table_id, last)):
-        other = _is_recreated(state, audited)
-    evidence = (METADATA,) if content.undone else marked.evidence
-    return replace(
-        marked,
-        recreated=marked.recreated or other,
-        evidence=evidence,
-        stake=content.stake,
-        sample=content.sample,
-    )
 
 
 def _looked_up(audit: AuditContext, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:

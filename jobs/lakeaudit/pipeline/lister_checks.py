@@ -10,16 +10,20 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.config import CatalogSource, Table
-from lakeaudit.evidence.other_listers import FOLDERS, OWN_CLEANER, by_log, by_tables
+from lakeaudit.evidence.lineage import CUT_HISTORY, LOSSES, RIVAL_LINE
+from lakeaudit.evidence.other_listers import OWN_CLEANER, by_log, by_tables
 from lakeaudit.evidence.protocol import Claims, Hole
 from lakeaudit.pipeline.ask_claims import claims_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.newer_states import newer_states_of_others
 from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
 _LISTED = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+MAY_LIST_MORE = frozenset({*LOSSES, RIVAL_LINE, CUT_HISTORY})
+"""Claims of witnesses that mean, unless an operation explains them, that another state may list the unused files."""
 MarkedStates = Sequence[Mapping[str, Any]]
 """MARKED_STATE rows."""
 OwnLogs = Collection[tuple[str, str]]
@@ -93,23 +97,22 @@ def _requested(
         own_cleaner = OWN_CLEANER if read.info.kind == "hudi" else None
         kept = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
         doubtful |= {of[name]: f"{name}: {why}" for name, why in kept if why}
-        doubtful |= {of[name]: f"{name}: {why}" for name, why in _lost(read, listers, marked)}
+        unknown |= {of[name]: f"{name}: {why}" for name, why in _other_states(audit, read, listers, marked)}
     unread = of.keys() - {name for read in claims for name in read.states}
     why = next((hole.reason for hole in holes), "it cannot be read")
     unknown |= {of[name]: f"{name}: {why}" for name in unread}
     return ListerChecks(pa.concat_tables(listed), unknown, doubtful)
 
 
-def _lost(read: Claims, listers: Sequence[Table], marked: MarkedStates) -> Iterator[tuple[str, str]]:
-    """Tables with a newer state than the one that was read, which a delete marker hides."""
-    for table in listers:
-        state = read.states[table.name].state if table.name in read.states else None
-        if state is None or state.number is None:
-            continue
-        log = read.info.kind, table.location.bucket, table.location.join(FOLDERS[read.info.kind]).prefix
-        for row in marked:
-            if (row["format"], row["bucket"], row["folder"]) == log and row["number"] > state.number:
-                yield table.name, f"its state {row['number']} was deleted, as its delete marker shows"
+def _other_states(
+    audit: AuditContext, read: Claims, listers: Sequence[Table], marked: MarkedStates
+) -> Iterator[tuple[str, str]]:
+    """Tables with another state than the one that was read, which may list more: lost, replaced or a rival of it."""
+    places = {table.name: table.location for table in listers}
+    newer = newer_states_of_others(read, places, marked, audit.context.clients)
+    for one in (*read.witnesses, *newer):
+        if one.table in places and one.claim in MAY_LIST_MORE and not (one.recreated or one.explained):
+            yield one.table, one.words
 
 
 _NEEDED = "SELECT DISTINCT bucket, key FROM input WHERE state IN ('live', 'history')"

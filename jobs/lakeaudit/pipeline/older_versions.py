@@ -1,5 +1,6 @@
 """States whose file was written twice: what the older version says that storage keeps of it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,11 +52,12 @@ def _of_version(audit: AuditContext, read: Claims, table: str, row: Mapping[str,
 
 
 def by_root(states: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
-    """States by format, bucket and each folder that may be their table's: at most two above their own."""
+    """States by format, bucket and the prefix of the table whose metadata folder holds them."""
     found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in states:
-        parts = row["folder"].split("/")[:-1]
-        for depth in range(max(0, len(parts) - 2), len(parts) + 1):
-            prefix = "".join(f"{part}/" for part in parts[:depth])
-            found.setdefault((row["format"], row["bucket"], prefix), []).append(row)
+        prefix = _OWN_FOLDER.sub("", row["folder"])
+        found.setdefault((row["format"], row["bucket"], prefix), []).append(row)
     return found
+
+
+_OWN_FOLDER = re.compile(r"(?:_delta_log|metadata|\.hoodie|\.hoodie/timeline)/\Z")

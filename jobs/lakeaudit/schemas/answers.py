@@ -142,9 +142,18 @@ MARKED_STATE = row(
     key="string",  # of the state's own file
     version_id="string",  # of its newest older version; null: none is left
     size="long",
-    marked_at="time",
+    marked_at="time",  # when the delete marker was written; null: the file is listed as current
+    modified_at="time",  # of a file that is listed as current
 )
-"""A state of a table whose own file is hidden by a delete marker."""
+"""A state of a table whose own file a delete marker hides, or that storage lists above the state that was read."""
+
+READ_STATE = row(
+    format="string",
+    bucket="string",
+    prefix="string",  # of the table's root
+    number="long",  # of the state that was read; null: no manifest of the lake file reads this format there
+)
+"""The lowest state that was read at a root, by format."""
 
 REPLACED_VERSION = row(
     source="string",
