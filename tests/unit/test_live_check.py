@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from lakeaudit.keys import Aliases
 from lakeaudit.pipeline.ask_storage import look
 from lakeaudit.pipeline.live_check import candidates, limited, with_answers
 from lakeaudit.runtime import duck
@@ -185,6 +186,8 @@ NOTHING: dict[str, Any] = {}
 
 class Script:
     """An S3 client whose answers are given: by call, those of each key in turn, the last one for all later keys."""
+
+    aliases: Aliases = ()
 
     def __init__(self, **answers: Sequence[Any]) -> None:
         given = {"get_bucket_versioning": [{"Status": "Enabled"}]} | answers
