@@ -187,7 +187,7 @@ NOTHING: dict[str, Any] = {}
 class Script:
     """An S3 client whose answers are given: by call, those of each key in turn, the last one for all later keys."""
 
-    aliases: Aliases = ()
+    names: Aliases = ()
 
     def __init__(self, **answers: Sequence[Any]) -> None:
         given = {"get_bucket_versioning": [{"Status": "Enabled"}]} | answers
