@@ -110,3 +110,55 @@ def test_a_clone_that_cannot_be_read_keeps_its_sources_files_from_being_leftover
     rows = results_of(cloned.lake).coverage("second", ["visits"])
     (row,) = (row for row in rows if row["axis"] == "leftover")
     assert (row["findings"], row["undecided"]) == (0, 1)
+
+
+@pytest.fixture(scope="module")
+def missing(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
+    """Tables with a stray each; `copy` lists one file of `host` alone, loses its log, and gets it back."""
+    folder = tmp_path_factory.mktemp("missing")
+    host, copy, apart = (folder / name for name in ("host", "copy", "apart"))
+    for table in (host, apart):
+        write(table, [add("a.parquet")])
+        (table / "stray.parquet").write_bytes(b"x" * 100)
+    (host / "of_copy.parquet").write_bytes(b"x" * 100)
+    write(copy, [add(f"{host}/of_copy.parquet"), add("own.parquet")])
+    long_ago(folder)
+    lake = lake_of(folder, "host", "copy", "apart")
+    outcomes = {"whole": audited(lake, run_id="whole")}
+    (copy / "_delta_log").rename(folder / "hidden")
+    outcomes["lost"] = audited(lake, run_id="lost")
+    outcomes["again"] = audited(lake, run_id="again")
+    (folder / "hidden").rename(copy / "_delta_log")
+    outcomes["back"] = audited(lake, run_id="back")
+    return Cloned(folder, lake, outcomes, list(rows_of(results_of(lake).discrepancies())))
+
+
+def long_ago(folder: Path) -> None:
+    for path in folder.rglob("*.parquet"):
+        os.utime(path, (AGES_AGO.timestamp(), AGES_AGO.timestamp()))
+
+
+@pytest.mark.parametrize("run", ["lost", "again"])
+def test_files_of_a_missing_table_in_another_tables_folder_are_not_unused(missing: Cloned, run: str) -> None:
+    (found,) = missing.found("whole", "hazard")
+    assert (found["kind"], found["table_name"], found["subject"]) == (
+        "clone_at_risk",
+        "copy",
+        "host#clone_at_risk",
+    )
+    results = results_of(missing.lake)
+    (host,) = (row for row in results.coverage(run, ["host"]) if row["axis"] == "leftover")
+    assert (host["status"], host["reason"].partition(":")[0]) == (
+        "partial",
+        "files of copy lie here, and it is not read whole",
+    )
+    assert {(row["table_name"], row["files"]) for row in missing.found(run, "leftover")} == {("apart", 1)}
+    assert any(row["kind"] == "table_missing" for row in rows_of(results.findings(run)))
+
+
+@pytest.mark.parametrize("run", ["whole", "back"])
+def test_while_the_other_table_is_read_its_files_are_its_own_and_strays_are_unused(
+    missing: Cloned, run: str
+) -> None:
+    unused = {(row["table_name"], row["files"]) for row in missing.found(run, "leftover")}
+    assert unused == {("host", 1), ("apart", 1)}

@@ -14,6 +14,7 @@ from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.compare.lineage import JudgedWitness, finding, judged
 from lakeaudit.compare.lost_states import in_turn, is_lost, with_those_between
 from lakeaudit.compare.rules import RULES
+from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version
 from lakeaudit.evidence.lineage import (
@@ -50,6 +51,7 @@ def check_witnesses(audit: AuditContext) -> None:
     of_readers = [one for read in audit.observed.evidence.claims for one in read.witnesses]
     missing = missing_table_witnesses(audit) if audit.context.live else ()
     _judge(audit, [*of_readers, *missing, *catalog_witnesses(audit)])
+    _doubt_hosts(audit)
 
 
 def check_what_was_read(
@@ -73,7 +75,25 @@ def check_what_was_read(
     before = _holes(audit.lineage), _doubts(audit.lineage)
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
+        _doubt_hosts(audit)
     return (_holes(audit.lineage), _doubts(audit.lineage)) != before
+
+
+def _doubt_hosts(audit: AuditContext) -> None:
+    """Doubt the leftovers of tables in whose folders an audit found files of a table that cannot be read whole now."""
+    facts = {fact.table.name: fact for fact in audit.facts}
+    doubts: dict[str, str] = {}
+    for name, hosts in audit.memory.hosts.items():
+        if why := _unread(facts.get(name), is_missing=name in audit.memory.missing):
+            doubts |= dict.fromkeys(hosts, f"files of {name} lie here, and it is not read whole: {why}")
+    audit.doubt({host: why for host, why in doubts.items() if host in facts and not facts[host].doubt})
+
+
+def _unread(fact: TableFacts | None, *, is_missing: bool) -> str:
+    """Why not all that a table lists is known; empty: it is. One outside the lake file counts if `is_missing`."""
+    if fact is None:
+        return "it was reported as missing, and the lake file no longer names it" if is_missing else ""
+    return fact.refused or next((hole.reason for hole in fact.holes), fact.doubt)
 
 
 def lineage_findings(audit: AuditContext) -> list[dict[str, Any]]:
