@@ -98,13 +98,9 @@ def test_what_was_accepted_stays_accepted_under_another_name(rename_audits: Rena
 
 def test_a_table_that_moved_has_to_be_accepted_anew(rename_audits: Renamed) -> None:
     assert open_acks(rename_audits, "copied") == {"dropped": None, "uncommitted": None}
-    assert rename_audits.outcomes[1].pressing == {"critical": 1, "warning": 2}
+    assert rename_audits.outcomes[1].pressing == {"critical": 1, "warning": 1}
 
 
-def test_a_format_without_an_id_carries_nothing_over_and_says_so(rename_audits: Renamed) -> None:
-    assert open_acks(rename_audits, "huddle") == {"dropped_history": None}
-    (warning,) = rename_audits.outcomes[1].warnings
-    assert warning == (
-        "acknowledgements of hudi do not carry over:"
-        " huddle has its location, and the format names no id of a table"
-    )
+def test_a_hudi_table_is_known_by_its_name_and_its_first_instant(rename_audits: Renamed) -> None:
+    assert open_acks(rename_audits, "huddle") == {"dropped_history": "ann"}
+    assert rename_audits.outcomes[1].warnings == ()

@@ -25,6 +25,7 @@ from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.keys import Location
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import Check, leased
+from lakeaudit.ledger.renamed_tables import under_current_names
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import ceiling
@@ -352,7 +353,7 @@ def references_of(
 
     def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
         named = [table for table in lake.tables if tables is None or table.name in tables]
-        audited = last_states(results, clock(), "")
+        audited = under_current_names(last_states(results, clock(), ""), lake.tables)
         context = Context(engine, clients, clock(), clock(), live=True, last_states=audited)
         of_named = lake.model_copy(update={"tables": tuple(named)})
         return NewestClaims(of_named, engine, context, keys, everybody=tables is None)

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _CHUNK = 1 << 20
+CLOCK_STEP = timedelta(seconds=2)
+"""Stores give times in whole seconds; a file whose time differs by less was not written again."""
 
 
 @dataclass(frozen=True)
@@ -375,6 +377,23 @@ def older_version(clients: Clients, place: Location, etag: str | None = None) ->
         raise _source_error(clients, place, error) from error
     older = [v for v in history_of(page, place.key).versions if not v.is_latest and not v.is_marker]
     return next((each.version_id for each in older if etag in (None, each.etag)), None)
+
+
+def is_rewritten(clients: Clients, now: File, etag: str, written_at: datetime | None) -> bool:
+    """Whether a file has other content than the one that had this ETag and time.
+
+    Only a file with another ETag and another time costs a request. A copy under another encryption has another ETag,
+    and the bytes that the file had. What cannot be read is not rewritten.
+    """
+    if not etag or not now.etag or now.etag == etag:
+        return False
+    if written_at is not None and abs(now.modified_at - written_at) < CLOCK_STEP:
+        return False
+    try:
+        version = older_version(clients, now.place, etag)
+        return version is None or read_bytes(clients, now.place) != read_bytes(clients, now.place, version)
+    except SourceError:
+        return False
 
 
 def older_files(clients: Clients, folder: Location, most: int) -> list[str]:

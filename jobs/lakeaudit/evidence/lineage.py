@@ -150,6 +150,19 @@ class LastState:
     comparable: bool = False
     former_ids: frozenset[str] = frozenset()
 
+    def is_of(self, location: str, table_id: str) -> bool:
+        """Whether the table that is read now at a location is the audited one: it lies there still, or was moved."""
+        return self.location == location or self.was_moved(location, table_id)
+
+    def was_moved(self, location: str, table_id: str) -> bool:
+        """Whether the audited table lies elsewhere now: its id is the same."""
+        return self.location != location and bool(table_id) and self.state.table_id == table_id
+
+    def words(self, location: str) -> str:
+        """What was audited, as the start of a sentence about a table that lies at this location now."""
+        there = "" if self.location == location else f" at {self.location}"
+        return f"the audit of {self.as_of:%Y-%m-%dT%H:%M:%SZ} read it{there}"
+
 
 LastStates = Mapping[tuple[str, str], LastState]
 """By kind of manifest and table name."""

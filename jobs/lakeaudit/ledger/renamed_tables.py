@@ -76,6 +76,23 @@ def renames(before: LastStates, now: ReadStates, known: Collection[str]) -> Rena
     return Renames(names, doubtful)
 
 
+def under_current_names(before: LastStates, tables: Collection[Table]) -> LastStates:
+    """The last states, those of renamed tables under their new names as well.
+
+    A table whose own last state is of another location takes the newest one that was read at its location under a name
+    that the lake file does not have, or has for another location now.
+    """
+    places = {table.name: table.location.uri for table in tables}
+    found = dict(before)
+    for (kind, old), last in sorted(before.items(), key=lambda each: each[1].as_of):
+        for name, location in places.items():
+            own = before.get((kind, name))
+            is_free = places.get(old) != last.location
+            if location == last.location and is_free and not (own and own.location == location):
+                found[kind, name] = last
+    return found
+
+
 def _since(new: LastState | None, old: LastState) -> bool:
     return new is not None and new.as_of > old.as_of
 

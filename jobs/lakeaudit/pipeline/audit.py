@@ -18,7 +18,13 @@ from lakeaudit.ledger.last_states import last_states, state_rows
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.ledger.load_open import Memory, abandoned_runs, load_open
-from lakeaudit.ledger.renamed_tables import renames, states_read, under_new_names, warnings
+from lakeaudit.ledger.renamed_tables import (
+    renames,
+    states_read,
+    under_current_names,
+    under_new_names,
+    warnings,
+)
 from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.audit_plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
@@ -70,7 +76,10 @@ def audit(
         past = Results(lake.results, clients, lake.name).leased_by(still_ours)
         context = replace(context, last_states=last_states(past, context.as_of, stamp.run_id))
         plan = planned(lake, options, past, context, engine, progress)
-        context = replace(context, clients=with_collapsed(context.clients, plan.collapsed))
+        audited = under_current_names(context.last_states, plan.lake.tables)
+        context = replace(
+            context, clients=with_collapsed(context.clients, plan.collapsed), last_states=audited
+        )
         run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
         expectation_suites.preload()
         with progress.stage("find evidence") as log:

@@ -86,7 +86,7 @@ def witnesses(
 def _of_table(
     reading: Reading, last: LastState | None, clients: Clients, graces: Mapping[str, timedelta] | None
 ) -> Iterator[Witness]:
-    if last is not None and last.location == reading.listed.location.uri:
+    if last is not None and last.is_of(reading.listed.location.uri, table_id(reading)):
         yield from _against_last(reading, last, clients)
     if graces is not None:
         yield from lagging(reading, clients, graces[reading.listed.name])
@@ -97,7 +97,10 @@ def _of_table(
 
 def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterator[Witness]:
     """The log held against the versions that earlier audits read of it, or reported as lost."""
-    known = f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read it"
+    location, known = reading.listed.location.uri, last.words(reading.listed.location.uri)
+    if last.was_moved(location, table_id(reading)):
+        yield from _against_moved(reading, last.state, known)
+        return
     yield from _against(
         reading, last.state, known, _is_recreated(reading, last.state, last, last.as_of), clients
     )
@@ -105,6 +108,15 @@ def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterat
         known = f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
         recreated = _is_recreated(reading, lost.state, last, lost.reported_at)
         yield from _against(reading, lost.state, known, recreated, clients)
+
+
+def _against_moved(reading: Reading, state: StateRef, known: str) -> Iterator[Witness]:
+    """A log that lies elsewhere now: its files are copies, whose times tell nothing."""
+    newest, number = reading.log.newest, state.number
+    if newest is not None and number is not None and newest < number:
+        subject = reading.log.commit_place(number).uri
+        words = f"version {number} is gone: {known}, and the newest version now is {newest}"
+        yield Witness(reading.listed.name, LOST_STATE, (LAST_AUDIT,), subject, words, number)
 
 
 def _against(
@@ -146,7 +158,7 @@ def _is_recreated(reading: Reading, was: StateRef, last: LastState, at: datetime
     begin = first or reading.log.since
     if begin is not None and begin <= (was.written_at or at):
         return False
-    return None if first is None or now in last.former_ids - {was.table_id} else True
+    return None if first is None or now in {*last.former_ids, last.state.table_id} - {was.table_id} else True
 
 
 def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import read_bytes, stat
+from lakeaudit.evidence.files import is_rewritten, read_bytes, stat
 from lakeaudit.evidence.lineage import (
     CONTENT,
     CUT_HISTORY,
@@ -58,7 +58,14 @@ def state_of(read: TableReading) -> StateRef | None:
     if not newest or len(newest[0].begin) != LENGTH:
         return None
     file = newest[0].file
-    return StateRef(int(newest[0].begin), file.name, "", file.modified_at, file.etag or "", file.place.uri)
+    named = (int(newest[0].begin), file.name, table_id(read))
+    return StateRef(*named, file.modified_at, file.etag or "", file.place.uri)
+
+
+def table_id(read: TableReading) -> str:
+    """The table's name and its first instant, which tell tables apart; empty where the archive is not known."""
+    known = read.found.writes and _is_known_whole(read)
+    return f"{read.config.name}@{_first(read)}" if known else ""
 
 
 def witnesses(
@@ -141,9 +148,12 @@ def _is_known_whole(read: TableReading) -> bool:
 
 def _of_last(read: TableReading, last: LastState | None, clients: Clients) -> Iterator[Witness]:
     """The timeline held against the states that earlier audits read of it, or reported as lost."""
-    if last is None or last.location != read.found.table.location.uri:
+    location = read.found.table.location.uri
+    if last is None or not last.is_of(location, table_id(read)):
         return
-    known = f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read it"
+    known = last.words(location)
+    if last.location == location:
+        yield from _overwritten(read, last.state, known, clients)
     yield from _against(read, last.state, known, clients)
     for lost in last.lost:
         known = f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
@@ -156,11 +166,14 @@ def _against(read: TableReading, state: StateRef, known: str, clients: Clients) 
     begin = f"{state.number:017}"
     if begin in _completed(read) or begin in read.fate.archived:
         return
-    place = timeline_of(read.found.table.location, read.config).join(state.name)
+    place, now = timeline_of(read.found.table.location, read.config).join(state.name), table_id(read)
     words = f"write {begin} is gone from the timeline and is not in its archive: {known}{_rest(read, begin)}"
+    other = bool(state.table_id and now and state.table_id != now)
+    if other:
+        words += f"; another table may lie here now: its name and first instant were {state.table_id} and are {now}"
     yield Witness(
         read.name,
-        RIVAL_LINE if _is_there(place, clients) else LOST_STATE,
+        RIVAL_LINE if other or _is_there(place, clients) else LOST_STATE,
         (LAST_AUDIT,),
         place.uri,
         words,
@@ -168,6 +181,14 @@ def _against(read: TableReading, state: StateRef, known: str, clients: Clients) 
         recreated=_is_recreated(read, begin, state, clients),
         explained=begin in read.fate.taken_back,
     )
+
+
+def _overwritten(read: TableReading, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
+    """A completed write whose file has other content than it had."""
+    there = next((each.file for each in read.found.writes if each.file.name == state.name), None)
+    if there is not None and is_rewritten(clients, there, state.etag, state.written_at):
+        words = f"{there.place.uri} was written again with other content: {known}"
+        yield Witness(read.name, REPLACED_STATE, (LAST_AUDIT,), there.place.uri, words, state.number)
 
 
 def _rest(read: TableReading, begin: str) -> str:

@@ -29,6 +29,7 @@ class TableConfig:
         utc: the times in names are UTC; else of a time zone that nobody names.
         encoded: values in partitions' folders are percent-encoded.
         indexed: writers keep a metadata table, Hudi's own index of files.
+        name: of the table, as its writers call it.
     """
 
     layout: int
@@ -37,6 +38,7 @@ class TableConfig:
     utc: bool = False
     encoded: bool = False
     indexed: bool = False
+    name: str = ""
 
 
 def parsed(content: bytes) -> TableConfig:
@@ -60,7 +62,8 @@ def parsed(content: bytes) -> TableConfig:
     zone = said.get("hoodie.table.timeline.timezone", "local").lower()
     encoded = said.get("hoodie.datasource.write.partitionpath.urlencode", "false").lower() == "true"
     indexed = bool(said.get("hoodie.table.metadata.partitions"))
-    return TableConfig(layout, timeline, archive, zone == "utc", encoded, indexed)
+    name = said.get("hoodie.table.name", "")
+    return TableConfig(layout, timeline, archive, zone == "utc", encoded, indexed, name)
 
 
 def _layout(said: Mapping[str, str]) -> int:

@@ -5,10 +5,10 @@ snapshot. Only a witness that contradicts the state costs a request.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, older_version, read_bytes, stat
+from lakeaudit.evidence.files import CLOCK_STEP, File, is_rewritten, stat
 from lakeaudit.evidence.lineage import (
     CATALOG,
     DROPPED_BY_APPEND,
@@ -37,8 +37,6 @@ from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 
 KIND = "iceberg"
-STEP = timedelta(seconds=2)
-"""Stores give times in whole seconds; a file whose time differs by less was not written again."""
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 
@@ -97,7 +95,7 @@ class _Read:
 
 def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> Iterator[Witness]:
     known = last.get((KIND, read.name))
-    if known is not None and known.location == read.found.table.location.uri:
+    if known is not None and known.is_of(read.found.table.location.uri, read.metadata.uuid):
         yield from _against_last(read, known, clients)
     if read.found.doubt:
         yield Witness(read.name, RIVAL_LINE, (METADATA,), read.file.place.uri, read.found.doubt)
@@ -111,11 +109,21 @@ def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> It
 
 def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Witness]:
     """The state held against those that earlier audits read of the table, or reported as lost."""
-    known = f"the audit of {iso(last.as_of)} read it"
-    yield from _against(read, last.state, known, last.as_of, clients)
+    location = read.found.table.location.uri
+    if last.was_moved(location, read.metadata.uuid):
+        yield from _against_moved(read, last, clients)
+        return
+    yield from _against(read, last.state, last.words(location), last.as_of, clients)
     for lost in last.lost:
         known = f"the audit of {iso(lost.reported_at)} reported it as lost"
         yield from _against(read, lost.state, known, lost.reported_at, clients)
+
+
+def _against_moved(read: _Read, last: LastState, clients: Clients) -> Iterator[Witness]:
+    """A table that lies elsewhere now: its files are copies, whose times and paths tell nothing."""
+    number = last.state.number
+    if number is not None and read.number < number and not read.descends(last.state):
+        yield _lost_state(read, last.state, last.words(read.found.table.location.uri), clients)
 
 
 def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Clients) -> Iterator[Witness]:
@@ -125,7 +133,7 @@ def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Cl
     if state.table_id and read.metadata.uuid and state.table_id != read.metadata.uuid:
         yield from _against_other_table(read, state, known, clients)
     elif state.name == read.file.name:
-        if _is_rewritten(read.file, state, clients):
+        if is_rewritten(clients, read.file, state.etag, state.written_at):
             words = f"{read.file.place.uri} was written again with other content: {known}"
             yield Witness(read.name, REPLACED_STATE, (LAST_AUDIT,), read.file.place.uri, words, state.number)
     elif not read.descends(state) and not _lost_its_race(read, state, at):
@@ -189,25 +197,6 @@ def _witness(about: tuple[str, str, int], claim: str, words: str) -> Witness:
     return Witness(table, claim, (LAST_AUDIT,), subject, words, number)
 
 
-def _is_rewritten(now: File, was: StateRef, clients: Clients) -> bool:
-    """Whether the file has other content than it had; a request only where its ETag and its time are others.
-
-    A copy under another encryption has another ETag, and the bytes that it had.
-    """
-    if not was.etag or not now.etag or now.etag == was.etag:
-        return False
-    if was.written_at is not None and abs(now.modified_at - was.written_at) < STEP:
-        return False
-    try:
-        version = older_version(clients, now.place, was.etag)
-        same = version is not None and read_bytes(clients, now.place) == read_bytes(
-            clients, now.place, version
-        )
-    except SourceError:
-        return False
-    return not same
-
-
 def _by_hint(read: _Read, clients: Clients) -> Iterator[Witness]:
     hint = read.found.folder.hint if read.found.folder else None
     if hint is None or hint.number == read.number:
@@ -253,7 +242,7 @@ def _claim_by_hint(places: Sequence[Location], read: _Read, clients: Clients) ->
         return RIVAL_LINE
     if there is None:
         return LOST_STATE
-    return "" if there.modified_at >= read.found.read_at - STEP else RIVAL_LINE
+    return "" if there.modified_at >= read.found.read_at - CLOCK_STEP else RIVAL_LINE
 
 
 def _by_newer_files(read: _Read) -> Iterator[Witness]:
