@@ -11,6 +11,8 @@ from lakeaudit.evidence.manifest.iceberg.found import Content, UnreadMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 
 Sound = tuple[File, Metadata]
+MOST_NAMED = 5
+"""Metadata.json files of another table that a doubt names."""
 
 
 def current(sound: Sequence[Sound]) -> Sound:
@@ -61,13 +63,24 @@ def doubts(
             if content.cause != "absent" and _number(other) >= _number(file):
                 yield f"{content.reason}; {file.name} was taken for the newest"
         elif content.uuid and metadata.uuid and content.uuid != metadata.uuid:
-            yield f"{other.name} is of another table ({content.uuid}), whose files may lie here too"
+            yield _another_table(other, content, states)
         elif other.name not in apart and other.name in logged(metadata):
             continue
         elif _number(other) == _number(file):
             yield f"{other.name} and {file.name} claim to be the same step; {file.name} was taken for committed"
         elif _number(other) < _number(file) and _is_rival(other, content, metadata, apart):
             yield f"{other.name} is of another line of metadata than {file.name}, which does not reach back through it"
+
+
+def _another_table(other: File, content: Metadata, states: Sequence[File]) -> str:
+    """The doubt about a folder that another table's files may lie in, and how to end it once that table was dropped."""
+    line = logged(content)
+    names = sorted({other.name, *(each.name for each in states if each.name in line)}, reverse=True)
+    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return (
+        f"{other.name} is of another table ({content.uuid}), whose files may lie here too; if that table was dropped, "
+        f"move its metadata.json files out of this folder ({', '.join(names[:MOST_NAMED])}{rest}) and audit again"
+    )
 
 
 def _is_rival(other: File, content: Metadata, metadata: Metadata, apart: set[str]) -> bool:
