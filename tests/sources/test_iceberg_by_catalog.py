@@ -112,8 +112,8 @@ def test_a_catalog_that_is_down_or_knows_no_such_table_refuses_it_and_no_other(
     ("points_at", "told"),
     [
         ("file:{home}/metadata/none.json", "c0 shop.t points at /.*/none.json, which is not there"),
-        ("", "which is no metadata.json in a store that is known"),
-        ("hdfs://nn/t/metadata/1.json", "which is no metadata.json in a store that is known"),
+        ("", "names no metadata.json in a store that is known"),
+        ("hdfs://nn/t/metadata/1.json", "names no metadata.json in a store that is known"),
         ("file:{home}/data/a", "its content is no Iceberg metadata"),
     ],
 )

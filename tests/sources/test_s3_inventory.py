@@ -83,7 +83,6 @@ GENUINE_ROWS = [
         "modified_at": at(22, 44, 22),
         "older_version_id": "null",
         "older_size": 0,
-        "older_class": "STANDARD",
         "older_since": at(22, 44, 22),
     },
     GENUINE_COMMON
@@ -95,7 +94,6 @@ GENUINE_ROWS = [
         "modified_at": at(22, 46, 14),
         "older_version_id": "zl_C7NLxrkBsMFD5HQUdybrmuV9VpvkN",
         "older_size": 5,
-        "older_class": "STANDARD",
         "older_since": at(22, 46, 14),
     },
 ]

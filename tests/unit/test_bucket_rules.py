@@ -93,7 +93,8 @@ def test_no_place_of_a_lake_goes_by_another_name(tmp_path: Path) -> None:
     assert [table.location.uri for table in lake.tables] == ["s3://prod/warehouse/a", "s3://raw-us/b"]
     assert lake.tables[0].manifests[0].places == (Location("raw-eu", "landing/lists"),)
     assert lake.inventories[0].covers == (Location("prod", "warehouse"),)  # type: ignore[attr-defined]
-    assert clients_of(lake).aliases == lake.aliases
+    elsewhere = (Location("", ""), Location("file:", ""))
+    assert clients_of(lake).aliases == (*lake.aliases, elsewhere)
 
 
 def test_a_pattern_that_matches_one_bucket_of_the_file_is_about_that_bucket(tmp_path: Path) -> None:

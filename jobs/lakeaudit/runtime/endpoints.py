@@ -1,8 +1,10 @@
 """Which endpoint serves which place of a lake, for boto3 and for Spark alike."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from lakeaudit.config import DynamoOptions, Lake, S3Options, glob_to_regex
+from lakeaudit.config.sources.base import Source
 from lakeaudit.keys import Aliases, Location, outside_local
 from lakeaudit.runtime.aws import Clients, Endpoint
 
@@ -60,11 +62,14 @@ def _names(lake: Lake) -> Aliases:
 
     In a lake whose tables all lie on local disks they are what they say.
     """
-    local = [source.location for source in lake.inventories if source.kind == "listing"]
+    listed = [source.location for source in lake.inventories if source.kind == "listing"]
     tables = [table.location for table in lake.tables]
-    if all(place.is_local for place in tables or local):
+    if all(place.is_local for place in tables or listed):
         return lake.aliases
-    return (*lake.aliases, *outside_local((*tables, *local)))
+    return (
+        *lake.aliases,
+        *outside_local((*tables, *(place for source in _sources(lake) for place in source.places))),
+    )
 
 
 def _around(place: Location) -> list[str]:
@@ -76,6 +81,10 @@ def _around(place: Location) -> list[str]:
 def _places(lake: Lake) -> list[tuple[Location, S3Options]]:
     """Sources and results; of tables those that say more than the lake: the others follow what lies in their bucket."""
     places = [(table.location, table.s3) for table in lake.tables if table.s3 != lake.s3]
-    manifests = [manifest for table in lake.tables for manifest in table.manifests]
-    sources = (*manifests, *lake.inventories, *lake.metastores, *lake.events)
-    return places + [(place, source.s3) for source in sources for place in source.places]
+    return places + [(place, source.s3) for source in _sources(lake) for place in source.places]
+
+
+def _sources(lake: Lake) -> Iterator[Source]:
+    """Everything that the lake file names as evidence."""
+    yield from (manifest for table in lake.tables for manifest in table.manifests)
+    yield from (*lake.inventories, *lake.metastores, *lake.events)
