@@ -109,7 +109,7 @@ def _other_states(
 ) -> Iterator[tuple[str, str]]:
     """Tables with another state than the one that was read, which may list more: lost, replaced or a rival of it."""
     places = {table.name: table.location for table in listers}
-    newer = newer_states_of_others(read, places, marked, audit.context.clients)
+    newer = newer_states_of_others(read, places, marked, audit.context.clients, live=audit.context.live)
     for one in (*read.witnesses, *newer):
         if one.table in places and one.claim in MAY_LIST_MORE and not (one.recreated or one.explained):
             yield one.table, one.words

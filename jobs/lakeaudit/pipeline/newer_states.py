@@ -37,7 +37,7 @@ def newer_states(audit: AuditContext, marked: Sequence[Row]) -> Iterator[Witness
         audit: the run.
         marked: MARKED_STATE rows.
     """
-    rows, look = by_root(marked), _Presence(audit.context.clients)
+    rows, look = by_root(marked), _Presence(audit.context.clients, live=audit.context.live)
     for read in audit.observed.evidence.claims:
         for fact in audit.facts_in_scope:
             name, place = fact.table.name, fact.table.location
@@ -48,20 +48,23 @@ def newer_states(audit: AuditContext, marked: Sequence[Row]) -> Iterator[Witness
 
 
 def newer_states_of_others(
-    read: Claims, places: Mapping[str, Location], marked: Sequence[Row], clients: Clients
+    read: Claims, places: Mapping[str, Location], marked: Sequence[Row], clients: Clients, *, live: bool
 ) -> Iterator[Witness]:
     """The same of tables that are read for what they list alone; `places` are their locations by name."""
-    rows, look = by_root(marked), _Presence(clients)
+    rows, look = by_root(marked), _Presence(clients, live=live)
     for name, place in places.items():
         found = rows.get((read.info.kind, place.bucket, place.prefix), ())
         yield from states_above(read, name, found, None, look, shared=False)
 
 
 class _Presence:
-    """Whether files are there now, one request each, of which there are `MOST_CHECKED` at most."""
+    """Whether files are there now, one request each, of which there are `MOST_CHECKED` at most.
 
-    def __init__(self, clients: Clients) -> None:
-        self.clients, self._left = clients, MOST_CHECKED
+    `live`: the states were read as they are now.
+    """
+
+    def __init__(self, clients: Clients, *, live: bool) -> None:
+        self.clients, self.live, self._left = clients, live, MOST_CHECKED
 
     def is_gone(self, place: Location) -> bool | None:
         """Whether the file is gone; None where that is not known."""
@@ -88,7 +91,8 @@ def states_above(
     for row in above:
         if row["marked_at"] is not None:
             yield _by_content(look.clients, read, state, _marked(table, state, row, last), last)
-    yield from _reported(_Read(read.info.kind, table, state, last, shared), above, look)
+    if look.live or read.info.kind != "hudi":  # a rollback since then may have taken the write back
+        yield from _reported(_Read(read.info.kind, table, state, last, shared), above, look)
 
 
 def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
