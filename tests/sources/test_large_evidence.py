@@ -121,7 +121,7 @@ def test_a_list_that_many_snapshots_share_is_read_once(
     path.write_text(json.dumps(told))
     read: list[object] = []
 
-    def counting(clients: Clients, place: Location, size: int | None = None) -> bytes | None:
+    def counting(clients: Clients, place: Location, size: int = 0) -> bytes | None:
         read.append(place)
         return read_bytes(clients, place, size=size)
 
