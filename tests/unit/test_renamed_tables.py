@@ -8,9 +8,17 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.compare.findings import Stamp, from_plain
+from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import LastState, StateRef
+from lakeaudit.keys import Location
 from lakeaudit.ledger.axis_observation import AxisObservation
-from lakeaudit.ledger.renamed_tables import Renames, renames, under_new_names, warnings
+from lakeaudit.ledger.renamed_tables import (
+    Renames,
+    renames,
+    under_current_names,
+    under_new_names,
+    warnings,
+)
 from lakeaudit.ledger.update_ledger import Seen, update_ledger
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS
@@ -160,3 +168,27 @@ def test_what_was_accepted_is_accepted_under_the_new_name() -> None:
         "; accepted under its former name orders"
     )
     assert "former name" not in reasons[rows["s3://lake/orders/d"]["discrepancy_id"]]
+
+
+PLACES: dict[str, tuple[Mapping[str, LastState], dict[str, str], dict[str, LastState]]] = {
+    "another name": (BEFORE, {"sales": HERE}, {"sales": state()}),
+    "the name is still declared there": (BEFORE, {"orders": HERE, "sales": HERE}, {}),
+    "the name is declared elsewhere now": (BEFORE, {"orders": THERE, "sales": HERE}, {"sales": state()}),
+    "another location": (BEFORE, {"sales": THERE}, {}),
+    "the new name was audited there": ({"orders": state(2), "sales": state(1)}, {"sales": HERE}, {}),
+    "the new name was audited elsewhere": (
+        {"orders": state(1), "sales": state(2, location=THERE)}, {"sales": HERE}, {"sales": state(1)},
+    ),
+    "renamed twice": ({"orders": state(1), "visits": state(2)}, {"sales": HERE}, {"sales": state(2)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_the_last_states_of_a_renamed_table_are_those_of_its_location(case: str) -> None:
+    before, places, expected = PLACES[case]
+    tables = [
+        Table(name=name, location=Location("lake", uri.rpartition("/")[2])) for name, uri in places.items()
+    ]
+    of_delta = {("delta", name): last for name, last in before.items()}
+    found = under_current_names(of_delta, tables)
+    assert {name: last for (_, name), last in found.items() if before.get(name) != last} == expected

@@ -83,12 +83,16 @@ def under_current_names(before: LastStates, tables: Collection[Table]) -> LastSt
     that the lake file does not have, or has for another location now.
     """
     places = {table.name: table.location.uri for table in tables}
+    names_at: dict[str, list[str]] = {}
+    for name, location in places.items():
+        names_at.setdefault(location, []).append(name)
     found = dict(before)
     for (kind, old), last in sorted(before.items(), key=lambda each: each[1].as_of):
-        for name, location in places.items():
+        if places.get(old) == last.location:
+            continue
+        for name in names_at.get(last.location, ()):
             own = before.get((kind, name))
-            is_free = places.get(old) != last.location
-            if location == last.location and is_free and not (own and own.location == location):
+            if own is None or own.location != last.location:
                 found[kind, name] = last
     return found
 
