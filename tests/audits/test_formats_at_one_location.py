@@ -2,14 +2,14 @@
 
 import itertools
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.backdate import age_all
+from tests.builders.backdate import age_all, backdate
 from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.shop import Shop
 from tests.builders.two_formats import TwoFormats
@@ -38,8 +38,9 @@ def lost(aws: Aws, s3: Endpoint, bucket: str) -> tuple[Shop, Subjects]:
     of_rides = sorted(set(shop.keys("rides/")) - rides.live)
     manifest = "\n".join(f"s3://{bucket}/{key}" for key in shop.keys("shown/"))
     aws.s3.put_object(Bucket=bucket, Key="warehouse/shown/_symlink_format_manifest/manifest", Body=manifest)
-    two.leave("died")
+    died = two.leave("died")
     age_all(bucket, timedelta(days=5))
+    backdate(bucket, died, datetime.now(UTC) - timedelta(days=4))
     gone = {
         "orders_delta": delta[0],
         "orders_iceberg": iceberg[0],
