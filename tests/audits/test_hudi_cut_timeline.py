@@ -34,7 +34,7 @@ def removed_of_many(table: HudiHistory) -> None:
 
 
 def removed_with_their_archive(table: HudiHistory) -> None:
-    """Of the archive only the younger half is left."""
+    """Only the younger half of the archive is left."""
     for _ in range(3):
         table.insert()
     table.archive()

@@ -73,7 +73,7 @@ def _with_statistics(lake: IcebergLake, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def found(
+def by_table(
     aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[dict[str, Any]]]:
     """By table its findings, by an audit that looks at all tables but `unlooked`."""
@@ -126,35 +126,37 @@ def _by_table(results: Results) -> dict[str, list[dict[str, Any]]]:
     return by_table
 
 
-Found = dict[str, list[dict[str, Any]]]
+ByTable = dict[str, list[dict[str, Any]]]
 
 
-def test_what_may_be_the_only_copy_of_a_lost_file_is_not_said_to_cost_storage_only(found: Found) -> None:
-    (copy,) = (row for row in found["stock"] if row["kind"] == "uncommitted")
-    (debris,) = (row for row in found["raw"] if row["kind"] == "uncommitted")
+def test_what_may_be_the_only_copy_of_a_lost_file_is_not_said_to_cost_storage_only(by_table: ByTable) -> None:
+    (copy,) = (row for row in by_table["stock"] if row["kind"] == "uncommitted")
+    (debris,) = (row for row in by_table["raw"] if row["kind"] == "uncommitted")
     assert "1 of them have the name or the size of a live file that is lost" in copy["explanation"]
     assert STORAGE_ONLY not in copy["explanation"]
     assert STORAGE_ONLY in debris["explanation"]
 
 
-def test_lost_statistics_lose_no_row(found: Found) -> None:
-    (row,) = found["counted"]
+def test_lost_statistics_lose_no_row(by_table: ByTable) -> None:
+    (row,) = by_table["counted"]
     assert (row["kind"], row["severity"], row["key"]) == (
         "missing_metadata", "warning", "warehouse/counted/metadata/counted.stats",
     )  # fmt: skip
     assert "no row is lost" in row["explanation"]
-    assert "whole" not in found
+    assert "whole" not in by_table
 
 
-def test_a_neighbour_that_never_listed_a_file_has_not_removed_it(found: Found) -> None:
-    (row,) = found["taken"]
+def test_a_neighbour_that_never_listed_a_file_has_not_removed_it(by_table: ByTable) -> None:
+    (row,) = by_table["taken"]
     assert (row["kind"], row["files"]) == ("clone_at_risk", 1)
     assert "1 of its live files lie in raw, whose log does not list them" in row["explanation"]
     assert "removed them" not in row["explanation"]
 
 
-def test_a_finding_that_storage_was_not_asked_about_says_so(found: Found) -> None:
-    words = {name: [row["explanation"] for row in found[name] if row["kind"] == "dropped"] for name in found}
+def test_a_finding_that_storage_was_not_asked_about_says_so(by_table: ByTable) -> None:
+    words = {
+        name: [row["explanation"] for row in by_table[name] if row["kind"] == "dropped"] for name in by_table
+    }
     (asked,), (unasked,) = words["orders"], words["unlooked"]
     assert unasked.endswith("not confirmed: live looks are off")
     assert "not confirmed" not in asked
@@ -163,9 +165,9 @@ def test_a_finding_that_storage_was_not_asked_about_says_so(found: Found) -> Non
 @pytest.mark.parametrize("layout", [1, 2])
 @pytest.mark.parametrize("act", OF_HUDI)
 def test_empty_cleans_are_no_loss_and_layouts_agree(
-    found: Found, act: Callable[[HudiHistory], None], layout: int
+    by_table: ByTable, act: Callable[[HudiHistory], None], layout: int
 ) -> None:
-    rows = found.get(f"{act.__name__}_{layout}", [])
+    rows = by_table.get(f"{act.__name__}_{layout}", [])
     assert [(row["kind"], row["severity"]) for row in rows] == OF_HUDI[act], rows
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.compare.coverage import Means
+from lakeaudit.compare.marked_states import FORMATS
 from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places, label_around
 from lakeaudit.compare.table_facts import TableFacts, co_owners, completed_instants, facts_table, roots
@@ -61,9 +62,6 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
     )
 
 
-FORMATS_WITH_LOGS = ("delta", "iceberg", "hudi")
-
-
 def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
     """READ_STATE rows: the lowest state that was read at each root; no number for formats that no manifest reads."""
     places = {table.name: table.location for table in tables}
@@ -74,7 +72,7 @@ def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
             if name in places and state.state is not None and state.state.number is not None:
                 at = read.info.kind, places[name]
                 lowest[at] = min(state.state.number, lowest.get(at, state.state.number))
-    others = ((kind, place) for kind in FORMATS_WITH_LOGS for place in {*places.values()})
+    others = ((kind, place) for kind in FORMATS for place in {*places.values()})
     found = {**dict.fromkeys(at for at in others if at not in declared), **lowest}
     return duck.small(
         READ_STATE, [(kind, at.bucket, at.prefix, number) for (kind, at), number in found.items()]

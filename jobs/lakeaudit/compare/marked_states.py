@@ -11,7 +11,8 @@ NEWEST = 20
 NEWEST_OF_OTHERS = 2
 """States that are named of a log which no manifest of the lake file reads."""
 
-_OWN_FOLDER = r"(_delta_log|metadata|\.hoodie|\.hoodie/timeline)/$"
+OWN_FOLDER = r"(_delta_log|metadata|\.hoodie|\.hoodie/timeline)/$"
+"""The folder of a table that holds the files of its states, at the end of its name."""
 
 FORMATS = {
     "delta": rf"^((?:.*/)?_delta_log/)([0-9]{{20}})\.json{END}",
@@ -69,7 +70,7 @@ def _listed(con: Connection, versions: Relation, name: str, read: Rows) -> Relat
         WITH named AS ({_named(name)}),
         current AS (
             SELECT source, bucket, folder, number, key, size, modified_at,
-                regexp_replace(folder, '{_OWN_FOLDER}', '') AS prefix
+                regexp_replace(folder, '{OWN_FOLDER}', '') AS prefix
             FROM named WHERE coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false))
         SELECT current.*, CAST(NULL AS VARCHAR) AS version_id, CAST(NULL AS TIMESTAMP) AS marked_at,
             {duck.literal(name)} AS format

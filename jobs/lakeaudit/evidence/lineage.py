@@ -101,7 +101,7 @@ class StateRef:
     def is_unchanged_since(self, other: "StateRef") -> bool:
         """Whether this is the other state of a location, by number, name and ETag; without an ETag nobody can tell.
 
-        Of the id of a Hudi table only the name counts (`name@first instant`): its first instants may be lost.
+        Only the name in the id of a Hudi table (`name@first instant`) counts: its first instants may be lost.
         """
         ids = {each.table_id.partition("@")[0] for each in (self, other)} - {""}
         same = (self.number, self.name, self.etag) == (other.number, other.name, other.etag)

@@ -16,7 +16,7 @@ from lakeaudit.runtime.aws import Clients
 
 
 def collapsed_locations(tables: Sequence[Table], clients: Clients) -> Aliases:
-    """(location as it is written, the one where the table lies) of tables that lie elsewhere than they are said to.
+    """(location as it is written, the one where the table lies), for tables whose keys have single slashes.
 
     Only locations with empty parts are looked at: two listings of one key each.
     """

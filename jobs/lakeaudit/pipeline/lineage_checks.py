@@ -81,6 +81,8 @@ def check_what_was_read(
 
 def _doubt_hosts(audit: AuditContext) -> None:
     """Doubt the leftovers of tables in whose folders an audit found files of a table that cannot be read whole now."""
+    if not audit.memory.hosts:
+        return
     facts = {fact.table.name: fact for fact in audit.facts}
     doubts: dict[str, str] = {}
     for name, hosts in audit.memory.hosts.items():

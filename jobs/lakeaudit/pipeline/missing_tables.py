@@ -18,6 +18,7 @@ from lakeaudit.evidence.lineage import (
     Stake,
     Witness,
 )
+from lakeaudit.evidence.other_listers import FOLDERS
 from lakeaudit.evidence.protocol import Claims, TableState
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
@@ -40,7 +41,7 @@ def _lost_its_bucket(
 ) -> bool:
     """Whether the whole bucket is gone in which an audit has read the table.
 
-    Of a table that no audit has read there, the name or the endpoint may be wrong.
+    Where no audit has read the table there, the name or the endpoint may be wrong.
     """
     if state.refused is None or last is None or last.location != location.uri:
         return False
@@ -81,12 +82,9 @@ def _last_read(last: LastState | None) -> str:
     return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read version {last.state.number}{files}"
 
 
-_LOG_FOLDERS = {"delta": "_delta_log", "iceberg": "metadata", "hudi": ".hoodie"}
-
-
 def _older_log(audit: AuditContext, location: Location, kind: str) -> str:
     """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
-    folder = location.join(_LOG_FOLDERS[kind])
+    folder = location.join(FOLDERS[kind])
     if not audit.context.live or location.is_local or location.is_azure:
         return ""
     try:

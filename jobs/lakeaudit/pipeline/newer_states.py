@@ -1,5 +1,6 @@
 """States newer than those that were read: hidden by delete markers, or listed by a report of storage and gone since."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,13 +39,13 @@ def newer_states(audit: AuditContext, marked: Sequence[Row]) -> Iterator[Witness
         marked: MARKED_STATE rows.
     """
     rows, look = by_root(marked), _Presence(audit.context.clients, live=audit.context.live)
+    tables_at = Counter(table.location for table in audit.lake.tables) if rows else Counter[Location]()
     for read in audit.observed.evidence.claims:
         for fact in audit.facts_in_scope:
             name, place = fact.table.name, fact.table.location
             last = audit.context.last_states.get((read.info.kind, name))
             found = rows.get((read.info.kind, place.bucket, place.prefix), ())
-            shared = sum(table.location == place for table in audit.lake.tables) > 1
-            yield from states_above(read, name, found, last, look, shared=shared)
+            yield from states_above(read, name, found, last, look, shared=tables_at[place] > 1)
 
 
 def newer_states_of_others(

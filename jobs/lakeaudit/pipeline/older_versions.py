@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lakeaudit.compare.marked_states import OWN_FOLDER
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.lineage import METADATA, RIVAL_LINE, Witness
 from lakeaudit.evidence.protocol import Claims
@@ -55,9 +56,6 @@ def by_root(states: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], l
     """States by format, bucket and the prefix of the table whose metadata folder holds them."""
     found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in states:
-        prefix = _OWN_FOLDER.sub("", row["folder"])
+        prefix = re.sub(OWN_FOLDER, "", row["folder"])
         found.setdefault((row["format"], row["bucket"], prefix), []).append(row)
     return found
-
-
-_OWN_FOLDER = re.compile(r"(?:_delta_log|metadata|\.hoodie|\.hoodie/timeline)/\Z")

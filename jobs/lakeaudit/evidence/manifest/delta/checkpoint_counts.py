@@ -5,10 +5,10 @@ different rules replace each other's parts by name: what is left lists some file
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 
 import pyarrow as pa
 
+from lakeaudit.evidence.files import CLOCK_STEP
 from lakeaudit.evidence.lineage import CONTENT, HINT, NOT_KNOWN, SHORT_CHECKPOINT, Stake, Witness
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.checkpoints import Content
@@ -20,8 +20,6 @@ from lakeaudit.evidence.protocol import Engine, Part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
-_STEP = timedelta(seconds=2)
-"""Stores give times in whole seconds."""
 _MIXED = "mixed_parts"
 
 
@@ -67,7 +65,7 @@ def _short_of_actions(reading: Reading, hint: Hint, point: Checkpoint) -> Iterat
         return
     names, written = {part.name for part in point.parts}, sum(part.size for part in point.parts)
     hinted_at = reading.log.hinted_at
-    rewritten = hinted_at is None or all(part.modified_at > hinted_at + _STEP for part in point.parts)
+    rewritten = hinted_at is None or all(part.modified_at > hinted_at + CLOCK_STEP for part in point.parts)
     if names != set(hint.files) or hint.actions == written or rewritten or content.rows >= hint.actions:
         return
     words = (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import older_version, read_bytes, stat
+from lakeaudit.evidence.files import CLOCK_STEP, is_rewritten, read_bytes, stat
 from lakeaudit.evidence.lineage import (
     ARCHIVED,
     BROKEN_HINT,
@@ -36,8 +36,6 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 
 KIND = "delta"
-STEP = timedelta(seconds=2)
-"""Stores give times in whole seconds; a file whose time differs by less was not written again."""
 
 
 def state_of(reading: Reading) -> StateRef | None:
@@ -168,25 +166,15 @@ def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool:
     """
     number, log = was.number or 0, reading.log
     now = log.commits.written_at(number)
-    if now is None or (was.written_at is not None and abs(now - was.written_at) < STEP) or not was.etag:
+    if now is None or (was.written_at is not None and abs(now - was.written_at) < CLOCK_STEP) or not was.etag:
         return False
     if number == log.newest and log.etag == was.etag:
         return False
     try:
         there = stat(clients, log.commit_place(number))
-        return (
-            there is not None
-            and there.etag != was.etag
-            and not _is_copy(log.commit_place(number), was, clients)
-        )
     except SourceError:
         return False
-
-
-def _is_copy(place: Location, was: StateRef, clients: Clients) -> bool:
-    """Whether the file has the bytes that it had: a copy under another encryption has another ETag."""
-    version = older_version(clients, place, was.etag)
-    return version is not None and read_bytes(clients, place) == read_bytes(clients, place, version)
+    return there is not None and is_rewritten(clients, there, was.etag, was.written_at)
 
 
 def _by_hint(reading: Reading) -> Iterator[Witness]:
@@ -266,7 +254,7 @@ def _confirmed(witness: Witness, reading: Reading, clients: Clients) -> Witness 
         return replace(witness, claim=RIVAL_LINE, words=f"{witness.words}; {error}")
     if there is None:
         return witness
-    if there.modified_at >= reading.listed.read_at - STEP:
+    if there.modified_at >= reading.listed.read_at - CLOCK_STEP:
         return None
     words = f"{witness.words}, but {place.uri} is there: the listing of the log left it out"
     return replace(witness, claim=RIVAL_LINE, words=words)
