@@ -11,7 +11,7 @@ from lakeaudit.kinds import WHOLE_PARTITION
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
-SMALL = 1_000_000
+SMALL = 20_000
 """Files of a table whose claims are counted for any lost file; in a larger table a partition has lost ENOUGH first."""
 
 _WHOLE = pa.schema([("table_name", pa.string()), ("partition_path", pa.string()), ("lost", pa.int64())])
