@@ -67,6 +67,12 @@ DO: Mapping[str, Mapping[str, str]] = {
         "there. Read its rows by time travel (`as.of.instant`) and upsert those that later writes did not change. Then "
         "give all writers one lock provider (`hoodie.write.concurrency.mode=optimistic_concurrency_control`).",
     },
+    "overwritten_commit": {
+        "hudi": "Stop the writers. Read what the lost content listed: the older version of the instant's file "
+        "(`recovery_version_id`), or the data files that bear the instant. Write rows that readers do not get "
+        "again, in a new write. Where two files complete one instant, do the same for the one that readers "
+        "ignore. Then give all writers one lock provider.",
+    },
     "duplicate_commit": {
         "delta": "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one "
         "batch, remove the younger commit's files through the table; make the job's append idempotent (`txnAppId` and "
@@ -74,6 +80,16 @@ DO: Mapping[str, Mapping[str, str]] = {
         "hudi": "Compare the rows of both instants, which the explanation names. If they are one batch, roll the "
         "younger instant back while it is the newest one (`rollback_to_instant`); later, remove one row of each key "
         "(`repair_deduplicate`, a dry run first). A delete by key takes both rows. Let the job write by `upsert`.",
+    },
+    "ineffective_removal": {
+        "hudi": "Compare the rows of the partition with their source. Remove those that were to be replaced by a write "
+        "of the table: a delete of their keys, or an `insert_overwrite` of the whole partition. Give all writers "
+        "one lock provider.",
+    },
+    "rows_changed_by_rewrite": {
+        "hudi": "Stop the table's cleaner while the replaced file groups are there, and compare the rows before and "
+        "after the instant by time travel (`as.of.instant`). If rows are lost, upsert them, or roll the clustering "
+        "back while it is the newest write (`rollback_to_instant`).",
     },
     "duplicate_content": {
         PLAIN: "Remove the file that is named (`aws s3 rm`): the other one (`related_key`) holds the same bytes. If a "

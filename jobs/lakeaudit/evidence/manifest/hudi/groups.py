@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from lakeaudit.evidence.manifest.hudi.lost_updates import rival_notes
+from lakeaudit.evidence.manifest.hudi.replaced_groups import replaced_notes
 from lakeaudit.evidence.manifest.hudi.rows import FILE, FILES, STEP, STEPS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -26,7 +27,7 @@ _FILE = f"{_GROUP}, bucket, key"
 def states(
     source: str, completed: pa.Table, con: Connection, rows: Mapping[str, Rows]
 ) -> Iterator[tuple[str, Rows]]:
-    """FILE rows of STEP rows, and NOTE rows: tables with file groups of unknown beginning, and rival writes.
+    """FILE rows of STEP rows, and NOTE rows: file groups of unknown beginning, rival writes, and replaced groups.
 
     `completed` has COMPLETED rows.
     """
@@ -34,6 +35,7 @@ def states(
     yield FILES, duck.conform(con, duck.query(con, _FILES, steps=steps, completed=completed), FILE)
     yield "notes", _unknown_beginnings(source, con, steps)
     yield "notes", rival_notes(source, con, steps)
+    yield from (("notes", rows) for rows in replaced_notes(source, con, steps))
 
 
 _FILES = f"""

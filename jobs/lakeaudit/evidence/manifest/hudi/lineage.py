@@ -27,6 +27,12 @@ from lakeaudit.evidence.lineage import (
     StateRef,
     Witness,
 )
+from lakeaudit.evidence.manifest.hudi.contradictions import (
+    completed_twice,
+    explained,
+    other_content,
+    replacements,
+)
 from lakeaudit.evidence.manifest.hudi.lost_updates import lost_updates
 from lakeaudit.evidence.manifest.hudi.names import LENGTH, in_order, instant_named
 from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_of
@@ -64,7 +70,7 @@ def state_of(read: TableReading) -> StateRef | None:
 
 def table_id(read: TableReading) -> str:
     """The table's name and its first instant, which tell tables apart; empty where the archive is not known."""
-    known = read.found.writes and _is_known_whole(read)
+    known = read.found.writes and read.is_known_whole
     return f"{read.config.name}@{_first(read)}" if known else ""
 
 
@@ -75,13 +81,22 @@ def witnesses(
     return tuple(
         witness
         for read in tables
-        if live and _is_known_whole(read)
-        for witness in (
-            *_of_last(read, last.get((KIND, read.name)), clients),
-            *_of_index(read),
-            *lost_updates(read.name, read.rivals, read.found.writes, read.fate.taken_back),
-        )
+        if live
+        for witness in _of_table(read, last.get((KIND, read.name)), clients)
     )
+
+
+def _of_table(read: TableReading, last: LastState | None, clients: Clients) -> Iterator[Witness]:
+    """What a lost or overwritten write replaced is not known, so that no replacement is judged beside one."""
+    own = [*completed_twice(read), *other_content(read)]
+    yield from own
+    if not read.is_known_whole:
+        return
+    updates = lost_updates(read.name, read.rivals, read.found.writes, read.fate.taken_back)
+    lost = [*_of_last(read, last, clients), *_of_index(read)]
+    yield from (*lost, *updates)
+    if not own and all(one.explained or one.recreated for one in lost):
+        yield from replacements(read)
 
 
 def lost_content(place: Location, version: str, clients: Clients) -> LostContent | None:
@@ -136,13 +151,6 @@ def _stake(wrote: Sequence[Act]) -> Stake:
     complete = len(rows) == len(wrote)
     return Stake(
         len(wrote), sum(rows) if complete else None, sum(sizes) if len(sizes) == len(wrote) else None
-    )
-
-
-def _is_known_whole(read: TableReading) -> bool:
-    """Whether nothing hides what was archived, and what was taken back."""
-    return read.found.lost is None and all(
-        each.action not in ("", "rollback", "restore") for each in read.problems
     )
 
 
@@ -230,15 +238,19 @@ def of_data_files(tables: Sequence[TableReading], con: Connection, leftovers: Ro
 
     Of instants before the first one that is known nobody can tell what they wrote. Later ones are lost. A savepoint
     keeps its own write in the timeline while later ones are archived, so beside one no later one counts as lost.
+    What is known of replaced file groups proves nothing where an instant is not known.
     """
-    known = {read.name: read for read in tables if _is_known_whole(read) and read.found.writes}
+    known = {read.name: read for read in tables if read.is_known_whole and read.found.writes}
+    lacking = set()
     for row in _named_by_files(con, leftovers, known):
         read, begin = known[row["judged_table"]], row["instant"]
         saved = any(each.action == "savepoint" for each in read.found.instants) and read.found.archive
+        lacking.add(read.name)
         if begin is None:
             yield _before_all(read, row)
         elif not saved and len(begin) == LENGTH and read.found.writes[0].begin < begin:
             yield _built_on(read, begin, row)
+    yield from explained([*known.values()], lacking, con, leftovers)
 
 
 def _first(read: TableReading) -> str:

@@ -23,6 +23,7 @@ from lakeaudit.evidence.manifest.hudi.payload import (
 )
 from lakeaudit.evidence.manifest.hudi.rows import STEP, STEPS
 from lakeaudit.evidence.manifest.hudi.timeline import PLANNED, Instant
+from lakeaudit.evidence.manifest.hudi.write_facts import FACTS, WriteFacts, write_facts
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.keys import Location
@@ -49,7 +50,7 @@ class OfTable:
     """What the instants of one table are read with: its name, its place, which reading it is, and its layout.
 
     Archived instants that are later than `until` are left out; None: there is no later one. `wanted` are instants of
-    which it must be known whether the archive has them.
+    which it must be known whether the archive has them, `completed_twice` those that several files complete.
     """
 
     name: str
@@ -59,6 +60,7 @@ class OfTable:
     utc: bool
     until: datetime | None = None
     wanted: frozenset[str] = frozenset()
+    completed_twice: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -218,6 +220,7 @@ class _Told:
     not_written: int = 0
     did: tuple[int, int] | None = None
     appended: Appended | None = None
+    facts: WriteFacts | None = None
     taken_back: list[str] = field(default_factory=list)
     archived: list[str] = field(default_factory=list)
     first: str = ""
@@ -231,6 +234,8 @@ class _Told:
             yield {DID: self.did, "instant": item.instant.begin}
         if self.appended is not None:
             yield {APPENDED: asdict(self.appended), "instant": item.instant.begin}
+        if self.facts is not None:
+            yield {FACTS: asdict(self.facts), "file": item.instant.file.name}
         if self.taken_back:
             yield {TAKEN_BACK: self.taken_back}
         if self.first:
@@ -259,8 +264,10 @@ def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any,
         for act in acts(instant.action, instant.state == PLANNED, record, reason):
             added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
             yield _row(table, act, instant.begin, instant.at)
-        told.appended = None if instant.state == PLANNED else appended(instant.action, record)
-        told.did = None if instant.state == PLANNED else (added, removed)
+        if instant.state != PLANNED:
+            told.appended, told.did = appended(instant.action, record), (added, removed)
+            twice = instant.begin in table.completed_twice
+            told.facts = write_facts(instant.action, instant.begin, record, completed_twice=twice)
         return
     for each in archived(content, table.layout):
         known = time_of(each.completed or each.begin, utc=table.utc)
@@ -281,5 +288,5 @@ def _row(table: OfTable, act: Act, begin: str, at: datetime, *, archived: bool =
     place = (None, None) if act.name is None else table.location.join(*below)
     return (
         *(table.name, table.reading, group, act.folder, *place, act.act, act.kind, act.slice, plain_time(at)),
-        *(act.size, act.least_size, act.records, act.before, begin, archived),
+        *(act.size, act.least_size, act.records, act.before, act.grown, begin, archived),
     )

@@ -36,6 +36,7 @@ class Act:
     least_size: int | None = None
     records: int | None = None
     before: str | None = None
+    grown: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,15 @@ def _written(stat: Record, reason: Reason) -> Act:
     size = _count(stat.get("fileSizeInBytes")) or None
     before = stat.get("prevCommit")
     before = None if before in (None, "", "null") else in_order(_text(before))
-    return _act(
-        "wrote", folder, name, reason, size=size, records=_count(stat.get("numWrites")), before=before
-    )
+    records = None if _count(stat.get("totalWriteErrors")) else _count(stat.get("numWrites"))
+    counts = {"size": size, "records": records, "grown": _grown(stat)}
+    return _act("wrote", folder, name, reason, before=before, **counts)
+
+
+def _grown(stat: Record) -> int | None:
+    """How many more rows a file has than the one that it was made from; None where its writer does not say."""
+    inserts = _count(stat.get("numInserts"))
+    return None if inserts is None else inserts - (_count(stat.get("numDeletes")) or 0)
 
 
 def _act(
@@ -133,13 +140,16 @@ def _act(
     size: int | None = None,
     records: int | None = None,
     before: str | None = None,
+    grown: int | None = None,
 ) -> Act:
     """By its name: which file group it belongs to, and which slice. Layout 1 lets log files grow."""
     named = file_named(name)
     if named is None:
         return Act(act, folder, name, name, "base", reason.begin, size, None, records)
     if named.kind == "base":
-        return Act(act, folder, name, named.file_id, "base", named.instant, size, None, records, before)
+        return Act(
+            act, folder, name, named.file_id, "base", named.instant, size, None, records, before, grown
+        )
     since = reason.completed or named.instant
     exact, least = (size, None) if reason.completed else (None, size)
     return Act(act, folder, name, named.file_id, named.kind, since, exact, least, records)

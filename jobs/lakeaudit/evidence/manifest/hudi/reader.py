@@ -11,6 +11,7 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.hudi import fold
+from lakeaudit.evidence.manifest.hudi.contradictions import rival_overwrites
 from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removals_known, warnings
 from lakeaudit.evidence.manifest.hudi.lineage import (
     lost_content,
@@ -71,6 +72,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         witnesses=(
             *witnesses(reading.tables, ctx.last_states, ctx.clients, live=ctx.live),
             *repeated_appends(reading, ctx),
+            *rival_overwrites(reading, ctx),
             *(one for each in reading.tables for one in each.broken),
         ),
         lost_content=lost_content,

@@ -29,7 +29,9 @@ from lakeaudit.evidence.manifest.hudi.parts import (
     problems,
 )
 from lakeaudit.evidence.manifest.hudi.properties import TableConfig
+from lakeaudit.evidence.manifest.hudi.replaced_groups import REPLACED, ReplacedGroups, replaced_groups
 from lakeaudit.evidence.manifest.hudi.timeline import Found, find
+from lakeaudit.evidence.manifest.hudi.write_facts import WriteFacts, facts_of
 from lakeaudit.evidence.manifest.table_states import read_until_whole
 from lakeaudit.evidence.protocol import Clock, Context
 from lakeaudit.runtime import duck
@@ -60,6 +62,10 @@ class TableReading:
     """What became of instants that are not in its timeline."""
     rivals: tuple[RivalWrites, ...] = ()
     """Pairs of writes that rewrote one file group from the same base file."""
+    facts: Mapping[str, WriteFacts] = field(default_factory=dict)
+    """By the name of its file what a write says of itself that something else may contradict."""
+    replaced: Mapping[str, ReplacedGroups] = field(default_factory=dict)
+    """By instant the file groups that it replaced."""
     broken: tuple[Witness, ...] = ()
     """What of its metadata table's timeline cannot be read."""
 
@@ -73,6 +79,12 @@ class TableReading:
         if self.found.config is None:
             raise ValueError(f"{self.name} has no properties")
         return self.found.config
+
+    @property
+    def is_known_whole(self) -> bool:
+        """Whether nothing hides what was archived, and what was taken back."""
+        hidden = ("", "rollback", "restore")
+        return self.found.lost is None and all(each.action not in hidden for each in self.problems)
 
     @property
     def lacks_any(self) -> bool:
@@ -105,7 +117,8 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
     told, first = problems(steps.notes), oldest(steps.notes)
     unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
     fate, appended = fates(steps.notes), appends(steps.notes)
-    rivals = rival_writes(met.notes)
+    rivals, replaced = rival_writes(met.notes), replaced_groups(met.notes)
+    facts = facts_of(steps.notes)
     read = [
         TableReading(
             each,
@@ -120,6 +133,8 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
             appended=appended.get(each.table.name, {}),
             fate=fate.get(each.table.name, Fate()),
             rivals=tuple(rivals.get(each.table.name, ())),
+            facts=facts.get(each.table.name, {}),
+            replaced=replaced.get(each.table.name, {}),
         )
         for each in found
     ]
@@ -161,6 +176,7 @@ def items_of(found: Found, number: int, named: frozenset[str] = frozenset()) -> 
         found.config.utc,
         found.until,
         named,
+        frozenset(found.completed_twice),
     )
     return [Item(about, instant) for instant in (*found.archive, *found.instants)]
 
@@ -171,7 +187,7 @@ def _unknown(notes: Sequence[Mapping[str, object]]) -> dict[str, tuple[int, str]
     for note in notes:
         count, before = found.get(str(note["subject"]), (0, ""))
         data = json.loads(str(note["data"]))
-        if RIVALS in data:
+        if RIVALS in data or REPLACED in data:
             continue
         found[str(note["subject"])] = count + int(str(note["count"])), max(before, data["before"])
     return found

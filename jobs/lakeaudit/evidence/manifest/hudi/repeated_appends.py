@@ -5,7 +5,7 @@ the footers say of the other columns decides. See `manifest.repeated_appends`.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -43,7 +43,9 @@ def repeated_appends(reading: Reading, ctx: Context) -> tuple[Witness, ...]:
     pairs = [(read, pair) for read in reading.tables for pair in candidates(_appends(read))]
     if not pairs or not ctx.live:
         return ()
-    live = _live_files(reading, ctx, pairs)
+    live = live_files(
+        reading, ctx, {(read.name, read.number, each.name) for read, pair in pairs for each in pair}
+    )
     return tuple(
         witness(read.name, *pair, "instants", "row counts, with equal columns")
         for read, pair in pairs
@@ -60,11 +62,10 @@ def _appends(read: TableReading) -> Iterator[Append]:
             yield Append(each.begin, each.at, what.digest, stake, each.file.place.uri, int(each.begin))
 
 
-def _live_files(
-    reading: Reading, ctx: Context, pairs: Sequence[tuple[TableReading, Pair]]
+def live_files(
+    reading: Reading, ctx: Context, commits: Collection[tuple[str, int, str]]
 ) -> Mapping[tuple[str, str], int]:
-    """By table and instant how many of its files are live."""
-    commits = {(read.name, read.number, each.name) for read, pair in pairs for each in pair}
+    """By table and instant how many of its files are live; `commits` are table, reading and instant."""
     wanted = duck.small(_COMMIT, sorted(commits))
     met = ctx.engine.meet(reading.kept, partial(_of_commits, wanted), _counted)
     found: Counter[tuple[str, str]] = Counter()

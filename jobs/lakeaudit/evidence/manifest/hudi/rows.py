@@ -21,6 +21,7 @@ STEP = pa.schema(
         ("least_size", pa.int64()),
         ("records", pa.int64()),
         ("before", pa.string()),  # the instant of the base file that it was made from
+        ("grown", pa.int64()),  # how many more rows it has than that one; null: its writer does not say
         ("commit_id", pa.string()),
         ("archived", pa.bool_()),  # the instant is in the archive
     ]

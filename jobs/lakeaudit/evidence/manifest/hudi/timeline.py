@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -101,6 +102,14 @@ class Found:
         """The completed writes, by their instants."""
         done = [each for each in self.instants if each.state == COMPLETED and each.action.endswith("commit")]
         return sorted(done, key=lambda each: each.begin)
+
+    @property
+    def completed_twice(self) -> Mapping[str, tuple[Instant, ...]]:
+        """By instant the files of the writes that more than one file completes, in the order of their names."""
+        files: dict[str, list[Instant]] = defaultdict(list)
+        for each in sorted(self.writes, key=lambda each: each.file.name):
+            files[each.begin].append(each)
+        return {begin: tuple(named) for begin, named in files.items() if len(named) > 1}
 
     @property
     def committed_names(self) -> CommittedNames | None:
