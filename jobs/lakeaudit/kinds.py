@@ -23,8 +23,8 @@ MASS_LOSS = "mass loss: "
 WHOLE_PARTITION = "the whole partition is gone: "
 """What the explanation of a dropped file begins with where all files of its partition are dropped."""
 
-NEWER_TORN = "the newer version cannot be read: bring the lost version back"
-"""What the explanation of a commit that was written twice says where the second content is no commit."""
+NEWER_TORN = "the newer version is not whole: bring the lost version back"
+"""What the explanation of a commit that was written twice says where the second content is a part of it, or none."""
 SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin here"
 """What a checkpoint hides that cannot be read, where the table needs it not: moved aside, readers go without it."""
 
@@ -97,8 +97,8 @@ _ALL = (
     Kind(
         "table_missing", "content", "critical",
         "no state of the table can be read any more: its log is gone, archived or torn",
-        "Restore the table's log first (the explanation names the last version and how); write nothing to the location "
-        "until then. If the table was dropped on purpose, take it out of the lake file.",
+        "Restore the table's log first (the explanation names what is known of its last version); write nothing to the "
+        "location until then. If the table was dropped on purpose, take it out of the lake file.",
     ),
     Kind(
         "size_mismatch", "content", "critical",
@@ -134,14 +134,14 @@ _ALL = (
         "lost_commit", "content", "critical",
         "a writer recorded it; no readable state since then lists it",
         "Add the files through the format's own API if they are whole, or run the job again; then look "
-        "for a second writer without a log store lock.",
+        "for a second writer that takes no lock.",
     ),
     Kind(
         "overwritten_commit", "commit", "critical",
-        "a commit of the table's log was written twice: the first one is gone",
-        "Do what the lost version did (`recovery_version_id` of the log's file) again, by the format's own "
-        "API and in a new commit: add the files that it added, remove those that it removed. Never copy "
-        "the old version over the new one. Then give writers a log store that puts only where nothing is.",
+        "a state of the table was written twice: readers get the second one alone",
+        "Do what the lost version did (`recovery_version_id`) again, by the format's own API: add the files that it "
+        "added, remove those that it removed. Do not copy the old version over the new one, unless the explanation "
+        "says that the newer one is not whole. Then let writers take a lock, or put a state only where nothing is.",
     ),
     Kind(
         "incomplete_commit", "commit", "error",
@@ -157,15 +157,16 @@ _ALL = (
     ),
     Kind(
         "ineffective_removal", "commit", "warning",
-        "a commit removed what the state before it does not list: readers get rows twice",
-        "Compare the rows of both commits (`commit_id`, `related_key`) and remove the files that the commit meant to "
-        "replace, by the format's own API and in a new commit.",
+        "a commit removed what the state before it does not list: readers may get rows twice",
+        "Compare the rows of the commits that the explanation names. If rows are there twice, remove the files that "
+        "were meant to be replaced, by the format's own API.",
     ),
     Kind(
         "rows_changed_by_rewrite", "commit", "error",
         "a commit that declares that it changes no rows changes their number",
-        "Compare the table before and after this version by time travel; if rows are lost, roll the table back to the "
-        "version before and run the compaction again with another writer version.",
+        "Compare the rows of the table before and after this version by time travel. If rows are lost, write them "
+        "again from the version before while its files are there; a roll-back to it takes back all later writes, too. "
+        "Run the compaction with another writer version.",
     ),
     Kind(
         "will_expire", "hazard", "error",
@@ -238,8 +239,8 @@ _ALL = (
     Kind(
         "stale_pointer", "pointer", "error",
         "a catalog points at a state of the table that is gone or left behind",
-        "Point the catalog at the table's newest state (`register_table`, ALTER TABLE ... SET LOCATION), or drop the "
-        "table from it; find the writer or the move that did not tell the catalog.",
+        "Point the catalog at the table's newest state (ALTER TABLE ... SET LOCATION), or drop the table from it; find "
+        "the writer or the move that did not update the catalog.",
     ),
     Kind(
         "unregistered_partition", "pointer", "error",

@@ -204,6 +204,15 @@ def torn_commit(site: Site) -> None:
     site.spoil(site.log("torn_commit", 1), b'{"add": {"path": "x')
 
 
+def cut_commit(site: Site) -> None:
+    """A commit that begins with its commitInfo, as Spark writes it, and lacks its last line."""
+    key = site.log("cut_commit", 1)
+    lines = site.s3.get_object(Bucket=site.shop.bucket, Key=key)["Body"].read().splitlines(keepends=True)
+    lines.sort(key=lambda line: b'"commitInfo"' not in line)
+    site.spoil(key, b"".join(line.rstrip() + b"\n" for line in lines))
+    site.spoil(key, lines[0].rstrip() + b"\n")
+
+
 def torn_checkpoint(site: Site) -> None:
     key = f"warehouse/torn_checkpoint/_delta_log/{5:020}.checkpoint.parquet"
     site.spoil(key, site.s3.get_object(Bucket=site.shop.bucket, Key=key)["Body"].read()[:100])
@@ -301,7 +310,15 @@ DAMAGES = (
         ("commits 1 to 4 are gone", "storage keeps a version of 4 of 4", f"{1:020}.json, {2:020}.json"),
     ),
     Damage(torn_commit, "missing_metadata"),
-    Damage(torn_commit, "overwritten_commit", words=("the newer version cannot be read",)),
+    Damage(torn_commit, "overwritten_commit", words=("the newer version is not whole",)),
+    Damage(
+        cut_commit,
+        "overwritten_commit",
+        words=(
+            "the newer version is not whole",
+            "also incomplete_commit (error): commit 1 holds less than its own counts say: 0 of 1 added files, 0 of 10",
+        ),
+    ),
     Damage(torn_checkpoint, "missing_metadata"),
     Damage(plain_file_lost, "dropped"),
     Damage(plain_copy, "duplicate_content"),

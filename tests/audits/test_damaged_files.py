@@ -98,12 +98,18 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], bool]] = {
 
 
 @pytest.fixture(scope="module")
-def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """One audit of a lake of all of them."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of all of them."""
     folder = tmp_path_factory.mktemp("lake")
     for name, (lay, _) in DAMAGES.items():
         lay(folder / "wh" / name)
-    return audited(lake_of(folder)).summary
+    return folder
+
+
+@pytest.fixture(scope="module")
+def summary(folder: Path) -> dict[str, object]:
+    """One audit of it."""
+    return audited(lake_of(folder), run_id="damaged").summary
 
 
 def lake_of(folder: Path) -> Lake:
@@ -124,7 +130,31 @@ def test_damaged_tables_are_partial_and_the_others_complete(summary: dict[str, o
 
 def test_each_damaged_table_has_its_finding_and_no_other_table_has_one(summary: dict[str, object]) -> None:
     """Of a table without any readable state all of it is missing."""
-    assert summary["findings"] == {"missing_metadata": 3, "table_missing": 1, "unreadable_evidence": 1}
+    assert summary["findings"] == {
+        "incomplete_commit": 1, "missing_metadata": 2, "table_missing": 1, "unreadable_evidence": 1,
+    }  # fmt: skip
+
+
+def test_a_commit_below_its_own_counts_is_named_with_both_numbers(
+    folder: Path, summary: dict[str, object]
+) -> None:
+    assert summary["status"] == "partial"
+    results = results_of(lake_of(folder))
+    (row,) = (one for one in rows_of(results.findings("damaged")) if one["kind"] == "incomplete_commit")
+    assert (row["table_name"], row["severity"], row["axis"], row["table_version"]) == (
+        "cut",
+        "error",
+        "commit",
+        2,
+    )
+    assert (row["files"], row["rows_at_stake"], row["commit_id"]) == (1, 2, "2")
+    assert row["explanation"].startswith(
+        "commit 2 holds less than its own counts say: 0 of 1 added files, 0 of 2 added rows; "
+    )
+    reasons = {
+        one["axis"]: one["reason"] for one in results.coverage("damaged") if one["table_name"] == "cut"
+    }
+    assert reasons["leftover"].startswith("commit 2 holds less than its own counts say")
 
 
 @pytest.mark.parametrize(

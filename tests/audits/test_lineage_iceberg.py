@@ -182,6 +182,27 @@ def update_lost(orders: Orders) -> None:
     orders.commit(lambda content: content["snapshots"][-1].update({"parent-snapshot-id": first}))
 
 
+def pointer_lost(orders: Orders) -> None:
+    """The metadata.json of a commit without its current snapshot; no older version of it is left."""
+    orders.table.append(rows(9000))
+    newest = orders.states()[-1]
+    content = orders.read(newest) | {"current-snapshot-id": -1, "refs": {}}
+    orders.erase(newest)
+    orders.put(newest.rpartition("/")[2], json.dumps(content).encode())
+
+
+def replaced_without_rows(orders: Orders) -> None:
+    """CREATE OR REPLACE TABLE, as Iceberg writes it: the snapshots and their log stay."""
+    orders.commit(lambda content: content.update({"current-snapshot-id": -1, "refs": {}}))
+
+
+def replaced_by_an_old_writer(orders: Orders) -> None:
+    """The same before Iceberg 1.8, which cleared the log."""
+    orders.commit(
+        lambda content: content.update({"current-snapshot-id": None, "refs": {}, "snapshot-log": []})
+    )
+
+
 def counts_not_met(orders: Orders) -> None:
     orders.commit(lambda content: content["snapshots"][-1]["summary"].update({"added-data-files": "5"}))
 
@@ -386,6 +407,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     current_snapshot_absent: [MISSING],
     append_drops_files_of_its_parent: [("lost_commit", "critical")],
     update_lost: [("lost_commit", "critical")],
+    pointer_lost: [("lost_commit", "critical")],
     counts_not_met: [("incomplete_commit", "error")],
     manifest_listed_twice: [("duplicate_entry", "error")],
     manifest_overwritten: [("content_mismatch", "critical"), *[("duplicate_entry", "error")] * 2, REPLACED],
@@ -405,6 +427,8 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     overwritten: [],
     appended: [],
     rolled_back: [],
+    replaced_without_rows: [],
+    replaced_by_an_old_writer: [],
     branched: [],
     old_states_deleted: [],
     hint_is_empty: [],
@@ -435,6 +459,7 @@ class Nights:
     after: dict[str, list[dict[str, Any]]]
     last: dict[str, list[dict[str, Any]]]
     leftover: dict[str, str]
+    remarks: dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -464,7 +489,9 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     shop.take_inventory(all_versions=True)
     audited(lake, run_id="last")
     after, last = (findings_by_table(lake, run, tables.tables) for run in ("after", "last"))
-    return Nights(after, last, leftover_status(lake, "after"))
+    content = (row for row in results_of(lake).coverage("after") if row["axis"] == "content")
+    remarks = {row["table_name"]: row["reason"] for row in content if row["status"] == "complete"}
+    return Nights(after, last, leftover_status(lake, "after"), remarks)
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
@@ -498,6 +525,18 @@ def test_the_lost_state_is_named_with_what_it_added_and_the_version_that_brings_
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (2, 20, "yes")
     assert row["recovery_version_id"]
     assert "only that state lists 00000-" in row["explanation"]
+
+
+def test_a_main_without_a_snapshot_is_a_loss_or_is_named(nights: Nights) -> None:
+    """The files of retained snapshots are never unused; where nothing shows a loss, the coverage says what is odd."""
+    (row,) = nights.after["pointer_lost"]
+    assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (6, 60, "unknown")
+    assert "names no current snapshot: readers get an empty table" in row["explanation"]
+    assert nights.leftover["pointer_lost"] == "partial"
+    for name in ("replaced_without_rows", "replaced_by_an_old_writer"):
+        assert nights.leftover[name] == "complete"
+        assert "main has no current snapshot" in nights.remarks[name]
+    assert nights.remarks["branched"] is None
 
 
 def test_a_table_that_is_missing_is_named_with_its_last_state(nights: Nights) -> None:

@@ -32,7 +32,7 @@ SCENARIOS = (
     state("an append lacks files that its parent lists", "lost_commit", "dropped_by_append"),
     # commits
     state("the file of a state was written twice", "overwritten_commit", "replaced_state"),
-    state("a summary counts more added files than its manifests", "incomplete_commit", "unmet_counts"),
+    state("a commit or a summary counts more than the state holds", "incomplete_commit", "unmet_counts"),
     state("a removal of a path that was not listed", "ineffective_removal", "idle_removal"),
     state("two overwrites of one state", "ineffective_removal", "rival_overwrites"),
     state("a compaction that loses rows", "rows_changed_by_rewrite", "changed_rows"),

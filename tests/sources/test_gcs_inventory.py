@@ -212,7 +212,7 @@ def test_reports_of_several_configurations_are_refused(tmp_path: Path) -> None:
 
 def test_covers_are_of_the_reports_bucket_and_old_reports_are_stale(tmp_path: Path) -> None:
     place = built.lay(into(tmp_path), [[PLAIN]])
-    with pytest.raises(SourceError, match="cannot cover"):
+    with pytest.raises(SourceError, match="about bucket lake and cannot cover other"):
         read(tmp_path / place, covers=(Location("other", ""),))
     below = read(tmp_path / place, TAKEN + timedelta(days=4), covers=(Location("lake", "t"),))
     assert below.covers == (Location("lake", "t"),)
@@ -222,7 +222,7 @@ def test_covers_are_of_the_reports_bucket_and_old_reports_are_stale(tmp_path: Pa
 
 REJECTS: list[tuple[dict[str, Any], str]] = [
     ({"name": ""}, "row without name"),
-    ({"bucket": "other"}, "row of another bucket: other"),
+    ({"bucket": "other"}, "row of another bucket: other, not lake"),
     ({"size": "many"}, "size is no number: many"),
     ({"timeCreated": "yesterday"}, "timeCreated is no time: yesterday"),
     ({"md5Hash": "AAAA"}, "md5Hash is no MD5"),

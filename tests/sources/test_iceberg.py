@@ -413,6 +413,36 @@ def test_metadata_that_agrees_with_itself_is_read(case: str) -> None:
     assert parsed(json.dumps(WHOLE | CONSISTENT[case]).encode()).location == "/x"
 
 
+def logged(*entries: tuple[int, int], earlier: tuple[int, ...] = (), **more: Any) -> dict[str, Any]:
+    """A table whose main has no snapshot; entries (time, snapshot) of its log, and times of the files before it."""
+    return {
+        "current-snapshot-id": -1, "refs": {}, "last-updated-ms": 9,
+        "snapshot-log": [{"timestamp-ms": at, "snapshot-id": id_} for at, id_ in entries],
+        "metadata-log": [{"timestamp-ms": at, "metadata-file": f"/x/{at}.metadata.json"} for at in earlier],
+        **more,
+    }  # fmt: skip
+
+
+MAINS: dict[str, tuple[dict[str, Any], int | None]] = {
+    "it has a snapshot": (logged((9, 2), earlier=(5,), **{"current-snapshot-id": 2}), None),
+    "the commit of the last one": (logged((5, 1), (9, 2), earlier=(5,)), 2),
+    "the same of null": (logged((9, 2), earlier=(5,), **{"current-snapshot-id": None}), 2),
+    "the same without branches": (logged((9, 2), earlier=(5,), refs=None), 2),
+    "a rollback": (logged((5, 2), (9, 1), earlier=(5, 7)), 1),
+    "the first file of a table": (logged((9, 1)), 1),
+    "replaced later": (logged((5, 2), earlier=(5,)), None),
+    "replaced, and the log cleared": (logged(earlier=(5,)), None),
+    "replaced by a clock that is behind": (logged((9, 2), earlier=(9,)), None),
+    "of a snapshot that has expired": (logged((9, 7), earlier=(5,)), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MAINS)
+def test_a_main_that_lost_its_snapshot_is_told_from_a_replaced_table(case: str) -> None:
+    change, lost = MAINS[case]
+    assert parsed(json.dumps(WHOLE | change).encode()).lost_current == lost
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_metadata_that_cannot_be_understood_refuses_its_table(tmp_path: Path, case: str) -> None:
     content, why = BROKEN[case]

@@ -257,8 +257,8 @@ LINES: list[tuple[bytes, str]] = [
     (csv_line(Version("x")).replace(b'"x"', b'"a%ED%A0%80"'), "Key is no text: a%ED"),
     (csv_line(Version("x")).replace(b'"x"', b'"a\xff"'), "Key is no text: a"),
     (csv_line(Version("x")).replace(b'"x"', b'""'), "row without a key"),
-    (csv_line(Version("x")).replace(b'"lake"', b'"pond"'), "row of another bucket: pond"),
-    (csv_line(Version("x")).replace(b'"lake"', b'""'), "row of another bucket: none"),
+    (csv_line(Version("x")).replace(b'"lake"', b'"pond"'), "row of another bucket: pond, not lake"),
+    (csv_line(Version("x")).replace(b'"lake"', b'""'), "row of another bucket: none, not lake"),
 ]
 
 
@@ -281,7 +281,7 @@ def test_rows_of_another_bucket_are_rejected_in_every_format(tmp_path: Path) -> 
         lay(into(tmp_path / form), [write([Version("mine"), Version("theirs", Bucket="pond")])], form=form)
         rows = stored_rows(read(tmp_path / form / "inv"))
         assert [row.get("key") for row in rows] == [None, "mine"]
-        assert "row of another bucket: pond" in rows[0]["reject"]
+        assert "row of another bucket: pond, not lake" in rows[0]["reject"]
 
 
 def test_a_folder_with_pattern_characters_is_read_by_its_name(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.evidence.manifest.delta.actions import parse_lines
-from lakeaudit.evidence.manifest.delta.commit_counts import EMPTY, UNMET, CommitCounts
+from lakeaudit.evidence.manifest.delta.commit_counts import EMPTY, UNMET, CommitCounts, CommitProblem
 from lakeaudit.evidence.manifest.delta.lines import LINE
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
@@ -24,15 +24,22 @@ def said(
     return info(operation, operationMetrics=counts, engineInfo=engine)
 
 
-COMMITS: dict[str, tuple[Iterable[object], str | None]] = {
-    "nothing": ([], EMPTY),
-    "blanks": (["", "   ", "\t"], EMPTY),
-    "an object without an action": (["{}", "{ }"], EMPTY),
+NOTHING = CommitProblem(EMPTY)
+
+
+def short(words: str, files: int | None = None, rows: int | None = None) -> CommitProblem:
+    return CommitProblem(f"{UNMET}: {words}", files, rows)
+
+
+COMMITS: dict[str, tuple[Iterable[object], CommitProblem | None]] = {
+    "nothing": ([], NOTHING),
+    "blanks": (["", "   ", "\t"], NOTHING),
+    "an object without an action": (["{}", "{ }"], NOTHING),
     "commitInfo alone": ([info("SET TBLPROPERTIES")], None),
     "a transaction alone": ([{"txn": {"appId": "x", "version": 1}}], None),
     "files without a commitInfo": (TWO, None),
     "as many rows as Spark says": ([said(**SPARK), *TWO], None),
-    "fewer rows than Spark says": ([said(**SPARK), TWO[0]], UNMET),
+    "fewer rows than Spark says": ([said(**SPARK), TWO[0]], short("10 of 20 added rows", None, 10)),
     "an empty file that Spark wrote and did not commit": (
         [said(numFiles="3", numOutputRows="20"), *TWO], None,
     ),
@@ -42,10 +49,17 @@ COMMITS: dict[str, tuple[Iterable[object], str | None]] = {
     "counts that are no numbers": ([said(numOutputRows="many", num_added_files=None), TWO[0]], None),
     "unknown counts": ([said("DELETE", numRemovedFiles="-1", numAddedFiles="-1")], None),
     "an overwrite as delta-rs counts it": ([said(engine="delta-rs:1.0", **RUST), *TWO, remove("o")], None),
-    "an overwrite that lacks its removal": ([said(engine="delta-rs:1.0", **RUST), *TWO], UNMET),
-    "an overwrite that lacks a file": ([said(engine="delta-rs:1.0", **RUST), TWO[0], remove("o")], UNMET),
+    "an overwrite that lacks its removal": ([said(engine="delta-rs:1.0", **RUST), *TWO], short("0 of 1 removed files")),
+    "an overwrite that lacks a file": (
+        [said(engine="delta-rs:1.0", **RUST), TWO[0], remove("o")], short("1 of 2 added files", 1),
+    ),
+    "an append that lacks a file": (
+        [said(engine="delta-rs:1.0", **RUST | {"num_removed_files": 0}), TWO[0]],
+        short("1 of 2 added files, 10 of 20 added rows", 1, 10),
+    ),
     "a merge that lacks a removal": (
-        [said("MERGE", numTargetFilesAdded="1", numTargetFilesRemoved="2"), add("a"), remove("b")], UNMET,
+        [said("MERGE", numTargetFilesAdded="1", numTargetFilesRemoved="2"), add("a"), remove("b")],
+        short("1 of 2 removed files"),
     ),
     "a merge with deletion vectors": (
         [said("MERGE", numTargetFilesAdded="0", numTargetFilesRemoved="0"), add("a"), remove("a")], None,

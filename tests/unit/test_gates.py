@@ -89,6 +89,11 @@ OTHER = "gcs_inventory gs://inv"
         ([SOURCE | {"unreadable_share": 0.04}, SOURCE | {"subject": OTHER, "unreadable_share": 0.02}],
          [(f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %; "
           f"{OTHER}: 2.0 % of its rows could not be read, allowed 1 %")]),
+        ([SOURCE | {"unreadable_share": 1.0, "why": "such as a.csv: row of another bucket: pond, not lake"}],
+         [(f"gate sources: s3_inventory s3://inv: 100 % of its rows could not be read (such as a.csv: row of another "
+           f"bucket: pond, not lake), allowed {allowed} %") for allowed in (1, 50)]),
+        ([TABLE | {"covered": False, "why": "it is in bucket lake, and they cover s3://pond/"}],
+         ["gate sources: orders: no storage source covers it (it is in bucket lake, and they cover s3://pond/)"]),
         ([SOURCE | {"age_of_max": 7 / 3}],
          ["gate sources: s3_inventory s3://inv: 2.33 times as old as its max_age allows"]),
         ([TABLE | {"subject": f"t{at}", "covered": False} for at in range(23)],
@@ -214,6 +219,9 @@ def test_a_refusal_says_what_must_hold() -> None:
     )
 
 
+APART = "no storage source covers the table: it is in bucket lake, and they cover s3://pond/"
+
+
 def test_a_source_is_held_against_its_max_age_and_the_runs_before(tmp_path: Path) -> None:
     inventory = {"kind": "s3_inventory", "location": "s3://inv/daily", "max_age": "2d"}
     tables = [
@@ -231,7 +239,7 @@ def test_a_source_is_held_against_its_max_age_and_the_runs_before(tmp_path: Path
     ]
     rows = [
         covered(storage_cut_from=NOON),
-        covered("bare", storage_cut_from=None),
+        covered("bare", storage_cut_from=None, reason=APART),
         covered("off", status="off"),
         covered(axis="leftover"),
     ]
@@ -239,16 +247,19 @@ def test_a_source_is_held_against_its_max_age_and_the_runs_before(tmp_path: Path
         *[read(number, rows=rows) for number, rows in enumerate((1, 100, 200, 300, 400, 500))],
         read(6, rows=1, status="failed"), read(7, rows=1, tables=1), read(8, rows=1, kind="listing"),
     ]  # fmt: skip
-    counts = {"storage:0": {"rows": 175, "rejected": 35}}
+    counts = {
+        "storage:0": {"rows": 175, "rejected": 35, "sample": "a.csv: row of another bucket: pond, not lake"}
+    }
     profile = of_sources(lake, infos, counts, rows, before, NOON)
     assert profile == [
         {"subject": "s3_inventory s3://inv/daily", "readable": True, "age_of_max": 0.5, "unreadable_share": 0.2,
-         "share_of_before": 0.5},
-        {"subject": "delta ", "readable": True, "age_of_max": None, "unreadable_share": None, "share_of_before": None},
+         "share_of_before": 0.5, "why": "such as a.csv: row of another bucket: pond, not lake"},
+        {"subject": "delta ", "readable": True, "age_of_max": None, "unreadable_share": None, "share_of_before": None,
+         "why": None},
         {"subject": "s3guard table", "readable": False, "age_of_max": None, "unreadable_share": None,
-         "share_of_before": None},
-        {"subject": "orders", "covered": True},
-        {"subject": "bare", "covered": False},
+         "share_of_before": None, "why": None},
+        {"subject": "orders", "covered": True, "why": None},
+        {"subject": "bare", "covered": False, "why": "it is in bucket lake, and they cover s3://pond/"},
     ]  # fmt: skip
     assert of_sources(lake, infos, counts, rows[:1], before, NOON)[0]["share_of_before"] is None
 

@@ -11,11 +11,13 @@ from lakeaudit import format_advice, next_steps
 from lakeaudit.commands.ask_sources import STORED, Said
 from lakeaudit.commands.explanation import Explanation
 from lakeaudit.compare.findings import FINDING_ROWS, with_losses
+from lakeaudit.compare.lineage_rules import LINEAGE
+from lakeaudit.compare.rule import Rule
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest import spark_sink
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
-from lakeaudit.pipeline.lost_metadata import is_whole
+from lakeaudit.pipeline.lost_metadata import is_cut_from, is_whole
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 from tests.builders.delta_lake import table
@@ -156,18 +158,85 @@ def test_files_of_a_table_that_lost_a_state_are_not_called_useless() -> None:
         assert "storage only" not in words[name]
 
 
-OF_DELTA = ("VACUUM", "checkpoint", "txnAppId", "_delta_log", "_last_checkpoint")
+@pytest.mark.parametrize(
+    ("content", "now", "cut"),
+    [
+        (b'{"a": 1}\n{"b": 2}\n', b'{"a": 1}\n', True),
+        (b'{"a": 1}\n', b'{"a": 1}\n', False),
+        (b'{"a": 1}\n\n', b'{"a": 1}', False),
+        (b'{"c": 1}\n{"b": 2}\n', b'{"a": 1}\n', False),
+    ],
+)
+def test_only_a_longer_version_with_the_same_begin_is_what_a_file_was_cut_from(
+    content: bytes, now: bytes, cut: bool
+) -> None:
+    assert is_cut_from(content, now) is cut
+
+
+TERMS = {
+    "delta": (
+        *(
+            "VACUUM",
+            "checkpoint",
+            "txnAppId",
+            "_delta_log",
+            "_last_checkpoint",
+            "RESTORE",
+            "OPTIMIZE",
+            "UniForm",
+        ),
+        *("new commit", ".crc"),
+    ),
+    "iceberg": (
+        *(
+            "metadata.json",
+            "remove_orphan_files",
+            "expire_snapshots",
+            "rollback_to_snapshot",
+            "register_table",
+        ),
+        *("set_current_snapshot", "new snapshot", "DeleteFiles"),
+    ),
+    "hudi": ("instant", "hoodie", "cleaner", "savepoint", "insert_overwrite"),
+}
+"""Terms of one format that say nothing to readers of another one."""
+OF_STATES = (
+    *("missing_metadata", "overwritten_commit", "lost_commit", "incomplete_commit", "stale_pointer"),
+    *("table_missing", "rows_changed_by_rewrite", "ineffective_removal", "unreadable_content"),
+)
+GENERAL = {("incomplete_commit", "hudi"), ("stale_pointer", "hudi")}
+"""Of these kinds what to do about a format is what to do about any."""
+BEYOND = ("storage only", "there again", "othing is lost", "o row is lost", "is back")
+"""What an advice cannot know."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("manifest", ["iceberg", "hudi", "previous", "spark_sink"])
+@pytest.mark.parametrize("manifest", ["delta", "iceberg", "hudi", "previous", "spark_sink"])
 @pytest.mark.parametrize("recoverable", ["yes", "no"])
-def test_advice_for_other_formats_has_no_terms_of_delta(kind: str, manifest: str, recoverable: str) -> None:
+def test_advice_has_the_terms_of_its_own_format_alone(kind: str, manifest: str, recoverable: str) -> None:
     if kind == "clone_at_risk":  # shallow clones are Delta's alone
         return
     told = next_steps.to_do(kind, recoverable, manifest)
     assert told
-    assert not [term for term in OF_DELTA if term in told]
+    others = [term for name, terms in TERMS.items() if name != manifest for term in terms]
+    assert not [term for term in others if term in told]
+    assert not [words for words in BEYOND if words in told]
+
+
+@pytest.mark.parametrize("kind", OF_STATES)
+@pytest.mark.parametrize("manifest", TERMS)
+def test_what_to_do_about_a_state_is_said_for_each_format(kind: str, manifest: str) -> None:
+    """The advice for `unreadable_content` is that for any format: its file is data."""
+    of_format = manifest in format_advice.DO.get(kind, {})
+    assert of_format is not (kind == "unreadable_content" or (kind, manifest) in GENERAL)
+
+
+@pytest.mark.parametrize("rule", LINEAGE, ids=lambda rule: rule.id)
+def test_what_follows_from_a_witness_has_no_terms_of_one_format(rule: Rule) -> None:
+    if rule.id == "content.checkpoint_short":  # only Delta has checkpoints
+        return
+    assert not [term for terms in TERMS.values() for term in terms if term in rule.because]
+    assert not [words for words in BEYOND if words in rule.because]
 
 
 def test_every_advice_of_a_format_is_for_a_kind_and_a_format_that_exist() -> None:

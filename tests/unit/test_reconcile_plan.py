@@ -21,7 +21,7 @@ from lakeaudit.reconcile.key_state import ENABLED, KeyReader, KeyState, Unclear
 from lakeaudit.reconcile.matching import matching_version
 from lakeaudit.reconcile.plan_file import PlanFile, header_of, write_plan
 from lakeaudit.reconcile.planning import Planner
-from lakeaudit.reconcile.protocol import Sight, Wanted
+from lakeaudit.reconcile.protocol import NEVER_GONE, Sight, Wanted
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
 from lakeaudit.reconcile.steps import COMPENSABLE, FINAL, NEEDS_PERSON, REVERSIBLE, Step
 from lakeaudit.runtime.aws import Clients
@@ -74,6 +74,7 @@ def wanted(*, size: int | None = 7, etag: str | None = None, version_id: str | N
         (wanted(etag="other"), LOST, "no version of it has what was recorded"),
         (wanted(size=None), LOST, "no version of it has what was recorded"),
         (wanted(), state(version("v", 0, latest=True)), "the file is there again"),
+        (replace(wanted(), was_there=True), state(version("v", 0, latest=True)), NEVER_GONE),
         (wanted(), state(), "no version of it has what was recorded"),
         (wanted(), state(versioning=""), "its bucket keeps no versions"),
         (wanted(), state(marker("m", 60), version("v", 0), versioning="Suspended"), "versioning of its bucket is"),

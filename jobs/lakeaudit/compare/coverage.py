@@ -18,6 +18,9 @@ POINTER = "pointer"
 NOT_OF_MANIFESTS = (*METASTORE_AXES, POINTER)
 """Axes that can be asked of a table whatever its manifests say."""
 AXES = COVERED_AXES
+NOT_COVERED = "no storage source covers the table"
+NAMED = 3
+"""Places that storage sources cover and that a reason names."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,8 @@ class Means:
     """By table why not all is known that another format, or another table of a catalog, lists of its folder."""
     unnamed_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """By table and axis which fields storage does not name, so that files are undecided."""
+    covered: Sequence[str] = ()
+    """URIs of the places that storage sources cover."""
     incomplete_reports: Mapping[str, str] = field(default_factory=dict)
     """By table why the report that decides there is not complete, so that it does not show every object."""
 
@@ -183,6 +188,7 @@ def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> Axis
         _elsewhere(axis, facts, means),
         _young(axis, facts, means, tally),
         means.remarks.get((facts.table.name, axis), ""),
+        facts.remark if axis == "content" else "",
     )
     return AxisState("complete", "; ".join(filter(None, said)))
 
@@ -251,8 +257,18 @@ def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
         )
         return f"the report of storage names {lacks}, so it does not cover the table"
     if facts.table.name not in means.storage_cuts:
-        return means.reasons.get("storage", "no storage source covers the table")
+        return means.reasons.get("storage") or _uncovered(facts, means)
     return None
+
+
+def _uncovered(facts: TableFacts, means: Means) -> str:
+    """Where the table is, and what the storage sources cover instead."""
+    if not means.covered:
+        return NOT_COVERED
+    place = facts.table.location
+    where = f"bucket {place.bucket}" if place.bucket else place.uri
+    more = f" and {len(means.covered) - NAMED} more places" if len(means.covered) > NAMED else ""
+    return f"{NOT_COVERED}: it is in {where}, and they cover {', '.join(means.covered[:NAMED])}{more}"
 
 
 def _unseen(axis: str, table: str, means: Means) -> str | None:

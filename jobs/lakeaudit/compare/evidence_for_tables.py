@@ -130,6 +130,7 @@ def means(
         ),
         holed_sources=tuple(sorted(holed)),
         reasons={} if evidence.storage else {"storage": "no storage source could be read"},
+        covered=[place.uri for place in sorted(decides)],
     )
 
 

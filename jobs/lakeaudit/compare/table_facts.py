@@ -36,6 +36,11 @@ class TableFacts:
         return next((state.refused for state in self.states if state.refused), None)
 
     @property
+    def remark(self) -> str:
+        """What the coverage of its content says beside all counts."""
+        return "; ".join(state.remark for state in self.states if state.remark)
+
+    @property
     def not_yet(self) -> str | None:
         """Why nothing can be claimed of it yet."""
         return next((state.not_yet for state in self.states if state.not_yet), None)

@@ -370,6 +370,8 @@ class TableState:
     """When storage last wrote a file that says what the state lists; None: the state's own file says it all."""
     taken_back: frozenset[int] = frozenset()
     """Numbers of states that an operation of the format took back, whose files are gone for that."""
+    remark: str = ""
+    """What the coverage of its content says of the state beside all counts."""
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]

@@ -88,7 +88,8 @@ def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Traversable |
     ).success:  # half the work, and nearly always the answer
         return []
     result = batch.validate(expected, result_format=_FORMAT)
-    return [_broken(gate, found) for found in result.results if not found.success]
+    rows = {str(row["subject"]): row for row in profile}
+    return [_broken(gate, found, rows) for found in result.results if not found.success]
 
 
 _FORMAT = {"result_format": "COMPLETE", "unexpected_index_column_names": ["subject"]}
@@ -147,19 +148,25 @@ def _columns(suite: Mapping[str, Any]) -> list[str]:
     return ["subject", *dict.fromkeys(named)]
 
 
-def _broken(gate: str, found: Any) -> Broken:
+def _broken(gate: str, found: Any, rows: Mapping[str, Mapping[str, Any]]) -> Broken:
     expected = found.expectation_config
     if found.exception_info.get("raised_exception"):
         raise ValueError(f"gate {gate}: {expected.description}: {found.exception_info['exception_message']}")
     wrong = found.result.get("unexpected_index_list") or ()
     words = (expected.meta or {}).get("broken")
-    failed = [_in_words(words, row.get(expected.kwargs["column"])) for row in wrong] if words else []
     subjects = [str(row["subject"]) for row in wrong]
+    values = [row.get(expected.kwargs["column"]) for row in wrong]
+    failed = (
+        [_in_words(words, value, rows[at]) for value, at in zip(values, subjects, strict=True)]
+        if words
+        else []
+    )
     return Broken(gate, expected.description, expected.severity.value, tuple(subjects), tuple(failed))
 
 
-def _in_words(words: str, value: object) -> str:
-    """`{value}` and `{share}` (in per cent) stand for what the profile says."""
+def _in_words(words: str, value: object, row: Mapping[str, Any]) -> str:
+    """`{value}` and `{share}` (in per cent) stand for what the profile says, `{why}` for a cause that the row names."""
     put = f"{value:.3g}" if isinstance(value, float) else str(value)
     part = share(float(value)) if isinstance(value, int | float) else put
-    return words.replace("{value}", put).replace("{share}", part)
+    why = f" ({row['why']})" if row.get("why") else ""
+    return words.replace("{value}", put).replace("{share}", part).replace("{why}", why)

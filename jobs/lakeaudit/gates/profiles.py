@@ -9,7 +9,9 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
+from lakeaudit.compare.coverage import NOT_COVERED
 from lakeaudit.config import GcsInventory, Lake, S3Inventory
+from lakeaudit.errors import one_line
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.kinds import KINDS
 from lakeaudit.results.read import PUBLISHED, Row
@@ -20,6 +22,8 @@ RUNS_BEFORE = 5
 """Published runs whose median a source's rows are held against."""
 
 UNREADABLE = "unreadable"
+LONGEST = 200
+"""Characters of a fault that a line of a gate names."""
 _SAME_SOURCE = ("role", "kind", "location")
 
 
@@ -31,7 +35,10 @@ def of_sources(
     runs: Sequence[Row],
     as_of: datetime,
 ) -> list[Row]:
-    """A row per source (readable, age_of_max, unreadable_share, share_of_before), and one per table (covered)."""
+    """A row per source (readable, age_of_max, unreadable_share, share_of_before), and one per table (covered).
+
+    `why` is a cause: the first fault of a source's rows, or why no storage source covers a table.
+    """
     ages = {
         source.location.uri: source.max_age
         for source in lake.inventories
@@ -40,11 +47,17 @@ def of_sources(
     before = _of_the_whole_lake(lake, coverage, runs)
     sources = [_source(info, counts.get(info.id, {}), ages, before, as_of) for info in infos]
     tables = [
-        {"subject": row["table_name"], "covered": row["storage_cut_from"] is not None}
+        {"subject": row["table_name"], "covered": row["storage_cut_from"] is not None, "why": _elsewhere(row)}
         for row in coverage
         if row["axis"] == "content" and row["status"] in ("complete", "partial")
     ]
     return [*sources, *tables]
+
+
+def _elsewhere(coverage: Row) -> str | None:
+    """Where a table is that no storage source covers, and what they cover."""
+    known, _, why = (coverage.get("reason") or "").partition(": ")
+    return why or None if known == NOT_COVERED else None
 
 
 def _of_the_whole_lake(lake: Lake, coverage: Sequence[Row], runs: Sequence[Row]) -> Sequence[Row]:
@@ -72,6 +85,7 @@ def _source(
         "age_of_max": (as_of - info.cut.start) / max_age if info.cut and max_age else None,
         "unreadable_share": rejected / rows if rows and rejected is not None else None,
         "share_of_before": rows / median(before) if before and rows is not None else None,
+        "why": f"such as {one_line(counts['sample'], LONGEST)}" if counts.get("sample") else None,
     }
 
 

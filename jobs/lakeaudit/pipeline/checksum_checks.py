@@ -1,6 +1,6 @@
 """What writers counted of tables' newest versions, held against what the logs list of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,29 @@ def checksum_checks(audit: AuditContext, first: FirstReading) -> ChecksumChecks:
     return ChecksumChecks([_findings(audit, judged)], tallies, unread)
 
 
+def checksum_doubts(audit: AuditContext, live: Mapping[str, Listed]) -> dict[str, str]:
+    """By table how its checksum differs from its log: one of them lacks files, so that no file is called unused."""
+    if audit.partitions:
+        return {}
+    differing = {
+        fact.table.name: _difference(said, live.get(fact.table.name, (0, 0)))
+        for fact, said in _declared(audit)
+        if not fact.holed
+    }
+    return {name: words for name, words in differing.items() if words}
+
+
+def _difference(said: DeclaredState, listed: Listed) -> str:
+    """What a checksum counts otherwise than the log lists; empty where it counts the same, or nothing."""
+    pairs = zip((said.files, said.bytes), listed, ("files", "bytes"), strict=True)
+    counted = [
+        f"{own:,} {what}, and the log lists {other:,}"
+        for own, other, what in pairs
+        if own is not None and other is not None and own != other
+    ]
+    return "" if said.unread or not counted else f"{said.place.uri} counts {'; '.join(counted)}"
+
+
 def _declared(audit: AuditContext) -> Iterator[tuple[TableFacts, DeclaredState]]:
     logs = [read.commits for read in audit.observed.evidence.claims if read.commits is not None]
     for fact in audit.facts_in_scope:
@@ -55,7 +78,8 @@ def _declared(audit: AuditContext) -> Iterator[tuple[TableFacts, DeclaredState]]
 
 def _row(fact: TableFacts, said: DeclaredState, listed: Listed) -> tuple[Any, ...]:
     name, place = fact.table.name, said.place
-    holed = fact.holed or not all(state.complete for state in fact.states)
+    gap = bool(fact.holes) or fact.refused is not None or fact.doubt not in ("", _difference(said, listed))
+    holed = gap or not all(state.complete for state in fact.states)
     relative = place.key.removeprefix(fact.table.location.prefix)
     return name, relative, *place, said.version, said.files, said.bytes, *listed, holed
 

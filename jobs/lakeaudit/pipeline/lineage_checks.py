@@ -19,9 +19,11 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version
 from lakeaudit.evidence.lineage import (
     ABSENT,
+    DROPPED_BY_APPEND,
     LESS_LISTED,
     LOST_STATE,
     MISSING_TABLE,
+    UNMET_COUNTS,
     LostContent,
     Stake,
     Witness,
@@ -30,6 +32,7 @@ from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole
 from lakeaudit.keys import Location, identify
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
+from lakeaudit.pipeline.checksum_checks import checksum_doubts
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.pipeline.newer_states import newer_states
 from lakeaudit.runtime import duck
@@ -73,10 +76,12 @@ def check_what_was_read(
     found = (newer_states(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
     witnesses = [*chain(*found), *others]
     before = _holes(audit.lineage), _doubts(audit.lineage)
+    doubts = checksum_doubts(audit, live)
+    audit.doubt(doubts)
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
         _doubt_hosts(audit)
-    return (_holes(audit.lineage), _doubts(audit.lineage)) != before
+    return bool(doubts) or (_holes(audit.lineage), _doubts(audit.lineage)) != before
 
 
 def _doubt_hosts(audit: AuditContext) -> None:
@@ -204,12 +209,20 @@ def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
             yield from read.unlisted(audit.con, leftovers)
 
 
+_THERE = (LESS_LISTED, DROPPED_BY_APPEND, UNMET_COUNTS)
+"""Claims about a state whose own file is there: what its older versions are worth only their content shows."""
+
+
 def _looked_up(audit: AuditContext, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:
     """Lost states with the versions that can bring them back, and with what they added."""
     readers = {name: read for read in audit.observed.evidence.claims for name in read.states}
     for number, one in enumerate(verdicts):
-        beneath = one.witness.claim == LESS_LISTED  # its own file is what it was
-        if not one.is_loss or beneath or not audit.context.live or number >= MOST_LOOKED_UP:
+        if (
+            not one.is_loss
+            or one.witness.claim in _THERE
+            or not audit.context.live
+            or number >= MOST_LOOKED_UP
+        ):
             yield one
             continue
         witness = one.witness

@@ -1,7 +1,7 @@
-"""Files of a table's own log or metadata that are gone or torn: what storage keeps of each of them now.
+"""Files of a table's own log or metadata that are gone, torn or cut: what storage keeps of each of them now.
 
-No manifest says what such a file was, so its older versions are looked up, and read where the file itself is there and
-torn. Only damaged tables cause requests.
+No manifest says what such a file was, so its older versions are looked up, and read where the file itself is there.
+Only damaged tables cause requests.
 """
 
 import json
@@ -19,7 +19,8 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.evidence_gaps import Finding
 from lakeaudit.runtime.aws import Clients
 
-KINDS = ("missing_metadata", "dropped_history")
+KINDS = {"missing_metadata": "file", "dropped_history": "file", "incomplete_commit": "commit"}
+"""By kind the `subject_type` of findings about one file of a log."""
 MOST = 1000
 """Files that are looked up in one run."""
 LARGEST = 16 << 20
@@ -70,7 +71,7 @@ def _over_torn(row: Finding, torn: Collection[tuple[str, str]]) -> Finding:
 def _is_lost_file(row: Finding) -> bool:
     return (
         row["kind"] in KINDS
-        and row.get("subject_type") == "file"
+        and row.get("subject_type") == KINDS[row["kind"]]
         and row.get("category") == "log"
         and row.get("bucket") is not None
         and bool(row.get("key"))
@@ -95,7 +96,7 @@ def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Find
 
 
 def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
-    """Whether the newest older version of a torn file is whole, and the file itself holds nothing else of its own."""
+    """Whether the newest older version of a torn or cut file is whole, and the file holds nothing else of its own."""
     older = answer["l_older_version_id"]
     if not older:
         return "no" if answer["l_versions_known"] else "unknown"
@@ -108,7 +109,12 @@ def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
         return "unknown"
     if not content or now is None or not is_whole(place.key, content):
         return "unknown"
-    return "unknown" if is_whole(place.key, now) and not content.startswith(now) else "yes"
+    return "unknown" if is_whole(place.key, now) and not is_cut_from(content, now) else "yes"
+
+
+def is_cut_from(content: bytes, now: bytes) -> bool:
+    """Whether what is there now is the begin of the older content, and lacks its end."""
+    return content.startswith(now) and content.rstrip() != now.rstrip()
 
 
 def is_whole(key: str, content: bytes) -> bool:

@@ -39,7 +39,7 @@ def listed_for(step: Step) -> Need:
 def matching_version(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
     """The version, and what proves it; a text says why there is none."""
     if state.current is not None:
-        return "the file is there again"
+        return wanted.there
     return _among_versions(wanted, state)
 
 

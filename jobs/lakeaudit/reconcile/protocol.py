@@ -74,13 +74,23 @@ class Wanted:
     """What the table's manifest says of a lost file: `version_id` where it recorded one.
 
     `once`: files of its kind are written once under their name, by the table's format. `told_apart`: an audit found
-    that the object has another content than this, though perhaps the same size.
+    that the object has another content than this, though perhaps the same size. `was_there`: the audit found an object
+    there, which is torn or lacks a part.
     """
 
     claimed: Claimed
     version_id: str | None = None
     once: bool = False
     told_apart: bool = False
+    was_there: bool = False
+
+    @property
+    def there(self) -> str:
+        """Why nothing is brought back where an object is there now."""
+        return NEVER_GONE if self.was_there else "the file is there again"
+
+
+NEVER_GONE = "the file is there and not whole, and no action writes over an object of a table's log"
 
 
 @dataclass(frozen=True)
@@ -111,7 +121,8 @@ class Case:
         claimed = Claimed(since, until, self.row["manifest_size"], self.row["manifest_etag"])
         vector = re.search(DELETION_VECTOR, self.row["key"] or "") is not None
         once, kind = vector or self.row["kind"] == METADATA, self.row["kind"]
-        return Wanted(claimed, self.row["manifest_version_id"], once, kind in TOLD_APART)
+        was_there = kind == METADATA and self.row.get("storage_size") is not None
+        return Wanted(claimed, self.row["manifest_version_id"], once, kind in TOLD_APART, was_there)
 
 
 @dataclass(frozen=True)

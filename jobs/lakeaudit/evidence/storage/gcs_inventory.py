@@ -224,7 +224,8 @@ def _covers(source: GcsInventory, report: Report) -> tuple[str, tuple[Location, 
     if bucket is None:
         raise SourceError(report.place.uri, "does not say of which bucket it is", "write `covers`")
     if written - {bucket}:
-        what = f"the report is about bucket {bucket} and cannot cover others"
+        others = ", ".join(sorted(written - {bucket}))
+        what = f"the report is about bucket {bucket} and cannot cover {others}"
         raise SourceError(source.location.uri, what, "correct `covers` or the location")
     return bucket, tuple(source.covers or (Location(bucket, ""),))
 

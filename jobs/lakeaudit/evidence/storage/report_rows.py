@@ -18,7 +18,7 @@ from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.evidence.storage.inventory.columns import (
     Known,
     fault_sql,
-    shown_sql,
+    stranger_sql,
     type_fault,
     type_kind,
     value_sql,
@@ -145,8 +145,7 @@ class ReportFile:
 
     @staticmethod
     def _stranger(own: str) -> str:
-        stranger = f"'row of another bucket: ' || coalesce({shown_sql('bucket')}, 'none')"
-        return f"CASE WHEN bucket IS DISTINCT FROM {literal(own)} THEN {stranger} END"
+        return stranger_sql(own)
 
     def _raw(self, con: Connection, path: Path) -> tuple[Relation, dict[str, str]]:
         """(columns by their lower-case names, the kind of each one's type)."""

@@ -95,7 +95,7 @@ class CopyReplica(Restoring):
     def propose(self, case: Case, state: ReplicaState) -> Proposal | str:
         """The first copy that has what was recorded."""
         if state.current is not None:
-            return "the file is there again"
+            return case.wanted.there
         if state.versioning not in (ENABLED, ""):
             return "versioning of its bucket is suspended"
         if not state.copies:

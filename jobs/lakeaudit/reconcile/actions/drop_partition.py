@@ -25,7 +25,7 @@ class DropPartition(PartitionAction):
         if state.partition is None:
             return "it is not registered any more"
         if state.filled:
-            return "readers find files there again"
+            return "readers find files there now"
         if state.folder_filled:
             return "the folder of its name has files: it is pointed there, and not dropped"
         return proposed(state, None, "nothing lies at its place, nor in the folder of its name")

@@ -15,6 +15,7 @@ from lakeaudit.runtime.duck import Connection
 
 EMPTY = "it holds no action"
 UNMET = "it holds less than its own counts say"
+"""How the reason begins for a commit whose counts are not met; `unmet_words` makes a sentence of it."""
 
 _ADDED = (
     "num_added_files",
@@ -63,6 +64,20 @@ _SHORT = """changes = 0 AND (coalesce(added < said_added, false) OR coalesce(rem
     OR (unsaid = 0 AND removed = 0 AND coalesce(rows < said_rows, false)))"""
 
 
+@dataclass(frozen=True)
+class CommitProblem:
+    """Why a commit is not whole; `files` and `rows` are what its counts say that it added beyond what it holds."""
+
+    reason: str
+    files: int | None = None
+    rows: int | None = None
+
+
+def unmet_words(version: int, reason: str) -> str:
+    """The reason for which a commit's counts are not met, as a sentence about the commit."""
+    return f"commit {version} {reason.removeprefix('it ')}"
+
+
 @dataclass
 class _Counts:
     """What was counted of one commit, and what it says itself; None: it does not say."""
@@ -82,12 +97,26 @@ class _Counts:
         return _Counts(*(b if a is None else a if b is None else a + b for a, b in both))
 
     @property
-    def is_short(self) -> bool:
-        """The same as `_SHORT`."""
+    def short(self) -> tuple[tuple[str, int, int], ...]:
+        """What it lacks: in words, how many it holds, and how many it says; empty where `_SHORT` does not hold."""
         if self.changes:
-            return False
-        lacks_rows = not self.unsaid and not self.removed and self.rows < (self.said_rows or 0)
-        return self.added < (self.said_added or 0) or self.removed < (self.said_removed or 0) or lacks_rows
+            return ()
+        counted = [
+            ("added files", self.added, self.said_added),
+            ("removed files", self.removed, self.said_removed),
+        ]
+        if not self.unsaid and not self.removed:
+            counted.append(("added rows", self.rows, self.said_rows))
+        return tuple((what, held, said) for what, held, said in counted if said is not None and held < said)
+
+    @property
+    def problem(self) -> CommitProblem:
+        """Why a commit that lacks something is not whole."""
+        lacks = {what: said - held for what, held, said in self.short}
+        words = (f"{held:,} of {said:,} {what}" for what, held, said in self.short)
+        return CommitProblem(
+            f"{UNMET}: {', '.join(words)}", lacks.get("added files"), lacks.get("added rows")
+        )
 
 
 @dataclass
@@ -96,7 +125,7 @@ class CommitCounts:
 
     in_blocks: Collection[int]
     _acting: set[int] = field(default_factory=set)
-    _short: set[int] = field(default_factory=set)
+    _short: dict[int, _Counts] = field(default_factory=dict)
     _large: dict[int, _Counts] = field(default_factory=dict)
 
     def add(self, con: Connection, parsed: pa.Table) -> None:
@@ -104,22 +133,22 @@ class CommitCounts:
         sums = duck.table(duck.query(con, f"SELECT *, {_SHORT} AS short FROM ({_SUMS})", parsed=parsed))
         acts, files = sums.column("acts").to_pylist(), sums.column("file").to_pylist()
         self._acting.update(file for file, count in zip(files, acts, strict=True) if count)
-        short = sums.column("short").to_pylist()
-        self._short.update(f for f, few in zip(files, short, strict=True) if few and f not in self.in_blocks)
-        if self.in_blocks:
-            self._add_large(sums)
-
-    def _add_large(self, sums: pa.Table) -> None:
-        for row in sums.drop_columns(["short"]).to_pylist():
-            file = row.pop("file")
+        short = _by_file(sums.filter(sums.column("short")))
+        self._short.update((file, each) for file, each in short if file not in self.in_blocks)
+        for file, each in _by_file(sums) if self.in_blocks else ():
             if file in self.in_blocks:
-                self._large[file] = self._large.get(file, _Counts()).plus(_Counts(**row))
+                self._large[file] = self._large.get(file, _Counts()).plus(each)
 
-    def problems(self, commits: Collection[int]) -> Iterator[tuple[int, str]]:
+    def problems(self, commits: Collection[int]) -> Iterator[tuple[int, CommitProblem]]:
         """Of these files, all read, those that hold no action or less than they say."""
-        short = self._short | {file for file, counts in self._large.items() if counts.is_short}
+        short = self._short | {file: counts for file, counts in self._large.items() if counts.short}
         for file in commits:
             if file not in self._acting:
-                yield file, EMPTY
+                yield file, CommitProblem(EMPTY)
             elif file in short:
-                yield file, UNMET
+                yield file, short[file].problem
+
+
+def _by_file(sums: pa.Table) -> Iterator[tuple[int, _Counts]]:
+    for row in sums.drop_columns(["short"]).to_pylist():
+        yield row.pop("file"), _Counts(**row)

@@ -16,18 +16,22 @@ from lakeaudit.evidence.lineage import (
     BROKEN_HINT,
     CHECKPOINT,
     CHECKSUM,
+    CONTENT,
     HINT,
     LAST_AUDIT,
     LOST_STATE,
+    NOT_KNOWN,
     REPLACED_STATE,
     RIVAL_LINE,
     TORN,
+    UNMET_COUNTS,
     LastState,
     LastStates,
     StateRef,
     Witness,
 )
 from lakeaudit.evidence.manifest.delta.checksums import counts
+from lakeaudit.evidence.manifest.delta.commit_counts import UNMET, unmet_words
 from lakeaudit.evidence.manifest.delta.counterparts import lagging
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
@@ -84,6 +88,7 @@ def witnesses(
 def _of_table(
     reading: Reading, last: LastState | None, clients: Clients, graces: Mapping[str, timedelta] | None
 ) -> Iterator[Witness]:
+    yield from _by_counts(reading)
     if last is not None and last.is_of(reading.listed.location.uri, table_id(reading)):
         yield from _against_last(reading, last, clients)
     if graces is not None:
@@ -91,6 +96,14 @@ def _of_table(
         for witness in (*_by_hint(reading), *_by_checksum(reading, clients), *_by_compaction(reading)):
             if confirmed := _confirmed(witness, reading, clients):
                 yield confirmed
+
+
+def _by_counts(reading: Reading) -> Iterator[Witness]:
+    """Commits that hold less than their writers counted in them."""
+    for version, place, why in reading.torn:
+        if why.startswith(UNMET):
+            words, lacks = unmet_words(version, why), reading.lacks.get(version, NOT_KNOWN)
+            yield Witness(reading.listed.name, UNMET_COUNTS, (CONTENT,), place.uri, words, version, lacks)
 
 
 def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterator[Witness]:

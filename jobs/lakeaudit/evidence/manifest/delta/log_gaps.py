@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.manifest.delta.commit_counts import UNMET, unmet_words
 from lakeaudit.evidence.manifest.delta.log import Gap, Log
 from lakeaudit.evidence.manifest.delta.notes import kind_of
 from lakeaudit.evidence.manifest.delta.readings import Reading
@@ -30,7 +31,8 @@ def holes(reading: Reading, source: str) -> list[Hole]:
         for hole in _of_gap(gap, log, source, name)
     ]
     found += [
-        Hole(source, why, place.uri, name, f"some of what version {version} added and removed", 1, kind_of(why))
+        Hole(source, _torn(version, why), place.uri, name, f"some of what version {version} added and removed", 1,
+             kind_of(why))
         for version, place, why in reading.torn
     ]  # fmt: skip
     found += [
@@ -41,6 +43,10 @@ def holes(reading: Reading, source: str) -> list[Hole]:
         reason = f"{reading.undecodable} paths or deletion vectors in the log cannot be understood"
         found.append(Hole(source, reason, log.folder.uri, name, "the files they name", reading.undecodable))
     return found
+
+
+def _torn(version: int, why: str) -> str:
+    return unmet_words(version, why) if why.startswith(UNMET) else why
 
 
 def warnings(reading: Reading) -> list[str]:

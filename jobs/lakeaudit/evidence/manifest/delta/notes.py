@@ -3,7 +3,7 @@
 Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, commits, entries, problem, undecodable, root,
 hole), table, reading, version, and by kind text (JSON of the action), time (of the commit), commits (version, time,
 operation, files added, files removed of each), what and the fields of `EntrySums`, bucket and key (of a folder), hides
-and hole (kind of finding).
+and hole (kind of finding), lacks (files and rows that a commit counts and does not hold).
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.evidence.manifest.delta.commit_counts import UNMET
 from lakeaudit.evidence.manifest.delta.entry_sums import TableSums
 from lakeaudit.evidence.manifest.delta.lines import SHORT, commit_moment
 from lakeaudit.evidence.manifest.delta.log_files import LogFile
@@ -37,7 +38,12 @@ def is_passed_over(reason: str) -> bool:
 
 
 def kind_of(reason: str) -> str:
-    """The kind of finding of a log file with this problem: the file is lost, or only this audit cannot read it."""
+    """The kind of finding of a log file with this problem: the file is lost, or only this audit cannot read it.
+
+    Empty for a commit whose own counts are not met: a witness reports it.
+    """
+    if reason.startswith(UNMET):
+        return ""
     not_lost = reason == SHORT or reason.startswith(OWN_READER)
     return "unreadable_evidence" if not_lost else "missing_metadata"
 
@@ -143,10 +149,10 @@ class Notes:
         if known is None or self._files[known[0]].version <= self._files[number].version:
             self._newest[table, kind] = (number, text)
 
-    def problem(self, number: int, reason: str) -> None:
+    def problem(self, number: int, reason: str, **data: Any) -> None:
         """Something of a file could not be understood, or all of it could not be read."""
         self._faulty.add(number)
-        self.add(number, "problem", reason, 1)
+        self.add(number, "problem", reason, 1, **data)
 
     def has_problem(self, number: int) -> bool:
         """Whether it is known already that a file is not whole."""

@@ -103,8 +103,8 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
         sums.add(con, actions)
         yield from _steps(con, actions, about, notes, clients.names)
     commits = [n for n, file in enumerate(files) if not file.checkpoint and not notes.has_problem(n)]
-    for number, problem in counts.problems(commits):
-        notes.problem(number, problem)
+    for number, unmet in counts.problems(commits):
+        notes.problem(number, unmet.reason, lacks=[unmet.files, unmet.rows])
     if len(lines) < len(files):
         actions = _small_checkpoints(con, files, clients, notes)
         sums.add(con, actions)

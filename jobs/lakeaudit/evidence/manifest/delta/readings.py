@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from lakeaudit.evidence.lineage import Stake
 from lakeaudit.evidence.manifest.delta import commit_runs
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
@@ -64,6 +65,8 @@ class Reading:
     """What that checkpoint is held against; None: there is nothing, or too much."""
     entries: Mapping[str, EntrySums] = field(default_factory=dict)
     """Sums of the entries that were read, see `entry_sums`."""
+    lacks: Mapping[int, Stake] = field(default_factory=dict)
+    """By version what a torn commit counts and does not hold."""
 
     @property
     def log(self) -> Log:
@@ -307,6 +310,7 @@ def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
         roots=tuple(sorted(trouble.roots)),
         recent=tuple(trouble.recent),
         entries=trouble.entries,
+        lacks=trouble.lacks,
     )
 
 

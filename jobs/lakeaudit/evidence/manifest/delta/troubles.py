@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
+from lakeaudit.evidence.lineage import Stake
 from lakeaudit.evidence.manifest.delta.entry_sums import NOTHING, EntrySums
 from lakeaudit.evidence.manifest.delta.lines import SHORT, VANISHED
 from lakeaudit.evidence.manifest.delta.log import Log
@@ -52,6 +53,8 @@ class Troubles:
     recent: list[RecentCommit] = field(default_factory=list)
     entries: dict[str, EntrySums] = field(default_factory=dict)
     """Sums of entries by what is summed up."""
+    lacks: dict[int, Stake] = field(default_factory=dict)
+    """By version what a commit counts and does not hold."""
 
     @property
     def shaken(self) -> bool:
@@ -105,5 +108,6 @@ def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any],
         known.short[place] = str(note["reason"])
     elif kind == "problem":
         known.torn.append((version, place, note["reason"]))
+        known.lacks |= {version: Stake(*data["lacks"])} if "lacks" in data else {}
     elif version >= known.newest.get(kind, (version, ""))[0]:
         known.newest[kind] = (version, data["text"])

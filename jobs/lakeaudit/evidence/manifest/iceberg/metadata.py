@@ -65,6 +65,9 @@ class Metadata:
     """Files with statistics: path, size, snapshot."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    lost_current: int | None = None
+    """The snapshot that main had when this file was written, where the file names none; None: nothing shows that."""
+
     log: tuple[tuple[int, bool], ...] = ()
     """The states that main has had, oldest first, and whether a commit made each then (else a rollback or the like)."""
 
@@ -220,6 +223,7 @@ def _metadata(found: Mapping[str, Any]) -> Metadata:
             for each in found.get("metadata-log") or ()
         ),
         statistics=tuple(_statistics(found)),
+        lost_current=_lost_current(found),
         log=tuple(_log(found)),
         properties={str(key): str(value) for key, value in (found.get("properties") or {}).items()},
     )
@@ -228,6 +232,21 @@ def _metadata(found: Mapping[str, Any]) -> Metadata:
 def _current(found: Mapping[str, Any]) -> int | None:
     current = found.get("current-snapshot-id")
     return None if current in (None, -1) else int(current)
+
+
+def _lost_current(found: Mapping[str, Any]) -> int | None:
+    """See `Metadata.lost_current`.
+
+    What sets main writes one time for the file and for the entry of `snapshot-log`. CREATE OR REPLACE TABLE, which
+    leaves main without a snapshot, writes a later time, or, by a clock that is behind, that of the file before it.
+    """
+    log = found.get("snapshot-log") or ()
+    if not log or _current(found) is not None:
+        return None
+    at, last = int(found["last-updated-ms"]), int(log[-1]["snapshot-id"])
+    earlier = {int(each["timestamp-ms"]) for each in found.get("metadata-log") or ()}
+    retained = {int(each["snapshot-id"]) for each in found.get("snapshots") or ()}
+    return last if int(log[-1]["timestamp-ms"]) == at and at not in earlier and last in retained else None
 
 
 def _contradictions(found: Mapping[str, Any]) -> Iterator[str]:

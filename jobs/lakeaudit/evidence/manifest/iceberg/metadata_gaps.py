@@ -25,6 +25,20 @@ def warnings(read: TableReading) -> Iterator[str]:
     if odd := read.found.doubt or read.found.elsewhere:
         yield f"{read.name}: {odd}"
     yield from (f"{read.name}: {told}" for told in _totals(read))
+    if empty := without_current(read):
+        yield f"{read.name}: {empty}"
+
+
+def without_current(read: TableReading) -> str:
+    """What follows from a main without a snapshot where some are retained; empty where that is not so, or a loss."""
+    metadata = read.metadata
+    if metadata.current is not None or not metadata.snapshots or metadata.lost_current is not None:
+        return ""
+    return (
+        f"main has no current snapshot, so its readers get no row, and {len(metadata.snapshots)} snapshots are retained"
+        ", whose files are kept: CREATE OR REPLACE TABLE and writes to other branches leave a table so, and so does a "
+        "metadata.json that lost its current-snapshot-id"
+    )
 
 
 def leftovers_kept(read: TableReading) -> str | None:

@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lineage import state_of, witnesses
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.lost_states import lost_content
-from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings
+from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings, without_current
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.iceberg.replaced_states import replaced_state
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
@@ -119,6 +119,7 @@ def _states(reading: Reading, named: Iterable[Hole], aliases: Aliases) -> Iterat
             roots=tuple(_roots(each, aliases)),
             leftovers_kept=leftovers_kept(each),
             state=state_of(each.found),
+            remark=without_current(each),
         )
 
 

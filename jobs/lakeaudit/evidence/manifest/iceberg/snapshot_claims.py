@@ -20,7 +20,7 @@ from lakeaudit.evidence.lineage import (
     Witness,
 )
 from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, Removed
-from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
+from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot, number_of
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.manifest.iceberg.repeated_appends import repeated_appends
 from lakeaudit.runtime.aws import Clients
@@ -40,6 +40,7 @@ def of_snapshots(read: TableReading, clients: Clients) -> Iterator[Witness]:
                 _of_pair(read, snapshot, facts, snapshots),
                 _repeated(read, snapshot, facts[snapshot.id]),
             )
+    yield from _lost_current(read, snapshots)
     yield from _lost_updates(read, facts, snapshots)
     yield from _replaced(read)
     yield from repeated_appends(read, clients)
@@ -114,6 +115,21 @@ def _idle(read: TableReading, snapshot: Snapshot, parent: Snapshot, removed: Rem
         yield _witness(read, RIVAL_OVERWRITES, snapshot, words, stake)
     else:
         yield _witness(read, IDLE_REMOVAL, snapshot, about, stake)
+
+
+def _lost_current(read: TableReading, snapshots: Mapping[int, Snapshot]) -> Iterator[Witness]:
+    """A metadata.json that was written when main was set to a snapshot, and that names no current one."""
+    file = read.found.file
+    if read.metadata.lost_current is None or file is None:
+        return
+    main = snapshots[read.metadata.lost_current]
+    words = (
+        f"{file.place.uri} was written when main was set to snapshot {main.id}, by the last entry of its snapshot-log, "
+        "and names no current snapshot: readers get an empty table"
+    )
+    stake = Stake(count_of(main, "total-data-files"), count_of(main, "total-records"))
+    number = number_of(file.name)
+    yield Witness(read.name, DROPPED_BY_APPEND, (CONTENT,), file.place.uri, words, number, stake)
 
 
 def _lost_updates(

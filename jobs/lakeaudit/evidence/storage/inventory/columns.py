@@ -134,6 +134,14 @@ def shown_sql(raw: str) -> str:
     return f"substring(CAST({raw} AS VARCHAR), 1, {_SHOWN})"
 
 
+def stranger_sql(own: str) -> str:
+    """The fault of a row that names another bucket than the report's own; null: it names that one."""
+    stranger = f"'row of another bucket: ' || coalesce({shown_sql('bucket')}, 'none')"
+    return (
+        f"CASE WHEN bucket IS DISTINCT FROM {literal(own)} THEN {stranger} || {literal(f', not {own}')} END"
+    )
+
+
 def decoded_key_sql(raw: str) -> str:
     """The key behind a form-encoded one, decoded once; null if malformed. `+` is a space, `%XX` a byte of UTF-8.
 

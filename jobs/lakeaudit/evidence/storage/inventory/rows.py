@@ -10,7 +10,7 @@ from lakeaudit.evidence.storage.inventory.columns import (
     BY_NAME,
     USED,
     fault_sql,
-    shown_sql,
+    stranger_sql,
     value_sql,
 )
 from lakeaudit.keys import NULL_VERSION, TIERED_CLASSES
@@ -77,8 +77,7 @@ class VersionMapper:
         """The faults a row may have, in the order in which one is named."""
         if raw.has_line_faults:
             yield LINE_FAULT
-        stranger = f"'row of another bucket: ' || coalesce({shown_sql('bucket')}, 'none')"
-        yield f"CASE WHEN bucket IS DISTINCT FROM {literal(self.bucket)} THEN {stranger} END"
+        yield stranger_sql(self.bucket)
         yield "CASE WHEN key IS NULL OR key = '' THEN 'row without a key' END"
         for known in USED:
             kind = raw.kinds.get(known.name)
