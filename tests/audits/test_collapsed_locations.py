@@ -3,15 +3,19 @@
 import json
 import time
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
+from lakeaudit.commands.explanation import explain_named
 from lakeaudit.config import load_lake
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import BORN, add
 from tests.builders.hudi import NO_WAIT, names_of, unpacked
+from tests.builders.mending import Mending
 from tests.builders.rest_catalog import served
 from tests.builders.unity_catalog import UnityCatalog
 from tests.conftest import Aws
@@ -88,3 +92,18 @@ def test_tables_are_read_where_their_writer_put_them(
     }
     assert {name for name, row in rows.items() if row["status"] != "complete"} == {"nowhere"}
     assert not [warning for warning in outcome.warnings if "the lake file says" in warning]
+    lost, other = "wh/hadoop/b.parquet", "/wh/other/a.parquet"
+    forms = {
+        f"s3a://{bucket}//{lost}": lost, f"s3://{bucket}/{lost}": lost, f"{bucket}//{lost}": lost,
+        f"s3://{bucket}//wh/hadoop/": "wh/hadoop/", f"s3://{bucket}/wh//hadoop": "wh/hadoop/",
+        f"s3://{bucket}{other}": other, f"s3://{bucket}/{other}": other,
+    }  # fmt: skip
+    clients, results = clients_of(lake), results_of(lake)
+    explained = {form: explain_named(lake, results, clients, form, deep=False) for form in forms}
+    assert {form: each.key for form, each in explained.items()} == forms
+    assert {each.table for each in explained.values()} == {"hadoop", "other"}
+    assert {len(each.findings) for form, each in explained.items() if forms[form] != other} == {1}
+    mending = Mending(lake, tmp_path)
+    mending.plan(StringIO())
+    (step,) = [line for line in mending.file.read_text().splitlines() if lost in line]
+    assert "outside every table" not in step

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
-from lakeaudit.keys import identify, uri_of
+from lakeaudit.keys import Aliases, collapsed, identify, true_place, uri_of
 from lakeaudit.kinds import rank
+from lakeaudit.pipeline.collapsed_locations import place_in_tables
 from lakeaudit.results.read import Results, Row
 
 SHORTEST = 6
@@ -26,8 +27,10 @@ class Named:
     group: Row | None = None
 
 
-def named(lake: Lake, results: Results, text: str) -> Named:
+def named(lake: Lake, results: Results, text: str, aliases: Aliases = ()) -> Named:
     """What the text names; a subject of the ledger comes first, since a prefix looks like a file's place.
+
+    `aliases` are other names of places.
 
     Raises:
         BadInput: it names nothing that is known, or several things.
@@ -38,7 +41,7 @@ def named(lake: Lake, results: Results, text: str) -> Named:
         return _of_ledger(text, rows)
     place = identify(text)
     if place is not None:
-        return _place(lake, results, *place)
+        return _place(lake, results, *place_in_tables(lake.tables, *true_place(aliases, *place)))
     return _by_path(lake, results, text)
 
 
@@ -83,13 +86,17 @@ def _by_path(lake: Lake, results: Results, text: str) -> Named:
         raise BadInput(text, "names no file", _WAYS)
     found = [] if path.endswith("/") else results.files_named(path)
     found = found or results.folders_named(path.strip("/"))
+    if not found and (single := collapsed(path)) != path:
+        return _by_path(lake, results, single)
     if len(found) > 1:
         names = ", ".join(uri_of(*each) for each in found[:NAMED])
         raise BadInput(text, f"is the end of {len(found)} paths", f"name one of them: {names}")
     place = found[0] if found else _below_a_table(lake, results, path)
     if place is None:
         raise BadInput(text, "names no file", _WAYS)
-    return _place(lake, results, *place) if not found else Named(*place)
+    if found:
+        return Named(*place)
+    return _place(lake, results, *place_in_tables(lake.tables, *place))
 
 
 _WAYS = (

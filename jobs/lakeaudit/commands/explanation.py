@@ -26,6 +26,7 @@ from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import axis_words, rank
+from lakeaudit.pipeline.collapsed_locations import as_stored
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients
@@ -113,7 +114,8 @@ _LOST = ("dropped", "dropped_history", "missing_metadata", "size_mismatch")
 
 def explain_named(lake: Lake, results: Results, clients: Clients, text: str, *, deep: bool) -> Explanation:
     """Explain whatever a person may name: see `explain_subject`. Raises as `explain_file`."""
-    meant = named(lake, results, text)
+    lake, clients = as_stored(lake, clients)
+    meant = named(lake, results, text, clients.names)
     if meant.group is not None:
         return _of_group(results, meant.group)
     if not meant.key or meant.key.endswith("/"):
@@ -299,7 +301,7 @@ def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:
 def _with_table_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Lake:
     """The lake with the table that holds the key, where it is one of those that audits find."""
     if lake.catalog_discoveries:
-        lake = with_tables(lake, find_tables(lake, clients))
+        lake, _ = as_stored(with_tables(lake, find_tables(lake, clients)), clients)
     found = tables_at(lake, root_around(lake, clients, bucket, key) if lake.discoveries else {})[0]
     return lake.model_copy(update={"tables": (*lake.tables, *found)})
 

@@ -26,6 +26,7 @@ from lakeaudit.keys import Location
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import Check, leased
 from lakeaudit.ledger.renamed_tables import under_current_names
+from lakeaudit.pipeline.collapsed_locations import as_stored
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import ceiling
@@ -108,7 +109,7 @@ def plan(
     clients = planner.sight.clients
     said = data_of_lake(lake_file, os.environ)
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__, said)
-    _finish_killed(lake, results, clients, plan_id, lambda: now, progress)
+    _finish_killed(planner.lake, results, clients, plan_id, lambda: now, progress)
     with progress.stage("plan what to do") as log, written(place, clients) as path:
         with engine_for(lake, results, wanted) as engine:
             rows = _rows(planner, results, wanted, engine)
@@ -190,7 +191,7 @@ def planner_of(
     """
     if unknown := set(allow) - set(ALLOWED):
         raise BadInput("--allow", f"no {', '.join(sorted(unknown))}", f"one of {', '.join(ALLOWED)}")
-    clients = clients_of(lake)
+    lake, clients = as_stored(lake, clients_of(lake))
     sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)), plan_id)
     found = find_tables(lake, clients).tables if lake.catalog_discoveries else ()
     return Planner(lake, plan_id, allow, now, sight, audited_since, found)
@@ -298,7 +299,7 @@ def _running(
 ) -> Iterator[Run]:
     """A run over a plan of this lake, which holds the lease of the results."""
     header = file.header
-    clients = clients_of(lake)
+    lake, clients = as_stored(lake, clients_of(lake))
     with (
         leased(lake.results, clients, header.plan_id, progress) as still_ours,
         closing(InProcessEngine()) as engine,

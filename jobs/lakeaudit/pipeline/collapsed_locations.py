@@ -39,6 +39,25 @@ def _holds_any(clients: Clients, place: Location) -> bool:
     return any(True for _ in islice(list_files(clients, place), 1))
 
 
+def as_stored(lake: Lake, clients: Clients) -> tuple[Lake, Clients]:
+    """The lake with its tables where they lie, and clients that look there for what is named otherwise."""
+    moved = collapsed_locations(lake.tables, clients)
+    return relocated(lake, moved), with_collapsed(clients, moved)
+
+
+def place_in_tables(tables: Sequence[Table], bucket: str, key: str) -> tuple[str, str]:
+    """(bucket, key) as it is written, or where no table holds that, in the table that holds it but for empty parts."""
+    place = Location(bucket, key)
+    if any(table.location.contains(place) for table in tables):
+        return place
+    single = collapsed(key)
+    for table in sorted(tables, key=lambda each: -each.location.depth):
+        home = collapsed(table.location.key)
+        if table.location.bucket == bucket and f"{single}/".startswith(f"{home}/"):
+            return bucket, f"{table.location.key}{single[len(home) :]}"
+    return place
+
+
 def with_collapsed(clients: Clients, moved: Aliases) -> Clients:
     """Clients by which what manifests and catalogs name below these locations is looked for where it lies."""
     if not moved:
