@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-S3_SCHEMES = ("s3://", "s3a://", "s3n://", "gs://")
+GOOGLE = "gs://"
+S3_SCHEMES = ("s3://", "s3a://", "s3n://", GOOGLE)
 """Schemes of one name: `gs://` is what others call a bucket of Google's, which is asked by the API of S3."""
 
 AZURE_NAME = r"(?:abfss?|wasbs?)://([a-z0-9$][a-z0-9-]*)@([a-z0-9]{3,24})\.(?:dfs|blob)\.core\.windows\.net"

@@ -28,6 +28,7 @@ NEWER_TORN = "the newer version is not whole: bring the lost version back"
 SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin here"
 """What a checkpoint hides that cannot be read, where the table needs it not: moved aside, readers go without it."""
 
+TABLE_MISSING = "table_missing"
 SEVERAL_STATES = "states are lost together"
 """What the explanation of a lost state says where older ones, which it may need, are lost as well."""
 

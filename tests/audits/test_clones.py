@@ -1,6 +1,7 @@
 """Whole audits of tables and their shallow clones, on local places."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,9 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.row_formats import rows_of
 from tests.builders.audits import audited, results_of
-from tests.builders.delta_lake import BORN, Action, Log, add, features, remove
+from tests.builders.delta_lake import BORN, Action, Log, add, features, metadata, protocol, remove
+from tests.builders.rest_catalog import served
+from tests.builders.unity_catalog import UnityCatalog
 
 AGES_AGO = datetime.now(UTC) - timedelta(days=30)
 LONG_AGO = datetime.now(UTC) - timedelta(days=1)
@@ -162,3 +165,104 @@ def test_while_the_other_table_is_read_its_files_are_its_own_and_strays_are_unus
 ) -> None:
     unused = {(row["table_name"], row["files"]) for row in missing.found(run, "leftover")}
     assert unused == {("host", 1), ("apart", 1)}
+
+
+NEW_HOSTS = ("left", "passed", "ignored", "moved", "nested", "kept", "bare", "dropped")
+"""Tables that have a guest each: a table with files in their folders, which has left the lake file in the second audit,
+but that of `passed`. A stray lies in all of them but `bare`."""
+
+
+def new_table(folder: Path, name: str, *files: str) -> Path:
+    """A table with an id of its own, and its own files."""
+    table = folder / name
+    table.mkdir(parents=True, exist_ok=True)
+    table_metadata = metadata()
+    table_metadata["metaData"]["id"] = f"id-of-{name}"
+    Log(table).commit(0, protocol(), table_metadata, *map(add, files), when=LONG_AGO)
+    for each in files:
+        (folder / each if each.startswith("/") else table / each).write_bytes(b"x" * 100)
+    return table
+
+
+def lake_with_guests(folder: Path, uri: str, guests: dict[str, Path]) -> Lake:
+    """`dropped_guest` is found in a catalog, the others are named."""
+    places = {name: folder / name for name in NEW_HOSTS} | guests
+    named = "".join(
+        f"  - {{name: {name}, location: {place}, manifests: [{{kind: delta}}]}}\n"
+        for name, place in places.items()
+    )
+    ignored = "{tables: [ignored_guest], kinds: [table_missing], reason: dropped by its owner}"
+    (folder / "lake.yaml").write_text(
+        f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
+        f"inventories: [{{kind: listing, location: {folder}/}}]\nmetastores: [{{kind: unity, uri: '{uri}'}}]\n"
+        f"tables:\n{named}  - {{discover: {{from: unity}}}}\nignore: [{ignored}]\ndefaults: {{grace: 0s}}\n"
+    )
+    return load_lake(folder / "lake.yaml", {})
+
+
+@pytest.fixture(scope="module")
+def departed(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
+    folder = tmp_path_factory.mktemp("departed")
+    hosts = {name: new_table(folder, name, "a.parquet") for name in NEW_HOSTS}
+    guests = {}
+    for name, host in hosts.items():
+        inside = name in ("nested", "kept")
+        files = ["own.parquet"] if inside else ["own.parquet", f"{host}/of_guest.parquet"]
+        guests[f"{name}_guest"] = new_table(folder, f"{name}/inside" if inside else f"{name}_guest", *files)
+        if name != "bare":
+            (host / "stray.parquet").write_bytes(b"x" * 100)
+    for name in ("passed", "bare"):  # the host lists the guest's file as well
+        Log(hosts[name]).commit(1, add("of_guest.parquet"), when=LONG_AGO)
+    long_ago(folder)
+    catalog = UnityCatalog()
+    dropped = guests.pop("dropped_guest")
+    catalog.infos["main", "shop", "host"] = in_catalog(hosts["left"])
+    catalog.infos["main", "shop", "dropped_guest"] = in_catalog(dropped)
+    outcomes = {}
+    with served(catalog):
+        uri = catalog.uri.replace("/iceberg", "")
+        lake = lake_with_guests(folder, uri, guests)
+        outcomes["whole"] = audited(lake, run_id="whole")
+        for name, place in guests.items():
+            if name not in ("moved_guest", "kept_guest"):
+                shutil.rmtree(place / "_delta_log")
+        shutil.rmtree(dropped)
+        del catalog.infos["main", "shop", "dropped_guest"]
+        Log(hosts["passed"]).commit(2, remove("of_guest.parquet", removed=AGES_AGO), when=LONG_AGO)
+        guests["moved_guest"].rename(folder / "elsewhere")
+        rest = {"passed_guest": guests["passed_guest"], "another_name": folder / "elsewhere"}
+        for run_id in ("lost", "again"):
+            lake = lake_with_guests(folder, uri, rest)
+            outcomes[run_id] = audited(lake, run_id=run_id)
+    return Cloned(folder, lake, outcomes, list(rows_of(results_of(lake).discrepancies())))
+
+
+def in_catalog(place: Path) -> dict[str, Any]:
+    return {
+        "data_source_format": "DELTA", "table_type": "EXTERNAL", "storage_location": f"file://{place}",
+        "updated_at": 1_790_000_000_000,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("run", ["lost", "again"])
+def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_undecided(
+    departed: Cloned, run: str
+) -> None:
+    """In every audit until it is named again, whole at another place, dropped by its owner, or ignored."""
+    rows = results_of(departed.lake).coverage(run, list(NEW_HOSTS))
+    axes = {row["table_name"]: row for row in rows if row["axis"] == "leftover"}
+    assert {name for name, row in axes.items() if row["status"] == "partial"} == {"left", "passed", "nested"}
+    unused = {(row["table_name"], row["files"]) for row in departed.found(run, "leftover")}
+    assert {name for name, _ in unused} == {"ignored", "moved", "kept", "dropped"}, unused
+    guest = departed.folder / "left_guest"
+    assert axes["left"]["reason"].partition(" read ")[2] == (
+        "left_guest, which has files here, and it is no table of the lake now: name it below `tables` "
+        f"({{name: left_guest, location: '{guest}', manifests: [{{kind: delta}}]}}), or, if it was dropped, below "
+        "`ignore` ({tables: ['left_guest'], kinds: [table_missing], reason: ...})"
+    )
+    assert axes["passed"]["reason"].startswith("files of passed_guest lie here, and it is not read whole")
+
+
+def test_while_every_guest_is_read_strays_are_unused(departed: Cloned) -> None:
+    unused = {row["table_name"] for row in departed.found("whole", "leftover")}
+    assert unused == {*NEW_HOSTS} - {"bare"}

@@ -106,6 +106,30 @@ def moved_and_lost(table: Place) -> None:
     table.move()
 
 
+def renamed_and_moved(table: Place) -> None:
+    table.move()
+    table.rename()
+
+
+def renamed_moved_and_lost(table: Place) -> None:
+    table.lose_newest()
+    renamed_and_moved(table)
+
+
+def renamed_moved_and_copied(table: Place) -> None:
+    """Of two tables with the audited id the one that came less far is a copy for a test."""
+    renamed_and_moved(table)
+    copied_for_a_test(table)
+
+
+def gone_for_a_new_one(table: Place) -> None:
+    """Another table, under another name at another place, has nothing to do with the one that was dropped."""
+    other = Place(table.shop, table.kind, f"other_{table.kind}")
+    other.lose_newest()
+    table.delete(*table.keys())
+    table.name, table.folder = f"new_{table.kind}", other.folder
+
+
 def copied_for_a_test(table: Place) -> None:
     """A copy without the newest state is a table of its own, beside the one that it was copied from."""
     table.copy_to(f"warehouse/elsewhere_{table.name}")
@@ -152,6 +176,10 @@ FATES: dict[Fate, tuple[tuple[str, ...], list[tuple[str, str]]]] = {
     renamed_and_gone: (ALL, MISSING),
     moved: (ALL, []),
     moved_and_lost: (ALL, LOST),
+    renamed_and_moved: (ALL, []),
+    renamed_moved_and_lost: (ALL, LOST),
+    renamed_moved_and_copied: (("delta", "hudi"), []),
+    gone_for_a_new_one: (("delta",), []),
     copied_for_a_test: (("delta", "hudi"), []),
     written_over: (("hudi",), REPLACED),
     copied_over_itself: (("hudi",), []),
@@ -179,7 +207,7 @@ def second(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     shop.write("template", commits=3, rows=4, days=("2026-11-10",))
     iceberg.table("template_of_iceberg")
     names = {kind: [f"{fate.__name__}_{kind}" for fate, of in CASES if of == kind] for kind in ALL}
-    shop.copy("template", *names["delta"])
+    shop.copy("template", "other_delta", *names["delta"], own_ids=True)
     iceberg.copy("template_of_iceberg", *names["iceberg"])
     numbers = itertools.count(1)
     for name in ("other_hudi", *names["hudi"]):

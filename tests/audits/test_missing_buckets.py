@@ -2,18 +2,25 @@
 
 import json
 import uuid
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakeaudit.config import Lake, load_lake
+from lakeaudit.config import DeltaManifest, Lake, Table, load_lake
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, add
 from tests.builders.iceberg import NO_WAIT, IcebergLake
 from tests.builders.rest_catalog import RestCatalog, served
+from tests.builders.unity_catalog import UnityCatalog
 from tests.conftest import Aws
 
 FAR = "gs://other-cloud/wh/far"
@@ -26,6 +33,17 @@ def put_table(aws: Aws, bucket: str, key: str) -> str:
     return f"s3://{bucket}/{key}"
 
 
+def put_files(aws: Aws, bucket: str, key: str) -> str:
+    aws.s3.put_object(Bucket=bucket, Key=f"{key}/a.parquet", Body=b"x" * 100)
+    return f"s3://{bucket}/{key}"
+
+
+def put_list(aws: Aws, bucket: str, key: str, *paths: str) -> None:
+    rows = [{"path": f"s3://{path}", "size": 100, "committed_at": "2026-11-01T00:00:00Z"} for path in paths]
+    lines = [*rows, {"end": True, "lines": len(rows)}]
+    aws.s3.put_object(Bucket=bucket, Key=key, Body="\n".join(map(json.dumps, lines)).encode())
+
+
 def remove_bucket(aws: Aws, bucket: str) -> None:
     for each in aws.s3.list_objects_v2(Bucket=bucket)["Contents"]:
         aws.s3.delete_object(Bucket=bucket, Key=each["Key"])
@@ -33,7 +51,12 @@ def remove_bucket(aws: Aws, bucket: str) -> None:
 
 
 def lake_of(
-    endpoint: Endpoint, folder: Path, buckets: list[str], tables: dict[str, tuple[str, str]], uri: str
+    endpoint: Endpoint,
+    folder: Path,
+    buckets: list[str],
+    tables: dict[str, tuple[str, str]],
+    uri: str,
+    unity: str,
 ) -> Lake:
     entries = "".join(
         f"- {{name: {name}, location: '{place}', manifests: [{{kind: {kind}}}]}}\n"
@@ -41,11 +64,13 @@ def lake_of(
     )
     sources = ", ".join(f"{{kind: listing, location: 's3://{bucket}/'}}" for bucket in buckets)
     path = folder / "lake.yaml"
+    catalogs = f"{{kind: iceberg_rest, name: prod, uri: '{uri}'}}, {{kind: unity, uri: '{unity}'}}"
+    discovered = "".join(f"- {{discover: {{from: {kind}}}}}\n" for kind in ("iceberg_rest", "unity"))
     path.write_text(
         f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
         f"s3: {{endpoint: '{endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
-        f"inventories: [{sources}]\nmetastores: [{{kind: iceberg_rest, name: prod, uri: '{uri}'}}]\n"
-        f"tables:\n{entries}- {{discover: {{from: iceberg_rest}}}}\ndefaults: {{{NO_WAIT}}}\n"
+        f"inventories: [{sources}]\nmetastores: [{catalogs}]\n"
+        f"tables:\n{entries}{discovered}defaults: {{{NO_WAIT}}}\n"
     )
     return load_lake(path, {})
 
@@ -64,7 +89,12 @@ def test_a_bucket_that_does_not_exist_is_a_loss_only_of_tables_that_were_read_th
         "delta": (put_table(aws, gone[0], "wh/delta"), "delta"),
         "ice": (table.metadata.location, "iceberg"),
         "never": (never, "delta"),
+        "plain": (f"s3://{gone[0]}/wh/plain", "previous"),
+        "never_plain": (never + "_plain", "previous"),
+        "listed": (put_files(aws, gone[0], "wh/listed"), f"file_list, location: 's3://{bucket}/lists/'"),
     }
+    put_files(aws, gone[0], "wh/plain")
+    put_list(aws, bucket, "lists/1.jsonl", f"{gone[0]}/wh/listed/a.parquet")
     catalog = RestCatalog(tables={("sales", "near"): other, ("sales", "far"): other})
 
     def far(_: str, path: str, __: dict[str, Any]) -> tuple[int, dict[str, Any]] | None:
@@ -74,8 +104,13 @@ def test_a_bucket_that_does_not_exist_is_a_loss_only_of_tables_that_were_read_th
         return 200, {"metadata-location": f"{FAR}/metadata/00001-aa.metadata.json", "metadata": metadata}
 
     catalog.faults.append(far)
-    with served(catalog):
-        lake = lake_of(s3, tmp_path, [bucket, *gone], tables, catalog.uri)
+    unity = UnityCatalog()
+    unity.infos["main", "far", "delta"] = {
+        "data_source_format": "DELTA", "table_type": "EXTERNAL", "storage_location": f"{FAR}_delta",
+        "updated_at": 1_790_000_000_000,
+    }  # fmt: skip
+    with served(catalog), served(unity):
+        lake = lake_of(s3, tmp_path, [bucket, *gone], tables, catalog.uri, unity.uri.replace("/iceberg", ""))
         first = audited(lake, run_id="first")
         for each in gone:
             remove_bucket(aws, each)
@@ -84,8 +119,10 @@ def test_a_bucket_that_does_not_exist_is_a_loss_only_of_tables_that_were_read_th
     assert missing(lake, "first") == []
     lost = {row["table_name"]: row for row in missing(lake, "second")}
     assert {name: (row["severity"], row["files"]) for name, row in lost.items()} == {
-        "delta": ("critical", 1), "ice": ("critical", 4),
+        "delta": ("critical", 1), "ice": ("critical", 4), "plain": ("critical", None), "listed": ("critical", 1),
     }  # fmt: skip
+    for name in ("plain", "listed"):
+        assert f"the bucket does not exist at {s3.endpoint}" in lost[name]["explanation"]
     assert f"the bucket does not exist at {s3.endpoint}" in lost["delta"]["explanation"]
     assert "read version 0 with 1 files" in lost["delta"]["explanation"]
     for run_id in ("first", "second"):
@@ -95,15 +132,34 @@ def test_a_bucket_that_does_not_exist_is_a_loss_only_of_tables_that_were_read_th
         assert [rows[name]["status"] for name in ("ok", "sales.near", "never", "sales.far")] == [
             "complete", "complete", "partial", "partial",
         ]  # fmt: skip
+        assert rows["never_plain"]["status"] != "complete"
         assert f"the bucket does not exist at {s3.endpoint}; check the name" in rows["never"]["reason"]
         assert rows["sales.far"]["reason"].startswith(
             f"{FAR}/metadata/00001-aa.metadata.json: the bucket does not"
         )
+        assert rows["main.far.delta"]["reason"].startswith(f"{FAR}_delta/_delta_log: the bucket does not")
     assert (first.exit_code, second.exit_code) == (3, 3)
 
 
 def missing(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     return [row for row in rows_of(results_of(lake).findings(run_id)) if row["kind"] == "table_missing"]
+
+
+def test_a_table_of_a_catalog_in_a_store_without_a_client_is_not_requested_from_aws(tmp_path: Path) -> None:
+    table = Table(
+        name="far", location=Location.parse(FAR), manifests=(DeltaManifest(kind="delta"),), scheme="gs://"
+    )
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: shop\nresults: {tmp_path}/r\ntables: [{{name: t, location: {tmp_path}/t}}]\n"
+    )
+    lake = load_lake(path, {}).model_copy(update={"tables": (table,)})
+    clients = Clients(Endpoint(endpoint="https://s3.us-east-1.amazonaws.com", region="us-east-1"))
+    now = datetime.now(UTC)
+    with closing(InProcessEngine()) as engine:
+        (read,), holes = read_manifests(lake, Context(engine, clients, now, now, live=True))
+    assert (read.states["far"].refused or "").startswith(f"no client is configured for {FAR}: ")
+    assert holes == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """A small real lake on the tests' S3 server: Delta tables written by delta-rs, an inventory of what is there."""
 
+import json
 import time
+import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -44,20 +46,32 @@ class Shop:
         if table not in self.tables:
             self.tables.append(table)
 
-    def copy(self, template: str, *tables: str) -> None:
+    def copy(self, template: str, *tables: str, own_ids: bool = False) -> None:
         """Tables that hold the same objects as one that was written; a copy takes a tenth of the time of a write.
 
-        The template itself stays out of the lake file.
+        The template itself stays out of the lake file. With `own_ids` each has a table id of its own.
         """
         home = f"warehouse/{template}/"
         keys = [one["Key"] for one in self.s3.list_objects_v2(Bucket=self.bucket, Prefix=home)["Contents"]]
         for table in tables:
             for key in keys:
                 to = f"warehouse/{table}/{key.removeprefix(home)}"
+                if own_ids and key.endswith(f"/{0:020}.json"):
+                    self._put_with_own_id(key, to)
+                    continue
                 self.s3.copy_object(
                     Bucket=self.bucket, Key=to, CopySource={"Bucket": self.bucket, "Key": key}
                 )
         self.tables = [*(each for each in self.tables if each != template), *tables]
+
+    def _put_with_own_id(self, key: str, to: str) -> None:
+        """A copy of a table's first commit, with another table id."""
+        lines = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read().splitlines()
+        actions = [json.loads(line) for line in lines]
+        for each in actions:
+            if "metaData" in each:
+                each["metaData"]["id"] = str(uuid.uuid4())
+        self.s3.put_object(Bucket=self.bucket, Key=to, Body="\n".join(map(json.dumps, actions)).encode())
 
     @property
     def options(self) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What is accepted of a table stays accepted under its new name, where nothing but the name changed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from lakeaudit.compare.findings import Stamp, from_plain
 from lakeaudit.config import Table
-from lakeaudit.evidence.lineage import LastState, StateRef
+from lakeaudit.evidence.lineage import LastState, StateRef, with_moved
 from lakeaudit.keys import Location
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.renamed_tables import (
@@ -77,6 +78,37 @@ def test_which_table_takes_over(name: str) -> None:
         known,
     )
     assert found == wanted
+
+
+MOVED: dict[str, tuple[Mapping[str, LastState], dict[str, int], str]] = {
+    "another name and place": ({"orders": state()}, {"sales": 5}, "sales"),
+    "the furthest of two copies": ({"orders": state()}, {"sales": 5, "trial": 3}, "sales"),
+    "another place alone": ({"orders": state()}, {"orders": 5, "trial": 6}, ""),
+    "a copy of a table that others have as well": (
+        {"orders": state(), "twin": state(location="s3://lake/twin")}, {"sales": 5}, "",
+    ),
+    "an older table of that name departed": (
+        {"orders": state(), "sales": state(table_id="y", location="s3://lake/old")}, {"sales": 5}, "sales",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MOVED)
+def test_a_table_that_got_another_name_and_place_is_known_by_its_id(case: str) -> None:
+    before, numbers, expected = MOVED[case]
+    departed = {("delta", name): replace(last, departed=True) for name, last in before.items()}
+    read = [(name, StateRef(number, table_id="x")) for name, number in numbers.items()]
+    found = with_moved(departed, "delta", read)
+    taken = {name for (_, name), last in found.items() if not last.departed}
+    assert taken == ({expected} if expected else set())
+    assert with_moved(departed, "iceberg", read) is departed
+
+
+def test_states_of_places_without_a_table_are_marked() -> None:
+    before = {("delta", "orders"): state(), ("delta", "old"): state(location=THERE)}
+    table = Table(name="sales", location=Location.parse(HERE))
+    found = under_current_names(before, [table])
+    assert {name for (_, name), last in found.items() if last.departed} == {"old"}
 
 
 def test_another_format_at_the_location_takes_nothing_over() -> None:
@@ -190,5 +222,6 @@ def test_the_last_states_of_a_renamed_table_are_those_of_its_location(case: str)
         Table(name=name, location=Location("lake", uri.rpartition("/")[2])) for name, uri in places.items()
     ]
     of_delta = {("delta", name): last for name, last in before.items()}
-    found = under_current_names(of_delta, tables)
+    marked = under_current_names(of_delta, tables)
+    found = {place: replace(last, departed=False) for place, last in marked.items()}
     assert {name: last for (_, name), last in found.items() if before.get(name) != last} == expected

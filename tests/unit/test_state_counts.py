@@ -10,7 +10,7 @@ import pytest
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.evidence.lineage import LESS_LISTED, LastState, StateRef
 from lakeaudit.evidence.protocol import Hole, TableState
-from lakeaudit.ledger.last_states import state_rows
+from lakeaudit.ledger.last_states import ReadTables, state_rows
 from lakeaudit.pipeline.state_counts import counted_whole, less_listed
 from tests.builders.delta_lake import table
 
@@ -92,5 +92,5 @@ def test_the_largest_count_of_a_state_stays_on_record(
 ) -> None:
     reads = audit(state, last).observed.evidence.claims
     before = {("delta", "orders"): last}
-    (row,) = state_rows(reads, [ORDERS], before, (), counted, Stamp("now", "shop", NOON))
+    (row,) = state_rows(reads, [ORDERS], before, (), ReadTables(counted), Stamp("now", "shop", NOON))
     assert (row["files"], row["bytes"]) == expected

@@ -124,8 +124,24 @@ class Table(Block):
     """The way to the table's files: its state manifest's, else the lake's."""
     moved: bool = False
     """`maps` lead here: its files may be younger than their commits, since they are copies."""
+    catalogued: bool = False
+    """Whether a catalog in which tables are found names it."""
+    scheme: str = ""
+    """Of the location as catalogs write it, where that is another one than `Location.uri` has."""
     pictures: Location | None = None
     """Where audits keep their picture of storage, for manifests of kind `previous`."""
+
+    @property
+    def catalog_uri(self) -> str:
+        """The location as catalogs write it."""
+        return (
+            f"{self.scheme}{self.location.bucket}/{self.location.key}" if self.scheme else self.location.uri
+        )
+
+    def as_named(self, text: str) -> str:
+        """A text in which places of the table's bucket are named as catalogs write them."""
+        bucket = self.location.bucket
+        return text.replace(f"s3://{bucket}/", f"{self.scheme}{bucket}/") if self.scheme else text
 
     @property
     def state_manifests(self) -> tuple[Manifest, ...]:
@@ -293,6 +309,7 @@ class Lake(Block):
         format_: str,
         pointers: tuple[Pointer, ...] = (),
         also: tuple[str, ...] = (),
+        scheme: str = "",
     ) -> Table:
         """A table that catalogs name; `pointers` say the state of an Iceberg table, `also` are its other names."""
         way = _way_to(location, self)
@@ -300,7 +317,7 @@ class Lake(Block):
         if isinstance(own, IcebergManifest):
             own = pointed(own, pointers)
         table = self._table_of(name, location, by, way, () if own is None else (own,))
-        return table.model_copy(update={"also": also})
+        return table.model_copy(update={"also": also, "scheme": scheme, "catalogued": True})
 
     def _table_of(
         self,

@@ -75,7 +75,9 @@ def with_tables(lake: Lake, found: FoundTables) -> Lake:
     if not found.tables and not found.declared:
         return lake
     named = (
-        table.model_copy(update={"also": (*table.also, *found.declared.get(table.name, ()))})
+        table.model_copy(update={"also": (*table.also, *found.declared[table.name]), "catalogued": True})
+        if table.name in found.declared
+        else table
         for table in lake.tables
     )
     return lake.model_copy(update={"tables": (*named, *found.tables)})

@@ -6,8 +6,8 @@ the state that the last published audit read. The reader says what each witness 
 Plain data, no clients.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 LOST_STATE = "lost_state"
@@ -141,7 +141,9 @@ class LastState:
     `location` is the URI of the table at that time and `as_of` the time of the run; `files` and `bytes` are what the
     state listed, None where they were not counted. `lost` are states that were reported as lost and may still be.
     `comparable`: this version of lakeaudit counted them; another one may count other files. `former_ids` are table ids
-    that audits read at this location before.
+    that audits read at this location before. `hosts` are the locations of other tables in whose folders it listed
+    files; `catalogued`: a catalog named it, which is known only where it has hosts. `departed`: the lake has no table
+    at this location now.
     """
 
     state: StateRef
@@ -153,6 +155,9 @@ class LastState:
     lost: tuple[LostState, ...] = ()
     comparable: bool = False
     former_ids: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    catalogued: bool = False
+    departed: bool = False
 
     def is_of(self, location: str, table_id: str) -> bool:
         """Whether the table that is read now at a location is the audited one: it lies there still, or was moved."""
@@ -170,6 +175,47 @@ class LastState:
 
 LastStates = Mapping[tuple[str, str], LastState]
 """By kind of manifest and table name."""
+
+
+def with_moved(last: LastStates, kind: str, read: Iterable[tuple[str, StateRef | None]]) -> LastStates:
+    """The last states, with those of departed tables under the new names of the tables that have their ids now.
+
+    A table that got another name and another place at once is known by its id alone, unless audits have seen that id at
+    several places. Of several new tables with one id the one that came furthest goes on; the others are copies of it.
+
+    Args:
+        last: the last states of all tables.
+        kind: the kind of manifest that was read.
+        read: tables with the state that was read now; looked at only where a table has departed.
+    """
+    departed = {
+        each.state.table_id: (name, each)
+        for (of, name), each in last.items()
+        if of == kind and each.departed and each.state.table_id
+    }
+    if not departed:
+        return last
+    places: dict[str, set[str]] = {}
+    for (of, _), each in last.items():
+        if of == kind:
+            places.setdefault(each.state.table_id, set()).add(each.location)
+    departed = {table_id: each for table_id, each in departed.items() if len(places[table_id]) == 1}
+    states = {name: state for name, state in read if state is not None}
+    return {**last, **dict(_moved(last, kind, states, departed))}
+
+
+def _moved(
+    last: LastStates,
+    kind: str,
+    read: Mapping[str, StateRef],
+    departed: Mapping[str, tuple[str, LastState]],
+) -> Iterator[tuple[tuple[str, str], LastState]]:
+    """(kind, new name) of each departed table that has another name now, and its last state."""
+    for table_id, (old, state) in departed.items():
+        same = {name: each.number or 0 for name, each in read.items() if each.table_id == table_id}
+        new = {name for name in same if (own := last.get((kind, name))) is None or own.departed}
+        if new and old not in same:
+            yield (kind, max(sorted(new), key=same.__getitem__)), replace(state, departed=False)
 
 
 @dataclass(frozen=True)

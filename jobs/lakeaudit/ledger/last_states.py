@@ -5,7 +5,7 @@ being audited once more.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from lakeaudit import __version__
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.config import Table
+from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.evidence.lineage import LESS_LISTED, LastState, LastStates, LostState, StateRef
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.results.read import PUBLISHED, Results
@@ -20,7 +21,26 @@ from lakeaudit.results.read import PUBLISHED, Results
 Row = dict[str, Any]
 
 
-READ, LOST = "read", "lost"
+STATELESS = StateRef()
+"""Of a table whose manifests name no states: that it was read at its location is all that is known."""
+READ, LOST, ELSEWHERE, CATALOGUED = "read", "lost", "elsewhere", "catalogued"
+
+
+@dataclass(frozen=True)
+class ReadTables:
+    """What a run saw of its tables, by name.
+
+    Attributes:
+        live: how many data files the newest state lists, and their bytes; nothing of tables that were not read whole.
+        hosts: the locations of other tables in whose folders the newest state lists files.
+        stored: how many files were judged, of tables whose location a storage source covered; None: it was no time yet.
+        catalogued: tables that a catalog names.
+    """
+
+    live: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    stored: Mapping[str, int | None] = field(default_factory=dict)
+    catalogued: Collection[str] = ()
 
 
 def last_states(past: Results, as_of: datetime, this_run: str) -> dict[tuple[str, str], LastState]:
@@ -35,14 +55,20 @@ def last_states(past: Results, as_of: datetime, this_run: str) -> dict[tuple[str
     published.pop(this_run, None)
     rows = [row for row in past.states() if row["run_id"] in published and row["as_of"] <= as_of]
     found: dict[tuple[str, str], LastState] = {}
-    for row in sorted(rows, key=lambda row: (row["as_of"], row["standing"] == LOST)):
+    for row in sorted(rows, key=lambda row: (row["as_of"], row["standing"] != READ)):
         place = (row["manifest_kind"], row["table_name"])
         last = found.get(place)
         if row["standing"] == READ:
             now = _last_state(row)
             former = _ids_before(last, now)
             found[place] = replace(now, comparable=published[row["run_id"]], former_ids=former)
-        elif last is not None and last.run_id == row["run_id"]:
+        elif last is None or last.run_id != row["run_id"]:
+            continue
+        elif row["standing"] == CATALOGUED:
+            found[place] = replace(last, catalogued=True)
+        elif row["standing"] == ELSEWHERE:
+            found[place] = replace(last, hosts=last.hosts | {row["location"]})
+        else:
             found[place] = replace(last, lost=(*last.lost, LostState(_state(row), row["as_of"])))
     return found
 
@@ -70,27 +96,24 @@ def state_rows(
     tables: Collection[Table],
     before: LastStates,
     lineage: Sequence[JudgedWitness],
-    live: Mapping[str, tuple[int, int | None]],
+    seen: ReadTables,
     stamp: Stamp,
 ) -> list[Row]:
-    """Rows of `states`: of each table the state that was read, and the states that are lost.
+    """Rows of `states`: of each table the state that was read, the states that are lost, and where else its files lie.
 
     Args:
         claims: what the readers gave.
         tables: those in scope.
         before: the states of earlier runs.
         lineage: what is known of other states of the tables.
-        live: by table how many data files its newest state lists, and their bytes; of tables not read whole nothing.
+        seen: what the run saw of them beside.
         stamp: of the run.
     """
     rows = []
     for read in claims:
         for table in tables:
             last = before.get((read.info.kind, table.name))
-            state = read.states[table.name].state if table.name in read.states else None
-            counted = live.get(table.name, (None, None))
-            now = last if state is None else LastState(state, stamp.as_of, "", table.location.uri, *counted)
-            now = _most_counted(now, last)
+            now = _most_counted(_read_now(read, table, seen, stamp) or last, last)
             if now is not None:
                 rows.append(_row(read.info.kind, table.name, now, READ, stamp))
                 lost = (
@@ -98,7 +121,36 @@ def state_rows(
                     for each in _lost(table, last, lineage, stamp)
                 )
                 rows += lost
+                hosts = _hosts(table.name, last, seen)
+                rows += [
+                    _row(read.info.kind, table.name, _elsewhere(now, host), ELSEWHERE, stamp)
+                    for host in hosts
+                ]
+                if hosts and (table.name in seen.catalogued or (last and last.catalogued)):
+                    rows.append(_row(read.info.kind, table.name, now, CATALOGUED, stamp))
     return rows
+
+
+def _read_now(read: Claims, table: Table, seen: ReadTables, stamp: Stamp) -> LastState | None:
+    """The state that was read; None: none was, and where the format names states, the last one stays on record."""
+    known = read.states.get(table.name)
+    if known is not None and known.state is not None:
+        counted = seen.live.get(table.name, (None, None))
+        return LastState(known.state, stamp.as_of, "", table.location.uri, *counted)
+    if known is None or known.refused or read.info.kind in FOUND_FORMATS or table.name not in seen.stored:
+        return None
+    return LastState(STATELESS, stamp.as_of, "", table.location.uri, seen.stored[table.name])
+
+
+def _hosts(name: str, last: LastState | None, seen: ReadTables) -> list[str]:
+    """Where else files of a table lie; where it was not read whole, the places of the last audit are among them."""
+    before = frozenset() if name in seen.live or last is None else last.hosts
+    return sorted(before | seen.hosts.get(name, frozenset()))
+
+
+def _elsewhere(now: LastState, host: str) -> LastState:
+    """A state of whose files some lie in the folder of another table."""
+    return replace(now, location=host, files=None, bytes=None)
 
 
 def _most_counted(now: LastState | None, last: LastState | None) -> LastState | None:

@@ -7,10 +7,9 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.compare.clones import AT_RISK
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.results.read import PUBLISHED, UNRESOLVED, Results, Row
+from lakeaudit.results.read import PUBLISHED, Results, Row
 
 
 @dataclass(frozen=True)
@@ -18,38 +17,19 @@ class Memory:
     """Files still open, to be looked at again, and tables that a newer run has settled.
 
     `still_open` is that of `LedgerTables.still_open`; `overtaken` names the newer run by table; `refuted` is, by table
-    and axis, when a live look last refuted what the evidence said. `hosts` names by table those in whose folders an
-    audit found files of it that they do not list; `missing` are tables that were reported as missing.
+    and axis, when a live look last refuted what the evidence said.
     """
 
     still_open: pa.Table | None = None
     overtaken: Mapping[str, str] = field(default_factory=dict)
     refuted: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
-    hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    missing: frozenset[str] = frozenset()
 
 
 def load_open(ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp) -> Memory:
     """The memory for a run's audit of these tables."""
     refuted = refutations(past, stamp.as_of)
     still_open = ledger.still_open(tables, stamp.run_id, refuted)
-    hosts, missing = _open_about_tables(past)
-    return Memory(still_open, overtaken(past, stamp.as_of), refuted, hosts, missing)
-
-
-def _open_about_tables(past: Results) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
-    """`Memory.hosts` and `Memory.missing`, from what the ledger has open."""
-    hosts: dict[str, frozenset[str]] = {}
-    missing = set()
-    wanted = pc.field("kind").isin([AT_RISK, "table_missing"]) & pc.field("state").isin(UNRESOLVED)
-    for batch in past.batches("discrepancies", wanted, ("table_name", "kind", "subject")):
-        for row in batch.to_pylist():
-            name, host = row["table_name"], row["subject"].rpartition("#")[0]
-            if row["kind"] == AT_RISK:
-                hosts[name] = hosts.get(name, frozenset()) | {host}
-            else:
-                missing.add(name)
-    return hosts, frozenset(missing)
+    return Memory(still_open, overtaken(past, stamp.as_of), refuted)
 
 
 def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetime]:

@@ -6,7 +6,7 @@ the format gives the table are the same.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -80,13 +80,17 @@ def under_current_names(before: LastStates, tables: Collection[Table]) -> LastSt
     """The last states, those of renamed tables under their new names as well.
 
     A table whose own last state is of another location takes the newest one that was read at its location under a name
-    that the lake file does not have, or has for another location now.
+    that the lake file does not have, or has for another location now. States of locations at which the lake has no
+    table now are marked as departed.
     """
     places = {table.name: table.location.uri for table in tables}
     names_at: dict[str, list[str]] = {}
     for name, location in places.items():
         names_at.setdefault(location, []).append(name)
-    found = dict(before)
+    found = {
+        place: last if last.location in names_at else replace(last, departed=True)
+        for place, last in before.items()
+    }
     for (kind, old), last in sorted(before.items(), key=lambda each: each[1].as_of):
         if places.get(old) == last.location:
             continue

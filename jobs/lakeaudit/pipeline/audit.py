@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake
+from lakeaudit.evidence.lineage import with_moved
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
-from lakeaudit.ledger.last_states import last_states, state_rows
+from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.ledger.load_open import Memory, abandoned_runs, load_open
@@ -86,6 +87,7 @@ def audit(
             pictures = pictures_of(plan.lake, options, run.ledger, context)
             observed = read_sources(plan.lake, replace(context, pictures=pictures), plan.listed)
             observed = observed.beside(plan.infos, plan.holes)
+            run.begun = replace(run.begun, context=with_moved_tables(run.begun.context, observed))
             log.note(sources=len(observed.infos))
         engine.ready(progress)
         judgement = judge(run.audit_context(observed, pause), engine, progress)
@@ -152,6 +154,7 @@ class _Run:
             begun.con,
             plan.named,
             pause,
+            plan.all_found,
         )
 
     def settle(self, observed: Observed, judgement: Judgement) -> Changes:
@@ -233,8 +236,17 @@ class _Run:
     def _states(self, observed: Observed, judgement: Judgement) -> pa.Table:
         begun = self.begun
         before, claims = begun.context.last_states, observed.evidence.claims
-        rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, judgement.counted, begun.stamp)
+        seen = ReadTables(judgement.counted, judgement.hosts, judgement.stored, judgement.catalogued)
+        rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, seen, begun.stamp)
         return pa.Table.from_pylist(rows, STATES)
+
+
+def with_moved_tables(context: Context, observed: Observed) -> Context:
+    """The run's context, in which tables that got another name and another place at once have their last states."""
+    last = context.last_states
+    for read in observed.evidence.claims:
+        last = with_moved(last, read.info.kind, ((name, each.state) for name, each in read.states.items()))
+    return replace(context, last_states=last)
 
 
 _NAMES_OF = "SELECT DISTINCT table_name FROM input"

@@ -45,6 +45,8 @@ class AuditContext:
     named: Collection[str] = ()
     """Tables that the lake file itself names."""
     pause: Callable[[float], None] = time.sleep
+    all_found: bool = False
+    """Whether no table that the lake file describes can have been missed."""
     facts: list[TableFacts] = field(init=False)
     lifecycles: Lifecycles = field(init=False)
     lineage: tuple[JudgedWitness, ...] = ()

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from lakeaudit.config import Lake, Table
+from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import BadInput, CannotAudit, SourceError
 from lakeaudit.evidence.discovery import NAMED, Described, described, discovery_of, formats_of
 from lakeaudit.evidence.files import list_files
@@ -50,6 +51,8 @@ class AuditPlan:
     """Of catalogs that were read for it."""
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
+    all_found: bool = False
+    """Whether no table that the lake file describes can have been missed."""
     named: frozenset[str] = frozenset()
     """Tables that the lake file itself names."""
     collapsed: Aliases = ()
@@ -110,6 +113,7 @@ def planned(
         infos=found.infos,
         holes=found.holes,
         warnings=(*found.warnings, *_vanished(found, past)),
+        all_found=not found.gaps,
         named=frozenset(table.name for table in lake.tables),
         collapsed=moved,
     )
@@ -163,7 +167,7 @@ def _with_lost_tables(found: Described, context: Context) -> Described:
     lost: list[Table] = []
     for (kind, name), last in context.last_states.items():
         place = _place_of(last)
-        if place is None or name in names or place in places:
+        if place is None or name in names or place in places or kind not in FOUND_FORMATS:
             continue
         by = discovery_of(found.lake, place)
         if by is not None and _lost_its_log(context, place, kind):

@@ -38,6 +38,7 @@ from lakeaudit.pipeline.first_reading import (
     tallied,
 )
 from lakeaudit.pipeline.group_checks import GroupChecks, group_checks
+from lakeaudit.pipeline.host_doubts import Hosts, catalogued, hosts_of
 from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.lineage_checks import (
@@ -89,6 +90,18 @@ class Judgement:
     """By table what its newest state lists, of those that were read whole."""
     lineage: tuple[JudgedWitness, ...] = ()
     """What is known of other states of the tables than those that were read."""
+    hosts: Hosts = field(default_factory=dict)
+
+    catalogued: frozenset[str] = frozenset()
+    """Tables that a catalog names."""
+
+    @property
+    def stored(self) -> dict[str, int | None]:
+        """How many files were judged, by table whose location a storage source covered; None: it was no time yet."""
+        content = [row for row in self.coverage_rows if row["axis"] == "content"]
+        return {
+            row["table_name"]: row["files"] or None for row in content if row["storage_cut_from"] is not None
+        }
 
 
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
@@ -134,6 +147,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         frozenset(row["table_name"] for row in groups.watched.coverage_rows),
         counted_whole(audit, read.first.live, read.first.holes),
         audit.lineage,
+        hosts_of(audit, read.first.cloned),
+        catalogued(audit),
     )
 
 
@@ -176,7 +191,8 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
             *repeated_entries(audit, first.suspects),
             *less_listed(audit, counted),
         ]
-        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_states):
+        seen = (first.marked_states, first.live, first.leftovers, first.nested)
+        if check_what_was_read(audit, *seen, of_states):
             first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:

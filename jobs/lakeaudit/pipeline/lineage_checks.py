@@ -4,7 +4,7 @@ Witnesses of the readers are known before rows are matched, those of storage's o
 table's log an evidence gap, a doubt switches the leftover axis off.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -14,7 +14,6 @@ from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.compare.lineage import JudgedWitness, finding, judged
 from lakeaudit.compare.lost_states import in_turn, is_lost, with_those_between
 from lakeaudit.compare.rules import RULES
-from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version
 from lakeaudit.evidence.lineage import (
@@ -33,6 +32,7 @@ from lakeaudit.keys import Location, identify
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.checksum_checks import checksum_doubts
+from lakeaudit.pipeline.host_doubts import doubt_hosts, doubt_hosts_of_departed
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.pipeline.newer_states import newer_states
 from lakeaudit.runtime import duck
@@ -54,7 +54,7 @@ def check_witnesses(audit: AuditContext) -> None:
     of_readers = [one for read in audit.observed.evidence.claims for one in read.witnesses]
     missing = missing_table_witnesses(audit) if audit.context.live else ()
     _judge(audit, [*of_readers, *missing, *catalog_witnesses(audit)])
-    _doubt_hosts(audit)
+    doubt_hosts(audit)
 
 
 def check_what_was_read(
@@ -62,6 +62,7 @@ def check_what_was_read(
     marked: Sequence[Mapping[str, Any]],
     live: Mapping[str, tuple[int, int | None]],
     leftovers: Relation,
+    logs: Mapping[Location, Collection[str]],
     others: Sequence[Witness] = (),
 ) -> bool:
     """Judge what only reading the rows shows: whether it is a loss or a doubt that was not known before.
@@ -71,6 +72,7 @@ def check_what_was_read(
         marked: MARKED_STATE rows.
         live: by table how many data files its newest state lists.
         leftovers: LEFTOVERS rows.
+        logs: roots of tables in tables' folders, with the formats of their metadata.
         others: what commits, older versions and counts contradict.
     """
     found = (newer_states(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
@@ -80,27 +82,9 @@ def check_what_was_read(
     audit.doubt(doubts)
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
-        _doubt_hosts(audit)
-    return bool(doubts) or (_holes(audit.lineage), _doubts(audit.lineage)) != before
-
-
-def _doubt_hosts(audit: AuditContext) -> None:
-    """Doubt the leftovers of tables in whose folders an audit found files of a table that cannot be read whole now."""
-    if not audit.memory.hosts:
-        return
-    facts = {fact.table.name: fact for fact in audit.facts}
-    doubts: dict[str, str] = {}
-    for name, hosts in audit.memory.hosts.items():
-        if why := _unread(facts.get(name), is_missing=name in audit.memory.missing):
-            doubts |= dict.fromkeys(hosts, f"files of {name} lie here, and it is not read whole: {why}")
-    audit.doubt({host: why for host, why in doubts.items() if host in facts and not facts[host].doubt})
-
-
-def _unread(fact: TableFacts | None, *, is_missing: bool) -> str:
-    """Why not all that a table lists is known; empty: it is. One outside the lake file counts if `is_missing`."""
-    if fact is None:
-        return "it was reported as missing, and the lake file no longer names it" if is_missing else ""
-    return fact.refused or next((hole.reason for hole in fact.holes), fact.doubt)
+        doubt_hosts(audit)
+    new = doubt_hosts_of_departed(audit, leftovers, logs)
+    return new or bool(doubts) or (_holes(audit.lineage), _doubts(audit.lineage)) != before
 
 
 def lineage_findings(audit: AuditContext) -> list[dict[str, Any]]:

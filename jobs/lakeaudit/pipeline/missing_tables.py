@@ -4,6 +4,7 @@ A denied or throttled answer proves nothing and stays an evidence gap; so does a
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import ensure_bucket, older_files
@@ -21,6 +22,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.other_listers import FOLDERS
 from lakeaudit.evidence.protocol import Claims, TableState
 from lakeaudit.keys import Location
+from lakeaudit.ledger.last_states import STATELESS
 from lakeaudit.pipeline.audit_context import AuditContext
 
 SAMPLES = 3
@@ -29,27 +31,42 @@ SAMPLES = 3
 def missing_table_witnesses(audit: AuditContext) -> Iterator[Witness]:
     """Tables of which no state can be read by anybody."""
     places = {table.name: table.location for table in audit.scope}
+    buckets: dict[str, str] = {}
     for read in audit.observed.evidence.claims:
         for name, state in read.states.items():
             last = audit.context.last_states.get((read.info.kind, name))
-            if name in places and (state.missing or _lost_its_bucket(audit, state, places[name], last)):
-                yield _missing_table(audit, state, places[name], read, last)
+            if name not in places:
+                continue
+            gone = "" if state.missing else _lost_its_bucket(audit, state, places[name], last, buckets)
+            if state.missing or gone:
+                yield _missing_table(
+                    audit, replace(state, refused=state.refused or gone), places[name], read, last
+                )
 
 
 def _lost_its_bucket(
-    audit: AuditContext, state: TableState, location: Location, last: LastState | None
-) -> bool:
-    """Whether the whole bucket is gone in which an audit has read the table.
+    audit: AuditContext,
+    state: TableState,
+    location: Location,
+    last: LastState | None,
+    buckets: dict[str, str],
+) -> str:
+    """Why nothing can be read of a bucket in which an audit has read the table; empty: it is there.
 
-    Where no audit has read the table there, the name or the endpoint may be wrong.
+    Where no audit has read the table there, the name or the endpoint may be wrong. A table without a log can be read
+    without its bucket, so that bucket is looked at in every run, by one request; `buckets` are the answers.
     """
-    if state.refused is None or last is None or last.location != location.uri:
-        return False
-    try:
-        ensure_bucket(audit.context.clients, location)
-    except SourceError:
-        return True
-    return False
+    if last is None or last.location != location.uri:
+        return ""
+    if state.refused is None and last.state != STATELESS:
+        return ""
+    if location.bucket not in buckets:
+        try:
+            ensure_bucket(audit.context.clients, location)
+            buckets[location.bucket] = ""
+        except SourceError as error:
+            buckets[location.bucket] = str(error)
+    return buckets[location.bucket]
 
 
 def _missing_table(
@@ -79,7 +96,8 @@ def _last_read(last: LastState | None) -> str:
     if last is None:
         return ""
     files = "" if last.files is None else f" with {last.files:,} files"
-    return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read version {last.state.number}{files}"
+    what = "it" if last.state.number is None else f"version {last.state.number}"
+    return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read {what}{files}"
 
 
 def _older_log(audit: AuditContext, location: Location, kind: str) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from lakeaudit.compare.evidence_for_tables import Evidence
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.table_facts import roots
-from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
+from lakeaudit.config import CatalogSource, Lake, MetastoreSource, PointedIceberg, Table, metastore_id
 from lakeaudit.config.sources import StorageSource
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.protocol import Pointers
@@ -178,10 +178,62 @@ def _claims(
     kinds: Collection[str] | None = None,
 ) -> list[Claims]:
     """What the manifests say, kind by kind. Where all of a kind cannot be read, its tables are refused: not judged."""
-    wanted = [each for each in _manifests(lake, context) if kinds is None or each[0].kind in kinds]
+    unserved = _unserved(lake, context)
+    served = lake.model_copy(update={"tables": tuple(t for t in lake.tables if t.name not in unserved)})
+    wanted = [each for each in _manifests(served, context) if kinds is None or each[0].kind in kinds]
     claims = reading.taken(_begun(pool, wanted))
     lost = [(info, reason) for info, reason in reading.lost.items() if info.role == "manifest"]
-    return [*claims, *(_refused(info, reason, lake, context) for info, reason in lost)]
+    refused = [_refused(info, reason, served, context) for info, reason in lost]
+    return [*claims, *refused, *_of_unserved(lake, context, unserved, kinds)]
+
+
+def _unserved(lake: Lake, context: Context) -> dict[str, str]:
+    """Tables of which a catalog says that they lie in a store without a client, and why they are not requested.
+
+    The state of an Iceberg table is where its catalog points: its reader looks at that.
+    """
+    named = (table for table in lake.tables if table.scheme)
+    of_folders = (t for t in named if not any(isinstance(each, PointedIceberg) for each in t.manifests))
+    whys = {t.name: context.clients.why_unserved(t.catalog_uri, t.location.bucket) for t in of_folders}
+    return {name: why for name, why in whys.items() if why}
+
+
+def _of_unserved(
+    lake: Lake, context: Context, unserved: Mapping[str, str], kinds: Collection[str] | None
+) -> Iterator[Claims]:
+    for table in lake.tables if unserved else ():
+        for kind in {each.kind for each in table.manifests} if table.name in unserved else ():
+            if kinds is None or kind in kinds:
+                alone = lake.model_copy(update={"tables": (table,)})
+                info = SourceInfo(f"manifest:{kind}", "manifest", kind, lake.name, _UNREADABLE, None)
+                yield _refused(info, unserved[table.name], alone, context)
+
+
+def _read_as_named(
+    read_tables: Callable[..., Claims], tables: Sequence[Table], context: Context, source_id: str
+) -> Claims:
+    """The claims, with reasons that name places of tables as the catalogs of these do."""
+    read = read_tables(tables, context, source_id)
+    named = {table.name: table for table in tables if table.scheme}
+    if not named:
+        return read
+    states = {
+        name: replace(state, refused=named[name].as_named(state.refused))
+        if name in named and state.refused
+        else state
+        for name, state in read.states.items()
+    }
+    holes = tuple(
+        replace(
+            hole,
+            reason=named[hole.table].as_named(hole.reason),
+            subject=named[hole.table].as_named(hole.subject),
+        )
+        if hole.table in named
+        else hole
+        for hole in read.holes
+    )
+    return replace(read, states=states, holes=holes)
 
 
 def _refused(info: SourceInfo, reason: str, lake: Lake, context: Context) -> Claims:
@@ -299,7 +351,7 @@ def _manifests(lake: Lake, context: Context) -> Wanted[Claims]:
         tables = _with_manifest(lake, kind)
         if tables:
             about = SourceInfo(f"manifest:{kind}", "manifest", kind, lake.name, "", None)
-            wanted.append((about, partial(manifest.read, tables, context, about.id)))
+            wanted.append((about, partial(_read_as_named, manifest.read, tables, context, about.id)))
     return wanted
 
 

@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
 from botocore.utils import conditionally_calculate_md5
 
-from lakeaudit.keys import Aliases, in_known_store, is_azure, is_of_aws, moved
+from lakeaudit.keys import GOOGLE, Aliases, in_known_store, is_azure, is_of_aws, moved
 from lakeaudit.runtime.aws_failures import (
     Failure,
     OnAzure,
@@ -106,7 +106,7 @@ class Clients:
 
     def why_unserved(self, uri: str, bucket: str) -> str:
         """Why no configured client can read a URI of Google's storage; empty where one may."""
-        if not uri.startswith("gs://") or not is_of_aws(self.s3(bucket).meta.endpoint_url):
+        if not uri.startswith(GOOGLE) or not is_of_aws(self.s3(bucket).meta.endpoint_url):
             return ""
         return f"no client is configured for {uri}: set the `endpoint` of its bucket below `buckets`"
 

@@ -145,13 +145,15 @@ STATES = result(
     table_name="string",
     manifest_kind="string",
     as_of="time",
-    location="string",
+    location="string",  # of the table; where standing is `elsewhere`, of the other table
     number="long",  # Delta version, number of the metadata.json, Hudi instant
     state="string",  # name of the state's own file; null: it has none
     table_id="string",  # as the format names the table itself; null: it does not
     written_at="time",  # when the state's own file was written
     etag="string",  # of that file; null: the store gives none
-    standing="string",  # read: the newest state that was read | lost: reported as lost
+    # read: the newest state that was read | lost: reported as lost
+    # elsewhere: files of it lie in another table's folder | catalogued: beside that, a catalog names it
+    standing="string",
     files="long",  # data files that it lists; null: not counted
     bytes="long",
 )

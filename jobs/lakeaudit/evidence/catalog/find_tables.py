@@ -171,7 +171,9 @@ def _table(lake: Lake, name: str, place: Location, names: Sequence[Named]) -> Ta
         Pointer(store=each.store, source_id=each.table.catalog, name=each.table.name) for each in saying
     )
     also = tuple(each for each in _others(names, name) if each != name)
-    return lake.catalog_table(name, place, names[0].by, format_, tuple(dict.fromkeys(pointers)), also)
+    return lake.catalog_table(
+        name, place, names[0].by, format_, tuple(dict.fromkeys(pointers)), also, names[0].table.scheme
+    )
 
 
 def _others(names: Sequence[Named], name: str) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from lakeaudit.evidence.catalog.protocol import (
     Wanted,
     folder_of,
     partition_batch,
+    scheme_of,
 )
 from lakeaudit.evidence.protocol import Batches, Clock, Cut, Hole, Part, Probed, SourceInfo, note_row, utc_now
 from lakeaudit.formatting import count
@@ -178,11 +179,13 @@ def _table(
 ) -> tuple[CatalogTable, HiveTable]:
     words = told.get("Parameters") or {}
     serde = (descriptor.get("SerdeInfo") or {}).get("Parameters") or {}
-    bucket, key = folder_of(location_of(descriptor["Location"], serde), aliases)
+    uri = location_of(descriptor["Location"], serde)
+    bucket, key = folder_of(uri, aliases)
     table = CatalogTable(
         source_id, f"{database}.{told['Name']}", bucket, key, format_of(words, descriptor.get("InputFormat") or ""),
         words.get("metadata_location", ""), tuple(each["Name"] for each in told.get("PartitionKeys") or ()),
         changed_at(words, told.get("CreateTime"), told.get("UpdateTime")), words.get(PREVIOUS, ""),
+        scheme_of(uri),
     )  # fmt: skip
     return table, hive_table(words)
 

@@ -36,6 +36,7 @@ from lakeaudit.evidence.catalog.protocol import (
     Wanted,
     folder_of,
     partition_batch,
+    scheme_of,
 )
 from lakeaudit.evidence.protocol import Batches, Clock, Hole, Part, Probed, note_row, utc_now
 from lakeaudit.formatting import count
@@ -170,12 +171,13 @@ def _take(read: _Read, source_id: str, aliases: Aliases, database: str, tables: 
             continue
         words = each.parameters or {}
         serde = (each.sd.serdeInfo.parameters if each.sd.serdeInfo else None) or {}
-        bucket, key = folder_of(location_of(each.sd.location, serde), aliases)
+        uri = location_of(each.sd.location, serde)
+        bucket, key = folder_of(uri, aliases)
         table = CatalogTable(
             source_id, name_of((database, text_of(each.tableName))), bucket, key,
             format_of(words, text_of(each.sd.inputFormat), text_of(each.tableType)), words.get("metadata_location", ""),
             tuple(column.name for column in each.partitionKeys or ()), changed_at(words, _time(each.createTime)),
-            words.get(PREVIOUS, ""),
+            words.get(PREVIOUS, ""), scheme_of(uri),
         )  # fmt: skip
         read.tables.append(table)
         if table.format == "hive":

@@ -12,7 +12,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeaudit.evidence.protocol import Hole, Source, SourceInfo
-from lakeaudit.keys import Aliases, Location, identify, in_known_store, true_place
+from lakeaudit.keys import GOOGLE, Aliases, Location, identify, in_known_store, true_place
 from lakeaudit.schemas import PARTITION, plain_time
 
 FORMATS = ("delta", "iceberg", "hudi", "hive", "unknown")
@@ -33,6 +33,7 @@ class CatalogTable:
         partition_keys: names of the columns that a plain Hive table is partitioned by.
         updated_at: when the catalog last changed it; None: it does not say.
         previous_location: URI of the metadata.json that it pointed at before, else "".
+        scheme: of its location, where lakeaudit writes another one: `gs://`, else "".
     """
 
     catalog: str
@@ -44,6 +45,7 @@ class CatalogTable:
     partition_keys: tuple[str, ...] = ()
     updated_at: datetime | None = None
     previous_location: str = ""
+    scheme: str = ""
 
     @property
     def location(self) -> Location | None:
@@ -130,6 +132,11 @@ def partition_batch(
         for place, each in placed
     ]  # fmt: skip
     return pa.RecordBatch.from_pylist(rows, PARTITION)
+
+
+def scheme_of(uri: str) -> str:
+    """The scheme of a location as catalogs write it, where lakeaudit writes another one for it; else empty."""
+    return GOOGLE if uri.strip().startswith(GOOGLE) else ""
 
 
 def folder_of(uri: str, aliases: Aliases = ()) -> tuple[str, str]:

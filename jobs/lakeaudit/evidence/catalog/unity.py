@@ -34,7 +34,7 @@ from lakeaudit.evidence.catalog.picture import (
     text_of,
     time_of,
 )
-from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers, Wanted, folder_of
+from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers, Wanted, folder_of, scheme_of
 from lakeaudit.evidence.protocol import Clock, Hole, Probed, utc_now
 from lakeaudit.formatting import number
 from lakeaudit.keys import Aliases
@@ -142,10 +142,12 @@ class _Reading:
                 self.without_place[type_].append(name)
 
     def _table(self, name: str, said: Json) -> CatalogTable:
-        bucket, key = folder_of(text_of(said.get("storage_location")), self.aliases)
+        uri = text_of(said.get("storage_location"))
+        bucket, key = folder_of(uri, self.aliases)
         format_ = text_of(said.get("data_source_format")).upper()
         known = _FORMATS.get(format_, "hive" if format_ in _PLAIN else "unknown")
-        return CatalogTable(self.id, name, bucket, key, known, updated_at=time_of(said.get("updated_at")))
+        at = time_of(said.get("updated_at"))
+        return CatalogTable(self.id, name, bucket, key, known, updated_at=at, scheme=scheme_of(uri))
 
     def _names(self, what: str, **asked: str) -> list[str]:
         return list(dict.fromkeys(each["name"] for each in self._items(what, **asked)))

@@ -29,6 +29,7 @@ from lakeaudit.evidence.lineage import (
     LastStates,
     StateRef,
     Witness,
+    with_moved,
 )
 from lakeaudit.evidence.manifest.delta.checksums import counts
 from lakeaudit.evidence.manifest.delta.commit_counts import UNMET, unmet_words
@@ -77,6 +78,7 @@ def witnesses(
 
     `graces` of the tables are given where their logs were read as they are now.
     """
+    last = with_moved(last, KIND, ((each.listed.name, state_of(each)) for each in readings))
     return tuple(
         witness
         for reading in readings

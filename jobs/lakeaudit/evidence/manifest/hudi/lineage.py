@@ -26,6 +26,7 @@ from lakeaudit.evidence.lineage import (
     Stake,
     StateRef,
     Witness,
+    with_moved,
 )
 from lakeaudit.evidence.manifest.hudi.contradictions import (
     completed_twice,
@@ -78,6 +79,7 @@ def witnesses(
     tables: Sequence[TableReading], last: LastStates, clients: Clients, *, live: bool
 ) -> tuple[Witness, ...]:
     """Writes that these tables lost; of an older timeline it is not known what was taken back since."""
+    last = with_moved(last, KIND, ((read.name, state_of(read)) for read in tables))
     return tuple(
         witness
         for read in tables

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.evidence.lineage import LastStates, Witness
+from lakeaudit.evidence.lineage import LastState, LastStates, Witness
 from lakeaudit.evidence.manifest import table_states
 from lakeaudit.evidence.manifest.hudi.appends import Appended
 from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
@@ -154,10 +154,20 @@ def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Ro
     yield kind, rows
 
 
+def _audited(found: Found, last: LastStates) -> Iterator[LastState]:
+    """The last states that may be of this table: its own, and those of departed tables that Hudi calls the same."""
+    if (own := last.get(("hudi", found.table.name))) is not None:
+        yield own
+    if found.config is not None:
+        departed = (each for (kind, _), each in last.items() if kind == "hudi" and each.departed)
+        yield from (each for each in departed if each.state.table_id.partition("@")[0] == found.config.name)
+
+
 def compared_instants(found: Found, last: LastStates) -> frozenset[str]:
     """Instants that other evidence names and that are not in the timeline."""
-    before = last.get(("hudi", found.table.name))
-    states = () if before is None else (before.state, *(each.state for each in before.lost))
+    states = [
+        state for each in _audited(found, last) for state in (each.state, *(one.state for one in each.lost))
+    ]
     named = {f"{each.number:017}" for each in states if each.number is not None}
     return frozenset(
         {*named, *(each.begin for each in found.indexed)} - {each.begin for each in found.writes}

@@ -25,6 +25,7 @@ from lakeaudit.evidence.lineage import (
     LastStates,
     StateRef,
     Witness,
+    with_moved,
 )
 from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
@@ -58,6 +59,7 @@ def witnesses(
         for each in found
         if each.two_lines
     ]
+    last = with_moved(last, KIND, ((each.table.name, state_of(each)) for each in found))
     return tuple(rivals) + tuple(
         witness
         for each in found

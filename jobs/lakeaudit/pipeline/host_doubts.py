@@ -1,0 +1,165 @@
+"""Hosts: tables in whose folders an audit saw files of another table that is not read whole now.
+
+What only that table lists looks unused to its host. A table of the lake file that cannot be read is a doubt of its
+hosts' leftovers. So is a table that the lake no longer has, unless it is whole at another place, its owner dropped it,
+or the lake file says that it may be missing; it is looked at only where a host has unused files.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+
+from lakeaudit.compare.table_facts import TableFacts
+from lakeaudit.config import glob_to_regex
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.lineage import LastState
+from lakeaudit.evidence.other_listers import FOLDERS
+from lakeaudit.keys import Location, identify
+from lakeaudit.kinds import TABLE_MISSING
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation
+
+Hosts = Mapping[str, frozenset[str]]
+"""By table the locations of other tables in whose folders its newest state lists files."""
+Roots = Mapping[Location, Collection[str]]
+"""Folders that have a table's log now, with its formats."""
+
+
+def hosts_of(audit: AuditContext, cloned: Relation) -> Hosts:
+    """The hosts that this run sees, from CLONED rows."""
+    places = {table.name: table.location.uri for table in audit.lake.tables}
+    found: dict[str, frozenset[str]] = {}
+    for row in duck.rows_of(duck.made_of(audit.con, "SELECT DISTINCT table_name, source FROM input", cloned)):
+        found[row["table_name"]] = found.get(row["table_name"], frozenset()) | {places[row["source"]]}
+    return found
+
+
+def catalogued(audit: AuditContext) -> frozenset[str]:
+    """Tables that a catalog names."""
+    named = {each.table.name for each in audit.pointed.named} if audit.pointed else set[str]()
+    return frozenset({*named, *(table.name for table in audit.lake.tables if table.catalogued)})
+
+
+def doubt_hosts(audit: AuditContext) -> None:
+    """Doubt the leftovers of hosts of tables that this audit has and does not read whole."""
+    facts = {fact.table.name: fact for fact in audit.facts}
+    reasons: dict[str, str] = {}
+    for (_, name), last in audit.context.last_states.items():
+        if last.hosts and not last.departed and name in facts and (why := _unread(facts[name])):
+            reason = f"files of {name} lie here, and it is not read whole: {why}"
+            reasons |= dict.fromkeys(_hosts(audit, name, last), reason)
+    _doubt(audit, reasons)
+
+
+def doubt_hosts_of_departed(audit: AuditContext, leftovers: Relation, logs: Roots) -> bool:
+    """Doubt the leftovers of hosts of tables that the lake no longer has; whether there are any new doubts.
+
+    Args:
+        audit: the run.
+        leftovers: LEFTOVERS rows.
+        logs: roots of tables in tables' folders, as storage has them; what lies below is left alone anyway.
+    """
+    reasons: dict[str, str] = {}
+    departed = {at: last for at, last in audit.context.last_states.items() if last.departed}
+    for (kind, name), last in departed.items() if departed and not duck.is_empty(leftovers) else ():
+        hosts = {*_with_unused(audit, _hosts(audit, name, last), leftovers)}
+        hosts |= {*_around(audit, kind, last, leftovers, logs)}
+        if hosts and (why := _not_whole(audit, kind, name, last)):
+            reasons |= dict.fromkeys(hosts, why)
+    return _doubt(audit, reasons)
+
+
+def _doubt(audit: AuditContext, reasons: Mapping[str, str]) -> bool:
+    """Record the doubts about tables that have none yet."""
+    known = {fact.table.name: fact.doubt for fact in audit.facts}
+    new = {host: why for host, why in reasons.items() if not known.get(host, why)}
+    audit.doubt(new)
+    return bool(new)
+
+
+def _hosts(audit: AuditContext, name: str, last: LastState) -> list[str]:
+    return [each.name for each in audit.lake.tables if each.location.uri in last.hosts and each.name != name]
+
+
+def _with_unused(audit: AuditContext, hosts: Collection[str], leftovers: Relation) -> Iterator[str]:
+    """Those of the tables that have unused files."""
+    if hosts:
+        sql = (
+            f"SELECT DISTINCT judged_table FROM input WHERE judged_table IN ({duck.literals(sorted(hosts))})"
+        )
+        yield from (row["judged_table"] for row in duck.rows_of(duck.made_of(audit.con, sql, leftovers)))
+
+
+def _around(
+    audit: AuditContext, kind: str, last: LastState, leftovers: Relation, logs: Roots
+) -> Iterator[str]:
+    """Tables that have unused files in the own folder of the departed one, whose log is gone."""
+    named = identify(last.location)
+    if named is None:
+        return
+    place = Location(named[0], named[1].rstrip("/"))
+    if kind in logs.get(place, ()) or not any(each.location.contains(place) for each in audit.lake.tables):
+        return
+    below = f"bucket = {duck.literal(place.bucket)} AND starts_with(key, {duck.literal(place.prefix)})"
+    sql = f"SELECT DISTINCT judged_table FROM input WHERE {below}"
+    yield from (row["judged_table"] for row in duck.rows_of(duck.made_of(audit.con, sql, leftovers)))
+
+
+def _unread(fact: TableFacts) -> str:
+    """Why not all that a table lists is known; empty: it is."""
+    return fact.refused or next((hole.reason for hole in fact.holes), fact.doubt)
+
+
+def _not_whole(audit: AuditContext, kind: str, name: str, last: LastState) -> str:
+    """Why files of a departed table may be needed; empty: it is whole elsewhere, was dropped, or may be missing."""
+    facts = {fact.table.name: fact for fact in audit.facts}
+    same = [facts[each] for each in _same_id(audit, kind, last) if each in facts]
+    unread = [_unread(fact) for fact in same or ([facts[name]] if name in facts else [])]
+    if unread:
+        return f"files of {name} lie here, and it is not read whole: {unread[0]}" if all(unread) else ""
+    if _may_be_missing(audit, name) or _was_dropped(audit, kind, last):
+        return ""
+    entry = f"{{name: {name}, location: '{last.location}', manifests: [{{kind: {kind}}}]}}"
+    ignore = f"{{tables: ['{name}'], kinds: [{TABLE_MISSING}], reason: ...}}"
+    return (
+        f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read {name}, which has files here, and it is no table of the "
+        f"lake now: name it below `tables` ({entry}), or, if it was dropped, below `ignore` ({ignore})"
+    )
+
+
+def _same_id(audit: AuditContext, kind: str, last: LastState) -> Iterator[str]:
+    """Tables that have the id of the departed one."""
+    for read in audit.observed.evidence.claims:
+        for name, each in read.states.items() if read.info.kind == kind and last.state.table_id else ():
+            if each.state is not None and each.state.table_id == last.state.table_id:
+                yield name
+
+
+def _may_be_missing(audit: AuditContext, name: str) -> bool:
+    """Whether the lake file says of the very kind of loss that it is ignored for this table."""
+    today = audit.stamp.as_of.date()
+    return any(
+        re.search(glob_to_regex(pattern), name)
+        for entry in audit.lake.ignores
+        if entry.holds_on(today) and entry.paths is None and TABLE_MISSING in (entry.kinds or ())
+        for pattern in entry.tables or ()
+    )
+
+
+def _was_dropped(audit: AuditContext, kind: str, last: LastState) -> bool:
+    """Whether its owner dropped it: a catalog named it when it was audited, none does now, and its log is gone."""
+    catalogs, named = audit.lake.catalog_discoveries or audit.catalog_sources, identify(last.location)
+    if not (last.catalogued and catalogs and audit.all_found) or named is None:
+        return False
+    if audit.pointed is not None and audit.pointed.gap:
+        return False
+    place = Location(named[0], named[1].rstrip("/"))
+    if any(each.location == place for read in audit.observed.catalogs for each in read.tables):
+        return False
+    log = place.join(FOLDERS[kind]) if kind in FOLDERS else place
+    try:
+        return not any(True for _ in islice(list_files(audit.context.clients, log), 1))
+    except SourceError:
+        return False
