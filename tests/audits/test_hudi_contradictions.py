@@ -314,6 +314,15 @@ def content_of_another_over_the_newest(table: HudiHistory) -> None:
     table.put(table.instants[second], table._read(table.instants[first]))
 
 
+def content_of_another_without_a_plan(table: HudiHistory) -> None:
+    """Nothing is left of the instant but its completed file."""
+    content_of_another(table)
+    _, second, *_ = sorted(table.instants)
+    for key in table._listed(f"{table.timeline}/{second}"):
+        if key != table.instants[second]:
+            table.remove(key)
+
+
 def log_files_of_the_base_instant(table: HudiHistory) -> None:
     """Log files bear the instant of their base file in layout 1, also after an upgrade."""
     (base,) = table.slices
@@ -357,6 +366,7 @@ FATES: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
     saved: [],
     content_of_another: OVERWRITTEN,
     content_of_another_over_the_newest: OVERWRITTEN,
+    content_of_another_without_a_plan: OVERWRITTEN,
     log_files_of_the_base_instant: [],
 }
 """What becomes of a table of one insert, and the findings above info."""

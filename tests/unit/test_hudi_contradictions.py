@@ -53,6 +53,7 @@ def test_a_write_of_other_instants_base_files_alone_is_told_by_their_names(
 ) -> None:
     facts = facts_of(content, begin=begin)
     assert (0 if facts is None else facts.foreign) == foreign
+    assert facts is None or begin not in facts.instants
 
 
 @pytest.mark.parametrize(

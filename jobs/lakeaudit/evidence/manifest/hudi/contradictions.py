@@ -56,10 +56,16 @@ def _taken(files: Sequence[Instant]) -> str:
 
 
 def other_content(read: TableReading) -> Iterator[Witness]:
-    """Writes whose files list only base files of other instants: the content of another write took their place."""
+    """Writes whose files list only base files of other instants: the content of another write took their place.
+
+    Either its requested or inflight file shows that the write had a content of its own, or the other writes are there.
+    """
+    done = {each.begin for each in read.found.writes}
     for each in read.found.writes:
         facts = read.facts.get(each.file.name)
         if facts is None or not facts.foreign or each.begin in read.fate.taken_back:
+            continue
+        if each.begin not in read.found.begun and not done.issuperset(facts.instants):
             continue
         words = (
             f"{each.file.place.uri} lists {facts.foreign:,} base files, and none bears its instant (one is "

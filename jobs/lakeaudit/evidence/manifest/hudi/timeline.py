@@ -77,6 +77,8 @@ class Found:
     """Why no state can be read, where storage proves it."""
     pending: frozenset[str] = frozenset()
     """Instants that are requested or inflight and not completed."""
+    begun: frozenset[str] = frozenset()
+    """Instants that have a requested or inflight file, completed or not."""
     index: Index | None = None
     """The metadata table's own timeline; None: there is none, or not at that time."""
     until: datetime | None = None
@@ -164,6 +166,7 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
             archive,
             lost=lost,
             pending=_pending(files),
+            begun=_begun(files),
             index=index,
             until=until,
         )
@@ -231,6 +234,11 @@ def _pending(files: Sequence[File]) -> frozenset[str]:
     named = [name for file in files if (name := instant_named(file.name)) is not None]
     done = {name.begin for name in named if name.state == COMPLETED and name.action != "savepoint"}
     return frozenset(name.begin for name in named) - done
+
+
+def _begun(files: Sequence[File]) -> frozenset[str]:
+    named = (instant_named(file.name) for file in files)
+    return frozenset(name.begin for name in named if name is not None and name.state != COMPLETED)
 
 
 def _instants(files: Sequence[File], config: TableConfig, *, of_index: bool = False) -> Iterator[Instant]:

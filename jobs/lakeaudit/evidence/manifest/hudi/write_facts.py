@@ -17,6 +17,8 @@ FACTS = "facts"
 """What the data of a NOTE row about such facts holds."""
 CLUSTER = "CLUSTER"
 REPLACES = "replacecommit"
+MOST_NAMED = 100
+"""Other instants of one write that are kept."""
 
 Stat = Mapping[str, Any]
 
@@ -30,7 +32,8 @@ class WriteFacts:
         files: how many files it lists.
         rows: how many rows the base files of a clustering have; None for other operations, and where it is not exact.
         foreign: how many base files it lists if all of them bear other instants; else 0.
-        sample: the name of one of these.
+        instants: which ones, some of them.
+        sample: the name of one of these files.
         digest: of the files that it lists and the file groups that it replaces.
     """
 
@@ -38,6 +41,7 @@ class WriteFacts:
     files: int
     rows: int | None
     foreign: int
+    instants: tuple[str, ...]
     sample: str
     digest: str
 
@@ -56,8 +60,11 @@ def write_facts(
             return None
         operation = str(record.get("operationType") or "")
         rows = _rows(listed) if operation == CLUSTER else None
+        instants = tuple(sorted(set(foreign.values()))[:MOST_NAMED])
         sample = min(foreign, default="")
-        return WriteFacts(operation, len(listed), rows, len(foreign), sample, _digest(record, listed))
+        return WriteFacts(
+            operation, len(listed), rows, len(foreign), instants, sample, _digest(record, listed)
+        )
     except (AttributeError, TypeError, ValueError):
         return None
 
@@ -68,17 +75,18 @@ def facts_of(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, Write
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))
         if FACTS in data:
-            found.setdefault(str(note["subject"]), {})[data["file"]] = WriteFacts(**data[FACTS])
+            facts = data[FACTS] | {"instants": tuple(data[FACTS]["instants"])}
+            found.setdefault(str(note["subject"]), {})[data["file"]] = WriteFacts(**facts)
     return found
 
 
-def _foreign(begin: str, stats: Sequence[Stat]) -> list[str]:
-    """The names of the base files if all of them bear other instants than the write that lists them."""
+def _foreign(begin: str, stats: Sequence[Stat]) -> dict[str, str]:
+    """By name the instants of the base files if all of them bear others than the write that lists them."""
     names = [str(stat["path"]).rpartition("/")[2] for stat in stats]
     bases = {name: of for name in names if (of := _base(name)) is not None}
     if any(of.instant == begin or len(of.instant) != LENGTH for of in bases.values()):
-        return []
-    return list(bases)
+        return {}
+    return {name: of.instant for name, of in bases.items()}
 
 
 def _base(name: str) -> FileName | None:
