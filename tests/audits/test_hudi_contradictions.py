@@ -195,6 +195,13 @@ def drops_unknown_groups(table: HudiHistory) -> None:
     replacement(table, "DELETE_PARTITION", [], {FOLDER: ["nobody"]}, table.start("replacecommit"))
 
 
+def replaces_also_unknown_groups(table: HudiHistory) -> None:
+    begin = table.start("replacecommit")
+    each = put_slice(table, begin, [1, 2, 3])
+    replaced = {FOLDER: [*sorted(table.newest), "nobody"]}
+    replacement(table, "INSERT_OVERWRITE", [stat_of(each)], replaced, begin)
+
+
 def replaces_nothing(table: HudiHistory) -> None:
     """A partition without file groups is dropped, and one is overwritten for the first time."""
     replacement(table, "DELETE_PARTITION", [], {"d=2": []}, table.start("replacecommit"))
@@ -351,6 +358,7 @@ FATES: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
     replaces_unknown_groups: IDLE,
     clusters_unknown_groups: IDLE,
     drops_unknown_groups: IDLE,
+    replaces_also_unknown_groups: IDLE,
     replaces_nothing: [],
     replaces_archived_groups: [],
     replaces_paths: [],
@@ -421,7 +429,9 @@ def test_a_contradiction_is_a_finding_and_a_healthy_history_is_none(
         (loses_rows, "of 4 rows by base files of 3", None, 1),
         (doubles_rows, "of 2 rows by base files of 4", None, 2),
         (loses_updated_rows, "of 6 rows by base files of 3", None, 3),
-        (replaces_unknown_groups, "replaces 2 file groups that no instant", 2, None),
+        (replaces_unknown_groups, "replaces 2 file groups that no instant", 1, 2),
+        (replaces_also_unknown_groups, "replaces 1 file groups that no instant", 0, 0),
+        (drops_unknown_groups, "(DELETE_PARTITION) replaces 1 file groups", 1, 2),
         (clusters_unknown_groups, "replaces 1 file groups that no instant", 1, 2),
         (overwrites_one_state, "both replaced 1 file groups", 1, None),
         (completed_twice, "completed files that list other files", 1, None),

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.config import Table
+from lakeaudit.evidence.lineage import Witness
 from lakeaudit.evidence.manifest.hudi import fold
 from lakeaudit.evidence.manifest.hudi.contradictions import rival_overwrites
 from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removals_known, warnings
@@ -22,6 +23,7 @@ from lakeaudit.evidence.manifest.hudi.lineage import (
 )
 from lakeaudit.evidence.manifest.hudi.listed_slices import listed_slices
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, read_tables
+from lakeaudit.evidence.manifest.hudi.remaining_files import with_remaining_files
 from lakeaudit.evidence.manifest.hudi.repeated_appends import repeated_appends
 from lakeaudit.evidence.manifest.hudi.rows import FILES
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, Found, find
@@ -70,7 +72,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         traces={FILES: partial(fold.traces, constants)},
         recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
         witnesses=(
-            *witnesses(reading.tables, ctx.last_states, ctx.clients, live=ctx.live),
+            *with_remaining_files(reading, ctx, _of_timelines(reading, ctx)),
             *repeated_appends(reading, ctx),
             *rival_overwrites(reading, ctx),
             *(one for each in reading.tables for one in each.broken),
@@ -81,6 +83,10 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         unlisted=partial(of_data_files, reading.tables) if ctx.live else None,
         reading=reading,
     )
+
+
+def _of_timelines(reading: Reading, ctx: Context) -> tuple[Witness, ...]:
+    return witnesses(reading.tables, ctx.last_states, ctx.clients, live=ctx.live)
 
 
 def _recent(read: TableReading) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,94 @@
+"""What stays where a write replaced file groups that nothing wrote: the older live files of their folders.
+
+An overwrite of a partition, and its removal, replace all file groups that it had. Only such a claim costs this look at
+what was read; a clustering replaces some file groups alone, so that its own rows show what is read twice.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.evidence.lineage import IDLE_REMOVAL, Stake, Witness
+from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading
+from lakeaudit.evidence.manifest.hudi.rows import FILES
+from lakeaudit.evidence.manifest.hudi.write_facts import CLUSTER
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Rows
+
+_STAYS = "hudi_stays"
+_PLACE = pa.schema(
+    [("table_name", pa.string()), ("reading", pa.int64()), ("folder", pa.string()), ("instant", pa.string())]
+)
+_COUNT = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("table_name", "instant")),
+        *(pa.field(name, pa.int64()) for name in ("files", "known", "rows", "bytes")),
+    ]
+)
+_Stakes = Mapping[tuple[str, str], Stake]
+
+
+def with_remaining_files(reading: Reading, ctx: Context, witnesses: Sequence[Witness]) -> list[Witness]:
+    """The witnesses, those of idle replacements with the files and rows that readers still get."""
+    tables = {read.name: read for read in reading.tables}
+    places = [place for one in witnesses for place in _places(tables[one.table], one)]
+    if not places:
+        return list(witnesses)
+    stakes = _stakes(reading, ctx, places)
+    asked = {(table, instant) for table, _, _, instant in places}
+    return [
+        replace(one, stake=stakes.get(at, Stake(0, 0, 0)))
+        if one.claim == IDLE_REMOVAL and (at := (one.table, _instant(one))) in asked
+        else one
+        for one in witnesses
+    ]
+
+
+def _instant(one: Witness) -> str:
+    return f"{one.number or 0:017}"
+
+
+def _places(read: TableReading, one: Witness) -> Iterator[tuple[str, int, str, str]]:
+    """The folders of which all file groups were to be replaced; none where not all are known."""
+    groups = read.replaced.get(_instant(one))
+    name = one.subject.rpartition("/")[2]
+    if one.claim != IDLE_REMOVAL or groups is None or len(groups.names) < groups.unknown:
+        return
+    if name in read.facts and read.facts[name].operation != CLUSTER:
+        for folder in sorted({group.rpartition("/")[0] for group in groups.names}):
+            yield read.name, read.number, folder, _instant(one)
+
+
+def _stakes(reading: Reading, ctx: Context, places: Sequence[tuple[str, int, str, str]]) -> _Stakes:
+    """By table and instant what older live files of these folders hold; log files count no rows."""
+    met = ctx.engine.meet(reading.kept, partial(_older, duck.small(_PLACE, places)), _counted)
+    found: dict[tuple[str, str], list[dict[str, int]]] = {}
+    for batch in met.batches(_STAYS):
+        for row in batch.to_pylist():
+            found.setdefault((row["table_name"], row["instant"]), []).append(row)
+    return {at: _together(rows) for at, rows in found.items()}
+
+
+def _together(rows: Sequence[Mapping[str, int]]) -> Stake:
+    files, known, counted, size = (
+        sum(row[name] for row in rows) for name in ("files", "known", "rows", "bytes")
+    )
+    return Stake(files, counted if known == files else None, size)
+
+
+def _older(places: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    if kind == FILES:
+        sql = """SELECT input.*, instant FROM input JOIN places USING (table_name, reading, folder)
+            WHERE state = 'live' AND category = 'data' AND slice < instant"""
+        yield kind, duck.query(con, sql, input=rows, places=places)
+
+
+def _counted(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+    if FILES in rows:
+        sql = """SELECT table_name, instant, count(*) AS files, count(records) AS known,
+                coalesce(sum(records), 0)::BIGINT AS rows, coalesce(sum(size), 0)::BIGINT AS bytes
+            FROM input GROUP BY table_name, instant"""
+        yield _STAYS, duck.conform(con, duck.query(con, sql, input=rows[FILES]), _COUNT)
