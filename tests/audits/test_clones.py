@@ -14,6 +14,7 @@ from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.row_formats import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Action, Log, add, features, metadata, protocol, remove
+from tests.builders.iceberg_files import Entry, Snapshot, written
 from tests.builders.rest_catalog import served
 from tests.builders.unity_catalog import UnityCatalog
 
@@ -167,7 +168,7 @@ def test_while_the_other_table_is_read_its_files_are_its_own_and_strays_are_unus
     assert unused == {("host", 1), ("apart", 1)}
 
 
-NEW_HOSTS = ("left", "passed", "ignored", "moved", "nested", "kept", "bare", "dropped")
+NEW_HOSTS = ("left", "passed", "ignored", "moved", "nested", "kept", "bare", "dropped", "twin")
 """Tables that have a guest each: a table with files in their folders, which has left the lake file in the second audit,
 but that of `passed`. A stray lies in all of them but `bare`."""
 
@@ -184,11 +185,19 @@ def new_table(folder: Path, name: str, *files: str) -> Path:
     return table
 
 
+def iceberg_twin(host: Path) -> Path:
+    """An Iceberg table at the location of a Delta table, with a file that this one does not list."""
+    (host / "of_guest.parquet").write_bytes(b"x" * 100)
+    entry = Entry(f"file://{host}/of_guest.parquet", 100, 1)
+    written(host, {1: Snapshot({"m1": [entry]}, at=LONG_AGO)})
+    return host
+
+
 def lake_with_guests(folder: Path, uri: str, guests: dict[str, Path]) -> Lake:
     """`dropped_guest` is found in a catalog, the others are named."""
-    places = {name: folder / name for name in NEW_HOSTS} | guests
+    places, kinds = {name: folder / name for name in NEW_HOSTS} | guests, {"twin_guest": "iceberg"}
     named = "".join(
-        f"  - {{name: {name}, location: {place}, manifests: [{{kind: delta}}]}}\n"
+        f"  - {{name: {name}, location: {place}, manifests: [{{kind: {kinds.get(name, 'delta')}}}]}}\n"
         for name, place in places.items()
     )
     ignored = "{tables: [ignored_guest], kinds: [table_missing], reason: dropped by its owner}"
@@ -206,11 +215,14 @@ def departed(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
     hosts = {name: new_table(folder, name, "a.parquet") for name in NEW_HOSTS}
     guests = {}
     for name, host in hosts.items():
+        if name != "bare":
+            (host / "stray.parquet").write_bytes(b"x" * 100)
+        if name == "twin":
+            guests["twin_guest"] = iceberg_twin(host)
+            continue
         inside = name in ("nested", "kept")
         files = ["own.parquet"] if inside else ["own.parquet", f"{host}/of_guest.parquet"]
         guests[f"{name}_guest"] = new_table(folder, f"{name}/inside" if inside else f"{name}_guest", *files)
-        if name != "bare":
-            (host / "stray.parquet").write_bytes(b"x" * 100)
     for name in ("passed", "bare"):  # the host lists the guest's file as well
         Log(hosts[name]).commit(1, add("of_guest.parquet"), when=LONG_AGO)
     long_ago(folder)
@@ -225,7 +237,7 @@ def departed(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
         outcomes["whole"] = audited(lake, run_id="whole")
         for name, place in guests.items():
             if name not in ("moved_guest", "kept_guest"):
-                shutil.rmtree(place / "_delta_log")
+                shutil.rmtree(place / ("metadata" if name == "twin_guest" else "_delta_log"))
         shutil.rmtree(dropped)
         del catalog.infos["main", "shop", "dropped_guest"]
         Log(hosts["passed"]).commit(2, remove("of_guest.parquet", removed=AGES_AGO), when=LONG_AGO)
@@ -251,7 +263,12 @@ def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_u
     """In every audit until it is named again, whole at another place, dropped by its owner, or ignored."""
     rows = results_of(departed.lake).coverage(run, list(NEW_HOSTS))
     axes = {row["table_name"]: row for row in rows if row["axis"] == "leftover"}
-    assert {name for name, row in axes.items() if row["status"] == "partial"} == {"left", "passed", "nested"}
+    assert {name for name, row in axes.items() if row["status"] == "partial"} == {
+        "left",
+        "passed",
+        "nested",
+        "twin",
+    }
     unused = {(row["table_name"], row["files"]) for row in departed.found(run, "leftover")}
     assert {name for name, _ in unused} == {"ignored", "moved", "kept", "dropped"}, unused
     guest = departed.folder / "left_guest"

@@ -50,33 +50,36 @@ def doubt_hosts(audit: AuditContext) -> None:
         if last.hosts and not last.departed and name in facts and (why := _unread(facts[name])):
             reason = f"files of {name} lie here, and it is not read whole: {why}"
             reasons |= dict.fromkeys(_hosts(audit, name, last), reason)
-    _doubt(audit, reasons)
+    known = {fact.table.name: fact.doubt for fact in audit.facts}
+    audit.doubt({host: why for host, why in reasons.items() if not known.get(host, why)})
 
 
-def doubt_hosts_of_departed(audit: AuditContext, leftovers: Relation, logs: Roots) -> bool:
-    """Doubt the leftovers of hosts of tables that the lake no longer has; whether there are any new doubts.
+def hosts_of_absent(audit: AuditContext, leftovers: Relation, logs: Roots) -> dict[str, str]:
+    """Hosts with unused files of tables that the lake no longer has, and why these files may be needed.
 
     Args:
         audit: the run.
         leftovers: LEFTOVERS rows.
-        logs: roots of tables in tables' folders, as storage has them; what lies below is left alone anyway.
+        logs: roots of tables in tables' folders, as storage has them; what their logs list is looked at anyway.
     """
     reasons: dict[str, str] = {}
-    departed = {at: last for at, last in audit.context.last_states.items() if last.departed}
-    for (kind, name), last in departed.items() if departed and not duck.is_empty(leftovers) else ():
+    absent = dict(_absent(audit))
+    for (kind, name), last in absent.items() if absent and not duck.is_empty(leftovers) else ():
         hosts = {*_with_unused(audit, _hosts(audit, name, last), leftovers)}
         hosts |= {*_around(audit, kind, last, leftovers, logs)}
         if hosts and (why := _not_whole(audit, kind, name, last)):
             reasons |= dict.fromkeys(hosts, why)
-    return _doubt(audit, reasons)
+    return reasons
 
 
-def _doubt(audit: AuditContext, reasons: Mapping[str, str]) -> bool:
-    """Record the doubts about tables that have none yet."""
-    known = {fact.table.name: fact.doubt for fact in audit.facts}
-    new = {host: why for host, why in reasons.items() if not known.get(host, why)}
-    audit.doubt(new)
-    return bool(new)
+def _absent(audit: AuditContext) -> Iterator[tuple[tuple[str, str], LastState]]:
+    """Tables that audits have read, and of which the lake has none at that location, or none of that format."""
+    names = {table.name for table in audit.lake.tables}
+    read = {(each.kind, table.location.uri) for table in audit.lake.tables for each in table.manifests}
+    for (kind, name), last in audit.context.last_states.items():
+        is_twin = kind in FOLDERS and name not in names and (kind, last.location) not in read
+        if last.departed or is_twin:
+            yield (kind, name), last
 
 
 def _hosts(audit: AuditContext, name: str, last: LastState) -> list[str]:
@@ -95,7 +98,7 @@ def _with_unused(audit: AuditContext, hosts: Collection[str], leftovers: Relatio
 def _around(
     audit: AuditContext, kind: str, last: LastState, leftovers: Relation, logs: Roots
 ) -> Iterator[str]:
-    """Tables that have unused files in the own folder of the departed one, whose log is gone."""
+    """Tables that have unused files in the own folder of the absent one, whose log is gone."""
     named = identify(last.location)
     if named is None:
         return
@@ -113,7 +116,7 @@ def _unread(fact: TableFacts) -> str:
 
 
 def _not_whole(audit: AuditContext, kind: str, name: str, last: LastState) -> str:
-    """Why files of a departed table may be needed; empty: it is whole elsewhere, was dropped, or may be missing."""
+    """Why files of an absent table may be needed; empty: it is whole elsewhere, was dropped, or may be missing."""
     facts = {fact.table.name: fact for fact in audit.facts}
     same = [facts[each] for each in _same_id(audit, kind, last) if each in facts]
     unread = [_unread(fact) for fact in same or ([facts[name]] if name in facts else [])]
@@ -130,7 +133,7 @@ def _not_whole(audit: AuditContext, kind: str, name: str, last: LastState) -> st
 
 
 def _same_id(audit: AuditContext, kind: str, last: LastState) -> Iterator[str]:
-    """Tables that have the id of the departed one."""
+    """Tables that have the id of the absent one."""
     for read in audit.observed.evidence.claims:
         for name, each in read.states.items() if read.info.kind == kind and last.state.table_id else ():
             if each.state is not None and each.state.table_id == last.state.table_id:

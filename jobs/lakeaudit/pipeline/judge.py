@@ -191,8 +191,7 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
             *repeated_entries(audit, first.suspects),
             *less_listed(audit, counted),
         ]
-        seen = (first.marked_states, first.live, first.leftovers, first.nested)
-        if check_what_was_read(audit, *seen, of_states):
+        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_states):
             first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:

@@ -1,7 +1,7 @@
 """Leftovers that a first reading found, less what a live look found gone and what belongs to others' tables."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.host_doubts import hosts_of_absent
 from lakeaudit.pipeline.listed_slices import with_listed_slices
 from lakeaudit.pipeline.lister_checks import ListerChecks, lister_checks
 from lakeaudit.runtime import duck
@@ -43,6 +44,7 @@ def leftover_checks(
     own, elsewhere = _own(audit, there, unnamed)
     logs = {(name, kind) for root in unnamed for name in root.beside for kind in root.formats}
     others = lister_checks(audit, engine, own, logs, first.marked_states)
+    others = replace(others, unknown={**hosts_of_absent(audit, own, first.nested), **others.unknown})
     own, listed = _unlisted(audit, own, others)
     rows = findings.leftover_files(audit.con, duck.union(audit.con, [own, first.uploads]), audit.stamp)
     return LeftoverChecks(

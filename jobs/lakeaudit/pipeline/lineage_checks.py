@@ -4,7 +4,7 @@ Witnesses of the readers are known before rows are matched, those of storage's o
 table's log an evidence gap, a doubt switches the leftover axis off.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -32,7 +32,7 @@ from lakeaudit.keys import Location, identify
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.checksum_checks import checksum_doubts
-from lakeaudit.pipeline.host_doubts import doubt_hosts, doubt_hosts_of_departed
+from lakeaudit.pipeline.host_doubts import doubt_hosts
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.pipeline.newer_states import newer_states
 from lakeaudit.runtime import duck
@@ -62,7 +62,6 @@ def check_what_was_read(
     marked: Sequence[Mapping[str, Any]],
     live: Mapping[str, tuple[int, int | None]],
     leftovers: Relation,
-    logs: Mapping[Location, Collection[str]],
     others: Sequence[Witness] = (),
 ) -> bool:
     """Judge what only reading the rows shows: whether it is a loss or a doubt that was not known before.
@@ -72,7 +71,6 @@ def check_what_was_read(
         marked: MARKED_STATE rows.
         live: by table how many data files its newest state lists.
         leftovers: LEFTOVERS rows.
-        logs: roots of tables in tables' folders, with the formats of their metadata.
         others: what commits, older versions and counts contradict.
     """
     found = (newer_states(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
@@ -83,8 +81,7 @@ def check_what_was_read(
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
         doubt_hosts(audit)
-    new = doubt_hosts_of_departed(audit, leftovers, logs)
-    return new or bool(doubts) or (_holes(audit.lineage), _doubts(audit.lineage)) != before
+    return bool(doubts) or (_holes(audit.lineage), _doubts(audit.lineage)) != before
 
 
 def lineage_findings(audit: AuditContext) -> list[dict[str, Any]]:
