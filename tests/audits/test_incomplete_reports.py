@@ -1,15 +1,18 @@
-"""Reports that lack files which storage had before their cutoff: what they show of unlisted files is not known."""
+"""Reports that lack files which storage had before their cutoff, or are of another bucket: they do not show all."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from lakeaudit.errors import Refused
 from lakeaudit.pipeline.incomplete_reports import lacking
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
+from tests.builders import inventory
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import age_all
 from tests.builders.shop import Shop
@@ -55,6 +58,32 @@ def test_a_report_that_storage_contradicts_is_not_complete(
         "complete"
     }
     assert (outcome.status, outcome.exit_code) == ("partial", 3)
+
+
+@pytest.mark.parametrize("says", [True, False], ids=["manifest", "rows"])
+def test_a_report_of_another_bucket_names_both(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, says: bool
+) -> None:
+    """The report is of the pond: its manifest says so, or only its rows do."""
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders", commits=1)
+    rows = inventory.csv([replace(row, Bucket="pond") for row in shop.objects()])
+
+    def put(key: str, body: bytes) -> None:
+        aws.s3.put_object(Bucket=bucket, Key=key, Body=body)
+
+    at = datetime.now(UTC) - timedelta(seconds=2)
+    inventory.lay(put, [rows], at=at, under="inventories", source="pond" if says else bucket)
+    lake = shop.lake(tmp_path)
+    where = f"it is in bucket {bucket}, and they cover s3://pond/"
+    if says:
+        outcome = audited(lake, run_id="one")
+        (row,) = (one for one in results_of(lake).coverage("one") if one["axis"] == "content")
+        assert row["reason"] == f"no storage source covers the table: {where}"
+        assert f"gate sources: orders: no storage source covers it ({where})" in outcome.warnings
+        return
+    with pytest.raises(Refused, match=f"row of another bucket: pond, not {bucket}\\), allowed 50 %"):
+        audited(lake, run_id="one")
 
 
 CUTOFF = datetime(2026, 11, 20, 12, tzinfo=UTC).replace(tzinfo=None)
