@@ -161,11 +161,13 @@ class _Maker:
         reader = con.sql(actions.checkpoint_actions(t)).to_arrow_reader(50_000)
         writers = [pq.ParquetWriter(path, _CHECKPOINT) for path in paths]
         writers[0].write_table(pa.Table.from_pylist(_BORN, _CHECKPOINT))
+        written = len(_BORN)
         for number, batch in enumerate(reader):
             writers[number % parts].write_table(_as_checkpoint(batch))
+            written += batch.num_rows
         for writer in writers:
             writer.close()
-        hint = {"version": CHECKPOINT, "size": total} | ({"parts": parts} if parts > 1 else {})
+        hint = {"version": CHECKPOINT, "size": written} | ({"parts": parts} if parts > 1 else {})
         last = self._log(name) / "_last_checkpoint"
         last.write_text(json.dumps(hint))
         return [*paths, last]

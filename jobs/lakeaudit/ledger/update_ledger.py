@@ -78,6 +78,9 @@ def update_ledger(
         found_since: loads the evidence of earlier runs, for the few discrepancies that a cut ends.
         growth: share by which an accepted warning may grow and stay accepted.
     """
+    if duck.is_empty(ledger) and duck.is_empty(seen.findings):
+        none = (without_zone(schema).empty_table() for schema in (DISCREPANCIES, TRANSITIONS))
+        return Changes(*none, {})
     rows = settle_rows(con, ledger, seen, stamp, now, growth)
     if seen.former is not None:
         rows = _with_accepted(con, rows, _still_accepted(con, seen.former, seen, stamp, now, growth))

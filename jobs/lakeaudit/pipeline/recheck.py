@@ -23,7 +23,7 @@ from lakeaudit.pipeline.read_sources import changes
 from lakeaudit.pipeline.replica_sources import without_vacuumed_originals
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import ASKED, LIVE, POINTED_OBJECT, plain_time
+from lakeaudit.schemas import ASKED, LIVE, POINTED_OBJECT, RECHECKED, plain_time
 
 FRESH = "NOT suspected AND known_as IS NULL"
 """SQL: a row is of a fresh file; all others are suspects, or open in the ledger."""
@@ -65,12 +65,15 @@ def second_reading(
         vacuumed: tables whose absent history an unlogged VACUUM explains.
     """
     con = audit.con
+    looked_at = duck.union(con, [suspects, fresh])
+    if duck.is_empty(looked_at):
+        return Rechecked(duck.relation(con, RECHECKED.empty_table()), [], LIVE.empty_table())
     named = """
         SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known,
             NULL::VARCHAR AS recheck_words
         FROM input
     """
-    marked = with_gaps(con, duck.made_of(con, named, duck.union(con, [suspects, fresh])), holed)
+    marked = with_gaps(con, duck.made_of(con, named, looked_at), holed)
     marked = duck.hold(con, with_vacuums(con, marked, vacuumed))
     # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
     hopeful = duck.made_of(con, "SELECT * REPLACE (false AS h_storage), h_storage AS held FROM input", marked)

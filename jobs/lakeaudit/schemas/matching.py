@@ -451,6 +451,9 @@ VERDICT = pa.schema(
 )
 """What a rule says of one PAIR row on one axis, for one table."""
 
+RECHECKED = pa.schema([*VERDICT, *row(related_key="string", versions_known="bool", recheck_words="string")])
+"""A verdict after storage and the newest states were read again."""
+
 COPY = pa.schema([*VERDICT, *row(related_key="string", group_id="string")])
 """A redundant copy: a verdict with the key that it repeats."""
 
