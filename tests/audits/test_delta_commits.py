@@ -172,6 +172,15 @@ def overwrites_of_one_partition(t: Table) -> None:
         t.overwrite(t.new(name, day="d"), t.new(name, day=name), read=1)
 
 
+def lacks_files_that_it_counts(t: Table) -> None:
+    t.commit(info(operationMetrics={"num_added_files": 2, "num_added_rows": 2 * ROWS}), t.new())
+
+
+def lacks_a_removal_that_it_counts(t: Table) -> None:
+    counts = {"numTargetFilesAdded": "1", "numTargetFilesRemoved": "1"}
+    t.commit(info("MERGE", operationMetrics=counts), t.new())
+
+
 def batch(t: Table, version: int, *actions: Action, app: str = "query", **others: int) -> None:
     """A batch of a stream, which names its transactions."""
     of_all = {app: version} | others
@@ -235,6 +244,11 @@ def restored_with_its_transaction(t: Table) -> None:
 
 def untouched(t: Table) -> None:
     pass
+
+
+def counts_an_empty_file(t: Table) -> None:
+    """Spark counts files that it wrote without a row and did not commit."""
+    t.commit(info(operationMetrics={"numFiles": "2", "numOutputRows": str(ROWS)}), t.new())
 
 
 def overwritten(t: Table) -> None:
@@ -370,6 +384,7 @@ def _size(t: Table, path: str) -> int:
 
 
 IDLE, CHANGED = ("ineffective_removal", "warning"), ("rows_changed_by_rewrite", "error")
+UNMET = ("incomplete_commit", "error")
 Found = tuple[tuple[str, str], int, int | None, int | None]
 """Kind and severity, version, files and rows at stake."""
 FATES: dict[Callable[[Table], None], Found | None] = {
@@ -388,9 +403,12 @@ FATES: dict[Callable[[Table], None], Found | None] = {
     overwrites_that_remove_the_same: (IDLE, 3, 1, ROWS),
     overwrites_by_one_predicate: (IDLE, 3, 1, ROWS),
     overwrites_of_one_partition: (IDLE, 3, 2, 2 * ROWS),
+    lacks_files_that_it_counts: (UNMET, 2, 1, ROWS),
+    lacks_a_removal_that_it_counts: (UNMET, 2, None, None),
     two_streams_of_one_checkpoint: (("duplicate_commit", "warning"), 3, 1, 12),
     **dict.fromkeys(
         (
+            counts_an_empty_file,
             *(untouched, overwritten, optimized, cleaned_up, removed_below_a_checkpoint, removed_twice, restored),
             *(removal_of_what_was_forgotten, shallow_clone, vector_updated, purged, files_without_rows_removed),
             *(entries_written_again, rewrite_without_statistics, compaction_of_files_without_statistics),
@@ -456,6 +474,18 @@ def test_delta_rs_reads_the_files_that_were_removed_in_vain(
 ) -> None:
     table = Table(night.shop, fate.__name__)
     assert len(DeltaTable(table.uri, storage_options=night.shop.options).file_uris()) == files
+
+
+def test_a_commit_below_its_own_counts_is_named_with_both_numbers(night: Night) -> None:
+    """Whether it can come back nobody knows: the bucket keeps no version, and its files may lie in the folder."""
+    (row,) = night.findings["lacks_files_that_it_counts"]
+    assert (
+        "commit 2 holds less than its own counts say: 1 of 2 added files, 4 of 8 added rows"
+        in row["explanation"]
+    )
+    assert row["recoverable"] == "unknown"
+    (row,) = night.findings["lacks_a_removal_that_it_counts"]
+    assert "0 of 1 removed files" in row["explanation"]
 
 
 def test_two_commits_of_one_transaction_are_named_with_what_differs(night: Night) -> None:

@@ -98,8 +98,8 @@ def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Find
 def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
     """Whether the newest older version of a torn or cut file is whole, and the file holds nothing else of its own."""
     older = answer["l_older_version_id"]
-    if not older:
-        return "no" if answer["l_versions_known"] else "unknown"
+    if not older:  # files of a commit that is cut may be there
+        return "no" if answer["l_versions_known"] and row["kind"] != "incomplete_commit" else "unknown"
     if max(answer["l_older_size"] or 0, answer["l_size"] or 0) > LARGEST:
         return "unknown"
     place = Location(row["bucket"], row["key"])
@@ -156,10 +156,11 @@ def _loss(row: Finding) -> tuple[str, str]:
 
 def _versions(row: Finding, lost: Sequence[Finding]) -> Iterator[str]:
     kept = [each for each in lost if each.get("recovery_version_id")]
+    what = "version" if row.get("storage_size") is None else "older version"
     if row.get("recovery_version_id"):
-        yield f"storage keeps the version {row['recovery_version_id']}"
+        yield f"storage keeps the {what} {row['recovery_version_id']}"
     elif row.get("recoverable") == "no":
-        yield "storage keeps no version of it"
+        yield f"storage keeps no {what} of it"
     if len(lost) > 1:
         yield f"lost together: {_names(lost)}"
         yield f"storage keeps a version of {len(kept)} of {len(lost)}" + (f": {_names(kept)}" if kept else "")
