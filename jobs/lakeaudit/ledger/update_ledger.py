@@ -79,8 +79,8 @@ def update_ledger(
         growth: share by which an accepted warning may grow and stay accepted.
     """
     if duck.is_empty(ledger) and duck.is_empty(seen.findings):
-        none = (without_zone(schema).empty_table() for schema in (DISCREPANCIES, TRANSITIONS))
-        return Changes(*none, {})
+        none, unchanged = (without_zone(schema).empty_table() for schema in (DISCREPANCIES, TRANSITIONS))
+        return Changes(none, unchanged, {})
     rows = settle_rows(con, ledger, seen, stamp, now, growth)
     if seen.former is not None:
         rows = _with_accepted(con, rows, _still_accepted(con, seen.former, seen, stamp, now, growth))
