@@ -5,10 +5,13 @@ import os
 import random
 import uuid
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.drawn_folders import FORMATS, DrawnFolder, drawn, lose, plant
@@ -21,53 +24,100 @@ ALLOW = ("restore", "older_than_onboarding", "probable", "remove_reference", "ab
 FEW = 10
 MANY = int(os.environ.get("LAKEAUDIT_DRAWN_FOLDERS", "300"))
 LOSSES = ("", "", "marker", "gone", "emptied")
+TOGETHER = 5
+"""So many folders are the tables of one lake."""
 
 
-def reconciled(one: DrawnFolder, place: Path, chance: random.Random) -> Counter[str]:
+@dataclass(frozen=True)
+class Loss:
+    """What happens to one format of a folder; `how` is empty where nothing is lost."""
+
+    how: str
+    kind: str
+
+
+def planned_loss(one: DrawnFolder, chance: random.Random, audited_before: bool) -> Loss:
+    """A loss that leaves evidence."""
+    how, kind = chance.choice(LOSSES), chance.choice(FORMATS)
+    # what is gone for good leaves evidence only in an audit of that format before
+    if how == "gone" and (one.declared != kind or not audited_before):
+        how = "marker"
+    return Loss(how, kind)
+
+
+def lake_of(folders: Sequence[DrawnFolder], place: Path) -> Lake:
+    """A lake whose tables are these folders of one bucket."""
+    shop = folders[0].folder.shop
+    tables = ", ".join(
+        f"{{name: t{n}, location: '{one.folder.uri}', manifests: [{{kind: {one.declared}}}]}}"
+        for n, one in enumerate(folders)
+    )
+    path = place / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: drawn\nresults: {place / 'results'}\n"
+        f"s3: {{endpoint: '{shop.endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
+        f"inventories: [{{kind: listing, location: 's3://{shop.bucket}/warehouse/'}}]\n"
+        f"tables: [{tables}]\n"
+        "defaults: {grace: 0s, leftover_age: 0s, max_upload: 0s, retention: 0s, min_duplicate_size: 1MiB}\n"
+        f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
+    )
+    return load_lake(path, {})
+
+
+def reconciled(
+    folders: Sequence[DrawnFolder], place: Path, chance: random.Random, audited_before: bool
+) -> Counter[str]:
     """Audit, lose, audit, plan, apply; how many files were safe to move, and how many of them were.
 
     Raises:
         AssertionError: a row, or a file of a lost state, is gone.
     """
-    how, kind = chance.choice(LOSSES), chance.choice(FORMATS)
-    # what is gone for good from the second format leaves no evidence
-    how = "marker" if how == "gone" and one.declared != kind else how
-    if how:
-        plant(one, kind)
-    one.folder.days_ago()
-    mending = Mending(one.folder.lake(place, one.declared), place)
-    if how == "gone" or chance.random() < 0.5:
+    losses = [planned_loss(one, chance, audited_before) for one in folders]
+    for one, loss in zip(folders, losses, strict=True):
+        if loss.how:
+            plant(one, loss.kind)
+    folders[0].folder.days_ago()
+    mending = Mending(lake_of(folders, place), place)
+    if audited_before:
         audited(mending.lake, live=True)
-    if how:
-        lose(one, kind, how)
-    read, safe = one.readable, one.folder.unlisted if not how else set()
+    for one, loss in zip(folders, losses, strict=True):
+        if loss.how:
+            lose(one, loss.kind, loss.how)
+    read = [one.readable for one in folders]
+    safe = [one.folder.unlisted if not loss.how else set() for one, loss in zip(folders, losses, strict=True)]
     audited(mending.lake, live=True)
     mending.plan(io.StringIO(), allow=ALLOW)
     mending.apply()
-    told = f"{one.declared}, lost: {one.lost}, {mending.statuses()}"
-    after = one.readable
-    gone = {name: Counter(rows) - Counter(after.get(name, ())) for name, rows in read.items()}
-    assert not any(gone.values()), f"rows are gone: {gone}; {told}"
-    assert all(one.there(key) for key in one.kept), f"files of a lost state are gone: {told}"
     moved = {key for key, status in mending.statuses().items() if status == "applied"}
-    return Counter(safe=len(safe), taken=len(safe & moved), losses=bool(how))
+    for one, rows in zip(folders, read, strict=True):
+        keeps_every_row(one, rows, mending)
+    unused = set().union(*safe)
+    return Counter(safe=len(unused), taken=len(unused & moved), losses=sum(bool(loss.how) for loss in losses))
 
 
-def survived(aws: Aws, s3: Endpoint, folder: Path, seeds: range) -> Counter[str]:
+def keeps_every_row(one: DrawnFolder, before: dict[str, list[int]], mending: Mending) -> None:
+    """Readers get what they got, and files of lost states are there."""
+    about = f"{one.folder.uri}, {one.declared}, lost: {one.lost}, {mending.statuses()}"
+    after = one.readable
+    gone = {name: Counter(rows) - Counter(after.get(name, ())) for name, rows in before.items()}
+    assert not any(gone.values()), f"rows are gone: {gone}; {about}"
+    assert all(one.there(key) for key in one.kept), f"files of a lost state are gone: {about}"
+
+
+def survived(aws: Aws, s3: Endpoint, place: Path, seeds: range) -> Counter[str]:
+    """What became of the folders of these seeds, TOGETHER of them in a lake; every second lake was audited before."""
     total: Counter[str] = Counter()
-    for seed in seeds:
-        bucket, place, chance = (
-            f"drawn-{seed}-{uuid.uuid4().hex[:8]}",
-            folder / str(seed),
-            random.Random(seed),
-        )
-        place.mkdir()
+    for number, first in enumerate(seeds[::TOGETHER]):
+        own, bucket = place / str(first), f"drawn-{first}-{uuid.uuid4().hex[:8]}"
+        own.mkdir()
         aws.s3.create_bucket(Bucket=bucket)
         aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        shop, chance = Shop(aws.s3, s3, bucket), random.Random(first)
+        folders = [drawn(TwoFormats(shop, f"warehouse/t{n}"), chance) for n in range(TOGETHER)]
         try:
-            total += reconciled(drawn(TwoFormats(Shop(aws.s3, s3, bucket)), chance), place, chance)
+            total += reconciled(folders, own, chance, audited_before=number % 2 == 0)
         except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+            raise AssertionError(f"seed {first}: {error}") from error
     return total
 
 

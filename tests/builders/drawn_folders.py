@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from deltalake.exceptions import DeltaError
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
 
-from tests.builders.two_formats import FOLDER, TwoFormats
+from tests.builders.two_formats import TwoFormats
 
 FORMATS = ("delta", "iceberg")
 UNREADABLE = (OSError, DeltaError, NoSuchTableError, ValidationError, ClientError, ValueError)
@@ -79,7 +79,7 @@ def plant(one: DrawnFolder, kind: str) -> None:
 def lose(one: DrawnFolder, kind: str, how: str) -> None:
     """The newest state of a format is hidden by a delete marker, gone for good, or has no bytes."""
     shop, one.lost = one.folder.shop, f"{kind}: {how}"
-    key = f"{FOLDER}/_delta_log/{one.folder.delta.version():020}.json"
+    key = f"{one.folder.folder}/_delta_log/{one.folder.delta.version():020}.json"
     if kind == "iceberg":
         key = one.folder.iceberg.metadata_location.removeprefix(f"s3://{shop.bucket}/")
     at: Any = {"Bucket": shop.bucket, "Key": key}

@@ -31,12 +31,13 @@ class TwoFormats:
     """The folder, its two writers, and what readers of either format get."""
 
     shop: Shop
+    folder: str = FOLDER
     rows: int = 0
     debris: set[str] = field(default_factory=set)
 
     @property
     def uri(self) -> str:
-        return f"s3://{self.shop.bucket}/{FOLDER}"
+        return f"s3://{self.shop.bucket}/{self.folder}"
 
     @cached_property
     def iceberg(self) -> Table:
@@ -92,7 +93,7 @@ class TwoFormats:
 
     def leave(self, name: str) -> str:
         """A file of a job that died, which no state ever lists; its key."""
-        key = f"{FOLDER}/part-{name}.parquet"
+        key = f"{self.folder}/part-{name}.parquet"
         self.shop.s3.put_object(Bucket=self.shop.bucket, Key=key, Body=name.encode() * 100)
         self.debris.add(key)
         return key
@@ -109,7 +110,7 @@ class TwoFormats:
     def keys(self) -> set[str]:
         """Keys of all data files."""
         pages = self.shop.s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self.shop.bucket, Prefix=f"{FOLDER}/"
+            Bucket=self.shop.bucket, Prefix=f"{self.folder}/"
         )
         keys = {each["Key"] for page in pages for each in page.get("Contents", [])}
         return {key for key in keys if key.endswith(".parquet") and "/_delta_log/" not in key}
