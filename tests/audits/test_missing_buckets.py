@@ -104,11 +104,14 @@ def test_a_bucket_that_does_not_exist_is_a_loss_only_of_tables_that_were_read_th
         return 200, {"metadata-location": f"{FAR}/metadata/00001-aa.metadata.json", "metadata": metadata}
 
     catalog.faults.append(far)
+    put_table(aws, bucket, "wh/google")
+    aws.s3.put_object(Bucket=bucket, Key=f"wh/google/_delta_log/{1:020}.crc", Body=b"{}")
     unity = UnityCatalog()
-    unity.infos["main", "far", "delta"] = {
-        "data_source_format": "DELTA", "table_type": "EXTERNAL", "storage_location": f"{FAR}_delta",
-        "updated_at": 1_790_000_000_000,
-    }  # fmt: skip
+    for name, place in (("delta", f"{FAR}_delta"), ("near", f"gs://{bucket}/wh/google")):
+        unity.infos["main", "far", name] = {
+            "data_source_format": "DELTA", "table_type": "EXTERNAL", "storage_location": place,
+            "updated_at": 1_790_000_000_000,
+        }  # fmt: skip
     with served(catalog), served(unity):
         lake = lake_of(s3, tmp_path, [bucket, *gone], tables, catalog.uri, unity.uri.replace("/iceberg", ""))
         first = audited(lake, run_id="first")
@@ -138,6 +141,10 @@ def test_a_bucket_that_does_not_exist_is_a_loss_only_of_tables_that_were_read_th
             f"{FAR}/metadata/00001-aa.metadata.json: the bucket does not"
         )
         assert rows["main.far.delta"]["reason"].startswith(f"{FAR}_delta/_delta_log: the bucket does not")
+    (near,) = (
+        row for row in rows_of(results_of(lake).findings("first")) if row["table_name"] == "main.far.near"
+    )
+    assert near["explanation"].startswith(f"gs://{bucket}/wh/google/_delta_log/{1:020}.crc is the checksum")
     assert (first.exit_code, second.exit_code) == (3, 3)
 
 

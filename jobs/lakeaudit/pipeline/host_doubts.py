@@ -122,7 +122,7 @@ def _not_whole(audit: AuditContext, kind: str, name: str, last: LastState) -> st
     unread = [_unread(fact) for fact in same or ([facts[name]] if name in facts else [])]
     if unread:
         return f"files of {name} lie here, and it is not read whole: {unread[0]}" if all(unread) else ""
-    if _may_be_missing(audit, name) or _was_dropped(audit, kind, last):
+    if _may_be_missing(audit, name) or _was_dropped(audit, last):
         return ""
     entry = f"{{name: {name}, location: '{last.location}', manifests: [{{kind: {kind}}}]}}"
     ignore = f"{{tables: ['{name}'], kinds: [{TABLE_MISSING}], reason: ...}}"
@@ -151,8 +151,8 @@ def _may_be_missing(audit: AuditContext, name: str) -> bool:
     )
 
 
-def _was_dropped(audit: AuditContext, kind: str, last: LastState) -> bool:
-    """Whether its owner dropped it: a catalog named it when it was audited, none does now, and its log is gone."""
+def _was_dropped(audit: AuditContext, last: LastState) -> bool:
+    """Whether its owner dropped it: a catalog named it when it was audited, none does now, and its folder is empty."""
     catalogs, named = audit.lake.catalog_discoveries or audit.catalog_sources, identify(last.location)
     if not (last.catalogued and catalogs and audit.all_found) or named is None:
         return False
@@ -161,8 +161,7 @@ def _was_dropped(audit: AuditContext, kind: str, last: LastState) -> bool:
     place = Location(named[0], named[1].rstrip("/"))
     if any(each.location == place for read in audit.observed.catalogs for each in read.tables):
         return False
-    log = place.join(FOLDERS[kind]) if kind in FOLDERS else place
     try:
-        return not any(True for _ in islice(list_files(audit.context.clients, log), 1))
+        return not any(True for _ in islice(list_files(audit.context.clients, place), 1))
     except SourceError:
         return False

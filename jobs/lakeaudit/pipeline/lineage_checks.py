@@ -134,11 +134,20 @@ def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
     exist = {name for read in audit.observed.evidence.claims for name, state in read.states.items()
              if state.missing not in ("", ABSENT)}  # fmt: skip
     known = {name for _, name in audit.context.last_states} | set(audit.named) | exist
-    verdicts = judged(audit.con, witnesses, audit.scope, known, audit.words)
+    verdicts = judged(audit.con, _as_named(audit, witnesses), audit.scope, known, audit.words)
     audit.lineage = tuple(_looked_up(audit, in_turn(with_those_between(verdicts, _numbers(audit)))))
     reported = {*audit.observed.holes}
     audit.lose([hole for hole in _holes(audit.lineage) if hole not in reported])
     audit.doubt(_doubts(audit.lineage))
+
+
+def _as_named(audit: AuditContext, witnesses: Sequence[Witness]) -> list[Witness]:
+    """The witnesses, whose words name places of tables as the catalogs of these do."""
+    named = {table.name: table for table in audit.scope if table.scheme}
+    return [
+        replace(one, words=named[one.table].as_named(one.words)) if one.table in named else one
+        for one in witnesses
+    ]
 
 
 def _numbers(audit: AuditContext) -> dict[str, int | None]:
