@@ -66,6 +66,18 @@ def test_a_real_clustering_that_counts_fewer_rows_changes_them(tmp_path: Path) -
     assert "of 20 rows by base files of 19" in one.words
 
 
+@pytest.mark.parametrize("largest", [(1 << 63) - 1, 1 << 62])
+def test_counts_that_no_table_has_end_no_audit(tmp_path: Path, largest: int) -> None:
+    home = unpacked(tmp_path, 1, ["clustered"]) / "clustered"
+    for path in (home / ".hoodie").glob("2*commit"):
+        record = json.loads(path.read_text())
+        for stats in record["partitionToWriteStats"].values():
+            for stat in stats:
+                stat |= {"numWrites": largest, "numInserts": largest, "numDeletes": 0}
+        path.write_text(json.dumps(record))
+    assert {one.claim for one in claims_of(home).witnesses} <= {CHANGED_ROWS}
+
+
 def test_a_real_replacement_of_groups_that_nothing_wrote_is_idle(tmp_path: Path) -> None:
     home = unpacked(tmp_path, 1, ["overwritten"]) / "overwritten"
     (path,) = (home / ".hoodie").glob("*.replacecommit")

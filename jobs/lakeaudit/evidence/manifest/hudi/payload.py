@@ -18,6 +18,7 @@ from lakeaudit.evidence.manifest.iceberg.avro_blocks import MAGIC, Torn
 Record = Mapping[str, Any]
 _INSTANT = re.compile(r"[0-9]{14}|[0-9]{17}")
 EMPTY = "it is empty"
+_MOST = 1 << 62
 LONGEST = 1 << 14
 """Bytes of a path, with the table's own place before it."""
 
@@ -120,15 +121,16 @@ def _written(stat: Record, reason: Reason) -> Act:
     size = _count(stat.get("fileSizeInBytes")) or None
     before = stat.get("prevCommit")
     before = None if before in (None, "", "null") else in_order(_text(before))
-    records = None if _count(stat.get("totalWriteErrors")) else _count(stat.get("numWrites"))
-    counts = {"size": size, "records": records, "grown": _grown(stat)}
-    return _act("wrote", folder, name, reason, before=before, **counts)
+    records = None if stat.get("totalWriteErrors") else _count(stat.get("numWrites"))
+    return _act("wrote", folder, name, reason, size=size, records=records, before=before, grown=_grown(stat))
 
 
 def _grown(stat: Record) -> int | None:
     """How many more rows a file has than the one that it was made from; None where its writer does not say."""
-    inserts = _count(stat.get("numInserts"))
-    return None if inserts is None else inserts - (_count(stat.get("numDeletes")) or 0)
+    inserts, deletes = stat.get("numInserts"), stat.get("numDeletes") or 0
+    if type(inserts) is int and type(deletes) is int and 0 <= inserts < _MOST and 0 <= deletes < _MOST:
+        return inserts - deletes
+    return None
 
 
 def _act(

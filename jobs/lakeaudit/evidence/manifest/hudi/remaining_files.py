@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakeaudit.evidence.lineage import IDLE_REMOVAL, Stake, Witness
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading
 from lakeaudit.evidence.manifest.hudi.rows import FILES
-from lakeaudit.evidence.manifest.hudi.write_facts import CLUSTER
+from lakeaudit.evidence.manifest.hudi.write_facts import CLUSTER, MOST_ROWS
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
@@ -88,7 +88,8 @@ def _older(places: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator
 
 def _counted(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if FILES in rows:
-        sql = """SELECT table_name, instant, count(*) AS files, count(records) AS known,
-                coalesce(sum(records), 0)::BIGINT AS rows, coalesce(sum(size), 0)::BIGINT AS bytes
+        sql = f"""SELECT table_name, instant, count(*) AS files, count(records) AS known,
+                least(coalesce(sum(records), 0), {MOST_ROWS})::BIGINT AS rows,
+                least(coalesce(sum(size), 0), {MOST_ROWS})::BIGINT AS bytes
             FROM input GROUP BY table_name, instant"""
         yield _STAYS, duck.conform(con, duck.query(con, sql, input=rows[FILES]), _COUNT)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakeaudit.evidence.manifest.hudi.rows import STEP
+from lakeaudit.evidence.manifest.hudi.write_facts import MOST_ROWS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import NOTE
@@ -77,7 +78,7 @@ _NOTES = f"""
         SELECT DISTINCT {_GROUP}, key, slice, records, before, grown FROM files ANTI JOIN undone USING (bucket, key)
         WHERE kind = 'base' AND act = 'wrote'),
     checked AS (
-        SELECT one.*, one.records IS NOT NULL AND coalesce(one.grown IS NULL OR one.records = one.grown
+        SELECT one.*, one.records IS NOT NULL AND coalesce(one.grown IS NULL OR one.records = one.grown::HUGEINT
             + CASE WHEN one.before IS NULL THEN 0 ELSE two.records END, false) AS exact
         FROM bases one LEFT JOIN bases two ON one.table_name = two.table_name AND one.reading = two.reading
             AND one.file_group = two.file_group AND one.before = two.slice),
@@ -106,7 +107,8 @@ _NOTES = f"""
         LEFT JOIN (SELECT DISTINCT {_GROUP} FROM files) known USING ({_GROUP}))
     SELECT {{source}} AS source, table_name AS subject, NULL AS reason, NULL AS count,
         json_object('{REPLACED}', instant, 'groups', count(*), 'exact', count(*) FILTER (exact),
-            'rows', CAST(coalesce(sum(records) FILTER (exact), 0) AS BIGINT), 'unknown', count(*) FILTER (unknown),
+            'rows', CAST(least(coalesce(sum(records) FILTER (exact), 0), {MOST_ROWS}) AS BIGINT),
+            'unknown', count(*) FILTER (unknown),
             'again', count(other), 'other', coalesce(max(other), ''),
             'names', coalesce(list(file_group ORDER BY file_group) FILTER (unknown), [])[1:{MOST_NAMED}]) AS data
     FROM judged GROUP BY table_name, instant"""

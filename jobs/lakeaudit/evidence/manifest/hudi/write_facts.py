@@ -7,7 +7,7 @@ upgraded to layout 2 keeps such names.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ CLUSTER = "CLUSTER"
 REPLACES = "replacecommit"
 MOST_NAMED = 100
 """Other instants of one write that are kept."""
+MOST_ROWS = 1 << 62
+"""Counts are hostile input: larger ones are not believed."""
 
 Stat = Mapping[str, Any]
 
@@ -53,20 +55,23 @@ def write_facts(
     if not action.endswith("commit"):
         return None
     try:
-        stats = [stat for each in (record.get("partitionToWriteStats") or {}).values() for stat in each]
-        listed = [stat for stat in stats if stat.get("path")]
-        foreign = _foreign(begin, listed)
+        foreign = _foreign(begin, _listed(record))
         if action != REPLACES and not foreign and not completed_twice:
             return None
+        stats = [*_listed(record)]
         operation = str(record.get("operationType") or "")
-        rows = _rows(listed) if operation == CLUSTER else None
+        rows = _rows(stats) if operation == CLUSTER else None
         instants = tuple(sorted(set(foreign.values()))[:MOST_NAMED])
         sample = min(foreign, default="")
-        return WriteFacts(
-            operation, len(listed), rows, len(foreign), instants, sample, _digest(record, listed)
-        )
+        return WriteFacts(operation, len(stats), rows, len(foreign), instants, sample, _digest(record, stats))
     except (AttributeError, TypeError, ValueError):
         return None
+
+
+def _listed(record: Mapping[str, Any]) -> Iterator[Stat]:
+    """What a write says of each of its files."""
+    for stats in (record.get("partitionToWriteStats") or {}).values():
+        yield from (stat for stat in stats if stat.get("path"))
 
 
 def facts_of(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, WriteFacts]]:
@@ -80,13 +85,17 @@ def facts_of(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, Write
     return found
 
 
-def _foreign(begin: str, stats: Sequence[Stat]) -> dict[str, str]:
+def _foreign(begin: str, stats: Iterable[Stat]) -> dict[str, str]:
     """By name the instants of the base files if all of them bear others than the write that lists them."""
-    names = [str(stat["path"]).rpartition("/")[2] for stat in stats]
-    bases = {name: of for name in names if (of := _base(name)) is not None}
-    if any(of.instant == begin or len(of.instant) != LENGTH for of in bases.values()):
-        return {}
-    return {name: of.instant for name, of in bases.items()}
+    found: dict[str, str] = {}
+    for stat in stats:
+        name = str(stat["path"]).rpartition("/")[2]
+        named = None if name.startswith(".") else _base(name)  # names of log files begin with a dot
+        if named is not None:
+            if named.instant == begin or len(named.instant) != LENGTH:
+                return {}
+            found[name] = named.instant
+    return found
 
 
 def _base(name: str) -> FileName | None:
@@ -97,13 +106,14 @@ def _base(name: str) -> FileName | None:
 
 def _rows(stats: Sequence[Stat]) -> int | None:
     """Rows of the base files of new file groups; None where one is something else, or its rows are not exact."""
-    return sum(stat["numWrites"] for stat in stats) if all(map(_is_exact, stats)) else None
+    rows = sum(stat["numWrites"] for stat in stats) if all(map(_is_exact, stats)) else None
+    return None if rows is None or rows >= MOST_ROWS else rows
 
 
 def _is_exact(stat: Stat) -> bool:
     """Whether it is of a base file that begins a file group, and of as many rows as it counts."""
     rows = stat.get("numWrites")
-    counted = isinstance(rows, int) and not isinstance(rows, bool) and 0 <= rows < 1 << 62
+    counted = isinstance(rows, int) and not isinstance(rows, bool) and 0 <= rows < MOST_ROWS
     begins = stat.get("prevCommit") in (None, "", "null") and stat.get("numInserts") in (None, rows)
     lacks = any(stat.get(name) for name in ("numDeletes", "totalWriteErrors"))
     return counted and begins and not lacks and _base(str(stat["path"]).rpartition("/")[2]) is not None
