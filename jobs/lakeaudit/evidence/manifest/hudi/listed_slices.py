@@ -26,6 +26,7 @@ _GROUP = pa.schema(
         pa.field("reading", pa.int64()),
     ]
 )
+_REPLACED = pa.schema([("table_name", pa.string()), ("file_group", pa.string())])
 _ANSWER = pa.schema(
     [*_GROUP, *(FILE.field(name) for name in ("key", "state", "slice", "hidden", "at", "records"))]
 )
@@ -46,7 +47,15 @@ def listed_slices(reading: Reading, engine: Engine, con: Connection, leftovers: 
     )
     met = engine.meet(reading.kept, partial(_of_groups, groups), _found)
     files = pa.Table.from_batches(met.batches(_FOUND), _ANSWER)
-    return duck.conform(con, duck.query(con, _JUDGED, mine=mine, files=files), SLICE)
+    unknown = duck.small(_REPLACED, [*_replaced_without_files(reading)])
+    return duck.conform(con, duck.query(con, _JUDGED, mine=mine, files=files, unknown=unknown), SLICE)
+
+
+def _replaced_without_files(reading: Reading) -> Iterator[tuple[str, str]]:
+    """File groups that instants of the timeline replaced, and of which no instant names a file."""
+    for read in reading.tables:
+        names = {name for groups in read.replaced.values() for name in groups.names}
+        yield from ((read.name, name) for name in sorted(names))
 
 
 def _named(con: Connection, leftovers: Rows, numbers: Mapping[str, int]) -> Relation:
@@ -87,9 +96,10 @@ _JUDGED = f"""
     twins AS (SELECT DISTINCT {_GROUPED}, slice, true AS is_twin FROM bases WHERE state IN ('live', 'history')),
     ranked AS (SELECT *, max(slice) OVER (PARTITION BY {_GROUPED}) AS newest_there FROM mine)
     SELECT table_name AS judged_table, bucket, key,
-        coalesce(is_twin, false) OR (NOT coalesce(groups.hidden, false) AND slice >= coalesce(live_slice, '')
-            AND slice = newest_there) AS taken,
+        coalesce(is_twin, false) OR (NOT coalesce(groups.hidden, unknown.file_group IS NOT NULL)
+            AND slice >= coalesce(live_slice, '') AND slice = newest_there) AS taken,
         stray."at" AS removed_at, stray.records
-    FROM ranked LEFT JOIN groups USING ({_GROUPED}) LEFT JOIN twins USING ({_GROUPED}, slice)
+    FROM ranked LEFT JOIN groups USING ({_GROUPED}) LEFT JOIN unknown USING (table_name, file_group)
+    LEFT JOIN twins USING ({_GROUPED}, slice)
     LEFT JOIN (SELECT table_name, bucket, key, "at", records FROM bases WHERE state = 'stray') stray
         USING (table_name, bucket, key)"""
