@@ -150,7 +150,7 @@ DAMAGES: dict[str, Damage] = {
     "a commit cut at the end of a line": Damage(
         lambda log: log.commits([add("a")], [info(operationMetrics={"numOutputRows": "20"}), add("b")], [add("c")]),
         {"a": "live since 0 uncertain", "b": "live since 1", "c": "live since 2"},
-        lost(commit(1)),
+        {("", commit(1), 1)},  # a witness reports it
     ),
     "commits that hold commitInfo alone, or none": Damage(
         lambda log: log.commits([add("a")], [info("SET TBLPROPERTIES")], [{"txn": {"appId": "x", "version": 1}}]),
