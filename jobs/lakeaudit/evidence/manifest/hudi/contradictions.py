@@ -30,22 +30,23 @@ from lakeaudit.runtime.duck import Connection, Rows
 _GROUP = pa.schema([("of_table", pa.string()), ("file_group", pa.string())])
 
 
-def completed_twice(read: TableReading) -> Iterator[Witness]:
+def double_completions(read: TableReading) -> Iterator[Witness]:
     """Writes that several files complete, unless all of them list the same."""
-    for begin, files in read.found.completed_twice.items():
+    for begin, files in read.found.double_completions.items():
         facts = [read.facts.get(each.file.name) for each in files]
         known = [each for each in facts if each is not None]
-        if len(known) < len(files) or len({each.digest for each in known}) < 2:
+        differ = len(known) == len(files) and len({each.digest for each in known}) > 1
+        if not differ or begin in read.fate.taken_back:
             continue
         names = " and ".join(each.file.name for each in files)
         words = (
-            f"write {begin} has {len(files)} completed files that list other files: {names}; {_taken(files)}"
+            f"write {begin} has {len(files)} completed files that list other files: {names}; {_effect(files)}"
         )
         claim = (read.name, REPLACED_STATE, (CONTENT,), files[-1].file.place.uri, words, int(begin))
         yield Witness(*claim, Stake(known[-1].files))
 
 
-def _taken(files: Sequence[Instant]) -> str:
+def _effect(files: Sequence[Instant]) -> str:
     """What becomes of writes that have one instant."""
     if len({each.action for each in files}) == 1:
         return f"Hudi's readers take the first one that a listing gives and ignore {files[-1].file.name}"
@@ -86,18 +87,18 @@ def replacements(read: TableReading) -> Iterator[Witness]:
         groups = read.replaced[begin]
         each, facts = writes[begin]
         if groups.unknown:
-            yield _idle(read, each, facts, groups)
+            yield _idle_removal(read, each, facts, groups)
         elif (
             facts.operation == CLUSTER
             and groups.exact == groups.groups
             and facts.rows not in (None, groups.rows)
         ):
-            yield _changed(read, each, facts.rows or 0, groups.rows)
+            yield _row_change(read, each, facts.rows or 0, groups.rows)
 
 
 def _single_writes(read: TableReading) -> dict[str, tuple[Instant, WriteFacts]]:
     """By instant the completed writes that may replace file groups, and that nothing took back or completed again."""
-    unsure = read.fate.taken_back.union(read.found.completed_twice)
+    unsure = read.fate.taken_back.union(read.found.double_completions)
     return {
         each.begin: (each, facts)
         for each in read.found.writes
@@ -107,7 +108,7 @@ def _single_writes(read: TableReading) -> dict[str, tuple[Instant, WriteFacts]]:
     }
 
 
-def _idle(read: TableReading, each: Instant, facts: WriteFacts, groups: ReplacedGroups) -> Witness:
+def _idle_removal(read: TableReading, each: Instant, facts: WriteFacts, groups: ReplacedGroups) -> Witness:
     words = (
         f"write {each.begin} ({facts.operation or each.action}) replaces {groups.unknown:,} file groups that no "
         f"instant of the timeline or its archive wrote, such as {groups.names[0].lstrip('/')}"
@@ -119,7 +120,7 @@ def _idle(read: TableReading, each: Instant, facts: WriteFacts, groups: Replaced
     return Witness(*claim, Stake(groups.unknown, again))
 
 
-def _changed(read: TableReading, each: Instant, after: int, before: int) -> Witness:
+def _row_change(read: TableReading, each: Instant, after: int, before: int) -> Witness:
     words = (
         f"write {each.begin} ({CLUSTER}) replaces file groups of {before:,} rows by base files of {after:,}, by the "
         "counts of the writes that made them"
@@ -128,7 +129,7 @@ def _changed(read: TableReading, each: Instant, after: int, before: int) -> Witn
     return Witness(*claim, Stake(None, abs(after - before)))
 
 
-def explained(
+def storage_explanations(
     tables: Sequence[TableReading], lacking: Collection[str], con: Connection, leftovers: Rows
 ) -> Iterator[Witness]:
     """What `replacements` claims of tables for which storage shows another reason, as explained.

@@ -29,10 +29,10 @@ from lakeaudit.evidence.lineage import (
     with_moved,
 )
 from lakeaudit.evidence.manifest.hudi.contradictions import (
-    completed_twice,
-    explained,
+    double_completions,
     other_content,
     replacements,
+    storage_explanations,
 )
 from lakeaudit.evidence.manifest.hudi.lost_updates import lost_updates
 from lakeaudit.evidence.manifest.hudi.names import LENGTH, in_order, instant_named
@@ -90,7 +90,7 @@ def witnesses(
 
 def _of_table(read: TableReading, last: LastState | None, clients: Clients) -> Iterator[Witness]:
     """What a lost or overwritten write replaced is not known, so that no replacement is judged beside one."""
-    own = [*completed_twice(read), *other_content(read)]
+    own = [*double_completions(read), *other_content(read)]
     yield from own
     if not read.is_known_whole:
         return
@@ -252,7 +252,7 @@ def of_data_files(tables: Sequence[TableReading], con: Connection, leftovers: Ro
             yield _before_all(read, row)
         elif not saved and len(begin) == LENGTH and read.found.writes[0].begin < begin:
             yield _built_on(read, begin, row)
-    yield from explained([*known.values()], lacking, con, leftovers)
+    yield from storage_explanations([*known.values()], lacking, con, leftovers)
 
 
 def _first(read: TableReading) -> str:

@@ -186,7 +186,7 @@ def items_of(found: Found, number: int, named: frozenset[str] = frozenset()) -> 
         found.config.utc,
         found.until,
         named,
-        frozenset(found.completed_twice),
+        frozenset(found.double_completions),
     )
     return [Item(about, instant) for instant in (*found.archive, *found.instants)]
 

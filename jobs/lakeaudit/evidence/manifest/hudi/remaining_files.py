@@ -38,10 +38,10 @@ def with_remaining_files(reading: Reading, ctx: Context, witnesses: Sequence[Wit
     if not places:
         return list(witnesses)
     stakes = _stakes(reading, ctx, places)
-    asked = {(table, instant) for table, _, _, instant in places}
+    judged = {(table, instant) for table, _, _, instant in places}
     return [
         replace(one, stake=stakes.get(at, Stake(0, 0, 0)))
-        if one.claim == IDLE_REMOVAL and (at := (one.table, _instant(one))) in asked
+        if one.claim == IDLE_REMOVAL and (at := (one.table, _instant(one))) in judged
         else one
         for one in witnesses
     ]
@@ -64,29 +64,29 @@ def _places(read: TableReading, one: Witness) -> Iterator[tuple[str, int, str, s
 
 def _stakes(reading: Reading, ctx: Context, places: Sequence[tuple[str, int, str, str]]) -> _Stakes:
     """By table and instant what older live files of these folders hold; log files count no rows."""
-    met = ctx.engine.meet(reading.kept, partial(_older, duck.small(_PLACE, places)), _counted)
+    met = ctx.engine.meet(reading.kept, partial(_older_files, duck.small(_PLACE, places)), _count_files)
     found: dict[tuple[str, str], list[dict[str, int]]] = {}
     for batch in met.batches(_STAYS):
         for row in batch.to_pylist():
             found.setdefault((row["table_name"], row["instant"]), []).append(row)
-    return {at: _together(rows) for at, rows in found.items()}
+    return {at: _sum(rows) for at, rows in found.items()}
 
 
-def _together(rows: Sequence[Mapping[str, int]]) -> Stake:
+def _sum(rows: Sequence[Mapping[str, int]]) -> Stake:
     files, known, counted, size = (
         sum(row[name] for row in rows) for name in ("files", "known", "rows", "bytes")
     )
     return Stake(files, counted if known == files else None, size)
 
 
-def _older(places: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+def _older_files(places: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     if kind == FILES:
         sql = """SELECT input.*, instant FROM input JOIN places USING (table_name, reading, folder)
             WHERE state = 'live' AND category = 'data' AND slice < instant"""
         yield kind, duck.query(con, sql, input=rows, places=places)
 
 
-def _counted(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def _count_files(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if FILES in rows:
         sql = f"""SELECT table_name, instant, count(*) AS files, count(records) AS known,
                 least(coalesce(sum(records), 0), {MOST_ROWS})::BIGINT AS rows,

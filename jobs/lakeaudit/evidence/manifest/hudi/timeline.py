@@ -106,7 +106,7 @@ class Found:
         return sorted(done, key=lambda each: each.begin)
 
     @property
-    def completed_twice(self) -> Mapping[str, tuple[Instant, ...]]:
+    def double_completions(self) -> Mapping[str, tuple[Instant, ...]]:
         """By instant the files of the writes that more than one file completes, in the order of their names."""
         files: dict[str, list[Instant]] = defaultdict(list)
         for each in sorted(self.writes, key=lambda each: each.file.name):

@@ -55,10 +55,10 @@ def write_facts(
     if not action.endswith("commit"):
         return None
     try:
-        foreign = _foreign(begin, _listed(record))
+        foreign = _foreign(begin, _write_stats(record))
         if action != REPLACES and not foreign and not completed_twice:
             return None
-        stats = [*_listed(record)]
+        stats = [*_write_stats(record)]
         operation = str(record.get("operationType") or "")
         rows = _rows(stats) if operation == CLUSTER else None
         instants = tuple(sorted(set(foreign.values()))[:MOST_NAMED])
@@ -68,7 +68,7 @@ def write_facts(
         return None
 
 
-def _listed(record: Mapping[str, Any]) -> Iterator[Stat]:
+def _write_stats(record: Mapping[str, Any]) -> Iterator[Stat]:
     """What a write says of each of its files."""
     for stats in (record.get("partitionToWriteStats") or {}).values():
         yield from (stat for stat in stats if stat.get("path"))
