@@ -1,5 +1,6 @@
 """Faults put into rule tables and facts on purpose: each must change the verdict of at least one scenario."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -84,14 +85,23 @@ _IMPLIED = (
 )
 
 
+_FOLLOWING: dict[str, list[str]] = defaultdict(list)
+for _one, _other in _IMPLIED:
+    _FOLLOWING[_one].append(_other)
+
+
 def closed(facts: dict[str, bool]) -> dict[str, bool] | None:
     """The facts with all that follows from them; None where they cannot hold together."""
     known = dict(facts)
-    while new := [other for one, other in _IMPLIED if _holds(one, known) and not _holds(other, known)]:
-        for condition in new:
-            if _holds(condition, known) is False:
+    unread = [name if holds else f"!{name}" for name, holds in facts.items()]
+    while unread:
+        for condition in _FOLLOWING.get(unread.pop(), ()):
+            holds = _holds(condition, known)
+            if holds is False:
                 return None
-            known[condition.removeprefix("!")] = not condition.startswith("!")
+            if holds is None:
+                known[condition.removeprefix("!")] = not condition.startswith("!")
+                unread.append(condition)
     return known
 
 

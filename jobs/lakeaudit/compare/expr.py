@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit.runtime import duck
@@ -29,6 +30,15 @@ class Expr:
     def sql(self) -> str:
         """Written once: most expressions are constants that every statement about files holds."""
         return _written(self)
+
+    @cached_property
+    def of_row(self) -> Callable[[Row], Any]:
+        """The same as a function of one plain row."""
+        return _function(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Functions do not travel to other processes."""
+        return {"op": self.op, "args": self.args}
 
     def __and__(self, other: "Expr") -> "Expr":
         return Expr("and", (self, other))
@@ -120,11 +130,7 @@ def columns_of(expr: Expr) -> set[str]:
 
 def evaluate(expr: Expr, row: Row) -> Any:
     """The value of the expression for one plain row."""
-    if expr.op == "col":
-        return row[expr.args[0]]
-    if expr.op == "lit":
-        return expr.args[0]
-    return _PYTHON[expr.op](*(evaluate(arg, row) for arg in expr.args))
+    return expr.of_row(row)
 
 
 def duck_sql(expr: Expr) -> str:
@@ -143,20 +149,41 @@ def _written(expr: Expr) -> str:
     return _SQL[expr.op](*(duck_sql(arg) for arg in expr.args))
 
 
+def _function(expr: Expr) -> Callable[[Row], Any]:
+    if expr.op == "col":
+        return itemgetter(expr.args[0])
+    if expr.op == "lit":
+        value = expr.args[0]
+        return lambda _: value
+    parts = [arg.of_row for arg in expr.args]
+    if expr.op in _DECIDED_BY:
+        return _first_decides(_DECIDED_BY[expr.op], *parts)
+    operation = _PYTHON[expr.op]
+    return lambda row: operation(*[part(row) for part in parts])
+
+
+def _first_decides(
+    decision: bool, left: Callable[[Row], Any], right: Callable[[Row], Any]
+) -> Callable[[Row], Any]:
+    """AND and OR in three values: one side that is `decision` decides, otherwise both have to be known."""
+
+    def either(row: Row) -> bool | None:
+        first = left(row)
+        if first is decision:
+            return decision
+        second = right(row)
+        if second is decision:
+            return decision
+        return None if first is None or second is None else not decision
+
+    return either
+
+
+_DECIDED_BY = {"and": False, "or": True}
+
+
 def _null_if_any_null(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *values: None if any(value is None for value in values) else function(*values)
-
-
-def _and(left: bool | None, right: bool | None) -> bool | None:
-    if left is False or right is False:
-        return False
-    return None if left is None or right is None else True
-
-
-def _or(left: bool | None, right: bool | None) -> bool | None:
-    if left is True or right is True:
-        return True
-    return None if left is None or right is None else False
+    return lambda *values: None if None in values else function(*values)
 
 
 def _of_known(choose: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,8 +195,6 @@ def _of_known(choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _PYTHON: dict[str, Callable[..., Any]] = {
-    "and": _and,
-    "or": _or,
     "not": _null_if_any_null(lambda value: not value),
     "add": _null_if_any_null(lambda left, right: left + right),
     "sub": _null_if_any_null(lambda left, right: left - right),
