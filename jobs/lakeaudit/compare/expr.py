@@ -168,10 +168,10 @@ def _first_decides(
     """AND and OR in three values: one side that is `decision` decides, otherwise both have to be known."""
 
     def either(row: Row) -> bool | None:
-        first = left(row)
+        first: bool | None = left(row)
         if first is decision:
             return decision
-        second = right(row)
+        second: bool | None = right(row)
         if second is decision:
             return decision
         return None if first is None or second is None else not decision
