@@ -1,4 +1,4 @@
-"""Puts objects of the tests' own server into the past, versions and delete markers among them."""
+"""Objects of the tests' own server, which runs in this process: written, copied and dated without requests."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,11 +11,26 @@ def backdate(bucket: str, key: str, *times: datetime) -> None:
         version.last_modified = at.replace(tzinfo=None)
 
 
+def put(bucket: str, key: str, body: bytes) -> None:
+    """Write an object as a client does, at a tenth of the time."""
+    _backend().put_object(bucket, key, body)
+
+
+def copy(bucket: str, key: str, to: str) -> None:
+    """Copy an object as a client does, at a tenth of the time."""
+    backend = _backend()
+    backend.copy_object(backend.get_object(bucket, key), bucket, to)
+
+
 def _bucket(name: str) -> Any:
+    return _backend().buckets[name]
+
+
+def _backend() -> Any:
     from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.s3.models import s3_backends
 
-    return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[name]
+    return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
 def age_all(bucket: str, by: timedelta) -> None:

@@ -19,7 +19,7 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.backdate import backdate
+from tests.builders.backdate import backdate, put
 from tests.builders.iceberg_files import relocate
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class IcebergLake:
                 path = f"s3://{self.bucket}/{key}".replace(home, to)
                 sizes[path] = len(body)
                 at = path.removeprefix(f"s3://{self.bucket}/")
-                self.s3.put_object(Bucket=self.bucket, Key=at, Body=body)
+                put(self.bucket, at, body)
                 backdate(self.bucket, at, objects[key]["LastModified"])  # no younger than its snapshot
             self.catalog.register_table(f"shop.{name}", table.metadata_location.replace(home, to))
         self.tables = [*(each for each in self.tables if each != template), *names]

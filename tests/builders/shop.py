@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import inventory
+from tests.builders.backdate import copy
 from tests.builders.inventory import Version, deleted
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ class Shop:
                 if own_ids and key.endswith(f"/{0:020}.json"):
                     self._put_with_own_id(key, to)
                     continue
-                self.s3.copy_object(
-                    Bucket=self.bucket, Key=to, CopySource={"Bucket": self.bucket, "Key": key}
-                )
+                copy(self.bucket, key, to)
         self.tables = [*(each for each in self.tables if each != template), *tables]
 
     def _put_with_own_id(self, key: str, to: str) -> None:
