@@ -22,6 +22,16 @@ def copy(bucket: str, key: str, to: str) -> None:
     backend.copy_object(backend.get_object(bucket, key), bucket, to)
 
 
+def present(bucket: str, prefix: str) -> list[str]:
+    """Keys of the objects that a client finds below a prefix, in order."""
+    from moto.s3.models import FakeDeleteMarker
+
+    keys = _bucket(bucket).keys
+    return sorted(
+        key for key in list(keys) if key.startswith(prefix) and not isinstance(keys[key], FakeDeleteMarker)
+    )
+
+
 def _bucket(name: str) -> Any:
     return _backend().buckets[name]
 

@@ -19,7 +19,7 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.backdate import backdate, put
+from tests.builders.backdate import backdate, present, put
 from tests.builders.iceberg_files import relocate
 
 if TYPE_CHECKING:
@@ -110,10 +110,7 @@ class IcebergLake:
 
     def keys(self, part: str = "/data/") -> list[str]:
         """Keys that have `part` somewhere, in order."""
-        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="warehouse/")
-        return sorted(
-            each["Key"] for page in pages for each in page.get("Contents", []) if part in each["Key"]
-        )
+        return [key for key in present(self.bucket, "warehouse/") if part in key]
 
     def needed(self, table: Table) -> set[str]:
         """Keys of what retained snapshots list, by PyIceberg."""

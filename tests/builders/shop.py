@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import inventory
-from tests.builders.backdate import copy
+from tests.builders.backdate import copy, present
 from tests.builders.inventory import Version, deleted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Shop:
         The template itself stays out of the lake file. With `own_ids` each has a table id of its own.
         """
         home = f"warehouse/{template}/"
-        keys = [one["Key"] for one in self.s3.list_objects_v2(Bucket=self.bucket, Prefix=home)["Contents"]]
+        keys = present(self.bucket, home)
         for table in tables:
             for key in keys:
                 to = f"warehouse/{table}/{key.removeprefix(home)}"
@@ -85,11 +85,8 @@ class Shop:
 
     def keys(self, table: str = "", ending: str = ".parquet") -> list[str]:
         """Keys of data files, in order."""
-        listed = self.s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self.bucket, Prefix=f"warehouse/{table}"
-        )
-        found = [entry["Key"] for page in listed for entry in page.get("Contents", [])]
-        return sorted(key for key in found if key.endswith(ending) and "_delta_log" not in key)
+        found = present(self.bucket, f"warehouse/{table}")
+        return [key for key in found if key.endswith(ending) and "_delta_log" not in key]
 
     def take_inventory(
         self,
