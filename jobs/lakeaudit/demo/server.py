@@ -86,6 +86,7 @@ def moto() -> Iterator[Endpoint]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     _list_without_bodies()
     _look_services_up_once()
+    _read_times_once()
     _cut_listings_off()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -119,6 +120,15 @@ def _look_services_up_once() -> None:
     dispatcher = cast("Any", DomainDispatcherApplication)
     if not hasattr(dispatcher.get_backend_for_host, "cache_info"):
         dispatcher.get_backend_for_host = lru_cache(64)(dispatcher.get_backend_for_host)
+
+
+def _read_times_once() -> None:
+    """For each object of a listing moto reads its time as a text of any form: half of the time of a listing."""
+    from moto.core import serialize
+
+    module = cast("Any", serialize)
+    if not hasattr(module.parse_to_aware_datetime, "cache_info"):
+        module.parse_to_aware_datetime = lru_cache(100_000)(module.parse_to_aware_datetime)
 
 
 def _cut_listings_off() -> None:
