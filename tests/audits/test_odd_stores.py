@@ -214,7 +214,7 @@ def versioned(shop: Shop) -> str:
     """A file that was deleted and lies beneath a marker."""
     status: Any = {"Status": "Enabled"}
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration=status)
-    key = shop.keys("stock")[0]
+    key = next(key for key in shop.keys("stock") if key != debris("stock"))
     body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
     shop.s3.delete_object(Bucket=shop.bucket, Key=key)

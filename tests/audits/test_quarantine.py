@@ -34,6 +34,7 @@ from tests.builders.conditional_deletes import each_by_its_etag
 from tests.builders.delta_lake import add, change, remove, vector, vector_file
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, actions_of, an_hour_old, found_set, keys_of, publish_leftovers
+from tests.builders.odd_stores import every, habit, silent_writes, without
 from tests.builders.request_rights import granted, rights_asked_for
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -172,6 +173,19 @@ def test_from_debris_to_resolved_and_back(
     )
 
 
+def test_a_store_that_leaves_fields_out_of_its_responses(shop: Shop, tmp_path: Path) -> None:
+    """Version lists without IsLatest, writes without ETag: what was done is known all the same, and undone."""
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO())
+    before = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)["ETag"]
+    with habit(every(silent_writes, without("IsLatest"))):
+        assert mending.apply().exit_code == 0
+        assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "applied"}, False)
+        assert mending.undo().exit_code == 0
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "undone"}, True)
+    assert shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)["ETag"] == before
+
+
 # --- uploads ---------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +210,9 @@ def test_uploads_are_aborted_when_that_is_allowed(
     mending, upload = begun(plain, tmp_path)
     mending.plan(io.StringIO(), allow=OLDER)
     assert planned(mending) == {DEBRIS: "needs_person"}, "what is final is in no default plan"
+    with habit(without("Initiated")):
+        mending.plan(io.StringIO(), allow=("abort_upload",))
+    assert [row["evidence"]["why"] for row in rows(mending)] == ["the store does not say when it was begun"]
     mending.plan(io.StringIO(), allow=("abort_upload",))
     (row,) = rows(mending)
     assert (row["action"], row["reversibility"], uploads(plain)) == ("abort_upload", "final", {upload})

@@ -303,7 +303,7 @@ def test_equal_bytes_in_a_bucket_without_versions(
     mending.plan(io.StringIO(), allow=("older_than_onboarding",))
     copy = Copying.copy
 
-    def and_a_job(self: Copying, *given: Any) -> str:
+    def and_a_job(self: Copying, *given: Any) -> str | None:
         told = copy(self, *given)
         made.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
         return told

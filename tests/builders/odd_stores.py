@@ -171,6 +171,14 @@ def without(*fields: str, where: str = "", heads: bool = True, lists: bool = Tru
     return change
 
 
+def silent_writes(request: Request, response: Response) -> Response:
+    """Responses to writes name no ETag: neither of an object nor of a copy."""
+    if request.method not in ("PUT", "POST") or "partNumber" in request.asked:
+        return response
+    headers = {name: value for name, value in response.headers.items() if name != "etag"}
+    return replace(response, headers=headers, body=re.sub(rb"<ETag>.*?</ETag>", b"", response.body))
+
+
 _HEADERS = {
     "ETag": "etag",
     "Size": "content-length",

@@ -1,6 +1,7 @@
 """What a store says and does not say: pages that do not end, fields that are missing, classes of every cloud."""
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,21 +11,24 @@ import pytest
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import s3_pages
-from lakeaudit.evidence.files import folders, list_files, named_folders, stat
+from lakeaudit.evidence.files import folders, list_files, named_folders, older_files, older_version, stat
 from lakeaudit.evidence.s3_responses import (
     head_response,
+    listed_folders,
     listed_objects,
     listed_versions,
     open_uploads,
     time_of,
+    written_version,
 )
 from lakeaudit.evidence.storage.head import head_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.aws_failures import BrokenListing, IncompleteResponse, UnreadableResponse, WebPage
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of, unknown_class_warnings
-from tests.builders.odd_stores import AGAIN, cut_off, habit, without
+from tests.builders.odd_stores import AGAIN, as_it_is, cut_off, habit, without
 from tests.conftest import Aws
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -164,9 +168,82 @@ def test_every_field_but_the_key_may_be_missing() -> None:
         None,
         False,
     )
+    assert (written_version({}), written_version({"CopyObjectResult": {}}, "CopyObjectResult")) == (
+        None,
+        None,
+    )
+    assert written_version({"ETag": '"e"'}) == "e"
+    assert written_version({"ETag": '"e"', "VersionId": "v"}) == "v"
+    assert written_version({"CopyObjectResult": {"ETag": '"e"'}}, "CopyObjectResult") == "e"
+    with pytest.raises(IncompleteResponse, match="TagSet"):
+        required({}, "TagSet")
     for lists in (listed_objects({"Contents": [{"Size": 1}]}), listed_versions({"Versions": [{}]})):
         with pytest.raises(BrokenListing):
             list(lists)
+    with pytest.raises(BrokenListing):
+        listed_folders({"CommonPrefixes": [{}]})
+
+
+def version(hour: int | None, *, latest: bool | None = None, key: str = "k") -> dict[str, Any]:
+    return {"Key": key, "LastModified": hour and NOON.replace(hour=hour), "IsLatest": latest}
+
+
+TWO, HIDDEN = [version(2), version(1)], [version(3)]
+
+
+@pytest.mark.parametrize(
+    ("versions", "markers", "fields", "latest"),
+    [
+        pytest.param(TWO, [], {}, [True, False], id="by their order"),
+        pytest.param(TWO, HIDDEN, {}, [False, False, True], id="beneath a marker"),
+        pytest.param([version(4), *TWO], HIDDEN, {}, [True, False, False, False], id="over a marker"),
+        pytest.param([version(2), version(2)], [], {}, [True, False], id="two of one second, newest first"),
+        pytest.param([version(3)], HIDDEN, {}, [None, None], id="an object and a marker of one second"),
+        pytest.param([version(1), version(2)], [], {}, [None, None], id="oldest first"),
+        pytest.param([version(2), version(None)], [], {}, [None, None], id="one without a time"),
+        pytest.param([version(2, latest=False), version(1)], [], {}, [False, None], id="the newest is not the latest"),
+        pytest.param([version(2, latest=True), version(1)], [], {}, [True, False], id="one is named"),
+        pytest.param([version(2, latest=False)], [version(1, latest=True)], {}, [False, True], id="both are named"),
+        pytest.param(TWO, HIDDEN, {"KeyMarker": "k"}, [False] * 3, id="of a key that the page before began with"),
+        pytest.param(TWO, [], {"KeyMarker": "j"}, [True, False], id="of a key that begins the page"),
+        pytest.param([version(1, key="j"), version(1)], [version(2)], {}, [True, False, True], id="by key"),
+    ],
+)  # fmt: skip
+def test_which_version_is_the_latest_where_the_store_does_not_say(
+    versions: list[Any], markers: list[Any], fields: dict[str, Any], latest: list[bool | None]
+) -> None:
+    found = listed_versions({"Versions": versions, "DeleteMarkers": markers, **fields})
+    assert [each.is_latest for each in found] == latest
+
+
+def test_older_versions_of_a_store_that_does_not_say_which_is_the_latest(
+    aws: Aws, clients: Clients, bucket: str
+) -> None:
+    """A file beneath a delete marker is one; a file that is there is none, and its older version is known."""
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    first = [
+        aws.s3.put_object(Bucket=bucket, Key=f"log/{name}", Body=b"1")["VersionId"]
+        for name in ("gone", "there")
+    ]
+    time.sleep(1.1)  # the store names whole seconds
+    aws.s3.delete_object(Bucket=bucket, Key="log/gone")
+    aws.s3.put_object(Bucket=bucket, Key="log/there", Body=b"2")
+    for change in (without("IsLatest"), as_it_is):
+        with habit(change):
+            assert older_files(clients, Location(bucket, "log"), 3) == ["gone"]
+            assert [
+                older_version(clients, Location(bucket, f"log/{name}")) for name in ("gone", "there")
+            ] == first
+
+
+def test_a_page_holds_what_it_was_requested_by() -> None:
+    """Else the first versions of a page could be taken for the latest of a key that the page before began with."""
+    given = iter([{"Name": "b", "NextKeyMarker": "k", "NextVersionIdMarker": "v"}, {"Name": "b"}])
+    follow = {"KeyMarker": "NextKeyMarker", "VersionIdMarker": "NextVersionIdMarker"}
+    assert [page.get("KeyMarker") for page in s3_pages.pages(lambda **_: next(given), {}, follow)] == [
+        None,
+        "k",
+    ]
 
 
 def test_what_is_acted_on_names_size_etag_and_time() -> None:

@@ -137,3 +137,15 @@ def test_a_page_of_versions_becomes_the_history_of_one_key() -> None:
     assert (history.newest_older.version_id, history.newest_older.etag) == ("v2", "a")
     assert not history_of(page | {"IsTruncated": True, "NextKeyMarker": "k"}, "k").whole
     assert history_of(page | {"IsTruncated": True, "NextKeyMarker": "k2"}, "k").whole
+    for named in (*page["Versions"], *page["DeleteMarkers"]):
+        del named["IsLatest"]
+    assert history_of(page, "k") == history, "the order says which one is current"
+    page["DeleteMarkers"][0]["LastModified"] = page["Versions"][0]["LastModified"]
+    unknown = history_of(page, "k")
+    assert (unknown.is_marked, unknown.marker_id, unknown.newest_older, unknown.whole) == (
+        None,
+        None,
+        None,
+        False,
+    )
+    assert unknown.match(Claimed(size=100)) is None, "any of them may be current"

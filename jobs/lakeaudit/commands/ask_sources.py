@@ -125,16 +125,16 @@ def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
         {
             "version_id": each.version_id,
             "delete_marker": each.is_marker,
-            "latest": bool(each.is_latest),
+            "latest": each.is_latest,
             "modified_at": each.modified_at,
             "size": each.size,
         }
         for each in listed_versions(page)
         if each.key == key
     ]
-    return sorted(rows, key=lambda row: (row["latest"], row["modified_at"] or _LONG_AGO), reverse=True)[
-        :VERSIONS
-    ]
+    return sorted(
+        rows, key=lambda row: (row["latest"] is True, row["modified_at"] or _LONG_AGO), reverse=True
+    )[:VERSIONS]
 
 
 def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[Said]:

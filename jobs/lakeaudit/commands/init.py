@@ -21,6 +21,7 @@ from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.aws_responses import required
 
 DEEPEST = 5
 """Folders below the place that are looked into."""
@@ -159,7 +160,8 @@ def _versioning(place: Location, clients: Clients) -> str:
 
 def _lifecycle(place: Location, clients: Clients) -> str:
     try:
-        rules = clients.s3(*place).get_bucket_lifecycle_configuration(Bucket=place.bucket)["Rules"]
+        answer = clients.s3(*place).get_bucket_lifecycle_configuration(Bucket=place.bucket)
+        rules = required(answer, "Rules")
     except ClientError as error:
         if code_of(error) == "NoSuchLifecycleConfiguration":
             return "no lifecycle rule"

@@ -16,7 +16,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import AuditError, SourceError
 from lakeaudit.evidence.s3_pages import object_pages
-from lakeaudit.evidence.s3_responses import HeadResponse, ListedObject, head_response, listed_objects
+from lakeaudit.evidence.s3_responses import (
+    HeadResponse,
+    ListedObject,
+    head_response,
+    listed_folders,
+    listed_objects,
+    listed_versions,
+)
 from lakeaudit.evidence.storage.object_versions import history_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -90,7 +97,7 @@ def folders(clients: Clients, folder: Location) -> list[str]:
         return folders_of(folder, clients.azure_endpoint(folder.bucket))
     try:
         pages = object_pages(clients.s3(*folder), folder.bucket, folder.prefix, "/")
-        found = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes") or ()]
+        found = [name for page in pages for name in listed_folders(page)]
     except (ClientError, BotoCoreError) as error:
         raise _source_error(clients, folder, error) from error
     return [prefix[len(folder.prefix) :].removesuffix("/") for prefix in found]
@@ -375,7 +382,7 @@ def older_version(clients: Clients, place: Location, etag: str | None = None) ->
         page = clients.s3(*place).list_object_versions(Bucket=place.bucket, Prefix=place.key)
     except (ClientError, BotoCoreError) as error:
         raise _source_error(clients, place, error) from error
-    older = [v for v in history_of(page, place.key).versions if not v.is_latest and not v.is_marker]
+    older = [v for v in history_of(page, place.key).versions if v.is_latest is False and not v.is_marker]
     return next((each.version_id for each in older if etag in (None, each.etag)), None)
 
 
@@ -402,8 +409,9 @@ def older_files(clients: Clients, folder: Location, most: int) -> list[str]:
         page = clients.s3(*folder).list_object_versions(Bucket=folder.bucket, Prefix=folder.prefix)
     except (ClientError, BotoCoreError) as error:
         raise _source_error(clients, folder, error) from error
-    current = {version["Key"] for version in page.get("Versions", []) if version["IsLatest"]}
-    older = dict.fromkeys(version["Key"] for version in page.get("Versions", []) if not version["IsLatest"])
+    versions = [each for each in listed_versions(page) if not each.is_marker]
+    current = {each.key for each in versions if each.is_latest is not False}
+    older = dict.fromkeys(each.key for each in versions if each.is_latest is False)
     return [key.removeprefix(folder.prefix) for key in older if key not in current][:most]
 
 

@@ -84,6 +84,8 @@ def pages(
 ) -> Iterator[Page]:
     """Every page of a listing call; `follow` names the fields of a page by the parameters of the next request.
 
+    A page holds the parameters that it was requested by, also where the store does not repeat them.
+
     Raises:
         BrokenListing: the list goes on without a way to continue, repeats itself, or has entries without a key.
     """
@@ -101,7 +103,7 @@ def pages(
         page = patient(call, **request, **markers)
         if not any(name in page for name in _OF_LISTINGS):
             raise BrokenListing(reason=NO_LISTING)
-        yield page
+        yield {**page, **markers}
         following = {name: page[field] for name, field in follow.items() if page.get(field)}
         if not _goes_on(page, following):
             return

@@ -6,8 +6,8 @@ without Content-Length, versions without VersionId (Google names a generation).
 """
 
 import base64
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,11 +89,27 @@ def listed_objects(page: Response) -> Iterator[ListedObject]:
 
 
 def listed_versions(page: Response) -> Iterator[ListedVersion]:
-    """The versions and delete markers of a page of ListObjectVersions."""
-    for name, is_marker in (("Versions", False), ("DeleteMarkers", True)):
-        for entry in _entries(page, name):
-            version_id = text_of(entry.get("VersionId"))
-            yield ListedVersion(*_common(entry), version_id, entry.get("IsLatest"), is_marker)
+    """The versions and delete markers of a page of ListObjectVersions.
+
+    Where the store does not say which of them is the latest one, their order says it, see `_newest`.
+    """
+    versions = [
+        ListedVersion(*_common(entry), text_of(entry.get("VersionId")), entry.get("IsLatest"), is_marker)
+        for name, is_marker in (("Versions", False), ("DeleteMarkers", True))
+        for entry in _entries(page, name)
+    ]
+    if any(each.is_latest is None for each in versions):
+        yield from _with_latest(versions, page.get("KeyMarker"))
+    else:
+        yield from versions
+
+
+def listed_folders(page: Response) -> list[str]:
+    """The sub-folders that a page of a listing with a delimiter names. Raises BrokenListing: one has no name."""
+    folders = [text_of(entry.get("Prefix")) for entry in page.get("CommonPrefixes") or ()]
+    if None in folders:
+        raise BrokenListing(reason="the store lists a folder without its name")
+    return [folder for folder in folders if folder is not None]
 
 
 def open_uploads(page: Response) -> Iterator[OpenUpload]:
@@ -123,6 +139,50 @@ def head_response(response: Response, classes: StorageClasses = KNOWN_CLASSES) -
         encryption=_encryption(response),
         checksum=checksum_of(response),
         expiration=text_of(response.get("Expiration")),
+    )
+
+
+def written_version(response: Response, result: str = "") -> str | None:
+    """What a write response names: the version id of the object, else its ETag; None where it names neither.
+
+    Args:
+        response: of PutObject, CopyObject or CompleteMultipartUpload.
+        result: the structure of the response that holds the ETag, if it is not the response itself.
+    """
+    fields = response.get(result) or {} if result else response
+    return text_of(response.get("VersionId")) or etag_of(fields.get("ETag"))
+
+
+def _with_latest(versions: Sequence[ListedVersion], key_marker: object) -> Iterator[ListedVersion]:
+    """The versions of a page, where the list says, or its order shows, which of each key is the latest.
+
+    The versions of a key that the page before began with (`key_marker`) are older ones.
+    """
+    by_key: dict[str, list[ListedVersion]] = {}
+    for each in versions:
+        by_key.setdefault(each.key, []).append(each)
+    decided = {
+        key for key, mine in by_key.items() if key == key_marker or any(each.is_latest for each in mine)
+    }
+    newest = {key: None if key in decided else _newest(mine) for key, mine in by_key.items()}
+    for each in versions:
+        if each.is_latest is not None or (newest[each.key] is None and each.key not in decided):
+            yield each
+        else:
+            yield replace(each, is_latest=each is newest[each.key])
+
+
+def _newest(versions: Sequence[ListedVersion]) -> ListedVersion | None:
+    """The newest version or delete marker of a key by the order of the list and the times, which must agree.
+
+    S3 lists the versions of a key newest first, and its delete markers likewise (API reference, ListObjectVersions).
+    None: nobody can tell which of the two is newer, or the list contradicts itself.
+    """
+    times = [each.modified_at for each in versions if each.modified_at is not None]
+    firsts = [next((each for each in versions if each.is_marker is marker), None) for marker in (False, True)]
+    newest = [each for each in firsts if each is not None and times and each.modified_at == max(times)]
+    return (
+        newest[0] if len(times) == len(versions) and [each.is_latest for each in newest] == [None] else None
     )
 
 

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws_failures import is_condition_refused, is_missing
+from lakeaudit.runtime.aws_responses import required
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -46,22 +47,24 @@ class LeaseObject:
     def read(self) -> Seen | None:
         """The lease, None when there never was one."""
         try:
-            got = self.client.get_object(Bucket=self.place.bucket, Key=self.place.key)
+            got: Any = self.client.get_object(Bucket=self.place.bucket, Key=self.place.key)
         except ClientError as error:
             if is_missing(error):
                 return None
             raise
-        now = parsedate_to_datetime(got["ResponseMetadata"]["HTTPHeaders"]["date"])
+        now = parsedate_to_datetime(required(got["ResponseMetadata"]["HTTPHeaders"], "date"))
         words = _words(got["Body"].read())
-        return Seen(got["ETag"], now - got["LastModified"], words["holder"], words["run_id"])
+        age = now - required(got, "LastModified")
+        return Seen(required(got, "ETag"), age, words["holder"], words["run_id"])
 
     def write(self, words: Words, over: str | None) -> str | None:
         """Write over the lease of that ETag, or over none; the new ETag, None where another was faster.
 
-        A PUT that the client repeats after a lost answer meets its own first one: that one counts.
+        A PUT that the client repeats after a lost answer meets its own first one: that one counts. A response without
+        an ETag is read again for it.
         """
         etag = self._put(words, over)
-        if etag is not None:
+        if etag:
             return etag
         there = self.read()
         return there.etag if there and words["holder"] and there.holder == words["holder"] else None
@@ -75,6 +78,7 @@ class LeaseObject:
         self.client.delete_object(Bucket=self.place.bucket, Key=self.place.key)
 
     def _put(self, words: Words, over: str | None) -> str | None:
+        """The ETag, empty where the store does not name it; None: the condition was refused."""
         body = json.dumps(words).encode()
         condition: Any = {"IfMatch": over} if over else {"IfNoneMatch": "*"}
         try:
@@ -85,7 +89,7 @@ class LeaseObject:
             if is_condition_refused(error) or is_missing(error):
                 return None
             raise
-        return put["ETag"]
+        return put.get("ETag", "")
 
 
 def _words(body: bytes) -> dict[str, Any]:

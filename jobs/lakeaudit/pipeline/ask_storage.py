@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -14,7 +15,7 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.s3_responses import HeadResponse
+from lakeaudit.evidence.s3_responses import HeadResponse, etag_of, time_of
 from lakeaudit.evidence.storage.footers import Counted, fault_of
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, head_object, is_md5
 from lakeaudit.evidence.storage.listing.s3_listing import never_versioned
@@ -326,9 +327,15 @@ def _of_blob(blob: Any) -> dict[str, Any]:
     """What the properties of a blob say."""
     told = {name: value.decode() for name, value in blob.metadata().items()}
     tier = told.get("Access-Tier")
-    return {"l_confirmation": "live", "l_presence": "present", "l_size": blob.size(), "l_etag": told["ETag"].strip('"'),
-            "l_modified_at": datetime.fromisoformat(told["Last-Modified"]).astimezone(UTC).replace(tzinfo=None),
+    return {"l_confirmation": "live", "l_presence": "present", "l_size": blob.size(),
+            "l_etag": etag_of(told.get("ETag")), "l_modified_at": plain_time(_blob_time(told.get("Last-Modified"))),
             "l_storage_class": tier, "l_archived": tier == "Archive", "l_versions_known": False}  # fmt: skip
+
+
+def _blob_time(text: str | None) -> datetime | None:
+    with suppress(ValueError):
+        return time_of(datetime.fromisoformat(text)) if text else None
+    return None
 
 
 def _ask_local(key: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Claims, CommitLogs
+from lakeaudit.evidence.s3_responses import head_response
 from lakeaudit.pipeline.ask_claims import ask_claims
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.runtime import duck
@@ -82,10 +83,10 @@ def _last_claimed(con: Connection, claims: Rows) -> Relation:
 
 
 def _took(clients: Clients, file: Committed) -> timedelta | None:
-    """None where the file cannot be asked for, or was written again since."""
+    """None where the file cannot be asked for, has no time, or was written again since."""
     _, bucket, key, at = file
     try:
-        written = clients.s3(bucket, key).head_object(Bucket=bucket, Key=key)["LastModified"]
+        written = head_response(clients.s3(bucket, key).head_object(Bucket=bucket, Key=key)).modified_at
     except (ClientError, BotoCoreError):
         return None
-    return at - written if written <= at else None
+    return None if written is None or written > at else at - written

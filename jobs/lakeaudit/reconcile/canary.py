@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.digests import digest
+from lakeaudit.evidence.s3_responses import listed_versions
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import is_condition_refused
@@ -120,11 +121,11 @@ class _Canary:
 
     def _complete(self, at: Any, condition: Any) -> None:
         """An upload in parts over what is there; what it began is given up, whatever the answer."""
-        upload: Any = {**at, "UploadId": self._s3.create_multipart_upload(**at)["UploadId"]}
+        upload: Any = {**at, "UploadId": self._s3.create_multipart_upload(**at).get("UploadId", "")}
         try:
             part: Any = {
                 "PartNumber": 1,
-                "ETag": self._s3.upload_part(**upload, PartNumber=1, Body=b"other")["ETag"],
+                "ETag": self._s3.upload_part(**upload, PartNumber=1, Body=b"other").get("ETag", ""),
             }
             self._s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [part]}, **condition)
         except (ClientError, BotoCoreError):
@@ -135,9 +136,10 @@ class _Canary:
     def remove(self) -> None:
         """Every version and marker of both."""
         for key in (self._there, self._source):
-            page = self._s3.list_object_versions(Bucket=self._bucket, Prefix=key)
-            for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
-                self._s3.delete_object(Bucket=self._bucket, Key=each["Key"], VersionId=each["VersionId"])
+            page: Any = self._s3.list_object_versions(Bucket=self._bucket, Prefix=key)
+            for each in listed_versions(page):
+                version: Any = {"VersionId": each.version_id} if each.version_id else {}
+                self._s3.delete_object(Bucket=self._bucket, Key=each.key, **version)
 
 
 def refused_entry(entry: Any) -> ClientError:

@@ -31,13 +31,13 @@ class Source:
     version_id: str | None = None
 
 
-def write_where_absent(target: Target, source: Source) -> str:
-    """Write a copy where there is no object; the id of its version, else its ETag. Raises as `Action.act`."""
+def write_where_absent(target: Target, source: Source) -> str | None:
+    """Write a copy where there is no object; the id of its version, else its ETag, if named. Raises as `Action.act`."""
     forms = _Forms(COPY_IF_ABSENT, PUT_IF_ABSENT, COMPLETE_IF_ABSENT)
     return _written(target, source, {"IfNoneMatch": "*"}, forms)
 
 
-def write_over(target: Target, source: Source, etag: str) -> str:
+def write_over(target: Target, source: Source, etag: str) -> str | None:
     """Write a copy over the object of that ETag. Returns and raises as `write_where_absent`."""
     forms = _Forms(COPY_IF_MATCH, PUT_IF_MATCH, COMPLETE_IF_MATCH)
     return _written(target, source, {"IfMatch": f'"{etag}"'}, forms)
@@ -51,7 +51,7 @@ class _Forms(NamedTuple):
     complete: str
 
 
-def _written(target: Target, source: Source, condition: dict[str, Any], forms: _Forms) -> str:
+def _written(target: Target, source: Source, condition: dict[str, Any], forms: _Forms) -> str | None:
     proved, (name,) = target.forms.proved(target.bucket), condition
     of = target.clients.s3(source.bucket, source.key)
     by_server = of is target.s3

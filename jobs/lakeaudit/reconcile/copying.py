@@ -14,11 +14,13 @@ from urllib.parse import urlencode
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.s3_responses import written_version
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.canary import COMPLETE_IF_ABSENT, COPY_IF_ABSENT, PUT_IF_ABSENT
 from lakeaudit.reconcile.protocol import NotProved
 from lakeaudit.runtime.aws_failures import is_missing
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.storage_classes import EVERY_ARCHIVE
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Copying:
     """A copy of the object `source` of an ETag, or of one of its versions, to `to`.
 
     `s3` reaches `to`, and `source` as well, unless `of` does. What copies gives the id of the version that was written,
-    else its ETag. A condition is of what lies at `to`; `{}`: none.
+    else its ETag, else None: the store named neither. A condition is of what lies at `to`; `{}`: none.
     """
 
     s3: "S3Client"
@@ -69,35 +71,35 @@ class Copying:
         """Whether it has to be made in parts."""
         return "-" in self.etag
 
-    def copy(self, condition: Mapping[str, Any]) -> str:
+    def copy(self, condition: Mapping[str, Any]) -> str | None:
         """Copy it as it was uploaded, on the server's side."""
         return self.in_parts(condition) if self.needs_parts else self.whole(condition)
 
-    def whole(self, condition: Mapping[str, Any]) -> str:
+    def whole(self, condition: Mapping[str, Any]) -> str | None:
         """Copy it by one request, on the server's side."""
         given = carried(self.head, OF_COPY) | dict(condition)
         done: Any = self.s3.copy_object(
             **self._to, CopySource=self._from, CopySourceIfMatch=f'"{self.etag}"', **given
         )
-        return str(done.get("VersionId") or done["CopyObjectResult"]["ETag"].strip('"'))
+        return written_version(done, "CopyObjectResult")
 
-    def read_and_put(self, condition: Mapping[str, Any]) -> str:
+    def read_and_put(self, condition: Mapping[str, Any]) -> str | None:
         """Read it into memory, and write it."""
         got: Any = self._reader.get_object(**self._from, **self._unchanged)
         given = carried(got, CARRIED) | tagging(self._reader, self._from, got)
         put = self.s3.put_object(**self._to, Body=got["Body"].read(), **given, **condition)
-        return put.get("VersionId") or put["ETag"].strip('"')
+        return written_version(put)
 
-    def in_parts(self, condition: Mapping[str, Any]) -> str:
+    def in_parts(self, condition: Mapping[str, Any]) -> str | None:
         """Copy it in the parts that it was uploaded in, on the server's side."""
         head = self.head
         tags = tagging(self.s3, self._from, head | {"TagCount": head.get("TagCount", 1)})
         begun = self.s3.create_multipart_upload(**self._to, **(carried(head, CARRIED) | tags))
-        upload: Any = {**self._to, "UploadId": begun["UploadId"]}
+        upload: Any = {**self._to, "UploadId": required(begun, "UploadId")}
         try:
             done: Any = [
                 {"PartNumber": number, "ETag": self._part(upload, number, first, last)}
-                for number, (first, last) in enumerate(self._ranges(head["ContentLength"]), 1)
+                for number, (first, last) in enumerate(self._ranges(required(head, "ContentLength")), 1)
             ]
             parts: Any = {"Parts": done}
             written = self.s3.complete_multipart_upload(**upload, MultipartUpload=parts, **condition)
@@ -105,7 +107,7 @@ class Copying:
             with suppress(ClientError, BotoCoreError):
                 self.s3.abort_multipart_upload(**upload)
             raise
-        return written.get("VersionId") or written["ETag"].strip('"')
+        return written_version(written)
 
     def is_conditional(self, forms: frozenset[str]) -> bool:
         """Whether the store honours that a copy is made only where nothing is."""
@@ -119,7 +121,7 @@ class Copying:
             return "the store does not honour If-None-Match of CompleteMultipartUpload"
         if PUT_IF_ABSENT not in forms:
             return "the store honours If-None-Match neither of CopyObject nor of PutObject"
-        if self.head["ContentLength"] > MOST_READ:
+        if required(self.head, "ContentLength") > MOST_READ:
             return f"the store's copies have no conditions, and it is above {MOST_READ >> 20} MiB"
         return None
 
@@ -154,14 +156,15 @@ class Copying:
         return {"Bucket": self.to.bucket, "Key": self.to.key}
 
     def _size_of_part(self, number: int) -> int:
-        return int(self.s3.head_object(**self._from, PartNumber=number)["ContentLength"])
+        head: Any = self.s3.head_object(**self._from, PartNumber=number)
+        return int(required(head, "ContentLength"))
 
     def _part(self, upload: Any, number: int, first: int, last: int) -> str:
         copied: Any = self.s3.upload_part_copy(
             **upload, PartNumber=number, CopySource=self._from, CopySourceIfMatch=self.etag,
             CopySourceRange=f"bytes={first}-{last}",
         )  # fmt: skip
-        return str(copied["CopyPartResult"]["ETag"])
+        return str(required(required(copied, "CopyPartResult"), "ETag"))
 
     def _ranges(self, size: int) -> list[tuple[int, int]]:
         """(first byte, last byte) of each part, as it was uploaded."""
@@ -203,5 +206,6 @@ def tagging(s3: "S3Client", at: Any, head: Mapping[str, Any]) -> dict[str, Any]:
     """The tags of an object as a new one takes them, asked for where there may be some."""
     if not head.get("TagCount"):
         return {}
-    tags = s3.get_object_tagging(**at)["TagSet"]
-    return {"Tagging": urlencode([(tag["Key"], tag["Value"]) for tag in tags])} if tags else {}
+    answer: Any = s3.get_object_tagging(**at)
+    tags = [(required(tag, "Key"), required(tag, "Value")) for tag in required(answer, "TagSet")]
+    return {"Tagging": urlencode(tags)} if tags else {}

@@ -45,7 +45,7 @@ def _deleted(some: Sequence[tuple[Step, Target]]) -> dict[str, Acted]:
         answer: Any = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects})
     except (ClientError, BotoCoreError) as error:
         return {step.action_id: Acted(target.now, error=error) for step, target in some}
-    refused = {entry["Key"]: refused_entry(entry) for entry in answer.get("Errors", [])}
+    refused = {entry.get("Key"): refused_entry(entry) for entry in answer.get("Errors", [])}
     markers = _markers(answer)
     return {
         step.action_id: Acted(target.now, markers.get(target.key), refused.get(target.key))
@@ -53,5 +53,5 @@ def _deleted(some: Sequence[tuple[Step, Target]]) -> dict[str, Acted]:
     }
 
 
-def _markers(answer: Mapping[str, Any]) -> dict[str, str | None]:
-    return {entry["Key"]: entry.get("DeleteMarkerVersionId") for entry in answer.get("Deleted", [])}
+def _markers(answer: Mapping[str, Any]) -> dict[str | None, str | None]:
+    return {entry.get("Key"): entry.get("DeleteMarkerVersionId") for entry in answer.get("Deleted", [])}

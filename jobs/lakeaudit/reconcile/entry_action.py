@@ -11,6 +11,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.s3_pages import holds_any
+from lakeaudit.evidence.storage.head import head_of
 from lakeaudit.keys import NOT_HADOOP
 from lakeaudit.reconcile.entries import (
     Above,
@@ -209,9 +210,9 @@ def is_current(target: Target, seen: Mapping[str, Any] | None) -> bool:
     if seen is None:
         return True
     try:
-        head = target.s3.head_object(Bucket=target.bucket, Key=target.key.rstrip("/"))
+        head = head_of(target.s3.head_object(Bucket=target.bucket, Key=target.key.rstrip("/")))
     except ClientError as error:
         if code_of(error) in ("404", "NoSuchKey"):
             return False
         raise
-    return (head["ContentLength"], head["ETag"].strip('"')) == (seen["size"], seen["etag"])
+    return (head.size, head.etag) == (seen["size"], seen["etag"])

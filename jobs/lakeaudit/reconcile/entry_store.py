@@ -19,6 +19,7 @@ from lakeaudit.evidence.metastore.s3guard.layout import MARKER
 from lakeaudit.reconcile.canary import fails
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 if TYPE_CHECKING:
@@ -86,13 +87,13 @@ class EntryStore:
         left: Any = {self.table: {"Keys": [keys_of(place) for place in places], "ConsistentRead": True}}
         while left:
             answer: Any = self.client.batch_get_item(RequestItems=left)
-            found |= {place_of(item): item for item in answer["Responses"].get(self.table, [])}
+            found |= {place_of(item): item for item in required(answer, "Responses").get(self.table, [])}
             left = answer.get("UnprocessedKeys")
         return [found.get(place) for place in places]
 
     def has_entries(self, folder: str) -> bool:
         """Whether any item has this folder as its parent."""
-        answer = self.client.query(
+        answer: Any = self.client.query(
             TableName=self.table,
             KeyConditionExpression="#parent = :folder",
             ExpressionAttributeNames={"#parent": "parent"},
@@ -100,7 +101,7 @@ class EntryStore:
             ConsistentRead=True,
             Limit=1,
         )
-        return bool(answer["Items"])
+        return bool(required(answer, "Items"))
 
     def put(self, item: Item, seen: Item | None) -> None:
         """Write an item in the place of what was seen there."""

@@ -12,6 +12,7 @@ from lakeaudit.reconcile.partition_store import Occupied, Partition, TableSeen
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class GluePartitions:
         of = {**self.of, "Name": self.of["TableName"]}
         del of["TableName"]
         try:
-            told: Any = self.client.get_table(**of)["Table"]
+            told: Any = required(self.client.get_table(**of), "Table")
         except ClientError as error:
             if code_of(error) == _GONE:
                 return None
@@ -63,15 +64,17 @@ class GluePartitions:
 
     def partition(self, values: Sequence[str]) -> Partition | None:
         try:
-            return _plain(self.client.get_partition(**self.of, PartitionValues=[*values])["Partition"])
+            return _plain(
+                required(self.client.get_partition(**self.of, PartitionValues=[*values]), "Partition")
+            )
         except ClientError as error:
             if code_of(error) == _GONE:
                 return None
             raise
 
     def any_partition(self) -> tuple[Sequence[str], Partition] | None:
-        found: Any = self.client.get_partitions(**self.of, MaxResults=1)["Partitions"]
-        return next(((each["Values"], _plain(each)) for each in found), None)
+        found: Any = required(self.client.get_partitions(**self.of, MaxResults=1), "Partitions")
+        return next(((required(each, "Values"), _plain(each)) for each in found), None)
 
     def enter(self, values: Sequence[str], partition: Partition) -> None:
         try:

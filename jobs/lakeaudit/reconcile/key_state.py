@@ -79,7 +79,8 @@ def all_versions(s3: "S3Client", bucket: str, key: str, pace: Callable[[], None]
     """Every version of a key: a version beyond the first page of a listing is not gone.
 
     Raises:
-        Unclear: the listing is cut off, and does not say how it goes on, or has more than MOST_PAGES.
+        Unclear: the listing is cut off, and does not say how it goes on, or has more than MOST_PAGES. Or its entries
+            lack fields without which they cannot be told apart.
         ClientError, BotoCoreError: a refusal, or no answer.
     """
     versions: list[Any] = []
@@ -90,9 +91,13 @@ def all_versions(s3: "S3Client", bucket: str, key: str, pace: Callable[[], None]
         page: Any = s3.list_object_versions(Bucket=bucket, Prefix=key, **next_page)
         versions += page.get("Versions", [])
         markers += page.get("DeleteMarkers", [])
-        history = history_of({**page, "Versions": versions, "DeleteMarkers": markers}, key)
+        history = history_of({**page, "Versions": versions, "DeleteMarkers": markers, "KeyMarker": ""}, key)
         if history.whole:
             return history
+        if history.incomplete:
+            raise Unclear(
+                f"the listing of versions of s3://{bucket} lacks fields: which one is current cannot be decided"
+            )
         names = {"KeyMarker": page.get("NextKeyMarker"), "VersionIdMarker": page.get("NextVersionIdMarker")}
         if None in names.values() or names == next_page:
             raise Unclear(

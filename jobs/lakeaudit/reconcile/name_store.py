@@ -23,6 +23,7 @@ from lakeaudit.reconcile.entry_store import PLAN, Item, Place, one_store, refuse
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.protocol import NotProved, Sight, Target
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class NameStore:
         found: list[Any] = []
         while left:
             answer: Any = self.client.batch_get_item(RequestItems=left)
-            found += answer["Responses"].get(self.table, [])
+            found += required(answer, "Responses").get(self.table, [])
             left = answer.get("UnprocessedKeys")
         return {name: _as_text(value) for name, value in found[0].items()} if found else None
 
@@ -124,7 +125,7 @@ class NameStore:
             ConsistentRead=True,
             Limit=1,
         )
-        return next(iter(found["Items"]), None)
+        return next(iter(required(found, "Items")), None)
 
     def _wrong(self, standing: Item) -> list[Callable[[], None]]:
         first, second = _KEYS[self.kind]

@@ -182,7 +182,7 @@ class Purge:
         s3, (bucket, key) = self.clients.s3(*kept.file), kept.file
         versions = all_versions(s3, bucket, key, self.pacer.wait).versions
         version = next((v for v in versions if v.version_id == kept.known["version_id"]), None)
-        if version is not None and version.is_latest:
+        if version is not None and version.is_latest is not False:
             return "the file is there again"
         if version is not None:
             s3.delete_object(Bucket=bucket, Key=key, VersionId=version.version_id)

@@ -20,6 +20,7 @@ from lakeaudit.reconcile.partition_store import PLAN
 from lakeaudit.reconcile.protocol import MetSomebody
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 if TYPE_CHECKING:
@@ -113,9 +114,8 @@ class GluePointer:
         return False
 
     def _told(self) -> dict[str, Any]:
-        return dict(
-            self.client.get_table(DatabaseName=self.database, Name=self.table, **self.account)["Table"]
-        )
+        answer: Any = self.client.get_table(DatabaseName=self.database, Name=self.table, **self.account)
+        return dict(required(answer, "Table"))
 
     def _update(self, told: Mapping[str, Any], version: str) -> None:
         given: Any = {name: told[name] for name in _INPUT if name in told}

@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.table import TableMerger
 
 from lakeaudit.errors import CannotAudit, CannotPublish
+from lakeaudit.evidence.s3_responses import listed_objects
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.results.tables import storage_options
@@ -236,8 +237,9 @@ def try_out(place: Location, clients: Clients) -> None:
     except _STORE_ERRORS as error:
         refuse(place, [in_words(error)], error)
     client = clients.s3(*place)
-    for each in client.list_objects_v2(Bucket=probe.bucket, Prefix=probe.prefix).get("Contents", ()):
-        client.delete_object(Bucket=probe.bucket, Key=each["Key"])
+    page: Any = client.list_objects_v2(Bucket=probe.bucket, Prefix=probe.prefix)
+    for each in listed_objects(page):
+        client.delete_object(Bucket=probe.bucket, Key=each.key)
 
 
 PROBE = "_probe"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from botocore.parsers import ResponseParserError, ResponseParserFactory, RestXMLParser
 from botocore.utils import parse_timestamp
 
-from lakeaudit.runtime.aws_failures import UnreadableResponse, WebPage
+from lakeaudit.runtime.aws_failures import IncompleteResponse, UnreadableResponse, WebPage
 
 _ENDPOINT = "lakeaudit_endpoint"
 """The key of a response, as botocore hands it from step to step, that holds where it came from."""
@@ -86,6 +86,14 @@ def readable_time(text: Any) -> datetime | None:
     with suppress(ValueError, TypeError, OverflowError, OSError, RuntimeError):
         return timestamp(text)
     return None
+
+
+def required(response: Mapping[str, Any], name: str) -> Any:
+    """A field without which a request has not been answered. Raises IncompleteResponse."""
+    value = response.get(name)
+    if value is None:
+        raise IncompleteResponse(fields=name)
+    return value
 
 
 def refuse_web_pages(client: Any) -> None:

@@ -41,6 +41,7 @@ from lakeaudit.formatting import count
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import BrokenListing, code_of, explain
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
@@ -112,13 +113,14 @@ def current(source: Glue, clients: Clients, name: str) -> CatalogTable | None:
     """
     database, _, table = name.partition(".")
     try:
-        told = _client(source, clients).get_table(DatabaseName=database, Name=table, **_account(source))
+        answer = _client(source, clients).get_table(DatabaseName=database, Name=table, **_account(source))
+        told = required(answer, "Table")
     except _FAILURES as error:
         if _is_gone(error):
             return None
         raise SourceError(f"Glue {source.name}", *explain(error)) from error
     read = _Read()
-    _take(read, "", clients.aliases, (database, [told["Table"]], ""))
+    _take(read, "", clients.aliases, (database, [told], ""))
     return next(iter(read.tables), None)
 
 
@@ -136,7 +138,10 @@ def _databases(source: Glue, glue: "GlueClient") -> list[str]:
     try:
         pages = glue.get_paginator("get_databases").paginate(**_account(source))
         names = [
-            each["Name"] for page in pages for each in page["DatabaseList"] if "TargetDatabase" not in each
+            required(each, "Name")
+            for page in pages
+            for each in required(page, "DatabaseList")
+            if "TargetDatabase" not in each
         ]
     except _FAILURES as error:
         raise SourceError(f"Glue {source.name}", *explain(error)) from error
@@ -151,7 +156,7 @@ def _tables_of(source: Glue, glue: "GlueClient", source_id: str, database: str) 
     found: list[Mapping[str, Any]] = []
     try:
         for page in glue.get_paginator("get_tables").paginate(DatabaseName=database, **_account(source)):
-            found += page["TableList"]
+            found += required(page, "TableList")
     except _FAILURES as error:
         return database, found, "" if _is_gone(error) else explain(error).what
     return database, found, ""
@@ -195,6 +200,7 @@ def _parts(source: Glue, clients: Clients, source_id: str, table: CatalogTable) 
     segments = partial(_read_segment, source=source, clients=clients, source_id=source_id, name=table.name)
     try:
         page = _ask(source, _client(source, clients), table.name)
+        partitions = required(page, "Partitions")
     except _FAILURES:
         # the task meets the failure again, and tells it
         yield Part(source_id, partial(segments, segment=None))
@@ -202,9 +208,7 @@ def _parts(source: Glue, clients: Clients, source_id: str, table: CatalogTable) 
     if page.get("NextToken"):
         yield from (Part(source_id, partial(segments, segment=number)) for number in range(SEGMENTS))
     else:
-        yield Part(
-            source_id, partial(_read_page, _batch(source_id, table.name, page["Partitions"], clients.aliases))
-        )
+        yield Part(source_id, partial(_read_page, _batch(source_id, table.name, partitions, clients.aliases)))
 
 
 def _ask(source: Glue, glue: "GlueClient", name: str, **more: Any) -> Mapping[str, Any]:
@@ -230,7 +234,7 @@ def _read_segment(
     try:
         while True:
             page = _ask(source, glue, name, **asked)
-            yield "partitions", _batch(source_id, name, page["Partitions"], clients.aliases)
+            yield "partitions", _batch(source_id, name, required(page, "Partitions"), clients.aliases)
             following = page.get("NextToken")
             if not following:
                 return

@@ -42,11 +42,14 @@ class Claimed:
 
 @dataclass(frozen=True)
 class ObjectVersion:
-    """One version, or delete marker, of an object; `size` and `etag` are empty for a marker."""
+    """One version, or delete marker, of an object; `size` and `etag` are empty for a marker.
+
+    `is_latest` None: neither the store nor the order of its list says which one is current.
+    """
 
     version_id: str
     modified_at: datetime
-    is_latest: bool = False
+    is_latest: bool | None = False
     is_marker: bool = False
     size: int = 0
     etag: str = ""
@@ -55,20 +58,26 @@ class ObjectVersion:
 
 @dataclass(frozen=True)
 class History:
-    """The versions and delete markers of one key, newest first; `whole`: there are no older ones."""
+    """The versions and delete markers of one key, newest first; `whole`: there are no others.
+
+    `incomplete`: entries lack an id, a time or a size, or nobody can tell which one is current.
+    """
 
     versions: Sequence[ObjectVersion]
     whole: bool = True
+    incomplete: bool = False
 
     @property
-    def is_marked(self) -> bool:
-        """Whether a delete marker hides the object."""
+    def is_marked(self) -> bool | None:
+        """Whether a delete marker hides the object; None: nobody can tell."""
+        if any(each.is_latest is None for each in self.versions):
+            return None
         return any(each.is_latest and each.is_marker for each in self.versions)
 
     @property
     def newest_older(self) -> ObjectVersion | None:
         """The newest version that is neither current nor a marker."""
-        return next((each for each in self.versions if not each.is_latest and not each.is_marker), None)
+        return next((each for each in self.versions if each.is_latest is False and not each.is_marker), None)
 
     @property
     def marker_id(self) -> str | None:
@@ -82,7 +91,7 @@ class History:
 
     def newer_than(self, version: ObjectVersion) -> int:
         """How many newer versions and markers there are that are not current themselves."""
-        return sum(not each.is_latest for each in self._newer(version))
+        return sum(each.is_latest is False for each in self._newer(version))
 
     def is_beneath_marker(self, version: ObjectVersion) -> bool:
         """Whether the object is that version again once the newest delete marker is removed.
@@ -108,7 +117,7 @@ class History:
         then = self.at_claim(claimed)
         if len(then) != 1 or claimed.since is None or claimed.etag is not None:
             return False
-        return then[0].is_latest and then[0].modified_at <= claimed.since
+        return then[0].is_latest is True and then[0].modified_at <= claimed.since
 
     def match(self, claimed: Claimed) -> ObjectVersion | None:
         """The older version that holds what was claimed; None where none surely does.
@@ -119,7 +128,7 @@ class History:
         found = [
             each
             for each in known
-            if not each.is_latest
+            if each.is_latest is False
             and claimed.fits(each.size)
             and claimed.etag in (None, each.etag)
             and claimed.says_something
@@ -145,14 +154,15 @@ def history_of(page: Mapping[str, Any], key: str) -> History:
     """The history of a key, of the first page of ListObjectVersions under it as a prefix.
 
     A page has a thousand versions; a key with more of them is known by its newest ones. A version without an id or a
-    time cannot be named, or not be placed among the others: it is left out, and the history is not whole.
+    time cannot be named, or not be placed among the others: it is left out, and the history is not whole. Nor is it
+    where nobody can tell which version is current.
     """
     mine = [each for each in listed_versions(page) if each.key == key]
     versions = [
         ObjectVersion(
             each.version_id,
             each.modified_at.replace(tzinfo=None),
-            bool(each.is_latest),
+            each.is_latest,
             each.is_marker,
             each.size or 0,
             each.etag or "",
@@ -161,8 +171,9 @@ def history_of(page: Mapping[str, Any], key: str) -> History:
         for each in mine
         if each.version_id is not None and each.modified_at is not None and _is_sized(each)
     ]
-    newest_first = sorted(versions, key=lambda each: (each.is_latest, each.modified_at), reverse=True)
-    return History(newest_first, whole=len(versions) == len(mine) and _is_past(page, key))
+    newest_first = sorted(versions, key=lambda each: (each.is_latest is True, each.modified_at), reverse=True)
+    incomplete = len(versions) < len(mine) or any(each.is_latest is None for each in mine)
+    return History(newest_first, whole=not incomplete and _is_past(page, key), incomplete=incomplete)
 
 
 def _is_sized(version: ListedVersion) -> bool:

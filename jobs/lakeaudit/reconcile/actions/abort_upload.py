@@ -1,11 +1,12 @@
 """Abort uploads that were begun long ago and never completed. What was uploaded of them is gone then: no undo."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence import s3_responses
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import ABORT, Case, Proposal, Sight, Target, Undo
@@ -13,18 +14,18 @@ from lakeaudit.reconcile.steps import FINAL, Step
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws_failures import explain
 
-Uploads = Mapping[str, datetime]
-"""Ids of open uploads to one key, and when each was begun."""
+Uploads = Mapping[str, datetime | None]
+"""Ids of open uploads to one key, and when each was begun; None: the store does not say."""
 _DONE = "aborted"
 
 
 def open_uploads(sight: Sight, bucket: str, key: str) -> Uploads:
     """Those of the first page under the key as a prefix, of a thousand. Raises Unclear."""
     try:
-        page = sight.clients.s3(bucket, key).list_multipart_uploads(Bucket=bucket, Prefix=key)
+        page: Any = sight.clients.s3(bucket, key).list_multipart_uploads(Bucket=bucket, Prefix=key)
     except (ClientError, BotoCoreError) as error:
         raise Unclear(f"uploads to s3://{bucket} cannot be listed: {explain(error).what}") from error
-    return {each["UploadId"]: each["Initiated"] for each in page.get("Uploads", []) if each["Key"] == key}
+    return {each.upload_id: each.initiated_at for each in s3_responses.open_uploads(page) if each.key == key}
 
 
 class AbortUpload:
@@ -51,12 +52,13 @@ class AbortUpload:
         """All that are older than the longest upload of the table, and its leftover_age."""
         longest = case.table.settings.max_upload + case.table.settings.leftover_age
         ripe = {
-            upload: iso(begun.astimezone(UTC))
+            upload: iso(begun)
             for upload, begun in state.items()
-            if begun + longest <= case.now
+            if begun is not None and begun + longest <= case.now
         }
         if not ripe:
-            return "no upload of that age is open"
+            unknown = None in state.values()
+            return "the store does not say when it was begun" if unknown else "no upload of that age is open"
         return Proposal({"uploads": ripe}, "the uploads' own ids and ages")
 
     def still_holds(self, step: Step, state: Uploads) -> bool:

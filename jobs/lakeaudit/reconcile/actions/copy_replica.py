@@ -12,6 +12,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.storage.footers import rows_of
+from lakeaudit.evidence.storage.head import head_of
 from lakeaudit.keys import NULL_VERSION, Location
 from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
@@ -67,12 +68,12 @@ def copies_of(sight: Sight, bucket: str, key: str) -> ReplicaState:
 def _head(sight: Sight, bucket: str, key: str) -> Copy | None:
     try:
         sight.keys.pace()
-        head = sight.clients.s3(bucket, key).head_object(Bucket=bucket, Key=key)
+        head = head_of(sight.clients.s3(bucket, key).head_object(Bucket=bucket, Key=key))
     except (ClientError, BotoCoreError) as error:
         if isinstance(error, ClientError) and is_missing(error):
             return None
         raise Unclear(f"replica s3://{bucket} cannot be read: {explain(error).what}") from error
-    return Copy(bucket, key, head["ContentLength"], head["ETag"].strip('"'), head.get("VersionId"))
+    return Copy(bucket, key, head.size, head.etag, head.version_id)
 
 
 class CopyReplica(Restoring):

@@ -1,6 +1,6 @@
 """The log store's table, read live or from an export; and whether it can be read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ from lakeaudit.evidence.protocol import (
 from lakeaudit.formatting import age, count
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 KIND = "delta_log_store"
@@ -99,14 +100,13 @@ def _rows_of(source: DeltaLogStore, ctx: Context, source_id: str) -> ItemRows:
 def _require_keys(source: DeltaLogStore, clients: Clients) -> int:
     """The number of items that DynamoDB believes to be there, of a table with the store's keys."""
     try:
-        told = clients.dynamodb(dynamodb_endpoint(source.way)).describe_table(TableName=source.table or "")[
-            "Table"
-        ]
+        client = clients.dynamodb(dynamodb_endpoint(source.way))
+        told: Mapping[str, Any] = required(client.describe_table(TableName=source.table or ""), "Table")
     except (ClientError, BotoCoreError) as error:
         raise SourceError(f"DynamoDB table {source.table}", *explain(error)) from error
     if [each["AttributeName"] for each in told.get("KeySchema", [])] != _KEYS:
         raise SourceError(f"DynamoDB table {source.table}", _OTHER, _WAY_OUT)
-    return told.get("ItemCount", 0)
+    return int(told.get("ItemCount", 0))
 
 
 def probe(source: DeltaLogStore, clients: Clients, now: datetime) -> Probed:

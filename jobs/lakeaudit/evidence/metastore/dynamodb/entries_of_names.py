@@ -34,6 +34,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.duck import Connection, Rows, literal
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 from lakeaudit.schemas import ENTRY
@@ -206,13 +207,13 @@ def require_keys(layout: NameLayout, source: DynamoTable, clients: Clients) -> i
     """
     try:
         client = clients.dynamodb(dynamodb_endpoint(source.way))
-        told = client.describe_table(TableName=source.table or "")["Table"]
+        told: Mapping[str, Any] = required(client.describe_table(TableName=source.table or ""), "Table")
     except (ClientError, BotoCoreError) as error:
         raise SourceError(name_of(source), *explain(error)) from error
     keys = tuple(each["AttributeName"] for each in told.get("KeySchema", []))
     if keys != layout.keys:
         raise SourceError(name_of(source), f"its keys are {', '.join(keys)}", layout.way_out)
-    return told.get("ItemCount", 0)
+    return int(told.get("ItemCount", 0))
 
 
 def probe(layout: NameLayout, source: DynamoTable, clients: Clients, now: datetime) -> Probed:

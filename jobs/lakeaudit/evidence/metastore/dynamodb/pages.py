@@ -10,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.runtime.aws_failures import BrokenListing, explain
+from lakeaudit.runtime.aws_responses import required
 
 SEGMENTS_PER_CORE = 4
 FIRST_PAGE = 100
@@ -37,7 +38,7 @@ class ReadCapacity:
 
     def consumed(self, page: Mapping[str, Any]) -> None:
         """Count what a page has cost; of a store that does not say, a unit an item."""
-        scanned = page.get("ScannedCount", len(page["Items"]))
+        scanned = page.get("ScannedCount", len(required(page, "Items")))
         units = page.get("ConsumedCapacity", {}).get("CapacityUnits", scanned)
         self._free_at = max(self.clock(), self._free_at) + units / self.units
         an_item = units / scanned if scanned else 0.0
@@ -48,9 +49,10 @@ def only_page(client: Any, table: str) -> list[dict[str, Any]] | None:
     """All items of a table whose Scan ends with its first page; None: there are more."""
     try:
         page = client.scan(TableName=table, ConsistentRead=True)
+        items: list[dict[str, Any]] = required(page, "Items")
     except (ClientError, BotoCoreError) as error:
         raise SourceError(f"DynamoDB table {table}", *explain(error)) from error
-    return None if page.get("LastEvaluatedKey") else page["Items"]
+    return None if page.get("LastEvaluatedKey") else items
 
 
 def scan_pages(
@@ -67,8 +69,8 @@ def scan_pages(
         page = client.scan(**request, **(pace.request() if pace else {}))
         if pace:
             pace.consumed(page)
-        if page["Items"]:
-            yield page["Items"]
+        if items := required(page, "Items"):
+            yield items
         following = page.get("LastEvaluatedKey")
         if not following:
             return

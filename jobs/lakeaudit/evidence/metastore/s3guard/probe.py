@@ -9,6 +9,7 @@ from lakeaudit.evidence.metastore.s3guard.layout import LAYOUT, MARKER
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.formatting import age, count
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_responses import required
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 
@@ -24,13 +25,13 @@ def probe(source: S3Guard, clients: Clients, now: datetime) -> Probed:
 def _scanned(source: S3Guard, clients: Clients) -> Probed:
     """Describe, read the marker of the layout, and scan one item: every right a Scan needs."""
     client, name = clients.dynamodb(dynamodb_endpoint(source.way)), source.table or ""
-    described = client.describe_table(TableName=name)["Table"]
+    described = required(client.describe_table(TableName=name), "Table")
     keys = [each["AttributeName"] for each in described.get("KeySchema", [])]
     if keys != ["parent", "child"]:
         raise SourceError(name, f"its keys are {', '.join(keys)}", "name a table that S3Guard wrote")
     marker_key = {"parent": {"S": MARKER}, "child": {"S": MARKER}}
     marker = client.get_item(TableName=name, Key=marker_key).get("Item", {})
-    empty = not client.scan(TableName=name, Limit=1)["Items"]
+    empty = not required(client.scan(TableName=name, Limit=1), "Items")
     version = marker.get("table_version", {}).get("N")
     if version != LAYOUT and not empty:
         what = f"its layout is {version or 'unmarked'}, not {LAYOUT}"

@@ -112,7 +112,7 @@ def _scope(source: S3Guard) -> tuple[Location, ...]:
 def _check_marker(item: Mapping[str, Any] | None, source: S3Guard, clients: Clients) -> None:
     """Hadoop's own rule: a table without the marker that is not empty, or of another version, is not opened."""
     if item is None:
-        if _call(source, clients, "scan", Limit=1)["Items"]:
+        if _call(source, clients, "scan", Limit=1).get("Items") != []:
             raise layout_error(source, f"it has no {MARKER} item")
         return
     version = item.get("table_version", {}).get("N")

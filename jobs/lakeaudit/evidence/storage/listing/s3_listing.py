@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import s3_pages
-from lakeaudit.evidence.s3_responses import listed_versions
+from lakeaudit.evidence.s3_responses import listed_folders, listed_versions
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
 from lakeaudit.evidence.storage.listing.rows import Row, object_rows, upload_rows, version_rows
 from lakeaudit.keys import Location, is_of_aws
@@ -45,7 +45,7 @@ class S3Lister:
     def folders(self, prefix: str) -> Iterator[list[str]]:
         """The sub-folders, page by page; with versions, also those that hold only delete markers."""
         for page in self._pages(prefix, "/"):
-            yield [folder["Prefix"] for folder in page.get("CommonPrefixes", [])]
+            yield listed_folders(page)
 
     def few(self, prefix: str) -> list[Row] | None:
         """VERSION rows of all below a prefix, where FEW requests list it; None where there is more.
