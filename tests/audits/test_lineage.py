@@ -94,6 +94,18 @@ def version_number_reused(orders: Orders) -> None:
     orders.append()
 
 
+def put_back_in_parts(orders: Orders) -> None:
+    """The newest commit comes back from a backup, uploaded in parts: the same bytes have another ETag."""
+    key = orders.commit(4)
+    body = orders.shop.s3.get_object(Bucket=orders.shop.bucket, Key=key)["Body"].read()
+    orders.erase(f"{4:020}.json")
+    at: Any = {"Bucket": orders.shop.bucket, "Key": key}
+    upload = at | {"UploadId": orders.shop.s3.create_multipart_upload(**at)["UploadId"]}
+    part = orders.shop.s3.upload_part(**upload, PartNumber=1, Body=body)
+    done: Any = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    orders.shop.s3.complete_multipart_upload(**upload, MultipartUpload=done)
+
+
 def hint_names_a_later_version(orders: Orders) -> None:
     DeltaTable(orders.uri, storage_options=orders.shop.options).create_checkpoint()
     orders.erase(f"{4:020}.json")
@@ -306,6 +318,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     log_erased: [MISSING],
     table_erased: [MISSING],
     log_torn: [MISSING],
+    put_back_in_parts: [],
     untouched: [],
     appended: [],
     checkpointed: [],
@@ -394,6 +407,7 @@ def test_no_file_is_called_unused_where_nobody_can_tell_whether_the_table_was_cr
     nights: Nights,
 ) -> None:
     assert nights.leftover["new_id_gone_and_log_copied_without_its_start"] == "partial"
+    assert nights.leftover["put_back_in_parts"] == "complete", "the same bytes were put there again"
     assert nights.leftover["created_again"] == nights.leftover["new_id_appended"] == "complete"
 
 

@@ -386,23 +386,6 @@ def older_version(clients: Clients, place: Location, etag: str | None = None) ->
     return next((each.version_id for each in older if etag in (None, each.etag)), None)
 
 
-def is_rewritten(clients: Clients, now: File, etag: str, written_at: datetime | None) -> bool:
-    """Whether a file has other content than the one that had this ETag and time.
-
-    Only a file with another ETag and another time costs a request. A copy under another encryption has another ETag,
-    and the bytes that the file had. What cannot be read is not rewritten.
-    """
-    if not etag or not now.etag or now.etag == etag:
-        return False
-    if written_at is not None and abs(now.modified_at - written_at) < CLOCK_STEP:
-        return False
-    try:
-        version = older_version(clients, now.place, etag)
-        return version is None or read_bytes(clients, now.place) != read_bytes(clients, now.place, version)
-    except SourceError:
-        return False
-
-
 def older_files(clients: Clients, folder: Location, most: int) -> list[str]:
     """Names of files below a folder that have older versions and no current one; `most` at most, of the first page."""
     try:

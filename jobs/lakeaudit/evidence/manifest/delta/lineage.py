@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import CLOCK_STEP, is_rewritten, read_bytes, stat
+from lakeaudit.evidence.files import CLOCK_STEP, read_bytes, stat
 from lakeaudit.evidence.lineage import (
     ARCHIVED,
     BROKEN_HINT,
@@ -36,6 +36,7 @@ from lakeaudit.evidence.manifest.delta.commit_counts import UNMET, unmet_words
 from lakeaudit.evidence.manifest.delta.counterparts import lagging
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
+from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
@@ -144,10 +145,12 @@ def _against(
             LOST_STATE,
             f"version {number} is gone: {known}, and the newest version now is {newest}",
         )
-    elif not recreated and _is_rewritten(reading, state, clients):
-        claim, words = REPLACED_STATE, f"commit {number} was written again with other content: {known}"
     else:
-        return
+        rewritten = False if recreated else _is_rewritten(reading, state, clients)
+        if rewritten is False:
+            return
+        words = f"{rewritten_words(f'commit {number}', surely=bool(rewritten))}: {known}"
+        claim = REPLACED_STATE if rewritten else RIVAL_LINE
     if recreated is None:
         claim = RIVAL_LINE
         words += "; the table has another id now, and whether it was created again cannot be decided"
@@ -174,8 +177,10 @@ def _is_recreated(reading: Reading, was: StateRef, last: LastState, at: datetime
     return None if first is None or now in {*last.former_ids, last.state.table_id} - {was.table_id} else True
 
 
-def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool:
+def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool | None:
     """Whether a commit's file has other content than it had; a request only where its time is another one.
+
+    None: nobody can tell.
 
     A commit of which only its number is known has other content where a version of it was reported as lost.
     """
@@ -188,8 +193,8 @@ def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool:
     try:
         there = stat(clients, log.commit_place(number))
     except SourceError:
-        return False
-    return there is not None and is_rewritten(clients, there, was.etag, was.written_at)
+        return None
+    return False if there is None else is_rewritten(clients, there, was.etag, was.written_at)
 
 
 def _by_hint(reading: Reading) -> Iterator[Witness]:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import is_rewritten, read_bytes, stat
+from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import (
     CONTENT,
     CUT_HISTORY,
@@ -41,6 +41,7 @@ from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import FOLDER, PROPERTIES, Instant
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
+from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -194,11 +195,15 @@ def _against(read: TableReading, state: StateRef, known: str, clients: Clients) 
 
 
 def _overwritten(read: TableReading, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
-    """A completed write whose file has other content than it had."""
+    """A completed write whose file has other content than it had, or may have."""
     there = next((each.file for each in read.found.writes if each.file.name == state.name), None)
-    if there is not None and is_rewritten(clients, there, state.etag, state.written_at):
-        words = f"{there.place.uri} was written again with other content: {known}"
-        yield Witness(read.name, REPLACED_STATE, (LAST_AUDIT,), there.place.uri, words, state.number)
+    if there is None:
+        return
+    rewritten = is_rewritten(clients, there, state.etag, state.written_at)
+    if rewritten is not False:
+        words = f"{rewritten_words(there.place.uri, surely=bool(rewritten))}: {known}"
+        claim = REPLACED_STATE if rewritten else RIVAL_LINE
+        yield Witness(read.name, claim, (LAST_AUDIT,), there.place.uri, words, state.number)
 
 
 def _rest(read: TableReading, begin: str) -> str:

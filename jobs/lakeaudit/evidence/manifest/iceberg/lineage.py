@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import CLOCK_STEP, File, is_rewritten, stat
+from lakeaudit.evidence.files import CLOCK_STEP, File, stat
 from lakeaudit.evidence.lineage import (
     CATALOG,
     DROPPED_BY_APPEND,
@@ -33,6 +33,7 @@ from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lines import descends, logged
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
+from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.keys import Location
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
@@ -135,9 +136,11 @@ def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Cl
     if state.table_id and read.metadata.uuid and state.table_id != read.metadata.uuid:
         yield from _against_other_table(read, state, known, clients)
     elif state.name == read.file.name:
-        if is_rewritten(clients, read.file, state.etag, state.written_at):
-            words = f"{read.file.place.uri} was written again with other content: {known}"
-            yield Witness(read.name, REPLACED_STATE, (LAST_AUDIT,), read.file.place.uri, words, state.number)
+        rewritten = is_rewritten(clients, read.file, state.etag, state.written_at)
+        if rewritten is not False:
+            words = f"{rewritten_words(read.file.place.uri, surely=bool(rewritten))}: {known}"
+            about = (read.name, read.file.place.uri, state.number)
+            yield _witness(about, REPLACED_STATE if rewritten else RIVAL_LINE, words)
     elif not read.descends(state) and not _lost_its_race(read, state, at):
         yield _lost_state(read, state, known, clients)
 

@@ -1,0 +1,88 @@
+"""Whether a file was written again with other content than it had when an audit recorded its ETag.
+
+An ETag is the MD5 of the content, or a digest of the MD5s of its parts (S3 User Guide, "Checking object integrity"):
+equal bytes that were uploaded in parts once and by one request the next time have two ETags. Under KMS, and at Azure,
+an ETag says nothing of the bytes.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import CLOCK_STEP, File, older_version, read_bytes
+from lakeaudit.evidence.storage.head import is_md5
+from lakeaudit.runtime.aws import Clients
+
+PART_SIZES = tuple(size << 20 for size in (5, 8, 10, 15, 16, 32, 50, 64, 100, 128))
+"""Bytes of parts that clients upload by default: the AWS CLI and boto3 8 MiB, PyArrow 10, Hadoop's S3A 64 or 100."""
+_OF_PARTS = re.compile("[0-9a-f]{32}-([1-9][0-9]{0,4})")
+
+
+def is_rewritten(clients: Clients, now: File, etag: str, written_at: datetime | None) -> bool | None:
+    """Whether a file has other content than the one that had this ETag and time; None: nobody can tell.
+
+    Only a file with another ETag and another time is read. An older version with the ETag decides. Where there is none,
+    the content has to prove that ETags of this place are digests, and then that it has another one.
+    """
+    if not etag or not now.etag or now.etag == etag:
+        return False
+    if written_at is not None and abs(now.modified_at - written_at) < CLOCK_STEP:
+        return False
+    try:
+        content = read_bytes(clients, now.place, size=now.size)
+        if content is None:
+            return None
+        if etag in _digests(content, etag):
+            return False
+        older = _older_content(clients, now, etag)
+    except SourceError:
+        return None
+    if older is not None:
+        return content != older
+    return True if _is_of_whole(etag) and now.etag in _digests(content, now.etag) else None
+
+
+def rewritten_words(subject: str, *, surely: bool) -> str:
+    """What is said of a state's file that was, or may have been, written again with other content."""
+    if surely:
+        return f"{subject} was written again with other content"
+    return f"{subject} was written again, and nobody can tell whether with other content: its ETag is another one"
+
+
+def _older_content(clients: Clients, now: File, etag: str) -> bytes | None:
+    """The content of the older version with this ETag; None: there is none, or versions may not be listed."""
+    try:
+        version = older_version(clients, now.place, etag)
+    except SourceError:
+        return None
+    return None if version is None else read_bytes(clients, now.place, version)
+
+
+def _is_of_whole(etag: str) -> bool:
+    """Whether only one ETag of this form can be that of some content: the parts' sizes play no role."""
+    return is_md5(etag) or (is_of_parts(etag) and etag.endswith("-1"))
+
+
+def is_of_parts(etag: str) -> bool:
+    """Whether an ETag has the form of one of an upload in parts."""
+    return _OF_PARTS.fullmatch(etag) is not None
+
+
+def _digests(content: bytes, etag: str) -> Iterator[str]:
+    """The ETags that content has if it was uploaded as the form of this ETag says: as a whole, or in so many parts."""
+    if is_md5(etag):
+        yield hashlib.md5(content, usedforsecurity=False).hexdigest()
+    found = _OF_PARTS.fullmatch(etag)
+    count = int(found[1]) if found else 0
+    sizes = (len(content) or 1,) if count == 1 else PART_SIZES
+    for size in sizes:
+        if found and -(-len(content) // size) in {count, 0}:
+            yield _of_parts(content, size)
+
+
+def _of_parts(content: bytes, size: int) -> str:
+    parts = [content[at : at + size] for at in range(0, len(content), size)] or [b""]
+    digests = b"".join(hashlib.md5(part, usedforsecurity=False).digest() for part in parts)
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"
