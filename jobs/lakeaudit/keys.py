@@ -185,6 +185,22 @@ def collapsed(key: str) -> str:
     return re.sub("//+", "/", key).lstrip("/")
 
 
+def walked(key: str) -> str:
+    """The key as Hadoop's Path opens it: empty parts and `.` are dropped, and `..` is followed."""
+    parts: list[str] = []
+    for part in key.split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def without_dots(key: str) -> str:
+    """The key of a raw path: walked where it has `.` or `..` among its parts, else as it stands."""
+    return walked(key) if {".", ".."} & {*key.split("/")} else key
+
+
 def is_azure(bucket: str) -> bool:
     """Whether a bucket is a container of Azure. What other stores' names stand for a bucket has a scheme in it."""
     return "@" in bucket and "/" not in bucket

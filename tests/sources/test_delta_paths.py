@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.paths import Z85
-from lakeaudit.keys import identify
+from lakeaudit.evidence.manifest.delta.point_lookup import Sought
+from lakeaudit.keys import Location, identify
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 
@@ -71,6 +72,18 @@ def test_a_path_is_decoded_once(path: str) -> None:
         f"{paths.bucket('text', chr(39) + 'lake' + chr(39))}, {paths.key('text', chr(39) + 't/' + chr(39))}"
     )
     assert _each(f"[{where}]", [path]) == [list(PATHS[path])]
+
+
+def test_explain_opens_a_relative_path_as_audits_do() -> None:
+    found = Sought(Location("lake", "t"), "lake", "t/b")
+    relative = {
+        path: place for path, place in PATHS.items() if place[0] == "lake" and place[1] and "://" not in path
+    }
+    places = {path: next(iter(found.acts({"add": {"path": path}})), None) for path in relative}
+    assert {path for path, row in places.items() if row} == {
+        path for path, place in relative.items() if place[1] == "t/b"
+    }
+    assert "./a/../b" in relative
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
 from lakeaudit.evidence.manifest.delta.log import Log, Plan, parse, plan
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable, understand
 from lakeaudit.evidence.manifest.delta.paths import UUID_CHARS, Z85
-from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases, Location, place_by_name, true_place
+from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases, Location, place_by_name, true_place, walked
 from lakeaudit.runtime.aws import Clients
 
 Row = dict[str, Any]
@@ -39,6 +39,7 @@ _AZURE = re.compile(rf"(?s){AZURE_NAME}(?:/(.*))?")
 _FILE = re.compile(r"(?is)file:(?://[^/]*)?/(.*)")
 _MOUNTED = re.compile(rf"(?is){MOUNTS}/+(.*)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_ODD_PARTS = re.compile(r"(^|/)\.{0,2}(/|$)")
 _VECTOR = re.compile(r"deletion_vector_([0-9a-f-]{36})\.bin")
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 """The digits that Python's `base64` has for those of `Z85`."""
@@ -162,7 +163,9 @@ class Sought:
             return place_by_name(self.aliases, unquote(path))
         if path.startswith("/"):
             return true_place(self.aliases, "", unquote(path[1:]))
-        return self.root.bucket, self.root.prefix + unquote(path)
+        key = self.root.prefix + unquote(path)
+        odd = any(part in path for part in ("./", "//", "%2"))
+        return self.root.bucket, walked(key) if odd and _ODD_PARTS.search(key) else key
 
     def _vector_place(self, vector: Row) -> tuple[str, str] | None:
         """Rule: "Derived Fields" of the Delta protocol."""

@@ -115,6 +115,7 @@ SELECT {table} AS table_name, {number} AS list_no, line, "at", coalesce(nullif(a
     NULL AS fault, false AS unread,
     coalesce(
         timed AND path <> '' AND (by_uri OR by_key) AND coalesce(action, '') IN ('', 'add', 'remove')
+        AND NOT contains(path, './') AND NOT ends_with(path, '/.') AND NOT ends_with(path, '/..')
         AND coalesce(size, 0) >= 0 AND coalesce(records, 0) >= 0
         AND (coalesce(checksum, '') = '' OR regexp_matches(checksum, {checksum_form}))
         AND NOT contains(concat_ws('', path, etag, version_id, job_id), chr(0)), false

@@ -1,6 +1,7 @@
 """From a line of a plain writer manifest to an event of fold.EVENT. Runs in tasks.
 
-Paths are raw: nothing here unescapes them, but for the percent-escapes that Hive writes into partition folders.
+Paths are raw: nothing here unescapes them, but for the percent-escapes that Hive writes into partition folders. Only
+`.` and `..` are followed, as Hadoop's Path does before it opens a file.
 """
 
 import re
@@ -8,7 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile, Row
-from lakeaudit.keys import MOUNTS, NULL_VERSION, Aliases, Location, place_by_name
+from lakeaudit.keys import MOUNTS, NULL_VERSION, Aliases, Location, place_by_name, without_dots
 
 ACTIONS = ("add", "remove", "replace")
 
@@ -89,17 +90,18 @@ def _identity(path: str, home: Location, aliases: Aliases) -> tuple[str, str]:
         if named is None or not named[1]:
             raise Fault(f"has the path {_shown(path)}, which is no file on S3 or a local disk")
         return named
-    if not home.holds(home.bucket, path) or path == home.prefix:
+    key = without_dots(path)
+    if not home.holds(home.bucket, key) or key == home.prefix:
         raise Fault(
             f"has the path {_shown(path)}, which lies under neither the table's location nor a scheme"
         )
-    return home.bucket, path
+    return home.bucket, key
 
 
 def _place(uri: str, aliases: Aliases) -> tuple[str, str] | None:
     """(bucket, key) by the bucket's own name; None for a mount that is nobody's."""
     place = place_by_name(aliases, uri)
-    return None if place is None or place[0] == MOUNTS else place
+    return None if place is None or place[0] == MOUNTS else (place[0], without_dots(place[1]))
 
 
 def _scope(scope: str | None, listed: ListFile) -> tuple[str, str]:
@@ -107,7 +109,7 @@ def _scope(scope: str | None, listed: ListFile) -> tuple[str, str]:
     home = listed.home
     if scope is None:
         return home
-    named = _place(scope, listed.aliases) if _is_uri(scope, home) else (home.bucket, scope)
+    named = _place(scope, listed.aliases) if _is_uri(scope, home) else (home.bucket, without_dots(scope))
     if named is None:
         raise Fault(f"has the scope {_shown(scope)}, which is no place on S3 or a local disk")
     place = Location(named[0], named[1].rstrip("/"))

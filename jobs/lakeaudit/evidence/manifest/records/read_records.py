@@ -17,7 +17,7 @@ from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFi
 from lakeaudit.evidence.manifest.records.record import LARGEST, Declared, Record, Understand
 from lakeaudit.evidence.manifest.records.totals import JOBS
 from lakeaudit.evidence.protocol import Batches, Part
-from lakeaudit.keys import owner_of, place_by_name
+from lakeaudit.keys import owner_of, place_by_name, without_dots
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
@@ -129,7 +129,7 @@ def _spoken_of(row: Row, record: Record, listed: ListFile) -> ListFile | None:
     """The table that a row is about; None: none that is asked for."""
     named = place_by_name(listed.aliases, str(row.get("path")))
     homes = dict(record.homes)
-    owner = None if named is None else owner_of(homes, *named)
+    owner = None if named is None else owner_of(homes, named[0], without_dots(named[1]))
     place = next((place for place, name in record.homes if name == owner), None)
     return None if owner is None or place is None else replace(listed, table=owner, home=place)
 
