@@ -136,7 +136,7 @@ COMPARE_MAY_USE = {
         "lakeaudit.evidence.storage.versions",
         "lakeaudit.runtime.duck",
     ),
-    *("numpy", "pyarrow", "dataclasses", "datetime", "functools", "collections", "typing", "re"),
+    *("numpy", "pyarrow", "dataclasses", "datetime", "functools", "collections", "operator", "typing", "re"),
 }
 """The pure core: what it judges is handed to it, by whatever engine."""
 
