@@ -520,6 +520,18 @@ def test_an_archived_write_is_not_lost_and_one_that_no_archive_has_is(tmp_path: 
     assert lost_of(home / "archived", between, earlier) == []
 
 
+def test_an_archived_write_of_a_table_with_another_name_and_place_is_not_lost(tmp_path: Path) -> None:
+    wh = unpacked(tmp_path, 2, ["archived"])
+    (read_now,) = read(wh / "archived", CONTEXT).states.values()
+    assert read_now.state is not None
+    second = archived_writes(wh)[1]
+    for instant, expected in {second: [], f"{int(second) + 1}": [int(second) + 1]}.items():
+        state = StateRef(int(instant), f"{instant}.commit", read_now.state.table_id, NOW)
+        last = {("hudi", "old"): LastState(state, NOW, "r", "/elsewhere", departed=True)}
+        claims = read(wh / "archived", replace(CONTEXT, last_states=last))
+        assert [each.number for each in claims.witnesses if each.claim == LOST_STATE] == expected
+
+
 @pytest.mark.parametrize("layout", [1, 2])
 def test_nothing_is_lost_by_the_last_audit_where_the_archive_cannot_be_read(
     tmp_path: Path, layout: int
