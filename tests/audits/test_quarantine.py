@@ -5,7 +5,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 from lakeaudit import cli
 from lakeaudit.commands import purge as command
 from lakeaudit.config import HudiManifest
+from lakeaudit.keys import Location
 from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import deleting_together, four_yeses, purge
 from lakeaudit.reconcile.actions import hide_leftover, quarantine
@@ -996,6 +997,34 @@ def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
     assert (code, len(wholly)) == (3, 1)
     assert "orders lists the file" in printed
     assert sorted(mending.statuses().values()) == ["applied", "purged", "purged"]
+
+
+def test_purge_keeps_what_came_from_a_table_that_is_not_read(plain: Shop, tmp_path: Path) -> None:
+    """A slow writer commits the file after its table left the lake file; back there, the table lists it."""
+    keys = [debris(name) for name in ("late", "unused")]
+    strewn(plain, *keys)
+    mending = removed(plain, tmp_path, *keys)
+    before = keys_of(plain)
+    (orders,) = mending.lake.tables
+    warehouse = Location(plain.bucket, "warehouse")
+    elsewhere = orders.model_copy(update={"name": "clicks", "location": warehouse.join("clicks")})
+    around = orders.model_copy(update={"name": "all", "location": warehouse})
+    for tables, why in (
+        ((), "its table orders is not in the lake file"),
+        ((elsewhere, around), "orders is not in the lake file|all: "),
+        ((orders.model_copy(update={"manifests": ()}),), "its table orders cannot be read completely"),
+    ):
+        code, said, printed = purged(
+            replace(mending, lake=mending.lake.model_copy(update={"tables": tables}))
+        )
+        assert (code, said) == (3, "0 objects (0 B) removed for good, 2 left")
+        assert re.search(why, printed)
+        assert keys_of(plain) == before
+    listed(plain, keys[0])
+    code, said, printed = purged(mending)
+    assert (code, said) == (3, "1 object (4.9 KiB) removed for good, 1 left")
+    assert "orders lists the file" in printed
+    assert mending.statuses() == {keys[0]: "applied", keys[1]: "purged"}
 
 
 @pytest.mark.soak

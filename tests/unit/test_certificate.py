@@ -2,12 +2,19 @@
 
 import hashlib
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakeaudit.commands.certificate import made
+from lakeaudit.config import load_lake
+from lakeaudit.keys import Location
 from lakeaudit.report.certificate import Held, certificate, refusals
+from lakeaudit.results.read import Results
+from lakeaudit.runtime.aws import Clients
+from tests.builders import results as built
 
 AT = datetime(2026, 11, 23, 12, tzinfo=UTC)
 SOURCE = {
@@ -28,7 +35,7 @@ def covered(axis: str = "content", **given: Any) -> dict[str, Any]:
 
 
 def held(*rows: dict[str, Any], run: dict[str, Any] | None = None, **given: Any) -> Held:
-    told: dict[str, Any] = {"open_content": {}, "tables": ["orders"]} | given
+    told: dict[str, Any] = {"open_findings": {}, "tables": ["orders"]} | given
     return Held(RUN | (run or {}), rows or (covered(),), **told)
 
 
@@ -74,7 +81,13 @@ REFUSED = {
         covered(files=0, consistent=0), covered("leftover")
     ),
     "orders: content: 2 of kind dropped pending or open in the ledger": held(
-        open_content={("orders", "dropped"): 2}
+        open_findings={("orders", "content", "dropped"): 2}
+    ),
+    "orders: commit: 1 of kind rows_changed_by_rewrite pending or open in the ledger": held(
+        open_findings={("orders", "commit", "rows_changed_by_rewrite"): 1}
+    ),
+    "source: 1 of kind unclassified pending or open in the ledger": held(
+        open_findings={("", "source", "unclassified"): 1}
     ),
 }
 
@@ -82,6 +95,47 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_there_is_none_and_one_line_says_why(reason: str) -> None:
     assert refusals(REFUSED[reason]) == [reason]
+
+
+LEDGER: dict[str, tuple[tuple[str, str, dict[str, Any]], str]] = {
+    "rows lost by a rewrite": (("rows_changed_by_rewrite", "open", {}), "orders: commit: 1 of kind"),
+    "rows twice": (("duplicate_entry", "pending", {}), "orders: duplicate: 1 of kind"),
+    "readers of the folder read it": (("stale_visible", "open", {}), "orders: leftover: 1 of kind"),
+    "a rule will delete live files": (("will_expire", "open", {}), "orders: hazard: 1 of kind"),
+    "a catalog points at an old state": (("stale_pointer", "open", {}), "orders: pointer: 1 of kind"),
+    "an entry that lies": (("phantom", "open", {}), "orders: metastore: 1 of kind"),
+    "accepted until yesterday": (
+        ("duplicate_entry", "open", {"ack_until": AT - timedelta(days=1)}), "orders: duplicate: 1 of kind",
+    ),
+    "lost content, accepted": (
+        ("dropped", "open", {"ack_until": AT + timedelta(days=9)}), "orders: content: 1 of kind",
+    ),
+    "a warning made an error": (("uncommitted", "open", {"severity": "error"}), "orders: leftover: 1 of kind"),
+    "resolved": (("duplicate_entry", "resolved", {}), ""),
+    "a warning": (("duplicate_content", "open", {}), ""),
+    "debris": (("unreferenced", "open", {}), ""),
+    "of a table that is not in the lake file": (("duplicate_entry", "open", {"table_name": "other"}), ""),
+    "accepted": (("duplicate_entry", "open", {"ack_until": AT + timedelta(days=9)}), ""),
+}  # fmt: skip
+"""By case a kind, its state in the ledger, columns, and what speaks against a certificate."""
+
+
+@pytest.mark.parametrize("case", LEDGER)
+def test_nothing_grave_is_open_on_any_axis(case: str, tmp_path: Path) -> None:
+    (kind, state, columns), why = LEDGER[case]
+    place = Location.parse(str(tmp_path / "results"))
+    row = built.discrepancy(built.finding(kind, "k", **columns), state)
+    built.publish(place, runs=[built.run()], coverage=[built.covered()], discrepancies=[row])
+    lowered = {"phantom": "info", "uncommitted": "info"}
+    lake = load_lake(Path(built.lake_file(tmp_path, place, severity=lowered)), {})
+    stated, said = made(lake, Results(place, Clients(), lake.name), AT)
+    assert (stated is None) == bool(why)
+    assert why in said[0]
+    if stated is not None:
+        exclusions = json.loads(stated)["exclusions"]
+        accepted = {"orders: duplicate: duplicate_entry": 1} if case == "accepted" else {}
+        assert exclusions["accepted"] == accepted
+        assert exclusions["severity_lowered"][""] == {"phantom": "info"}
 
 
 def test_it_states_what_it_rests_on_and_its_own_digest() -> None:

@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +12,14 @@ import pyarrow.compute as pc
 from lakeaudit import __version__
 from lakeaudit.config import Lake
 from lakeaudit.formatting import count, number, second
+from lakeaudit.judged import CONTENT
+from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.report.certificate import Held, certificate, refusals
 from lakeaudit.results.read import UNRESOLVED, Results
+
+GRAVE = SEVERITIES[: SEVERITIES.index("error") + 1]
+"""Severities of findings that no certificate is made beside."""
+_COLUMNS = ["table_name", "axis", "kind", "severity", "ack_until"]
 
 
 def made(lake: Lake, results: Results, now: datetime) -> tuple[bytes | None, list[str]]:
@@ -38,16 +46,37 @@ def _through(time: str | None) -> str:
 
 def _held(lake: Lake, results: Results, now: datetime) -> Held:
     run = results.published(None)
-    wanted = pc.field("state").isin(UNRESOLVED) & (pc.field("axis") == "content")
-    open_content = Counter(
-        (row["table_name"] or "", row["kind"])
-        for batch in results.batches("discrepancies", wanted, ["table_name", "kind"])
-        for row in batch.to_pylist()
-    )
-    coverage = results.coverage(run["run_id"])
     names = [table.name for table in lake.tables]
+    unresolved = _unresolved(results, {*names, ""}, now)
+    coverage = results.coverage(run["run_id"])
     lost = {row["table_name"] for row in results.states() if row["standing"] == "lost"}
-    return Held(run, coverage, open_content, names, _exclusions(lake, now), frozenset(lost & {*names}))
+    exclusions = _exclusions(lake, now) | {"accepted": unresolved.accepted}
+    return Held(run, coverage, unresolved.open, names, exclusions, frozenset(lost & {*names}))
+
+
+@dataclass(frozen=True)
+class _Unresolved:
+    """What the ledger holds against a certificate, and by table, axis and kind how much of it was accepted instead."""
+
+    open: Mapping[tuple[str, str, str], int]
+    accepted: Mapping[str, int]
+
+
+def _unresolved(results: Results, tables: Collection[str], now: datetime) -> _Unresolved:
+    """On the axis content all that is unresolved, on the others what is critical or an error of these tables."""
+    content = pc.field("axis") == CONTENT
+    wanted = pc.field("state").isin(UNRESOLVED) & (content | pc.field("severity").isin(GRAVE))
+    open_, accepted = Counter[tuple[str, str, str]](), Counter[str]()
+    for batch in results.batches("discrepancies", wanted, _COLUMNS):
+        for row in batch.to_pylist():
+            table, axis, kind = row["table_name"] or "", row["axis"], row["kind"]
+            if axis != CONTENT and table not in tables:
+                continue
+            if axis != CONTENT and row["ack_until"] is not None and row["ack_until"] > now:
+                accepted[f"{table}: {axis}: {kind}"] += 1
+            else:
+                open_[table, axis, kind] += 1
+    return _Unresolved(open_, dict(sorted(accepted.items())))
 
 
 def _exclusions(lake: Lake, now: datetime) -> dict[str, Any]:
@@ -60,4 +89,16 @@ def _exclusions(lake: Lake, now: datetime) -> dict[str, Any]:
             for name, severities in off.items()
             if (kinds := sorted(kind for kind, severity in severities.items() if severity == "off"))
         },
+        "severity_lowered": {
+            name: lowered for name, severities in off.items() if (lowered := _lowered(severities))
+        },
+    }
+
+
+def _lowered(severities: Mapping[str, str]) -> dict[str, str]:
+    """The kinds of which the lake file makes less than an error, which they are by themselves."""
+    return {
+        kind: severity
+        for kind, severity in sorted(severities.items())
+        if severity not in (*GRAVE, "off") and KINDS[kind].severity in GRAVE
     }

@@ -13,9 +13,11 @@ from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.ledger.lease import leased
+from lakeaudit.pipeline.collapsed_locations import as_stored
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.lost_content import lost_content
+from lakeaudit.reconcile.origins import Origins, locations_of
 from lakeaudit.reconcile.purge import Kept, Purge, due, windows
 from lakeaudit.reconcile.unfinished import finish
 from lakeaudit.results.lake_standing import lost_states
@@ -81,7 +83,8 @@ class Tally:
 def _remove(
     lake: Lake, quarantine: Quarantine, results: Results, tally: Tally, now: datetime, progress: Progress
 ) -> None:
-    clients, run_id = clients_of(lake), f"purge-{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat())[:8]}"
+    lake, clients = as_stored(lake, clients_of(lake))
+    run_id = f"purge-{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat())[:8]}"
     pacer = Pacer(lake.settings.confirm.rate)
     with (
         leased(lake.results, clients, run_id, progress) as still_ours,
@@ -92,7 +95,12 @@ def _remove(
         finish(results, run_of(lake, results, engine, clients, still_ours, lambda: now))
         references = references_of(lake, results, engine, clients, lambda: now)
         forms = Forms(clients, lake.results, still_ours)
-        purge = Purge(results, clients, forms, pacer, still_ours, lost_states(results), lost_content(results))
+        known = (
+            lost_states(results),
+            lost_content(results),
+            Origins(lake.tables, locations_of(results.states())),
+        )
+        purge = Purge(results, clients, forms, pacer, still_ours, *known)
         for window in windows(due(results.again(), quarantine.keep, now)):
             newest = references({each.file for kept in window for each in kept}, None)
             for kept in window:

@@ -40,4 +40,9 @@ class References(Protocol):
         """By table the longest time that a commit took, of those that were looked at."""
         ...
 
+    @property
+    def whole(self) -> Collection[str]:
+        """The tables of the lake file of which every manifest that decides was read completely."""
+        ...
+
     def of(self, keys: Collection[Key]) -> Said: ...

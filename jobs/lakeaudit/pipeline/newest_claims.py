@@ -90,6 +90,20 @@ class NewestClaims:
         self._others = self._listers(wanted)
         self._reads = last_reads(lake, engine, context, wanted) if everybody and lake.events else {}
 
+    @property
+    def whole(self) -> frozenset[str]:
+        """See `References`. What is asked for single files is read anew for each of them."""
+        read = {
+            (each.claims.info.kind, name) for each in self._read for name in each.tables.keys() - each.broken
+        }
+        deciding = ((table, table.state_manifests or table.event_manifests) for table in self._lake.tables)
+        return frozenset(
+            table.name
+            for table, manifests in deciding
+            if manifests
+            and all(each.kind in self._single or (each.kind, table.name) in read for each in manifests)
+        )
+
     def _add(self, lake: Lake, kinds: AbstractSet[str], keys: pa.Table) -> None:
         """Read the manifests of these kinds."""
         claims, holes = read_manifests(lake, self._context, kinds)

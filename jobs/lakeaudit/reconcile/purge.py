@@ -5,7 +5,7 @@ id, a hidden version by its id. Killed anywhere, the next run finds gone what wa
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from lakeaudit.reconcile.copying import found
 from lakeaudit.reconcile.key_state import Unclear, all_versions
 from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
 from lakeaudit.reconcile.need import WANTED, unlisted
+from lakeaudit.reconcile.origins import Origins
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients
@@ -114,7 +115,8 @@ class Purge:
     """Removes what is due, and records it.
 
     `still_ours` raises Busy when another run may hold the lease. Nothing is removed of the tables in `losing`, of which
-    a state is lost: what no state lists may be all that is left of it; nor of what may hold `lost_content`.
+    a state is lost: what no state lists may be all that is left of it; nor of what may hold `lost_content`, nor the
+    last of a file whose own table, see `origins`, cannot be read completely.
     """
 
     results: Results
@@ -124,6 +126,7 @@ class Purge:
     still_ours: Callable[[], None]
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_content: LostContent = NOTHING_LOST
+    origins: Origins = field(default_factory=Origins)
 
     def remove(self, kept: Sequence[Kept], references: References, now: datetime) -> dict[str, str]:
         """By action_id why it stays, empty where it is gone.
@@ -132,8 +135,9 @@ class Purge:
             CannotPublish: the record cannot be written.
         """
         said = references.of([each.file for each in kept if each.is_last])
+        whole = references.whole
         with beside(THREADS) as pool:
-            why = pool.map(lambda each: self._lost(each) or _wanted(each, said) or self._remove(each), kept)
+            why = pool.map(lambda each: self._stays(each, said, whole) or self._remove(each), kept)
             left = {each.row["action_id"]: told for each, told in zip(kept, why, strict=True)}
         gone = [each.row | {"status": journal.PURGED, "done_at": now} for each in kept
                 if not left[each.row["action_id"]]]  # fmt: skip
@@ -143,9 +147,14 @@ class Purge:
             delta_writer.update(self.results, "actions", rows, same, ("status", "done_at"))
         return left
 
-    def _lost(self, kept: Kept) -> str:
+    def _stays(self, kept: Kept, said: Said, whole: Collection[str]) -> str:
+        """Why the last of a file stays: it may be needed, or nobody can tell."""
         if not kept.is_last:
             return ""
+        unread = self.origins.unread(kept.row["table_name"] or "", kept.file, whole)
+        return self._lost(kept) or _wanted(kept, said) or unread
+
+    def _lost(self, kept: Kept) -> str:
         kind = self.losing.get(kept.row["table_name"])
         held = self.lost_content.may_hold(kept.row["key"], kept.size)
         return held or "" if kind is None else f"a state of its table is lost ({kind})"
@@ -193,6 +202,6 @@ class Purge:
 
 
 def _wanted(kept: Kept, said: Said) -> str:
-    """Why the last of a file stays: a table lists it by now, or nobody can tell."""
-    need, why = unlisted(said.get(kept.file, ())) if kept.is_last else (WANTED, "")
+    """Why the last of a file stays: a table lists it by now, or one that may cannot be read."""
+    need, why = unlisted(said.get(kept.file, ()))
     return "" if need == WANTED else why

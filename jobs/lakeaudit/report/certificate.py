@@ -28,7 +28,8 @@ class Held:
     Attributes:
         run: the last published run, a row of `runs`.
         coverage: its rows of `coverage`.
-        open_content: by table and kind how many discrepancies of the axis content are pending or open, accepted or not.
+        open_findings: by table, axis and kind how many discrepancies are pending or open: on the axis content all,
+            accepted or not, on the others those that are critical or errors and that nobody accepted.
         tables: every table that the lake file names.
         exclusions: what the lake file leaves out, in its own words.
         lost_states: tables of which a state is lost, or older than one that was audited, ignored or not.
@@ -36,7 +37,7 @@ class Held:
 
     run: Row
     coverage: Sequence[Row]
-    open_content: Mapping[tuple[str, str], int]
+    open_findings: Mapping[tuple[str, str, str], int]
     tables: Collection[str]
     exclusions: Mapping[str, Any] = field(default_factory=dict)
     lost_states: Collection[str] = ()
@@ -96,8 +97,9 @@ def _of_findings(held: Held) -> Iterator[str]:
     for row in held.coverage:
         if row["axis"] == "content" and row["findings"]:
             yield f"{row['table_name']}: content: {formatting.number(row['findings'], 'file')} with a finding"
-    for (table, kind), number in sorted(held.open_content.items()):
-        yield f"{table}: content: {formatting.count(number)} of kind {kind} pending or open in the ledger"
+    for (table, axis, kind), number in sorted(held.open_findings.items()):
+        about = f"{table}: {axis}" if table else axis
+        yield f"{about}: {formatting.count(number)} of kind {kind} pending or open in the ledger"
 
 
 def _is_expected(row: Row) -> bool:
