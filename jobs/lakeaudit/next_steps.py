@@ -17,7 +17,7 @@ from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.format_advice import DO, NOT_BACK, format_of
 from lakeaudit.formatting import moment, shell_word, uri
 from lakeaudit.kinds import KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
-from lakeaudit.storage_classes import StorageClasses, cloud_of
+from lakeaudit.storage_classes import StorageClasses, cloud_of, restore_takes
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -103,12 +103,20 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         return _out_of_archive(place, finding["storage_class"], at)
     if finding["recoverable"] != "yes":
         return None
+    if is_archived_metadata(finding):
+        return _out_of_archive(place, finding["storage_class"], at)
     if finding.get("kind") == LOST_COMMIT and is_to_think_first(finding):
         return _beside(place, key, version, at)
     if version is not None and _is_archived(finding["storage_class"], at):
         return _version_out_of_archive(place, version, finding["storage_class"], at)
     step = _by_version(finding, place, marker or _marker_found(finding), at)
     return _after_older_states(step) if step is not None and _needs_older_states(finding) else step
+
+
+def is_archived_metadata(finding: Row) -> bool:
+    """Whether a file of a table's own metadata is there, whole, and only has to be restored from an archive."""
+    there = finding.get("kind") == "missing_metadata" and finding.get("storage_size") is not None
+    return there and bool(finding["recoverable"] == "yes") and finding["recovery"] is None
 
 
 def _is_archived(storage_class: str | None, at: "Endpoint | None") -> bool:
@@ -174,17 +182,12 @@ def _out_of_archive(place: dict[str, str], storage_class: str | None, at: "Endpo
     )
 
 
-_HOURS = {"DEEP_ARCHIVE": "12 hours, or 48 at the bulk rate"}
-_SOONER = "3 to 5 hours, or 5 to 12 at the bulk rate"
-"""How long a restore takes (S3 User Guide, "Archive retrieval options")."""
-
-
 def _version_out_of_archive(
     place: dict[str, str], version: str, storage_class: str, at: "Endpoint | None"
 ) -> Step:
     """The first of two steps: no copy reads a version that is archived."""
     request: dict[str, int] = {"Days": 7}
-    takes = f"it is in {storage_class}, which costs money and takes {_HOURS.get(storage_class, _SOONER)}"
+    takes = f"it is in {storage_class}, which costs money and takes {restore_takes(storage_class)}"
     return Step(
         f"first have the version restored for seven days ({takes}); bring it back once that is done",
         _s3api("restore-object", {**place, "VersionId": version, "RestoreRequest": request}, at),

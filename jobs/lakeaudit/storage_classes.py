@@ -123,6 +123,16 @@ class StorageClasses:
         return tuple(sorted(self.own.items())), self.cloud
 
 
+_HOURS = {"DEEP_ARCHIVE": "12 hours, or 48 at the bulk rate"}
+_SOONER = "3 to 5 hours, or 5 to 12 at the bulk rate"
+"""How long a restore takes (S3 User Guide, "Archive retrieval options")."""
+
+
+def restore_takes(name: str) -> str:
+    """How long it takes until an object of an archive class can be read."""
+    return _HOURS.get(name, _SOONER)
+
+
 KNOWN_CLASSES = StorageClasses()
 """What is known of classes where no lake file and no endpoint says more."""
 

@@ -146,8 +146,14 @@ def test_tables_of_which_a_state_is_lost(place: Location) -> None:
     gone = finding("missing_metadata", "e/metadata/3.metadata.json", table_name="e", severity="critical")
     mine = [discrepancy(each) for each in (lost, twice, hint, gone, LOST)]
     held = [*mine, discrepancy(over, "resolved")]
-    publish(place, runs=[run()], discrepancies=held)
+    states = [
+        {"run_id": "r1", "lake": LAKE, "table_name": name, "manifest_kind": "delta", "as_of": NOON, "number": 3,
+         "standing": standing, "state": "3.json"}
+        for name, standing in (("b", "lost"), ("f", "lost"), ("g", "read"))
+    ]  # fmt: skip
+    publish(place, runs=[run()], discrepancies=held, states=states)
     assert lost_states(Results(place, Clients(), LAKE)) == {
+        "f": "missing_metadata",
         "a": "lost_commit",
         "b": "overwritten_commit",
         "e": "missing_metadata",

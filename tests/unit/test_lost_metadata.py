@@ -17,8 +17,10 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest import spark_sink
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
+from lakeaudit.pipeline import lost_metadata
 from lakeaudit.pipeline.lost_metadata import is_cut_from, is_whole
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
 from tests.builders.connections import connection
 from tests.builders.delta_lake import table
 from tests.builders.results import finding
@@ -62,6 +64,41 @@ def test_the_lost_file_of_a_sinks_log_is_named(
     assert [
         (Location.parse(hole.subject).key.rpartition("/")[2], hole.reason, hole.count) for hole in found.holes
     ] == lost
+
+
+ABSENT: dict[str, Any] = {
+    **dict.fromkeys(("l_version_id", "l_older_version_id", "l_older_since", "l_older_class", "l_older_beneath_marker")),
+    "l_presence": "absent", "l_delete_marker": True, "l_versions_known": True,
+}  # fmt: skip
+THERE: dict[str, Any] = ABSENT | {
+    **dict.fromkeys(("l_etag", "l_modified_at")), "l_presence": "present", "l_size": 9, "l_archived": False,
+    "l_storage_class": "STANDARD",
+}  # fmt: skip
+COLD: dict[str, Any] = {"l_storage_class": "GLACIER", "l_archived": True}
+FIRST = "must be restored first, which takes 3 to 5 hours, or 5 to 12 at the bulk rate"
+
+
+@pytest.mark.parametrize(
+    ("answer", "recoverable", "words"),
+    [
+        (ABSENT, "no", ["storage keeps no version of it"]),
+        (ABSENT | {"l_older_version_id": "v"}, "yes", ["storage keeps the version v"]),
+        (
+            ABSENT | {"l_older_version_id": "v", "l_older_class": "GLACIER"}, "yes",
+            ["storage keeps the version v", f"that version is in GLACIER and {FIRST}"],
+        ),
+        (THERE, "no", ["storage keeps no older version of it"]),
+        (THERE | COLD, "yes", [f"the file is in GLACIER and {FIRST}"]),
+        (THERE | COLD | {"l_older_version_id": "v"}, "yes", [f"the file is in GLACIER and {FIRST}"]),
+    ],
+    ids=["gone", "gone, a version is left", "gone, an archived version is left", "torn", "archived", "archived again"],
+)  # fmt: skip
+def test_what_has_to_be_restored_from_an_archive_is_named(
+    answer: dict[str, Any], recoverable: str, words: list[str]
+) -> None:
+    row = finding("missing_metadata", f"{LOG}/1.json")
+    told = row | lost_metadata._answered(Clients(), row, answer)
+    assert (told["recoverable"], [*lost_metadata._versions(told, [told])]) == (recoverable, words)
 
 
 PARQUET = b"PAR1" + b"\0" * 20 + b"PAR1"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from lakeaudit import cli
@@ -20,6 +21,7 @@ from lakeaudit.reconcile.ceiling import require_below
 from lakeaudit.reconcile.key_state import ENABLED, KeyReader, KeyState, Unclear
 from lakeaudit.reconcile.matching import matching_version
 from lakeaudit.reconcile.plan_file import PlanFile, header_of, write_plan
+from lakeaudit.reconcile.plan_shares import Share
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import NEVER_GONE, Sight, Wanted
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
@@ -51,8 +53,14 @@ def marker(name: str, minutes: float, *, latest: bool = True) -> ObjectVersion:
     return ObjectVersion(name, NOON + timedelta(minutes=minutes), latest, is_marker=True)
 
 
-def state(*newest_first: ObjectVersion, versioning: str = ENABLED, whole: bool = True) -> KeyState:
-    return KeyState(versioning, History(newest_first, whole))
+def state(
+    *newest_first: ObjectVersion, versioning: str = ENABLED, whole: bool = True, **archived: Any
+) -> KeyState:
+    return KeyState(versioning, History(newest_first, whole), **archived)
+
+
+COLD: dict[str, Any] = {"archived": {"v": "DEEP_ARCHIVE"}}
+THAWED: dict[str, Any] = {**COLD, "restored": {"v"}}
 
 
 LOST = state(marker("m", 60), version("v", 0))
@@ -82,6 +90,11 @@ def wanted(*, size: int | None = 7, etag: str | None = None, version_id: str | N
         (wanted(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0)), "v"),
         (wanted(), state(marker("m", 60), version("v", 30)), "no version of it has what was recorded"),
         (wanted(), state(marker("m", 60), version("v", 0), whole=False), "several versions may be the one"),
+        (wanted(), state(marker("m", 60), version("v", 0), **COLD), "its version v is in DEEP_ARCHIVE: first have"),
+        (wanted(), state(version("v", 0, latest=True), **COLD), "its version v is in DEEP_ARCHIVE: first have"),
+        (wanted(), state(marker("m", 60), version("v", 0), **THAWED), "v"),
+        (wanted(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0), archived={"w": "IA"}),
+         "v"),
     ],
 )  # fmt: skip
 def test_which_version_is_the_file(asked: Wanted, found: KeyState, answer: str) -> None:
@@ -97,11 +110,39 @@ def test_which_version_is_the_file(asked: Wanted, found: KeyState, answer: str) 
         (state(marker("null", 60), version("v", 0)), "restore_version"),
         (state(marker("m", 60), version("w", 30, size=9), version("v", 0)), "restore_version"),
         (state(marker("m", 60), version("v", 0, size=(5 << 30) + 1)), NEEDS_PERSON),
+        (state(marker("m", 60), version("v", 0), **COLD), NEEDS_PERSON),
+        (state(marker("m", 60), version("v", 0), **THAWED), "restore_version"),
     ],
-    ids=["one marker", "two markers", "a marker without id", "another version between", "too large to match"],
-)
-def test_the_way_that_loses_nothing_comes_first(found: KeyState, action: str, tmp_path: Path) -> None:
-    assert planner(tmp_path, found).step(row()).action == action
+    ids=[
+        "one marker", "two markers", "a marker without id", "another version between", "too large to match",
+        "archived", "archived, of which a copy can be read",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["dropped", "missing_metadata"])
+def test_the_way_that_loses_nothing_comes_first(
+    found: KeyState, action: str, kind: str, tmp_path: Path
+) -> None:
+    step = planner(tmp_path, found).step(row(kind=kind))
+    assert step.action == action
+    assert ("12 hours, or 48 at the bulk rate" in step.evidence.get("why", "")) == (
+        found.archived == COLD["archived"] and not found.restored
+    )
+
+
+@pytest.mark.parametrize("name", ["remove_delete_marker", "restore_version"])
+def test_a_version_that_was_archived_since_the_plan_is_left(name: str, tmp_path: Path) -> None:
+    markers = (
+        [marker("m", 60)]
+        if name == "remove_delete_marker"
+        else [marker("m2", 61), marker("m", 60, latest=False)]
+    )
+    step = planner(tmp_path, state(*markers, version("v", 0))).step(row())
+    assert step.action == name
+    assert ACTIONS[name].still_holds(step, state(*markers, version("v", 0)))
+    assert not ACTIONS[name].still_holds(step, state(*markers, version("v", 0), **COLD))
+    assert ACTIONS[name].still_holds(step, state(*markers, version("v", 0), **THAWED)) == (
+        name == "restore_version"
+    )
 
 
 @dataclass
@@ -157,6 +198,19 @@ def test_what_may_be_all_that_is_left_of_a_commit_stays(
     """Whatever the kind of the loss; what restores is planned all the same."""
     step = replace(planner(tmp_path), losing={table: lost}).step(row(kind=kind))
     assert (f"lost or contradicts itself ({lost})" in step.evidence.get("why", "")) is waits
+
+
+@pytest.mark.parametrize(
+    ("losing", "why"), [({}, "audit again"), ({"orders": "missing_metadata"}, "restore that state")]
+)
+def test_files_that_are_not_named_while_a_state_is_lost(
+    losing: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    """Another audit would not name them either."""
+    share = Share(pa.Table.from_pylist([row(kind="uncommitted")], DISCREPANCIES), lost=True)
+    (step,) = replace(planner(tmp_path), losing=losing).steps_of([share])
+    assert why in step.evidence["why"]
+    assert ("audit again" in step.evidence["why"]) == (not losing)
 
 
 @pytest.mark.parametrize(

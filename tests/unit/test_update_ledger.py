@@ -78,6 +78,9 @@ ACK: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": at(99)}
 BY_ANN: Row = {"cause": "deleted (REST.DELETE.OBJECT)", "cause_at": at(5), "cause_principal": "ann"}
 DOUBT: Row = {"kind": "overwritten", "severity": "warning", "files": 100}
 NO_ACK = dict.fromkeys(ACK)
+A_STATE: Row = {"kind": "missing_metadata", "files": None, "explanation": "version 6 is gone"}
+TWO_STATES: Row = A_STATE | {"explanation": "version 6 is gone; 2 states are lost together: 5, 6"}
+"""Of which nobody knows what they added."""
 
 CASES = {
     "found and confirmed": Case(None, found(), None, {"state": "open", "first_seen_at": NOW}, "opened"),
@@ -98,6 +101,21 @@ CASES = {
     ),
     "accepted, and rows that were not known": Case(
         held(**ACK), found(rows_at_stake=10), None, {"rows_at_stake": 10, "state": "open"}
+    ),
+    "an accepted lost state, and the one before it": Case(
+        held(**A_STATE, **ACK), found(**TWO_STATES), None,
+        NO_ACK, "escalated",
+    ),
+    "two accepted lost states, and one more": Case(
+        held(**TWO_STATES, **ACK), found(**A_STATE | {"explanation": "3 states are lost together"}), None,
+        NO_ACK, "escalated",
+    ),
+    "two accepted lost states, in other words": Case(
+        held(**TWO_STATES, **ACK), found(**A_STATE | {"explanation": "2 states are lost together"}), None,
+        None,
+    ),
+    "two accepted lost states, of which one is back": Case(
+        held(**TWO_STATES, **ACK), found(**A_STATE), None, None,
     ),
     "an accepted warning, and a tenth more": Case(held(**DOUBT, **ACK), found(**DOUBT | {"files": 110}), None, None),
     "an accepted warning, and more than a tenth more": Case(

@@ -112,7 +112,8 @@ def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
             return None
         raise
     named = {name: getattr(head, name) for name in _OF_HEAD}
-    return {name: value for name, value in named.items() if value is not None}
+    cold = {"archived": True} if head.archived else {}
+    return {name: value for name, value in named.items() if value is not None} | cold
 
 
 _OF_HEAD = ("size", "etag", "modified_at", "version_id", "storage_class", "expiration")

@@ -84,14 +84,14 @@ class Explanation:
 
     @property
     def is_back(self) -> bool:
-        """Storage holds a file again that the last audit missed, at the recorded size where one is recorded."""
+        """Storage holds a file again that the last audit missed, of the recorded size if any; no archived one."""
         lost = [row for row in self.findings if row["kind"] in _LOST and row["key"] == self.key]
         held = [
             said for said in self.sources if said.source == STORED or said.source.startswith(f"{STORED} s3")
         ]
         stored = next((said.facts for said in held if said.answer == "present"), None)
         torn = any(row["kind"] == "missing_metadata" and row["storage_size"] is not None for row in lost)
-        if stored is None or not lost or torn:
+        if stored is None or stored.get("archived") or not lost or torn:
             return False
         return all(row["manifest_size"] in (None, stored.get("size")) for row in lost)
 

@@ -14,6 +14,7 @@ from lakeaudit.compare.classify import ruled
 from lakeaudit.compare.expr import Expr, duck_sql
 from lakeaudit.compare.findings import Stamp, digest
 from lakeaudit.compare.verdicts import severity_rank
+from lakeaudit.kinds import SEVERAL_STATES
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation, observation_rows
 from lakeaudit.ledger.resolution import OF_NO_VERDICT, RESTORED, RETIRED
@@ -94,10 +95,21 @@ def update_ledger(
 
 
 def _larger(share: float) -> str:
-    """SQL: whether any amount of a finding exceeds the one that the ledger holds, and by more than that share."""
-    return " OR ".join(
+    """SQL: whether any amount of a finding exceeds the one that the ledger holds, and by more than that share.
+
+    The number of states that are lost together is an amount too, and no share of it: the next loss is another one.
+    """
+    amounts = [
         f"coalesce(found.{name} > held.{name} * (1 + CAST({share} AS DOUBLE)), false)" for name in _AMOUNTS
-    )
+    ]
+    return " OR ".join([*amounts, f"coalesce({_states('found')} > {_states('held')}, false)"])
+
+
+def _states(of: str) -> str:
+    """SQL: how many states a finding says are lost together."""
+    pattern = duck.literal(f"([0-9]+) {SEVERAL_STATES}")
+    told = f"TRY_CAST(regexp_extract({of}.explanation, {pattern}, 1) AS BIGINT)"
+    return f"CASE WHEN {of}.explanation IS NOT NULL THEN coalesce({told}, 1) END"
 
 
 def settle_rows(

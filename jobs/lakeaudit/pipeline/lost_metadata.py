@@ -18,6 +18,7 @@ from lakeaudit.kinds import NEWER_TORN
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.evidence_gaps import Finding
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.storage_classes import restore_takes
 
 KINDS = {"missing_metadata": "file", "dropped_history": "file", "incomplete_commit": "commit"}
 """By kind the `subject_type` of findings about one file of a log."""
@@ -57,7 +58,10 @@ def _torn(rows: Sequence[Finding]) -> set[tuple[str, str]]:
     return {
         (row["bucket"], row["key"])
         for row in rows
-        if _is_lost_file(row) and row.get("storage_size") is not None and row.get("recoverable") == "yes"
+        if _is_lost_file(row)
+        and row.get("storage_size") is not None
+        and row.get("recovery")
+        and row["recoverable"] == "yes"
     }
 
 
@@ -87,12 +91,21 @@ def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Find
     if answer["l_presence"] == "present":
         known |= {"storage_size": answer["l_size"], "storage_etag": answer["l_etag"], "cause_at": None}
         known |= {"storage_time": answer["l_modified_at"], "storage_class": answer["l_storage_class"]}
+        if answer["l_archived"]:
+            return known | {"recoverable": "yes", "recovery_version_id": None}
         known |= {"recovery": "older_version"} if older else {}
         return known | {"recoverable": _of_torn(clients, row, answer)}
     if older:
         beneath = bool(answer["l_older_beneath_marker"] or answer["l_delete_marker"])
-        return known | {"recoverable": "yes", "recovery": "delete_marker" if beneath else "older_version"}
+        recovery = "delete_marker" if beneath else "older_version"
+        return known | {"recoverable": "yes", "recovery": recovery} | _archived(answer)
     return known | {"recoverable": "no" if answer["l_versions_known"] else "unknown"}
+
+
+def _archived(answer: Mapping[str, Any]) -> Finding:
+    """The storage class of the older version, where that has to be restored before the version can be read."""
+    kept = answer["l_older_class"]
+    return {"storage_class": kept} if kept else {}
 
 
 def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
@@ -155,15 +168,30 @@ def _loss(row: Finding) -> tuple[str, str]:
 
 
 def _versions(row: Finding, lost: Sequence[Finding]) -> Iterator[str]:
+    if _is_only_archived(row):
+        yield f"the file is {_restored_first(row['storage_class'])}"
+        return
     kept = [each for each in lost if each.get("recovery_version_id")]
     what = "version" if row.get("storage_size") is None else "older version"
     if row.get("recovery_version_id"):
         yield f"storage keeps the {what} {row['recovery_version_id']}"
     elif row.get("recoverable") == "no":
         yield f"storage keeps no {what} of it"
+    if row.get("storage_size") is None and row.get("storage_class"):
+        yield f"that version is {_restored_first(row['storage_class'])}"
     if len(lost) > 1:
         yield f"lost together: {_names(lost)}"
         yield f"storage keeps a version of {len(kept)} of {len(lost)}" + (f": {_names(kept)}" if kept else "")
+
+
+def _is_only_archived(row: Finding) -> bool:
+    """Whether the file is there and whole, as far as anybody knows, and has to be restored before it can be read."""
+    known = row.get("storage_size") is not None and row.get("recovery") is None
+    return known and bool(row.get("recoverable") == "yes")
+
+
+def _restored_first(storage_class: str) -> str:
+    return f"in {storage_class} and must be restored first, which takes {restore_takes(storage_class)}"
 
 
 def _names(rows: Sequence[Finding]) -> str:

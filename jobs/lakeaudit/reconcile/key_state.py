@@ -1,8 +1,8 @@
 """What storage answers of one key now: all its versions and delete markers, and whether its bucket keeps versions."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.s3_pages import holds_any
+from lakeaudit.evidence.s3_responses import head_response
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.evidence.storage.object_versions import History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
 from lakeaudit.runtime.threads import Pacer
+from lakeaudit.storage_classes import restore_takes
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -25,12 +27,30 @@ MOST_PAGES = 50
 """Pages of a key's versions, of a thousand each, that are read."""
 
 
+MOST_ARCHIVED = 10
+"""Archived versions of a key that are asked whether they are restored; older ones are taken for archived."""
+
+
+def must_be_restored(version_id: str, storage_class: str) -> str:
+    """What comes before an archived version can be read or copied."""
+    return (
+        f"its version {version_id} is in {storage_class}: first have that version restored "
+        f"(`aws s3api restore-object`, which takes {restore_takes(storage_class)}), then plan again"
+    )
+
+
 @dataclass(frozen=True)
 class KeyState:
-    """The versions of a key, newest first, and the bucket's versioning: Enabled, Suspended, or empty for never."""
+    """The versions of a key, newest first, and the bucket's versioning: Enabled, Suspended, or empty for never.
+
+    `archived`: by the id of a version its storage class, where that has to be restored before it can be read;
+    `restored`: those of them of which a copy can be read for some days.
+    """
 
     versioning: str
     history: History
+    archived: Mapping[str, str] = field(default_factory=dict)
+    restored: Collection[str] = ()
 
     @property
     def current(self) -> ObjectVersion | None:
@@ -44,6 +64,12 @@ class KeyState:
             (v for v in self.history.versions if v.version_id == version_id and not v.is_marker), None
         )
 
+    def unreadable(self, version_id: str) -> str:
+        """Why a version cannot be read or copied now; empty where it can."""
+        if version_id not in self.archived or version_id in self.restored:
+            return ""
+        return must_be_restored(version_id, self.archived[version_id])
+
     @property
     def marker_id(self) -> str | None:
         """The delete marker that hides the key; None where there is none, or none of an id of its own.
@@ -55,7 +81,7 @@ class KeyState:
         return None if found == NULL_VERSION else found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Counted(KeyState):
     """The same; `rows_of` is how many rows a version of some size has by its Parquet footer, read when it is asked."""
 
@@ -126,9 +152,39 @@ class KeyReader:
         try:
             s3 = self._clients.s3(bucket, key)
             versioning = self._versioning_of(s3, bucket)
-            return KeyState(versioning, all_versions(s3, bucket, key, self._pacer.wait))
+            history = all_versions(s3, bucket, key, self._pacer.wait)
+            archived = self._archived(bucket, history)
+            return KeyState(versioning, history, archived, self._restored(s3, bucket, key, history, archived))
         except (ClientError, BotoCoreError) as error:
             raise Unclear(f"versions of s3://{bucket} cannot be listed: {explain(error).what}") from error
+
+    def _archived(self, bucket: str, history: History) -> dict[str, str]:
+        classes = self._clients.storage_classes(bucket)
+        return {
+            each.version_id: each.storage_class
+            for each in history.versions
+            if not each.is_marker and each.storage_class and classes.archived(each.storage_class)
+        }
+
+    def _restored(
+        self, s3: "S3Client", bucket: str, key: str, history: History, archived: Collection[str]
+    ) -> set[str]:
+        """Those of some archived versions that can be read for some days; only the newest ones are asked for.
+
+        A version of which the store does not say so is not restored.
+        """
+        of_key = [each for each in history.versions if each.version_id in archived][:MOST_ARCHIVED]
+        restored = set()
+        for each in of_key:
+            at: Any = {"Bucket": bucket, "Key": key}
+            if not each.is_latest:  # a bucket without versions may not know an id of the only one
+                at["VersionId"] = each.version_id
+            self._pacer.wait()
+            with suppress(ClientError, BotoCoreError):
+                answer = s3.head_object(**at)
+                if head_response(answer, self._clients.storage_classes(bucket)).archived is False:
+                    restored.add(each.version_id)
+        return restored
 
     def pace(self) -> None:
         """Wait for the next free slot, for requests to another store."""

@@ -39,8 +39,8 @@ def listed_for(step: Step) -> Need:
 def matching_version(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
     """The version, and what proves it; a text says why there is none."""
     if state.current is not None:
-        return wanted.there
-    return _among_versions(wanted, state)
+        return state.unreadable(state.current.version_id) or wanted.there
+    return _readable(_among_versions(wanted, state), state)
 
 
 def version_to_replace_with(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
@@ -50,7 +50,7 @@ def version_to_replace_with(wanted: Wanted, state: KeyState) -> tuple[ObjectVers
         return "storage has no object there"
     if _may_be_right(wanted, state, current):
         return "nothing that was recorded tells the object from what its table lists"
-    return _among_versions(wanted, state)
+    return _readable(_among_versions(wanted, state), state)
 
 
 def _may_be_right(wanted: Wanted, state: KeyState, current: ObjectVersion) -> bool:
@@ -70,7 +70,12 @@ def probable_version(wanted: Wanted, state: KeyState) -> ObjectVersion | str:
     found = state.history.match(wanted.claimed)
     if certain != SEVERAL or found is None:
         return certain if isinstance(certain, str) else "a version matches for certain"
-    return found
+    return state.unreadable(found.version_id) or found
+
+
+def _readable(found: tuple[ObjectVersion, str] | str, state: KeyState) -> tuple[ObjectVersion, str] | str:
+    """What was found; a text where it has to be restored from an archive first."""
+    return found if isinstance(found, str) else state.unreadable(found[0].version_id) or found
 
 
 def _among_versions(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:

@@ -93,9 +93,13 @@ class Planner:
         with beside(THREADS) as pool:
             for share in shares:
                 if share.lost:
-                    yield from (self._for_person(row, [_NOT_NAMED]) for row in share.rows.to_pylist())
+                    yield from (self._for_person(row, [self._unnamed(row)]) for row in share.rows.to_pylist())
                 else:
                     yield from chain.from_iterable(pool.map(self.steps_for, _rows(share)))
+
+    def _unnamed(self, row: Row) -> str:
+        """Why no file of a row is known: another audit names none either while a state of the table is lost."""
+        return self._may_be_all(row) if row["table_name"] in self.losing else _NOT_NAMED
 
     def _by_file(self, batch: pa.RecordBatch) -> pa.Array:
         """Ids of rows that stand for many files, of which each may have a step."""

@@ -6,7 +6,7 @@ was read just then, so that a run that was killed anywhere can go on.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -66,7 +66,8 @@ def versions_of(sight: Sight, bucket: str, key: str) -> State:
         sight.keys.pace()
         return rows_of(sight.clients, bucket, key, size, version_id)
 
-    return Counted(state.versioning, state.history, rows)
+    known = {each.name: getattr(state, each.name) for each in fields(state)}
+    return Counted(**known, rows_of=rows)
 
 
 @dataclass(frozen=True)

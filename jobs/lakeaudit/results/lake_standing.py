@@ -44,14 +44,18 @@ def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> l
 def lost_states(results: Results) -> dict[str, str]:
     """By table the kind of an unresolved discrepancy after which a state of it is lost, see `kinds.loses_state`.
 
+    A state that the last audit of a table found lost is lost also where the lake file ignores the finding, or gives it
+    another severity.
+
     Raises:
-        CannotAudit: the ledger cannot be read.
+        CannotAudit: the results cannot be read.
     """
     grave = f"kind IN ({texts(STATE_LOST_FROM_ERROR)}) AND severity IN ('critical', 'error')"
     sql = f"""SELECT table_name, min(kind) AS kind FROM discrepancies
         WHERE state <> 'resolved' AND table_name IS NOT NULL AND (kind IN ({texts(STATE_LOST)}) OR {grave})
         GROUP BY table_name"""
-    return {row["table_name"]: row["kind"] for row in ask(results, sql, "discrepancies")}
+    of_ledger = {row["table_name"]: row["kind"] for row in ask(results, sql, "discrepancies")}
+    return dict.fromkeys(files_of_lost_states(results), "missing_metadata") | of_ledger
 
 
 def files_of_lost_content(results: Results, most: int) -> list[Row]:

@@ -38,7 +38,7 @@ class Copy:
     version_id: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReplicaState(KeyState):
     """The versions of a key, what the replicas have of it, and how many rows one has by its footer."""
 
@@ -62,7 +62,9 @@ def copies_of(sight: Sight, bucket: str, key: str) -> ReplicaState:
         sight.keys.pace()
         return rows_of(sight.clients, copy.bucket, copy.key, copy.size)
 
-    return ReplicaState(state.versioning, state.history, tuple(copies), rows)
+    return ReplicaState(
+        versioning=state.versioning, history=state.history, copies=tuple(copies), rows_of=rows
+    )
 
 
 def _head(sight: Sight, bucket: str, key: str) -> Copy | None:

@@ -31,6 +31,8 @@ class RemoveDeleteMarker(Restoring):
         if isinstance(found, str):
             return found
         version, matched_by = found
+        if kept := state.archived.get(version.version_id):
+            return f"its version stays in {kept} and could be read for some days only: it has to be copied"
         if state.marker_id is None:
             return "its delete marker has no id of its own"
         if not state.history.is_beneath_marker(version):
@@ -43,6 +45,7 @@ class RemoveDeleteMarker(Restoring):
         return (
             is_absent_over(step.precondition, state)
             and version is not None
+            and version.version_id not in state.archived
             and state.history.is_beneath_marker(version)
         )
 

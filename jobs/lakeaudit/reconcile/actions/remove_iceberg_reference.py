@@ -42,7 +42,7 @@ _STEP, _PLAN = "lakeaudit.step", "lakeaudit.plan"
 """What of a snapshot's summary says whose it is."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IcebergReference(KeyState):
     """The versions of a key, how the current snapshot of the table around it lists it, and why nothing may commit."""
 
@@ -61,7 +61,9 @@ def reference_of(sight: Sight, bucket: str, key: str) -> IcebergReference:
         refused = _why_not_committed_to(table)
     except SourceError as error:
         raise Unclear(str(error)) from error
-    return IcebergReference(state.versioning, state.history, listed, refused)
+    return IcebergReference(
+        versioning=state.versioning, history=state.history, listed=listed, refused=refused
+    )
 
 
 class RemoveIcebergReference:

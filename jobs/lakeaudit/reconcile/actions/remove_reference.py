@@ -36,7 +36,7 @@ _ATTEMPTS = 20
 """Commits of others that may come first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reference(KeyState):
     """The versions of a key, and how the newest state of the table around it lists it."""
 
@@ -53,7 +53,7 @@ def reference_of(sight: Sight, bucket: str, key: str) -> Reference:
         listed = listed_file.read(table, sight.clients, bucket, key)
     except (SourceError, NotReadable) as error:
         raise Unclear(str(error)) from error
-    return Reference(state.versioning, state.history, listed)
+    return Reference(versioning=state.versioning, history=state.history, listed=listed)
 
 
 class RemoveReference:

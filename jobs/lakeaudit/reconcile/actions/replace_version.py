@@ -35,7 +35,10 @@ class ReplaceVersion(WritingVersion):
         return Proposal({"state": "another version", "replaced": replaced, **told}, matched_by)
 
     def still_holds(self, step: Step, state: KeyState) -> bool:
-        """The wrong version is current, and the right one is there."""
+        """The wrong version is current, and the right one is there and not in an archive."""
+        return self._is_as_seen(step, state) and not state.unreadable(step.precondition["version_id"])
+
+    def _is_as_seen(self, step: Step, state: KeyState) -> bool:
         seen = step.precondition
         return (
             state.versioning == ENABLED
@@ -71,7 +74,7 @@ class ReplaceVersion(WritingVersion):
 
     def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:
         """The version that was replaced is current again, and what was written is gone."""
-        return self.still_holds(step, state) and state.version(undo["version_id"]) is None
+        return self._is_as_seen(step, state) and state.version(undo["version_id"]) is None
 
     def misplaced(self, step: Step, state: KeyState, trace: Trace) -> str | None:
         """What was written, where it lies over another version than the wrong one."""

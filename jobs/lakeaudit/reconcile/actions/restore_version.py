@@ -33,8 +33,9 @@ class RestoreVersion(WritingVersion):
         return absent_over(version, matched_by, state)
 
     def still_holds(self, step: Step, state: KeyState) -> bool:
-        """Still absent, and the version still there."""
-        return is_absent_over(step.precondition, state)
+        """Still absent, and the version still there and not in an archive."""
+        wanted = step.precondition
+        return is_absent_over(wanted, state) and not state.unreadable(wanted["version_id"])
 
     def act(self, step: Step, target: Target) -> str | None:
         """As a new version, on the condition that there is no object."""

@@ -7,6 +7,7 @@ from lakeaudit.evidence.manifest.hudi.payload import EMPTY
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED
 from lakeaudit.evidence.protocol import Hole
+from lakeaudit.runtime.aws_failures import ARCHIVED
 
 _REMOVING = ("", "clean", "rollback", "restore")
 """Actions that remove files; without them nobody knows what is gone on purpose. Empty: an archive has all of them."""
@@ -61,15 +62,22 @@ def removals_known(read: TableReading) -> bool:
     return read.found.lost is None and not any(each.action in _REMOVING for each in read.problems)
 
 
+_NOT_NEEDED = (*_REMOVING, "savepoint")
+_PLANS = (".requested", ".inflight")
+"""What readers of live files do not read."""
+
+
 def _kind(problem: Problem) -> str:
-    """What is gone or broken is lost to readers as well; what only this audit may not read is not.
+    """What is gone, broken or archived is lost to readers as well; what only this audit may not read is not.
 
     Hudi deletes empty cleans and empty plans itself (`CleanActionExecutor`, `CleanPlanner`), and readers need neither.
     """
     if problem.reason == EMPTY and (problem.action == "clean" or problem.subject.endswith(".requested")):
         return "unreadable_evidence"
+    if problem.reason == ARCHIVED and (problem.action in _NOT_NEEDED or problem.subject.endswith(_PLANS)):
+        return "unreadable_evidence"
     return (
         "missing_metadata"
-        if problem.reason == GONE or problem.reason.startswith("it is ")
+        if problem.reason in (GONE, ARCHIVED) or problem.reason.startswith("it is ")
         else "unreadable_evidence"
     )

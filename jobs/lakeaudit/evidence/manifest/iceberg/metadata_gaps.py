@@ -7,6 +7,7 @@ from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread
 from lakeaudit.evidence.manifest.iceberg.manifests import Problem
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.protocol import Hole
+from lakeaudit.runtime.aws_failures import ARCHIVED
 
 NAMED = 5
 
@@ -93,7 +94,12 @@ def _states(heads: Sequence[str], otherwise: str) -> str:
 
 
 def _kind(reason: str, *, needed: bool) -> str:
-    """What is gone or broken is lost to readers as well; what only this audit may not read is not."""
+    """What is gone, broken or archived is lost to readers as well; what only this audit may not read is not.
+
+    An archived one that only older snapshots need is not gone: whoever asks for them can have it restored.
+    """
+    if reason == ARCHIVED and needed:
+        return "missing_metadata"
     if reason != GONE and not reason.startswith(BROKEN):
         return "unreadable_evidence"
     return "missing_metadata" if needed else "dropped_history"
