@@ -392,6 +392,25 @@ def race_lost(orders: Orders) -> None:
     orders.table.append(rows(9500))
 
 
+def race_undecided(orders: Orders) -> None:
+    """Of two commits on one state the younger one lost: its data file was removed again, its metadata stays."""
+    start = orders.states()[-1]
+    orders.table.append(rows(9000))
+    won, there = orders.states()[-1], {*orders.lake.keys(f"/{orders.name}/data/")}
+    orders.point_at(start)
+    orders.table.append(rows(9500))
+    for key in {*orders.lake.keys(f"/{orders.name}/data/")} - there:
+        orders.lake.drop(key)
+    orders.point_at(won)
+
+
+def race_undecided_and_file_lost(orders: Orders) -> None:
+    """A file that both commits list is lost, whichever won."""
+    both = orders.lake.keys(f"/{orders.name}/data/")
+    race_undecided(orders)
+    orders.lake.drop(both[0])
+
+
 LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
 MISSING = ("table_missing", "critical")
 FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
@@ -434,6 +453,8 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     hint_is_empty: [],
     created_again: [],
     race_lost: [],
+    race_undecided: [],
+    race_undecided_and_file_lost: [("dropped", "critical")],
     metadata_of_the_new_table_erased: [LOST],
     metadata_of_the_new_table_deleted: [LOST],
     old_table_goes_on: [LOST],
@@ -500,6 +521,11 @@ def test_a_lost_state_is_a_finding_and_a_healthy_history_is_none(
 ) -> None:
     found = nights.after[fate.__name__]
     assert kinds(found) == FATES[fate], [row["explanation"] for row in found]
+
+
+def test_files_of_a_commit_that_may_have_lost_its_race_are_undecided(nights: Nights) -> None:
+    assert kinds(nights.last["race_undecided"]) == []
+    assert kinds(nights.last["race_undecided_and_file_lost"]) == [("dropped", "critical")]
 
 
 def kinds(found: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -111,6 +111,32 @@ def files_written_again(con: Connection, rows: Rows, since: Mapping[str, datetim
     return duck.made_of(con, sql.format(again=again), rows, since=times)
 
 
+_CONTESTED = "another metadata file claims to be the same step, and nobody can tell which one was committed"
+
+
+def files_of_contested_states(con: Connection, rows: Rows, since: Mapping[str, datetime]) -> Rows:
+    """Verdict rows, in which files that may be those of a state that lost a race are no findings: they are undecided.
+
+    Args:
+        con: where the query runs.
+        rows: verdict rows; those of other tables stay as they are.
+        since: from when on the claims of each table are in doubt.
+    """
+    if not since:
+        return rows
+    doubted = (
+        "outcome = 'finding' AND axis = 'content' AND coalesce(manifest_claimed_at > contested_after, false)"
+    )
+    sql = f"""
+        SELECT input.* REPLACE (
+            CASE WHEN {doubted} THEN 'undecided' ELSE outcome END AS outcome,
+            CASE WHEN {doubted} THEN {duck.literal(_CONTESTED)} ELSE recheck_words END AS recheck_words)
+        FROM input LEFT JOIN since ON judged_table = of_table
+    """
+    return duck.made_of(con, sql, rows, since=duck.small(_CONTESTED_SINCE, [*since.items()]))
+
+
+_CONTESTED_SINCE = pa.schema([("of_table", pa.string()), ("contested_after", pa.timestamp("us"))])
 _SINCE = pa.schema([("of_table", pa.string()), ("audited_at", pa.timestamp("us"))])
 
 

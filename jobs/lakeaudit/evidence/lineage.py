@@ -264,6 +264,7 @@ class Witness:
         explained: an operation of the format explains it (rollback, RESTORE, clean-up, archiving).
         version_id: of an older version of the subject that can be read.
         sample: names of files that only the claimed state lists.
+        contested_after: files that were claimed later may be those of a state that lost a race; None: none may.
     """
 
     table: str
@@ -278,6 +279,7 @@ class Witness:
     explained: bool = False
     version_id: str | None = None
     sample: tuple[str, ...] = field(default=())
+    contested_after: datetime | None = None
 
     @property
     def proved(self) -> bool:

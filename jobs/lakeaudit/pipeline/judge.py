@@ -18,7 +18,12 @@ from lakeaudit.compare.coverage import Means, Tallies, Tally
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
 from lakeaudit.compare.lineage import JudgedWitness
-from lakeaudit.compare.lost_states import count_written_again, files_written_again, one_loss_a_table
+from lakeaudit.compare.lost_states import (
+    count_written_again,
+    files_of_contested_states,
+    files_written_again,
+    one_loss_a_table,
+)
 from lakeaudit.compare.one_per_subject import one_per_subject
 from lakeaudit.compare.whole_partitions import with_whole_partitions
 from lakeaudit.evidence.protocol import Hole
@@ -45,6 +50,7 @@ from lakeaudit.pipeline.lineage_checks import (
     audited_before,
     check_what_was_read,
     check_witnesses,
+    contested_since,
     lineage_findings,
     lineage_tallies,
     listed_less,
@@ -200,7 +206,8 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
             audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
         )
         rewritten = files_written_again(audit.con, again.rows, audited_before(audit))
-        again = replace(again, rows=duck.hold(audit.con, rewritten))
+        certain = files_of_contested_states(audit.con, rewritten, contested_since(audit))
+        again = replace(again, rows=duck.hold(audit.con, certain))
         log.note(
             suspects=duck.count_of(first.suspects),
             fresh=duck.count_of(first.fresh),

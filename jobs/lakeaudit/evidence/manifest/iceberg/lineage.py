@@ -5,6 +5,7 @@ snapshot. Only a witness that contradicts the state costs a request.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from lakeaudit.errors import SourceError
@@ -30,7 +31,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
 from lakeaudit.evidence.manifest.iceberg.found import Found
-from lakeaudit.evidence.manifest.iceberg.lines import descends, logged
+from lakeaudit.evidence.manifest.iceberg.lines import contested_after, descends, logged
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
@@ -101,7 +102,9 @@ def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> It
     if known is not None and known.is_of(read.found.table.location.uri, read.metadata.uuid):
         yield from _against_last(read, known, clients)
     if read.found.doubt:
-        yield Witness(read.name, RIVAL_LINE, (METADATA,), read.file.place.uri, read.found.doubt)
+        rival = Witness(read.name, RIVAL_LINE, (METADATA,), read.file.place.uri, read.found.doubt)
+        contested = contested_after(read.file, read.metadata, read.found.others)
+        yield replace(rival, contested_after=contested)
     if live:
         yield from _by_hint(read, clients)
         yield from _by_newer_files(read)

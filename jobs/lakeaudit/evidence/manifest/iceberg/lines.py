@@ -5,6 +5,7 @@ Each file names those that it came after (`metadata-log`); the log is cut off at
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.iceberg.found import Content, UnreadMetadata
@@ -70,6 +71,26 @@ def doubts(
             yield f"{other.name} and {file.name} claim to be the same step; {file.name} was taken for committed"
         elif _number(other) < _number(file) and _is_rival(other, content, metadata, apart):
             yield f"{other.name} is of another line of metadata than {file.name}, which does not reach back through it"
+
+
+def contested_after(
+    file: File, metadata: Metadata, others: Sequence[tuple[File, Content]]
+) -> datetime | None:
+    """When the state was written that several files claim to follow at once; None: none but this one does.
+
+    One of them lost its race: nobody can tell by the folder which one.
+    """
+    rivals = [
+        other
+        for other, content in others
+        if isinstance(content, Metadata)
+        and content.uuid == metadata.uuid
+        and _number(other) == _number(file)
+        and other.name not in logged(metadata)
+    ]
+    if not rivals:
+        return None
+    return max((at for _, at in metadata.old_files), default=datetime.min.replace(tzinfo=UTC))
 
 
 def _another_table(other: File, content: Metadata, states: Sequence[File]) -> str:
