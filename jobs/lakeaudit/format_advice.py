@@ -91,10 +91,10 @@ DO: Mapping[str, Mapping[str, str]] = {
         "delta": "Point the catalog at the table's location (ALTER TABLE ... SET LOCATION), or drop the table from "
         "it. If the metadata of another format lags behind the log, run its conversion again (UniForm: `MSCK REPAIR "
         "TABLE ... SYNC METADATA`; XTable: its sync).",
-        "iceberg": "Point the catalog at the newest metadata.json (`register_table`), or drop the table from it. If "
-        "two catalogs write to the table, stop one of them, and write the rows that only its line has again through "
-        "the other. If `version-hint.text` lags, delete it: readers then list the folder. If the table is converted "
-        "from another format that is ahead, run the conversion again.",
+        "iceberg": "Point the catalog at this table's own newest metadata.json (`register_table`), or drop the table "
+        "from it. If two catalogs write to the table, stop one of them, and write the rows that only its line has "
+        "again through the other. If `version-hint.text` lags, delete it: readers then list the folder. If the table "
+        "is converted from another format that is ahead, run the conversion again.",
     },
     "rows_changed_by_rewrite": {
         "delta": "Compare the rows before and after this version (VERSION AS OF). If rows are lost, write them again "

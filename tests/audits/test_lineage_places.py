@@ -165,6 +165,12 @@ def exchanged(table: Place) -> None:
     other.copy_to(table.folder)
 
 
+def log_of_another_table(table: Place) -> None:
+    """The log and the files of a table that still lies at its own place are copied over the table's own log."""
+    table.delete(*table.keys({"delta": "_delta_log/", "hudi": ".hoodie/"}[table.kind]))
+    Place(table.shop, table.kind, f"untouched_{table.kind}").copy_to(table.folder)
+
+
 LOST, REPLACED = [("missing_metadata", "critical")], [("overwritten_commit", "critical")]
 MISSING = [("table_missing", "critical")]
 Fate = Callable[[Place], None]
@@ -184,6 +190,7 @@ FATES: dict[Fate, tuple[tuple[str, ...], list[tuple[str, str]]]] = {
     written_over: (("hudi",), REPLACED),
     copied_over_itself: (("hudi",), []),
     exchanged: (("hudi",), []),
+    log_of_another_table: (("delta", "hudi"), []),
 }
 CASES = [(fate, kind) for fate, (kinds, _) in FATES.items() for kind in kinds]
 
@@ -253,4 +260,7 @@ def test_a_missing_table_that_was_renamed_is_named_with_the_state_of_its_old_nam
 
 def test_an_exchanged_folder_of_a_format_without_table_ids_is_a_doubt(second: SecondAudit) -> None:
     assert second.leftover["exchanged_hudi"] == "partial"
+    assert second.leftover["log_of_another_table_hudi"] == "partial"
+    assert second.leftover["log_of_another_table_delta"] == "partial"
+    assert second.leftover["untouched_delta"] == "complete"
     assert second.leftover["moved_hudi"] == second.leftover["copied_over_itself_hudi"] == "complete"

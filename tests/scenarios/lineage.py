@@ -21,6 +21,7 @@ SCENARIOS = (
     state("two metadata files, neither an ancestor of the other", "undecided", "rival_line", proved=True),
     state("the log of a table that was only discovered is gone", "undecided", "missing_table", known=False),
     state("data files are older than the timeline, and nothing is archived", "undecided", "cut_history"),
+    state("a log that another location has as its own", "undecided", "foreign_state"),
     # lost
     state("the last audit read a newer state", LOST, "lost_state", proved=True),
     state("two data files are named after a newer instant", LOST, "lost_state", built_on=2),
@@ -39,6 +40,7 @@ SCENARIOS = (
     state("one batch committed twice", "duplicate_commit", "repeated_batch"),
     # pointers
     state("two catalogs, each with a line of its own", "stale_pointer", "two_lines"),
+    state("a catalog that points at another table's state", "stale_pointer:critical", "foreign_state", proved=True),
     state("a hint that names an older state", "stale_pointer:warning", "lagging_hint"),
     state("another format that is behind", "stale_pointer:warning", "lagging_format"),
     # entries

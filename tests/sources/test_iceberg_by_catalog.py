@@ -16,7 +16,7 @@ import pytest
 from lakeaudit.config import IcebergManifest, IcebergRest, PointedIceberg, Pointer, Settings, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import current
-from lakeaudit.evidence.lineage import LOST_STATE, TWO_LINES
+from lakeaudit.evidence.lineage import FOREIGN_STATE, LOST_STATE, TWO_LINES, LastState, StateRef
 from lakeaudit.evidence.manifest import iceberg
 from lakeaudit.evidence.manifest.iceberg import catalogs
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
@@ -181,6 +181,46 @@ def test_a_catalog_that_points_below_its_previous_state_has_gone_back(
         with monkeypatch.context() as patched:
             patched.setattr(catalogs, "said_of", said)
             assert [each.claim for each in read(table).witnesses] == found
+
+
+OWN, OTHER = "11111111-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
+FOREIGN: dict[str, tuple[str, str, str, str, list[tuple[str, bool]]]] = {
+    # folder of the metadata.json, location that it names, id and location of the last audit, witnesses
+    "another table's state": ("other", "other", OTHER, "orders", [(FOREIGN_STATE, True)]),
+    "another table's state, at the first audit": ("other", "other", "", "", [(FOREIGN_STATE, False)]),
+    "another table's state, after a move": ("other", "other", OTHER, "old", [(FOREIGN_STATE, False)]),
+    "a folder whose name begins with the table's": (
+        "orders2",
+        "orders2",
+        OTHER,
+        "orders",
+        [(FOREIGN_STATE, True)],
+    ),
+    "the table's own state": ("orders", "orders", OWN, "orders", []),
+    "the table has moved": ("other", "other", OWN, "orders", []),
+    "the table has moved, and so has its entry": ("orders", "orders", OWN, "old", []),
+    "metadata in a place of its own": ("other", "orders", OWN, "orders", []),
+    "metadata in a place of its own, at the first audit": ("other", "orders", "", "", []),
+    "a registered copy": ("orders", "other", "", "", []),
+    "a location above that of the lake file": ("other", ".", "", "", []),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_state_that_lies_elsewhere_and_names_another_location_belongs_to_another_table(
+    tmp_path: Path, server: RestCatalog, case: str
+) -> None:
+    folder, named, last_id, last_at, expected = FOREIGN[case]
+    location = f"file://{tmp_path / named}"
+    server.tables[NAME] = written(tmp_path / folder, {1: ONE}, location=location, table_uuid=OWN)
+    table = table_at(tmp_path / "orders", server)
+    state = StateRef(3, "00003-x.metadata.json", last_id, AT + timedelta(days=1), "e")
+    last = LastState(state, NOW, "r", Location.parse(str(tmp_path / last_at)).uri)
+    found = read(table, replace(CONTEXT, last_states={("iceberg", "t"): last} if last_id else {})).witnesses
+    assert [(each.claim, each.proved) for each in found if each.claim == FOREIGN_STATE] == expected
+    for each in found if expected else ():
+        assert f"this state belongs to the table at {location}" in each.words
+        assert each.subject.startswith(Location.parse(str(tmp_path / folder)).uri)
 
 
 def _with_previous(said_of: Callable[..., Any], previous: str, *given: Any) -> Any:

@@ -43,6 +43,8 @@ REPEATED_BATCH = "repeated_batch"
 """Two live commits add what looks like one batch."""
 TWO_LINES = "two_lines"
 """Two catalogs commit to the table, each with a line of metadata that the other one lacks."""
+FOREIGN_STATE = "foreign_state"
+"""The state that was read belongs to another table, which lies at another place."""
 LAGGING_HINT = "lagging_hint"
 """A hint names a state older than the current one."""
 LAGGING_FORMAT = "lagging_format"
@@ -56,7 +58,7 @@ ABSENT, ARCHIVED, TORN = "absent", "archived", "torn"
 CLAIMS_ABOUT_STATES = (
     *(LOST_STATE, RIVAL_LINE, REPLACED_STATE, MISSING_TABLE, SHORT_CHECKPOINT, LESS_LISTED, BROKEN_HINT),
     *(BROKEN_METADATA_TABLE, DROPPED_BY_APPEND, UNMET_COUNTS, IDLE_REMOVAL, RIVAL_OVERWRITES, CHANGED_ROWS),
-    *(REPEATED_BATCH, TWO_LINES, LAGGING_HINT, LAGGING_FORMAT, CUT_HISTORY, REPEATED_MANIFEST),
+    *(REPEATED_BATCH, TWO_LINES, LAGGING_HINT, LAGGING_FORMAT, CUT_HISTORY, REPEATED_MANIFEST, FOREIGN_STATE),
 )
 LOSSES = (
     LOST_STATE,
@@ -67,6 +69,7 @@ LOSSES = (
     DROPPED_BY_APPEND,
     UNMET_COUNTS,
     TWO_LINES,
+    FOREIGN_STATE,
 )
 """Claims that mean, where they hold, that files which no readable state lists may belong to a lost state."""
 
@@ -166,6 +169,10 @@ class LastState:
     def was_moved(self, location: str, table_id: str) -> bool:
         """Whether the audited table lies elsewhere now: its id is the same."""
         return self.location != location and bool(table_id) and self.state.table_id == table_id
+
+    def is_of_another(self, location: str, table_id: str) -> bool:
+        """Whether this audited table lay at the location that is read now, and had another id than is read there."""
+        return self.location == location and bool(table_id) and self.state.table_id not in ("", table_id)
 
     def words(self, location: str) -> str:
         """What was audited, as the start of a sentence about a table that lies at this location now."""

@@ -14,7 +14,7 @@ from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.config import Table
 from lakeaudit.config.vocabulary import FOUND_FORMATS
-from lakeaudit.evidence.lineage import LESS_LISTED, LastState, LastStates, LostState, StateRef
+from lakeaudit.evidence.lineage import FOREIGN_STATE, LESS_LISTED, LastState, LastStates, LostState, StateRef
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.results.read import PUBLISHED, Results
 
@@ -109,26 +109,40 @@ def state_rows(
         seen: what the run saw of them beside.
         stamp: of the run.
     """
-    rows = []
+    rows: list[Row] = []
+    foreign = _foreign(lineage)
     for read in claims:
         for table in tables:
             last = before.get((read.info.kind, table.name))
-            now = _most_counted(_read_now(read, table, seen, stamp) or last, last)
-            if now is not None:
-                rows.append(_row(read.info.kind, table.name, now, READ, stamp))
-                lost = (
-                    _row(read.info.kind, table.name, each, LOST, stamp)
-                    for each in _lost(table, last, lineage, stamp)
-                )
-                rows += lost
-                hosts = _hosts(table.name, last, seen)
-                rows += [
-                    _row(read.info.kind, table.name, _elsewhere(now, host), ELSEWHERE, stamp)
-                    for host in hosts
-                ]
-                if hosts and (table.name in seen.catalogued or (last and last.catalogued)):
-                    rows.append(_row(read.info.kind, table.name, now, CATALOGUED, stamp))
+            if table.name in foreign:
+                now, lost = last, _lost_before(table, last)
+                hosts = sorted(last.hosts) if last else []
+            else:
+                now = _most_counted(_read_now(read, table, seen, stamp) or last, last)
+                lost, hosts = [*_lost(table, last, lineage, stamp)], _hosts(table.name, last, seen)
+            if now is None:
+                continue
+            standings = [(now, READ), *((each, LOST) for each in lost)]
+            standings += [(_elsewhere(now, host), ELSEWHERE) for host in hosts]
+            if hosts and (table.name in seen.catalogued or (last and last.catalogued)):
+                standings.append((now, CATALOGUED))
+            rows += [_row(read.info.kind, table.name, each, standing, stamp) for each, standing in standings]
     return rows
+
+
+def _foreign(lineage: Sequence[JudgedWitness]) -> set[str]:
+    """Tables that show a state of another table: their own last state stays on record."""
+    return {
+        one.witness.table
+        for one in lineage
+        if one.witness.claim == FOREIGN_STATE and (one.is_loss or one.is_doubt)
+    }
+
+
+def _lost_before(table: Table, last: LastState | None) -> list[LastState]:
+    """The states of a table that earlier audits reported as lost, where this one read a state of another table."""
+    lost = () if last is None else last.lost
+    return [LastState(each.state, each.reported_at, "", table.location.uri) for each in lost]
 
 
 def _read_now(read: Claims, table: Table, seen: ReadTables, stamp: Stamp) -> LastState | None:

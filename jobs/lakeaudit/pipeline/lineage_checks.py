@@ -19,6 +19,7 @@ from lakeaudit.evidence.files import older_version
 from lakeaudit.evidence.lineage import (
     ABSENT,
     DROPPED_BY_APPEND,
+    FOREIGN_STATE,
     LESS_LISTED,
     LOST_STATE,
     MISSING_TABLE,
@@ -32,6 +33,7 @@ from lakeaudit.keys import Location, identify
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.checksum_checks import checksum_doubts
+from lakeaudit.pipeline.foreign_states import foreign_states
 from lakeaudit.pipeline.host_doubts import doubt_hosts
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.pipeline.newer_states import newer_states
@@ -53,7 +55,8 @@ def check_witnesses(audit: AuditContext) -> None:
     """
     of_readers = [one for read in audit.observed.evidence.claims for one in read.witnesses]
     missing = missing_table_witnesses(audit) if audit.context.live else ()
-    _judge(audit, [*of_readers, *missing, *catalog_witnesses(audit)])
+    foreign = foreign_states(audit, of_readers)
+    _judge(audit, [*of_readers, *missing, *catalog_witnesses(audit), *foreign])
     doubt_hosts(audit)
 
 
@@ -205,7 +208,7 @@ def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
             yield from read.unlisted(audit.con, leftovers)
 
 
-_THERE = (LESS_LISTED, DROPPED_BY_APPEND, UNMET_COUNTS)
+_THERE = (LESS_LISTED, DROPPED_BY_APPEND, UNMET_COUNTS, FOREIGN_STATE)
 """Claims about a state whose own file is there: what its older versions are worth only their content shows."""
 
 

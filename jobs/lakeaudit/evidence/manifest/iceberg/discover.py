@@ -16,6 +16,7 @@ from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
 from lakeaudit.evidence.manifest.iceberg.catalogs import Catalogs
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms, stat_any
 from lakeaudit.evidence.manifest.iceberg.folder import MOST_NAMES, Folder, previous_state, read_folder
+from lakeaudit.evidence.manifest.iceberg.foreign import is_home
 from lakeaudit.evidence.manifest.iceberg.found import (
     Content,
     Found,
@@ -24,7 +25,6 @@ from lakeaudit.evidence.manifest.iceberg.found import (
     read_metadata,
 )
 from lakeaudit.evidence.manifest.iceberg.lines import Sound, current, doubts, strangers
-from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, number_of
 from lakeaudit.evidence.protocol import Clock, utc_now
 from lakeaudit.keys import Location
@@ -112,16 +112,7 @@ def _sound(read: Sequence[tuple[File, Content]]) -> list[Sound]:
 
 
 def _at_home(sound: Sequence[Sound], table: Table, clients: Clients) -> list[Sound]:
-    return [each for each in sound if _is_home(each[1], table, clients)]
-
-
-def _is_home(metadata: Metadata, table: Table, clients: Clients) -> bool:
-    """Whether the table's own folder is the one that the metadata names; a copy of another table names another one."""
-    place = place_of(metadata.location, clients.names)
-    if place is None:
-        return False
-    named = Location(place.bucket, place.key.rstrip("/"))
-    return not set(forms(named)).isdisjoint(forms(table.location))
+    return [each for each in sound if is_home(each[1], table, clients)]
 
 
 def _empty(table: Table, read_at: datetime, folder: Folder, until: datetime | None) -> Found:

@@ -30,6 +30,7 @@ from lakeaudit.evidence.lineage import (
 )
 from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
+from lakeaudit.evidence.manifest.iceberg.foreign import foreign_state
 from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lines import contested_after, descends, logged
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
@@ -99,6 +100,9 @@ class _Read:
 
 def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> Iterator[Witness]:
     known = last.get((KIND, read.name))
+    if foreign := foreign_state(read.found, known, clients):
+        yield foreign
+        return
     if known is not None and known.is_of(read.found.table.location.uri, read.metadata.uuid):
         yield from _against_last(read, known, clients)
     if read.found.doubt:
