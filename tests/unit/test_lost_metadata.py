@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -159,6 +160,48 @@ def test_a_commit_overwritten_by_what_is_no_commit_comes_back() -> None:
     torn = next_steps.way_back(row | {"explanation": f"written twice; {NEWER_TORN}"})
     assert torn is not None
     assert "copy-object" in torn.command
+
+
+STATE = lost(
+    "metadata/00004-x.metadata.json", subject_type="file", category="log", explanation="points elsewhere"
+)
+NAMES = (
+    *("version_id", "older_version_id", "older_since", "older_size", "older_beneath_marker"),
+    *("delete_marker", "etag", "modified_at", "storage_class", "archived", "older_class"),
+)
+ANSWER: dict[str, Any] = {
+    **{f"l_{name}": None for name in NAMES},
+    "l_presence": "present",
+    "l_size": 7,
+    "l_versions_known": True,
+}
+OLDER: dict[str, Any] = {"l_older_version_id": "v1", "l_older_size": 9}
+NOW: list[tuple[dict[str, Any], dict[str, Any], bytes, tuple[str, str | None], str]] = [
+    ({"lost_state": 4}, {}, b'{"a": 1}', ("unknown", None), "its file is there"),
+    ({"lost_state": None}, {}, b'{"a": 1}', ("unknown", None), "its file is there"),
+    ({"lost_state": 4}, OLDER, b'{"a": 1}', ("unknown", None), "its file is there"),
+    ({"lost_state": 4}, {}, b'{"a": ', ("no", None), "keeps no older version"),
+    ({"lost_state": 4}, {"l_size": 1 << 30}, b'{"a": 1}', ("no", None), "keeps no older version"),
+    ({"lost_state": 4}, {"l_presence": "absent"}, b"", ("no", None), "keeps no version"),
+    ({"lost_state": 4}, {"l_presence": "absent"} | OLDER, b"", ("yes", "v1"), "keeps the version v1"),
+    ({}, {}, b'{"a": 1}', ("no", None), "keeps no older version"),
+]
+
+
+@pytest.mark.parametrize(("state", "answer", "content", "expected", "words"), NOW)
+def test_a_state_whose_file_is_there_has_nothing_to_restore(
+    monkeypatch: pytest.MonkeyPatch, state: Any, answer: Any, content: bytes, expected: Any, words: str
+) -> None:
+    monkeypatch.setattr(lost_metadata, "read_bytes", lambda *_: content)
+    audit: Any = SimpleNamespace(
+        scope=[table("orders", "s3://lake/orders")],
+        confirms=lambda _: True,
+        context=SimpleNamespace(clients=None),
+        look=lambda _: SimpleNamespace(to_pylist=lambda: [ANSWER | answer]),
+    )
+    (row,) = lost_metadata.with_versions(audit, [STATE | state])
+    assert (row["recoverable"], row["recovery_version_id"]) == expected
+    assert words in row["explanation"]
 
 
 @pytest.mark.parametrize(

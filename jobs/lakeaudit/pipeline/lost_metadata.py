@@ -93,6 +93,10 @@ def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Find
         known |= {"storage_time": answer["l_modified_at"], "storage_class": answer["l_storage_class"]}
         if answer["l_archived"]:
             return known | {"recoverable": "yes", "recovery_version_id": None}
+        if "lost_state" in row and _is_whole_now(clients, row, answer):
+            there = f"{row['explanation']}; its file is there, and nothing of it has to be restored"
+            none = {"recovery": None, "recovery_version_id": None}
+            return known | none | {"recoverable": "unknown", "explanation": there}
         known |= {"recovery": "older_version"} if older else {}
         return known | {"recoverable": _of_torn(clients, row, answer)}
     if older:
@@ -106,6 +110,17 @@ def _archived(answer: Mapping[str, Any]) -> Finding:
     """The storage class of the older version, where that has to be restored before the version can be read."""
     kept = answer["l_older_class"]
     return {"storage_class": kept} if kept else {}
+
+
+def _is_whole_now(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> bool:
+    """Whether the file of a state that readers do not get any more is there, so that nothing has to be restored."""
+    if (answer["l_size"] or 0) > LARGEST:
+        return False
+    try:
+        content = read_bytes(clients, Location(row["bucket"], row["key"]))
+    except SourceError:
+        return False
+    return content is not None and is_whole(row["key"], content)
 
 
 def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
