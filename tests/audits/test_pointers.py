@@ -216,9 +216,20 @@ def test_partitions_that_were_emptied(
     hive.partition("some", ["3"], f"{some}/day=3", files=False, parameters=counted)
     hive.partition("some", ["4"], f"{some}/day=4")
     hive.partition("some", ["5"], f"{some}/day=5", files=False)
+    for day, words in (
+        ("6", counted),
+        ("7", {"numFiles": "1"}),
+        ("8", {"numRows": "0"}),
+    ):  # an empty file in place of the data
+        hive.partition("some", [day], f"{some}/day={day}", files=False, parameters=words)
+        hive.put(f"{some}/day={day}/part-0.parquet", b"")
+    whole = hive.table("whole", "day", parameters={"numRows": "240", "numFiles": "3"})
+    for day in ("1", "2"):
+        hive.partition("whole", [day], f"{whole}/day={day}")
+    hive.partition("whole", ["3"], f"{whole}/day=3", files=False)  # ahead of its data
     hive.partition("few", ["1"], f"{few}/day=1", files=False)  # ahead of its data
     hive.put(f"{few}/loose.parquet")
-    for key in (f"{some}/day=2", f"{some}/day=4", f"{every}/day=1", f"{every}/day=2"):
+    for key in (f"{some}/day=2", f"{some}/day=4", f"{every}/day=1", f"{every}/day=2", f"{whole}/day=2"):
         hive.s3.delete_object(Bucket=hive.bucket, Key=f"{key}/part-0.parquet")
     lake = hive.lake()
     audited(lake, run_id="r1")
@@ -227,15 +238,18 @@ def test_partitions_that_were_emptied(
             for subject, row in rows.items()} == {
         "day=2": ("empty_partition", "error", 1, 80), "day=3": ("empty_partition", "warning", 0, 80),
         "day=4": ("empty_partition", "info", 1, None), "day=5": ("empty_partition", "info", 0, None),
+        "day=6": ("empty_partition", "warning", 0, 80),
     }  # fmt: skip
     assert (
         "the catalog counts 80 rows; 1 files there lie under delete markers" in rows["day=2"]["explanation"]
     )
+    assert "the catalog counts 80 rows; 1 files there have 0 bytes" in rows["day=6"]["explanation"]
     others = [(row["table_name"], row["kind"], row["severity"]) for row in found(lake, "r1")
               if row["table_name"] != "some"]  # fmt: skip
     assert sorted(others) == [
         ("every", "empty_partition", "error"), ("every", "empty_partition", "error"),
         ("every", "stale_pointer", "error"), ("few", "empty_partition", "info"),
+        ("whole", "empty_partition", "info"), ("whole", "empty_partition", "warning"),
     ]  # fmt: skip
     assert not [row for row in found(lake, "r1") if "never filled" in row["explanation"]]
 

@@ -197,7 +197,12 @@ NOW_EMPTY: Row = {"look": "live", "look_there": False}
 def registered(visible: int = 0, at: float | None = -3000, **given: Any) -> Row:
     """A partition registered so many minutes before or after noon, and how many objects readers see at its place."""
     known = {"visible": visible, "registered_at": None if at is None else minutes(at)}
-    return COVERED | known | {"removed": 0, "filled_said": False, "all_empty": False} | given
+    return (
+        COVERED | known | {"removed": 0, **dict.fromkeys(_UNCOUNTED, False), "with_content": visible} | given
+    )
+
+
+_UNCOUNTED = ("filled_said", "content_said", "table_said", "all_empty")
 
 
 def folder(newest: float = -3000, oldest: float | None = None, **given: Any) -> Row:

@@ -26,6 +26,8 @@ OTHER_NAME: Row = {"named": False}
 ALIKE: Row = {"named": False, "alike": True}
 STATISTICS: Row = {"filled_said": True}
 REMOVED: Row = {"removed": 1}
+HOLLOW: Row = {"filled_said": True, "content_said": True, "with_content": 0}
+OF_COUNTED: Row = {"table_said": True}
 ALL_EMPTY: Row = {"all_empty": True}
 LOST, DOUBTFUL = f"{EMPTY}:error", f"{EMPTY}:warning"
 LEFT: Row = {"left_behind": "s3://lake/t/metadata/00002.metadata.json"}
@@ -74,6 +76,22 @@ PARTITIONS = (
     partition("all partitions of the table are empty, and the catalog counts rows", LOST, registered(), STATISTICS,
               ALL_EMPTY),
     partition("the catalog counts rows, and the bucket keeps no delete markers", DOUBTFUL, registered(), STATISTICS),
+    partition("the catalog counts rows, and the only file has 0 bytes", DOUBTFUL, registered(1), HOLLOW),
+    partition("the catalog counts rows, and the only file has 0 bytes, still so", DOUBTFUL, registered(1), HOLLOW,
+              NOW_EMPTY),
+    partition("0 bytes beside files that were removed", LOST, registered(1), HOLLOW, REMOVED),
+    partition("a file of 0 bytes, too young", "young", registered(1, at=5), HOLLOW),
+    partition("a file of 0 bytes, not covered", "uncovered", registered(1), HOLLOW, NOWHERE),
+    partition("a file of 0 bytes, where the report has a gap", "undecided", registered(1), HOLLOW, HOLED),
+    partition("0 bytes in the report, and filled now", "ok", registered(1), HOLLOW, NOW_FILLED),
+    partition("0 bytes, of which the catalog counts no rows", "ok", registered(1), {"with_content": 0}),
+    partition("0 bytes, and the catalog counts a file alone", "ok", registered(1), STATISTICS, {"with_content": 0}),
+    partition("0 bytes beside a file with rows", "ok", registered(2), HOLLOW, {"with_content": 1}),
+    partition("nothing, and the catalog counts rows", DOUBTFUL, registered(), HOLLOW),
+    partition("files were removed, and the catalog counts rows of the table", DOUBTFUL, registered(), REMOVED,
+              OF_COUNTED),
+    partition("never filled, in a table whose rows the catalog counts", EMPTY, registered(), OF_COUNTED),
+    partition("removed and written again, in a table that is counted", "ok", registered(1), REMOVED, OF_COUNTED),
     partition("files were removed, and the catalog counts nothing", EMPTY, registered(), REMOVED),
     partition("counted and removed, and filled again since the report", "ok", registered(), STATISTICS, REMOVED,
               NOW_FILLED),

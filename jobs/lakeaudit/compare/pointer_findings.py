@@ -27,6 +27,7 @@ _GIVEN = {
         "explanation": f"""concat_ws('; ', {_SAYS} || ', partition ' || partition_path || ' at '
             || coalesce({_PLACE}, 'no place in a store'), {because()},
             CASE WHEN rows_said > 0 THEN 'the catalog counts ' || rows_said || ' rows' END,
+            CASE WHEN visible > 0 AND with_content = 0 THEN visible || ' files there have 0 bytes' END,
             CASE WHEN removed > 0 THEN removed || ' files there lie under delete markers' END,
             'registered at ' || {_time("registered_at")},
             'storage as of ' || {_time("cut")}, {_NOW})""",

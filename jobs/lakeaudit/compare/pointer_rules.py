@@ -24,6 +24,8 @@ _LOOKED = col("look").is_("live")
 PARTITION_FACTS = _sure(
     {
         "partition_filled": col("visible") > lit(0),
+        # files of 0 bytes hold none of the rows that the catalog counts
+        "partition_hollow": col("content_said") & ~(col("with_content") > lit(0)),
         "partition_covered": col("edge").known(),
         "partition_in_window": _since("registered_at"),
         "partition_looked": _LOOKED,
@@ -31,13 +33,14 @@ PARTITION_FACTS = _sure(
         "partition_storage_holed": col("storage_holed"),
         "partition_counted": col("filled_said"),
         "partition_removed": col("removed") > lit(0),
+        "partition_of_counted": col("table_said"),
         "partition_all_empty": col("all_empty"),
     }
 )
 
 PARTITIONS = ordered(
     "pointer",
-    ("partition_filled", "partition_filled", CONSISTENT),
+    ("partition_filled", "partition_filled !partition_hollow", CONSISTENT),
     ("partition_uncovered", "!partition_covered", UNCOVERED),
     ("partition_young", "!partition_in_window", OUT),
     ("partition_filled_now", "partition_looked partition_filled_now", CONSISTENT),
@@ -47,7 +50,9 @@ PARTITIONS = ordered(
     ("partitions_all_empty", "partition_all_empty", "empty_partition:error",
      "the catalog has the partition, and nothing that readers see lies in any partition of the table"),
     ("partition_counted", "partition_counted", "empty_partition:warning",
-     "the catalog counts rows or files in the partition, and nothing that readers see lies there"),
+     "the catalog counts rows or files in the partition, and readers find none there"),
+    ("partition_of_counted", "partition_of_counted partition_removed", "empty_partition:warning",
+     "the catalog counts rows or files in the table, and the files that readers saw in the partition were removed"),
     ("partition_empty", "", "empty_partition",
      "the catalog has the partition, and nothing that readers see lies there"),
     last="partition_unclassified",

@@ -20,11 +20,15 @@ _OF_TABLE = ("judged_table", "catalog", "catalog_id", "table_name")
 
 
 def below(con: Connection, folders: Rows) -> Relation:
-    """What lies in folders and below them, by (bucket, key): objects, what readers see (visible), what was removed."""
+    """What lies in folders and below them, by (bucket, key): objects, what readers see (visible), what was removed.
+
+    `with_content` is how many of those that readers see have any bytes.
+    """
     seen = f"NOT {_HIDDEN.format('substring(folder, length(above) + 1)')}"
     sql = f"""
         SELECT bucket, above AS key, CAST(sum(objects) AS BIGINT) AS objects,
             CAST(coalesce(sum(visible) FILTER ({seen}), 0) AS BIGINT) AS visible,
+            CAST(coalesce(sum(files) FILTER ({seen}), 0) AS BIGINT) AS with_content,
             CAST(coalesce(sum(removed) FILTER ({seen}), 0) AS BIGINT) AS removed
         FROM input GROUP BY bucket, above
     """
@@ -42,7 +46,8 @@ def partition_pointers(
                 AS relative,
             coalesce(visible, 0) AS visible, coalesce(visible, 0) AS files, CAST(0 AS BIGINT) AS bytes,
             coalesce(removed, 0) AS removed, coalesce(p.filled_said, false) AS filled_said, p.rows_said,
-            false AS all_empty
+            coalesce(p.content_said, false) AS content_said, coalesce(with_content, 0) AS with_content,
+            p.filled_said IS NULL AND coalesce(n.filled_said, false) AS table_said, false AS all_empty
         FROM (SELECT DISTINCT * FROM partitions) p
         JOIN named n ON p.source = n.catalog_id AND p.table_name = n.table_name AND partitioned
         LEFT JOIN held h ON p.bucket = h.bucket AND p.key = h.key

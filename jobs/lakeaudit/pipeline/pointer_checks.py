@@ -89,7 +89,7 @@ def _looked_at(audit: AuditContext, engine: AuditEngine, table: str, verdicts: R
 
 def _with_answers(audit: AuditContext, table: str) -> str:
     """SQL of the suspects of a table of rules with what storage says now, from its `answers`."""
-    there = "anything" if table == "table_pointers" else "seen"
+    there = _THERE[table]
     confirmed = [each.name for each in audit.scope if audit.confirms(each)]
     # a partition that is filled now shows that not all are empty
     filled = f"bool_or(coalesce(look_there, {there}, false)) OVER (PARTITION BY catalog_id, s.table_name)"
@@ -102,6 +102,14 @@ def _with_answers(audit: AuditContext, table: str) -> str:
             coalesce(look_there, {there}) AS look_there{all_empty})
         FROM suspects s LEFT JOIN answers USING (bucket, key)
     """
+
+
+_THERE = {
+    "partitions": "CASE WHEN content_said THEN with_bytes ELSE seen END",
+    "partition_folders": "seen",
+    "table_pointers": "anything",
+}
+"""SQL of whether a place is filled now, from an answer; files of 0 bytes fill no partition whose rows are counted."""
 
 
 def _places(audit: AuditContext, con: Connection, suspects: Relation) -> list[tuple[str, str]]:

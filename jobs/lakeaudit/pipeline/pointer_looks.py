@@ -13,12 +13,15 @@ from lakeaudit.runtime.aws import Clients
 _LOOKED = pa.schema(
     [
         *[("bucket", pa.string()), ("key", pa.string()), ("looked", pa.string())],
-        *[("anything", pa.bool_()), ("seen", pa.bool_())],
+        *[("anything", pa.bool_()), ("seen", pa.bool_()), ("with_bytes", pa.bool_())],
     ]
 )
 
 
 def looks(engine: Engine, clients: Clients, places: Sequence[Place]) -> pa.Table:
-    """Rows (bucket, key, looked, anything, seen) of folders as they are now; `looked` is live, denied or error."""
+    """Rows (bucket, key, looked, anything, seen, with_bytes) of folders as they are now.
+
+    `looked` is live, denied or error.
+    """
     answers = engine.map(partial(look_into, clients), places)
     return duck.small(_LOOKED, [(*place, *answer) for place, answer in zip(places, answers, strict=True)])

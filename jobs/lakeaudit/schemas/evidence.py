@@ -181,5 +181,6 @@ PARTITION = row(
     registered_at="time",  # when it was entered or last changed; null: the catalog does not say
     filled_said="bool",  # the catalog's own statistics say that it has rows or files; null: they say nothing
     rows_said="long",  # of those, the rows
+    content_said="bool",  # they count rows or bytes
 )
 """A partition of a plain Hive table as a catalog has it registered."""

@@ -70,6 +70,9 @@ PARTITION_POINTER = pa.schema(
             removed="long",  # delete markers below it, of names that readers see
             filled_said="bool",  # the catalog's own statistics say that it has rows or files
             rows_said="long",  # of those, the rows
+            content_said="bool",  # they count rows or bytes
+            table_said="bool",  # they say nothing of the partition, and that the table has rows or files
+            with_content="long",  # of the visible objects those that have any bytes
             all_empty="bool",  # so is every other partition of the table, and there are others
         ),
     ]

@@ -15,6 +15,7 @@ _PLACEHOLDER = "__PLACEHOLDER__"
 _STATISTICS = ("numRows", "numFiles", "totalSize", "recordCount", "objectCount", "sizeKey")
 """What Hive and Spark count, and what Glue's crawlers do."""
 _ROWS = ("numRows", "recordCount")
+_CONTENT = (*_ROWS, "totalSize", "sizeKey")
 Words = Mapping[str, str]
 PREVIOUS = "previous_metadata_location"
 """The metadata.json that an Iceberg table had before the last commit through this catalog."""
@@ -60,7 +61,8 @@ def statistics_of(parameters: Words) -> Statistics:
         if parameters.get(name, "").isascii() and parameters.get(name, "").isdigit()
     }
     rows = next((counts[name] for name in _ROWS if counts.get(name)), None)
-    return Statistics(any(counts.values()) if counts else None, rows)
+    content = any(counts.get(name) for name in _CONTENT)
+    return Statistics(any(counts.values()) if counts else None, rows, content)
 
 
 def changed_at(parameters: Words, *times: datetime | None) -> datetime | None:

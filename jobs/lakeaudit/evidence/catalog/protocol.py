@@ -90,11 +90,13 @@ class Pointers:
 class Statistics:
     """What a catalog counts of a table or partition.
 
-    `filled`: that it has rows or files; None: it counts nothing. `rows` are those that it counts.
+    `filled`: that it has rows or files; None: it counts nothing. `rows` are those that it counts; `content`: it counts
+    rows or bytes, which files of 0 bytes cannot hold.
     """
 
     filled: bool | None = None
     rows: int | None = None
+    content: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def partition_batch(
             "source": source, "table_name": table, "values": list(each.values),
             "registered_at": plain_time(each.changed_at),
             "filled_said": each.statistics.filled, "rows_said": each.statistics.rows,
+            "content_said": each.statistics.content,
             "bucket": place[0] if any(place) else None, "key": place[1] if any(place) else None,
         }
         for place, each in placed

@@ -16,21 +16,25 @@ MOST_NAMES = 5_000
 """Of a folder so many names are looked at: where readers see none of them and there are more, nobody can tell."""
 
 Place = tuple[str, str]
-Answer = tuple[str, bool | None, bool | None]
-"""(live, denied or error; whether anything is there; whether readers see any of it)."""
+Answer = tuple[str, bool | None, bool | None, bool | None]
+"""(live, denied or error; whether anything is there; whether readers see any of it; whether that has any bytes)."""
 
 
 def look_into(clients: Clients, place: Place) -> Answer:
     """What is there now at (bucket, key of a folder), or at the object of that name."""
     folder = Location(place[0], place[1].removesuffix("/"))
-    any_name, names = False, 0
+    any_name, seen, names = False, False, 0
     try:
         for file in islice(list_files(clients, folder), MOST_NAMES):
             any_name, names = True, names + 1
             if re.search(keys.UNSEEN, file.place.key[len(folder.prefix) :]) is None:
-                return "live", True, True
-        if not names and folder.key and stat(clients, folder) is not None:
-            return "live", True, True
+                seen = True
+                if file.size:
+                    return "live", True, True, True
+        if not names and folder.key and (single := stat(clients, folder)) is not None:
+            return "live", True, True, bool(single.size)
     except SourceError as error:
-        return ("denied" if "denied" in error.what else "error"), None, None
-    return ("error", None, None) if names == MOST_NAMES else ("live", any_name, False)
+        return ("denied" if "denied" in error.what else "error"), None, None, None
+    if names == MOST_NAMES:
+        return ("live", True, True, True) if seen else ("error", None, None, None)
+    return "live", any_name, seen, False
