@@ -91,7 +91,7 @@ class Wanted:
         return NEVER_GONE if self.was_there else "the file is there again"
 
 
-NEVER_GONE = "the file is there and not whole, and no action writes over an object of a table's log"
+NEVER_GONE = "the file is there, and no action writes over an object of a table's log"
 
 
 @dataclass(frozen=True)
