@@ -81,6 +81,10 @@ NO_ACK = dict.fromkeys(ACK)
 A_STATE: Row = {"kind": "missing_metadata", "files": None, "explanation": "version 6 is gone"}
 TWO_STATES: Row = A_STATE | {"explanation": "version 6 is gone; 2 states are lost together: 5, 6"}
 """Of which nobody knows what they added."""
+GROUP: Row = {"axis": "leftover", "kind": "uncommitted", "severity": "warning", "subject_type": "table",
+              "confirmation": "not_needed", "files": 2, "bytes_at_stake": 20, "storage_time": at(2)}  # fmt: skip
+HELD_GROUP: Row = {name: value for name, value in GROUP.items() if name != "confirmation"} | ACK
+OTHERS: Row = GROUP | {"storage_time": at(20)}
 
 CASES = {
     "found and confirmed": Case(None, found(), None, {"state": "open", "first_seen_at": NOW}, "opened"),
@@ -123,6 +127,23 @@ CASES = {
     ),
     "accepted info, and much more": Case(
         held(severity="info", **ACK), found(severity="info", files=99), None, {"files": 99, "ack_by": "ann"}
+    ),
+    "an accepted group of the same files": Case(held(**HELD_GROUP), found(**GROUP), None, None),
+    "an accepted group, and other files came": Case(
+        held(**HELD_GROUP), found(**OTHERS), None, {"storage_time": at(20), **NO_ACK}, "escalated"
+    ),
+    "an accepted group, and fewer bytes of other files": Case(
+        held(**HELD_GROUP), found(**OTHERS | {"bytes_at_stake": 9}), None, {"bytes_at_stake": 9, **NO_ACK}, "escalated"
+    ),
+    "an accepted error, and other files came": Case(
+        held(**HELD_GROUP | {"kind": "stale_visible", "severity": "error"}),
+        found(**OTHERS | {"kind": "stale_visible", "severity": "error"}), None, {**NO_ACK}, "escalated"
+    ),
+    "an accepted group, of which the oldest file is gone": Case(
+        held(**HELD_GROUP), found(**OTHERS | {"files": 1}), None, {"files": 1, "ack_by": "ann"}
+    ),
+    "an accepted warning of other files": Case(
+        held(**HELD_GROUP | {"kind": "unreferenced"}), found(**OTHERS | {"kind": "unreferenced"}), None, None
     ),
     "more files": Case(held(), found(files=7), None, {"files": 7, "state": "open"}),
     "its cause is known now": Case(held(), found(**BY_ANN), None, {**BY_ANN, "state": "open"}),

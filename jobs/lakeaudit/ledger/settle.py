@@ -79,7 +79,8 @@ RULES = (
     _rule("older", "found !newer", NO_CHANGE, "an older cut says nothing new"),
     _rule("worse", "found worse", ESCALATE, "its severity rose"),
     _rule("other", "found other", RECLASSIFY, "it is of another kind or severity now"),
-    _rule("outgrown", "found accepted larger accepted_as_it_is", ESCALATE, "it grew since it was accepted"),
+    _rule("outgrown", "found accepted larger accepted_as_it_is", ESCALATE,
+          "it grew, or other files came, since it was accepted"),
     _rule("far_outgrown", "found accepted much_larger accepted_within", ESCALATE,
           "it grew since it was accepted, by more than the share that the lake file states"),
     # the ledger keeps the amounts that were accepted, so that growth is measured from them

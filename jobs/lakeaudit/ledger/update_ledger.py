@@ -112,6 +112,12 @@ def _states(of: str) -> str:
     return f"CASE WHEN {of}.explanation IS NOT NULL THEN coalesce({told}, 1) END"
 
 
+_REPLACED = """coalesce(
+    found.axis = 'leftover' AND (held.severity IN ('critical', 'error') OR held.kind = 'uncommitted')
+    AND found.storage_time > held.storage_time AND found.files >= held.files, false)"""
+"""SQL: whether other files came to a group: its oldest file has left, and it has no fewer files."""
+
+
 def settle_rows(
     con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: datetime, growth: float = 0.0
 ) -> Relation:
@@ -129,7 +135,7 @@ def settle_rows(
             CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_edge END AS r_edge,
             found.confirmation IN ({duck.literals(CONFIRMED)}) AS r_confirmed,
             found.kind AS r_kind, found.severity AS r_severity, {_rank("found.severity")} AS r_rank,
-            ({grown}) AS r_grown, ({_larger(0)}) AS r_larger, ({_larger(growth)}) AS r_much_larger,
+            ({grown}) AS r_grown, ({_larger(0)} OR {_REPLACED}) AS r_larger, ({_larger(growth)}) AS r_much_larger,
             false AS n_folded, CASE WHEN n_live THEN {at} ELSE a_evidence_at END AS n_evidence_at
         FROM rows"""
     return duck.query(con, sql, rows=_with_resolution(con, _observed(con, ledger, seen), seen))

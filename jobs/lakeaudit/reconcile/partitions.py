@@ -149,7 +149,7 @@ def _seen_at(sight: Sight, location: str) -> bool:
     if not bucket and not key:
         raise Unclear("the partition's location is in no store that is known")
     sight.keys.pace()
-    answer, _, seen = look_into(sight.clients, (bucket, key))
+    answer, _, seen, _ = look_into(sight.clients, (bucket, key))
     if answer != "live":
         raise Unclear(f"storage cannot be asked about {location}: {answer}")
     return bool(seen)
