@@ -255,12 +255,14 @@ OTHERS = (
     r"(^|/)(_symlink_format_manifest|_spark_metadata|\.hoodie|_checkpoints)/|(^|/)_?checkpoints?/([^/]+/)*"
     rf"(offsets|commits|sources|state|metadata)(/|{END})"
     rf"|^metadata/([^/]+\.(avro|stats|puffin)|[^/]*\.metadata\.json(\.gz)?|version-hint\.text){END}"
+    rf"|^_delta_log/|(^|/)[^/]*manifest{END}"
     rf"|(^|/)\.hoodie_partition_metadata(\.[^/]*)?{END}"
     rf"|(^|/)(_SUCCESS|_metadata|_common_metadata|_(started|committed)_[0-9]+|\.[^/]+\.crc){END}"
 )
 """Names of what others keep in a table's folder: manifests for Presto and Hive, the log of Spark's streaming sink,
 Hudi's timeline and its marks of partitions, the checkpoints of streams that write it, the Iceberg metadata that UniForm
-lays beside a Delta log, and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'),
+lays beside a Delta log, a Delta log in a table that is read by other manifests, the manifests of Redshift's UNLOAD,
+and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'),
 summaries of Parquet footers, and the checksums that Hadoop keeps on local disks."""
 
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"

@@ -14,7 +14,8 @@ import pytest
 
 from lakeaudit.config import HudiManifest, Settings, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.lineage import LOST_STATE, LastState, StateRef
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.lineage import ARCHIVED, LOST_STATE, TORN, LastState, StateRef
 from lakeaudit.evidence.manifest import hudi
 from lakeaudit.evidence.manifest.hudi.archive import archived
 from lakeaudit.evidence.manifest.hudi.names import FileName, InstantName, file_named, instant_named, time_of
@@ -26,6 +27,7 @@ from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.schemas import plain_time
 from tests.builders.hudi import commit, laid, stat, unpacked
 from tests.sources.manifest_contract import folded
@@ -297,6 +299,44 @@ def test_properties_that_are_not_whole_are_named_as_such_and_their_backup_is_rea
         assert read(tmp_path).states["t"].refused == why
     backup.write_bytes(whole)
     assert states_of(tmp_path) == {base("a", T1): "live"}
+
+
+@pytest.mark.parametrize(
+    ("content", "missing"), [(b"\x00\xff=\x01", TORN), (b"a=b", TORN), (b"hoodie.table.version=99", "")]
+)
+def test_properties_without_any_of_hudi_are_torn(tmp_path: Path, content: bytes, missing: str) -> None:
+    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
+    (tmp_path / ".hoodie" / "hoodie.properties").write_bytes(content)
+    assert read(tmp_path).states["t"].missing == missing
+
+
+@pytest.mark.parametrize(
+    ("cold", "missing"),
+    [("hoodie.properties", ARCHIVED), (".commit", ARCHIVED), (f"{T2}.commit", ""), ("nothing", "")],
+)
+def test_a_table_whose_properties_or_all_instants_are_archived_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold: str, missing: str
+) -> None:
+    laid(
+        tmp_path,
+        {f"{time}.commit": commit(stat(base(group, time))) for group, time in (("a", T1), ("b", T2))},
+    )
+
+    def answered(clients: Clients, place: Location, **given: Any) -> bytes | None:
+        if place.key.endswith(cold):
+            raise SourceError(place.uri, ARCHIVED_WORDS, "")
+        return read_bytes(clients, place, **given)
+
+    for module in ("parts", "timeline"):
+        monkeypatch.setattr(f"lakeaudit.evidence.manifest.hudi.{module}.read_bytes", answered)
+    state = read(tmp_path).states["t"]
+    assert (state.missing, state.state is None) == (missing, bool(missing))
+    if state.missing_state is not None:
+        assert state.missing_state.subject.endswith(cold)
+    if cold == "nothing":
+        assert state.needed_log is not None
+        needed = {file.place.key.rpartition("/")[2] for file in state.needed_log()}
+        assert needed == {"hoodie.properties", f"{T2}.commit"}
 
 
 SURROGATE = "'utf-8' codec can't encode character '\\ud800' in position 4: surrogates not allowed"

@@ -36,6 +36,7 @@ def other(**given: Any) -> TableState:
     return replace(READ, state=replace(STATE, **given))
 
 
+LISTED = replace(LAST, state=replace(STATE, number=None))
 CASES: dict[str, tuple[TableState, LastState, dict[str, Any], bool]] = {
     "the same state": (READ, LAST, {}, True),
     "the same state, whose table id is not known now": (other(table_id=""), LAST, {}, True),
@@ -58,6 +59,10 @@ CASES: dict[str, tuple[TableState, LastState, dict[str, Any], bool]] = {
     "an evidence gap": (READ, LAST, {"holes": [Hole("m", "torn", "s3://lake/x", "orders")]}, False),
     "partitions alone": (READ, LAST, {"partitions": ("day=1",)}, False),
     "an audit of the past": (READ, LAST, {"live": False}, False),
+    "lists without numbers, which went with their files": (other(number=None), LISTED, {}, False),
+    "lists without numbers, and files that none names": (
+        other(number=None), LISTED, {"unused": {"orders"}}, True,
+    ),
     "a second manifest": (
         READ, LAST,
         {"more": [SimpleNamespace(info=SimpleNamespace(kind="file_list"), states={"orders": READ})]}, False,
@@ -69,7 +74,8 @@ CASES: dict[str, tuple[TableState, LastState, dict[str, Any], bool]] = {
 def test_which_counts_show_a_loss(name: str) -> None:
     state, last, given, expected = CASES[name]
     run = audit(state, last, **given)
-    found = list(less_listed(run, counted_whole(run, {"orders": (6, 600)}, given.get("holes", []))))
+    counted = counted_whole(run, {"orders": (6, 600)}, given.get("holes", []))
+    found = list(less_listed(run, counted, given.get("unused", ())))
     assert [each.claim for each in found] == ([LESS_LISTED] if expected else [])
     if expected:
         (witness,) = found

@@ -98,6 +98,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield from _commits(kernel, con, rows)
     claimed = under_own_root(con, matched, kernel.sources.homes)
     yield "cloned", cloned(con, claimed, kernel.words)
+    yield "elsewhere", places_elsewhere(con, claimed)
     yield "removals", removals(con, claimed)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:
@@ -247,6 +248,15 @@ def outside_places(con: Connection, fired_rules: Rows) -> Relation:
         FROM input WHERE rule_content IN ({duck.literals(OUTSIDE)}) GROUP BY table_name, bucket, owner
     """
     return duck.query(con, sql, input=fired_rules)
+
+
+def places_elsewhere(con: Connection, claimed: Rows) -> Relation:
+    """Where live files lie that are not below their table's location: table_name, bucket, first_key, last_key."""
+    sql = """
+        SELECT table_name, bucket, min(key) AS first_key, max(key) AS last_key
+        FROM input WHERE NOT own AND c_state = 'live' GROUP BY table_name, bucket
+    """
+    return duck.query(con, sql, input=claimed)
 
 
 def claimed_of_sources(con: Connection, matched: Rows) -> Relation:

@@ -183,18 +183,23 @@ def _most_counted(now: LastState | None, last: LastState | None) -> LastState | 
 def _lost(
     table: Table, last: LastState | None, lineage: Sequence[JudgedWitness], stamp: Stamp
 ) -> Iterator[LastState]:
-    """The lost states of a table, as an earlier audit read them where one did."""
+    """The lost states of a table, as an earlier audit read them where one did.
+
+    A loss beneath the state that was read is none of them. States without numbers, as those of lists, are known by name
+    alone, and stay on record while they are in doubt.
+    """
     known = {each.number: each for each in _known(last) if each.number is not None}
+    by_name = {each.name: each for each in _known(last) if each.number is None and each.name}
     for one in lineage:
-        number = one.witness.number
-        if one.witness.table == table.name and one.is_loss and number is not None and not _is_read(one):
-            named = StateRef(number, one.witness.subject.rpartition("/")[2])
-            yield LastState(known.get(number, named), stamp.as_of, "", table.location.uri)
-
-
-def _is_read(one: JudgedWitness) -> bool:
-    """Whether the loss is beneath the state that was read."""
-    return one.witness.claim == LESS_LISTED
+        number, subject = one.witness.number, one.witness.subject
+        if one.witness.table != table.name or one.witness.claim == LESS_LISTED:
+            continue
+        if number is None:
+            state = by_name.get(subject) if one.is_loss or one.is_doubt else None
+        else:
+            state = known.get(number, StateRef(number, subject.rpartition("/")[2])) if one.is_loss else None
+        if state is not None:
+            yield LastState(state, stamp.as_of, "", table.location.uri)
 
 
 def _known(last: LastState | None) -> tuple[StateRef, ...]:

@@ -142,7 +142,7 @@ def _finding(table: Table, row: Row, action: Action) -> Finding:
         "severity": row["severity"],
         "subject_type": "partition" if partition else "table",
         "subject": subject,
-        "bucket": table.location.bucket,
+        "bucket": action.below.bucket,
         "partition_path": partition or None,
         "files": row["files"],
         "rows_at_stake": row["records"],

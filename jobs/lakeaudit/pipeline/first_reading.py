@@ -66,6 +66,8 @@ class FirstReading:
     watched: Relation
     live: Mapping[str, Listed]
     """By table."""
+    elsewhere: tuple[Mapping[str, Any], ...]
+    """Of each share where live files lie that are not below their table's location."""
     outside: tuple[Mapping[str, Any], ...]
     """Where listed files lie that no storage source covers, see `kernel.outside_places`."""
     unnamed_fields: tuple[Mapping[str, Any], ...]
@@ -128,6 +130,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         watched=answered(con, answers, "watched_folders"),
         live=_live(_plain(answers, "live_totals"), gone.settled),
         outside=tuple(_plain(answers, "outside")),
+        elsewhere=tuple(_plain(answers, "elsewhere")),
         unnamed_fields=tuple(_plain(answers, "unnamed_fields")),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),

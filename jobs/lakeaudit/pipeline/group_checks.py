@@ -15,7 +15,7 @@ from lakeaudit.pipeline.commit_checks import CommitChecks, commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.expiring_files import Hazards
 from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
-from lakeaudit.pipeline.hazards import hazards, lifecycles_of
+from lakeaudit.pipeline.hazards import hazards, lifecycles_of, places_elsewhere
 from lakeaudit.pipeline.log_store_checks import LogStoreChecks, log_store_checks
 from lakeaudit.pipeline.pointer_checks import PointerChecks, pointer_checks
 from lakeaudit.pipeline.trace_requests import Traced
@@ -68,7 +68,7 @@ def group_checks(
     if audit.partitions:
         parts = (moved, commits, checksums, writes, attempts, stores, pointers, places)
         return GroupChecks(*parts, (), of_moved, {}, ())
-    threats = _hazards(audit, engine, tallies)
+    threats = _hazards(audit, engine, first, tallies)
     unsure = _unsure(audit, commits, writes, stores)
     blind = _unread_requests(audit, known)
     accesses = access_hazards(audit.con, known.patterns, audit.scope, audit.words)
@@ -122,12 +122,13 @@ def _unsure(
 _NO_VERSIONS = "a listing shows no older versions of the log's files"
 
 
-def _hazards(audit: AuditContext, engine: AuditEngine, tallies: Tallies) -> Hazards:
+def _hazards(audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies) -> Hazards:
     """What lifecycle rules will do to live files; the files of a table are those that its content is judged by."""
-    lifecycles = lifecycles_of(audit.scope, audit.lifecycles)
+    elsewhere = places_elsewhere(first.elsewhere)
+    lifecycles = lifecycles_of(audit.scope, audit.lifecycles, elsewhere)
     files = {table: tally.files for (table, axis), tally in tallies.items() if axis == "content"}
     claims = audit.observed.evidence.claims
-    return hazards(engine, audit.con, audit.facts_in_scope, claims, lifecycles, audit.words, files)
+    return hazards(engine, audit.con, audit.facts_in_scope, claims, lifecycles, audit.words, files, elsewhere)
 
 
 def _unread_requests(audit: AuditContext, known: Traced) -> list[str]:

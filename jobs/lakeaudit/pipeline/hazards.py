@@ -6,8 +6,10 @@ Nothing is read but one configuration a bucket, and the logs of those tables tha
 which files it concerns. The time of a claim stands for that of its object, which was written a little before.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from os.path import commonprefix
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +19,7 @@ from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.storage.lifecycle import Action, Lifecycle, in_places
+from lakeaudit.keys import Location
 from lakeaudit.pipeline.ask_claims import ask_claims
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.expiring_files import Hazards, Row, action_row, hazards_of, merged, unread_row
@@ -26,11 +29,32 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import EXPIRING, plain_time
 
 AXIS = "lifecycle"
+NOWHERE: Mapping[str, Sequence[Location]] = {}
 
 
-def lifecycles_of(tables: Sequence[Table], lifecycles: Lifecycles) -> list[Lifecycle]:
-    """The lifecycle of every bucket that holds a table."""
-    return lifecycles.of({table.location.bucket for table in tables if table.location.bucket})
+Places = Mapping[str, Sequence[Location]]
+"""By table the folders beside its location in which its live files lie: one a bucket."""
+
+
+def places_elsewhere(rows: Iterable[Mapping[str, Any]]) -> Places:
+    """The folders that hold all live files of each table beside its location, from the rows of all shares."""
+    ends: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        ends.setdefault((row["table_name"], row["bucket"]), []).extend((row["first_key"], row["last_key"]))
+    places: dict[str, list[Location]] = {}
+    for (table, bucket), keys in sorted(ends.items()):
+        folder = commonprefix(keys).rpartition("/")[0]  # noqa: RUF071
+        places.setdefault(table, []).append(Location(bucket, folder))
+    return places
+
+
+def lifecycles_of(
+    tables: Sequence[Table], lifecycles: Lifecycles, elsewhere: Places = NOWHERE
+) -> list[Lifecycle]:
+    """The lifecycle of every bucket that holds a table, or live files of one."""
+    buckets = {table.location.bucket for table in tables}
+    buckets |= {place.bucket for table in tables for place in elsewhere.get(table.name, ())}
+    return lifecycles.of(buckets - {""})
 
 
 def hazards(
@@ -41,6 +65,7 @@ def hazards(
     lifecycles: Sequence[Lifecycle],
     words: Words,
     files: Mapping[str, int],
+    elsewhere: Places = NOWHERE,
 ) -> Hazards:
     """What rules will do to the live files of these tables.
 
@@ -53,9 +78,11 @@ def hazards(
         words: what the lake file says of findings.
         files: by table how many files it lists or promises: of those nobody can say which a rule concerns that asks
             for tags, or that cannot be read.
+        elsewhere: where else live files of the tables lie.
     """
-    actions = in_places(lifecycles, [fact.table.location for fact in facts])
-    rows = list(_rows(facts, lifecycles, actions, files))
+    places = {fact.table.name: (fact.table.location, *elsewhere.get(fact.table.name, ())) for fact in facts}
+    actions = in_places(lifecycles, [place for each in places.values() for place in each])
+    rows = list(_rows(facts, places, lifecycles, actions, files))
     open_ = [row for row in rows if _rests_on_files(row)]
     known = [row for row in rows if not _rests_on_files(row)]
     sums = [*_sums(engine, claims, open_, actions), *_of_logs(facts, open_, actions)] if open_ else []
@@ -71,12 +98,14 @@ _NUMBERED = pa.schema([*EXPIRING, ("relative", pa.string())])
 
 def needs_logs(facts: Sequence[TableFacts], lifecycles: Sequence[Lifecycle]) -> bool:
     """Whether any rule meets a table in such a way that its log has to be read."""
-    actions = in_places(lifecycles, [fact.table.location for fact in facts])
-    return any(map(_rests_on_files, _rows(facts, lifecycles, actions, {})))
+    places = {fact.table.name: (fact.table.location,) for fact in facts}
+    actions = in_places(lifecycles, [place for each in places.values() for place in each])
+    return any(map(_rests_on_files, _rows(facts, places, lifecycles, actions, {})))
 
 
 def _rows(
     facts: Sequence[TableFacts],
+    places: Places,
     lifecycles: Sequence[Lifecycle],
     actions: Sequence[Action],
     files: Mapping[str, int],
@@ -84,11 +113,11 @@ def _rows(
     """A row of EXPIRING for every table and rule that meets it, and for every table of a bucket with unknown rules."""
     unread = {each.bucket: unread_of(each) for each in lifecycles if each.unread}
     for fact in facts:
-        name, place = fact.table.name, fact.table.location
-        if place.bucket in unread:
-            yield unread_row(name, place.bucket, unread[place.bucket], files.get(name, 0))
+        name = fact.table.name
+        for bucket in sorted({place.bucket for place in places[name]} & unread.keys()):
+            yield unread_row(name, bucket, unread[bucket], files.get(name, 0))
         for number, action in enumerate(actions):
-            if action.meets(place):
+            if any(map(action.meets, places[name])):
                 yield action_row(name, number, action, fact.archived_after, files.get(name, 0))
 
 

@@ -64,7 +64,7 @@ from lakeaudit.pipeline.outside_files import not_compared, outside_files
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
-from lakeaudit.pipeline.state_counts import counted_whole, less_listed, repeated_entries
+from lakeaudit.pipeline.state_counts import counted_whole, less_listed, repeated_entries, with_leftovers
 from lakeaudit.pipeline.trace_requests import Traced, explained, traced
 from lakeaudit.pipeline.unnamed_fields import UnnamedFields, unnamed_fields
 from lakeaudit.runtime import duck
@@ -195,7 +195,7 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
             *of_older_versions(audit, first.replaced_versions),
             *of_commits,
             *repeated_entries(audit, first.suspects),
-            *less_listed(audit, counted),
+            *less_listed(audit, counted, with_leftovers(audit, first.leftovers)),
         ]
         if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_states):
             first = first_reading(audit, engine)

@@ -6,6 +6,7 @@ A denied or throttled answer proves nothing and stays an evidence gap; so does a
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import ensure_bucket, older_files
 from lakeaudit.evidence.lineage import (
@@ -22,7 +23,6 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.other_listers import FOLDERS
 from lakeaudit.evidence.protocol import Claims, TableState
 from lakeaudit.keys import Location
-from lakeaudit.ledger.last_states import STATELESS
 from lakeaudit.pipeline.audit_context import AuditContext
 
 SAMPLES = 3
@@ -37,7 +37,7 @@ def missing_table_witnesses(audit: AuditContext) -> Iterator[Witness]:
             last = audit.context.last_states.get((read.info.kind, name))
             if name not in places:
                 continue
-            gone = "" if state.missing else _lost_its_bucket(audit, state, places[name], last, buckets)
+            gone = "" if state.missing else _lost_its_bucket(audit, read, state, places[name], last, buckets)
             if state.missing or gone:
                 yield _missing_table(
                     audit, replace(state, refused=state.refused or gone), places[name], read, last
@@ -46,6 +46,7 @@ def missing_table_witnesses(audit: AuditContext) -> Iterator[Witness]:
 
 def _lost_its_bucket(
     audit: AuditContext,
+    read: Claims,
     state: TableState,
     location: Location,
     last: LastState | None,
@@ -58,7 +59,7 @@ def _lost_its_bucket(
     """
     if last is None or last.location != location.uri:
         return ""
-    if state.refused is None and last.state != STATELESS:
+    if state.refused is None and read.info.kind in FOUND_FORMATS:
         return ""
     if location.bucket not in buckets:
         try:
@@ -102,9 +103,9 @@ def _last_read(last: LastState | None) -> str:
 
 def _older_log(audit: AuditContext, location: Location, kind: str) -> str:
     """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
-    folder = location.join(FOLDERS[kind])
-    if not audit.context.live or location.is_local or location.is_azure:
+    if kind not in FOLDERS or not audit.context.live or location.is_local or location.is_azure:
         return ""
+    folder = location.join(FOLDERS[kind])
     try:
         files = older_files(audit.context.clients, folder, SAMPLES)
     except SourceError:

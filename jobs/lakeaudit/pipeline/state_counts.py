@@ -42,8 +42,12 @@ def counted_whole(
     }
 
 
-def less_listed(audit: AuditContext, counted: Counted) -> Iterator[Witness]:
-    """States that list fewer files than the last published audit counted in them."""
+def less_listed(audit: AuditContext, counted: Counted, unused: Collection[str] = ()) -> Iterator[Witness]:
+    """States that list fewer files than the last published audit counted in them.
+
+    Lists may be deleted together with their files, so of lists that have no numbers some file must be left
+    (`unused`: tables with files that no state lists).
+    """
     for read in audit.observed.evidence.claims:
         for table in audit.scope:
             state, last = (
@@ -53,8 +57,20 @@ def less_listed(audit: AuditContext, counted: Counted) -> Iterator[Witness]:
             if table.name not in counted or state is None or last is None or last.files is None:
                 continue
             files = counted[table.name][0]
-            if files < last.files and last.location == table.location.uri and _is_same(state, last):
+            has_sign = table.name in unused or (state.state is not None and state.state.number is not None)
+            if (
+                has_sign
+                and files < last.files
+                and last.location == table.location.uri
+                and _is_same(state, last)
+            ):
                 yield _witness(table.name, state, last, counted[table.name])
+
+
+def with_leftovers(audit: AuditContext, leftovers: Rows) -> frozenset[str]:
+    """Tables with files that no state lists, by LEFTOVERS rows."""
+    sql = "SELECT DISTINCT judged_table FROM input"
+    return frozenset(row["judged_table"] for row in duck.rows_of(duck.made_of(audit.con, sql, leftovers)))
 
 
 def repeated_entries(audit: AuditContext, suspects: Rows) -> Iterator[Witness]:

@@ -195,6 +195,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "replaced_versions": REPLACED_VERSION,
     "repeated": REPEATED,
     "cloned": CLONED,
+    "elsewhere": row(table_name="string", bucket="string", first_key="string", last_key="string"),
     "idle_removals": IDLE_REMOVALS,
     "changed_rows": CHANGED_ROWS,
     "rivals": RIVALS,

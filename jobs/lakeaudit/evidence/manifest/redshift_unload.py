@@ -36,7 +36,7 @@ def _found(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
     for place, files in there.items():
         held = [file for file in files if _NAME.search(file.name)]
         if not held:
-            return Found(table, refused=f"{place.uri} holds no manifest of an UNLOAD")
+            return Found(table, refused=f"{place.uri} holds no manifest of an UNLOAD", empty=place)
         records += [Record(file, table.location, table.name) for file in held]
     return Found(table, tuple(records))
 
@@ -70,5 +70,10 @@ def _meta(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 _IN_FOLDERS = InFolders(_places, _found)
 REDSHIFT = RecordKind(
-    "redshift_unload", RedshiftUnloadManifest, _IN_FOLDERS.find, _IN_FOLDERS.find_near, _understand
+    "redshift_unload",
+    RedshiftUnloadManifest,
+    _IN_FOLDERS.find,
+    _IN_FOLDERS.find_near,
+    _understand,
+    proves_loss=True,
 )

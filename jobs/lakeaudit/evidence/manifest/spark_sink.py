@@ -18,12 +18,13 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
 from lakeaudit.evidence.manifest.records.find import InFolders
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Content, Found, Record, text_of, time_of
+from lakeaudit.evidence.manifest.records.record import TORN, Content, Found, Record, text_of, time_of
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import END, Location
 
 FOLDER = str(SparkSinkManifest.folder)
 VERSION = b"v1"
+_VERSIONED = re.compile(rb"v\d+")
 _BATCH = re.compile(rf"^(\d{{1,18}})(\.compact)?{END}")
 _ACTIONS = {"add": "add", "delete": "remove"}
 
@@ -41,7 +42,7 @@ def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
         if (named := _BATCH.match(file.name))
     }
     if not batches:
-        return Found(table, refused=f"{place.uri} holds no batch of Spark's streaming sink")
+        return Found(table, refused=f"{place.uri} holds no batch of Spark's streaming sink", empty=place)
     first = max((number for number, (_, compacted) in batches.items() if compacted), default=0)
     held = [batches[number][0] for number in sorted(batches) if number >= first]
     lacking = _lacking(sorted(number for number in batches if number >= first), first)
@@ -95,6 +96,8 @@ def _hole(table: Table, place: Location, name: str, reason: str, count: int) -> 
 
 def _understand(record: Record, content: Content) -> Iterator[Row]:
     version, *lines = content(record.file).split(b"\n")
+    if not _VERSIONED.match(version.strip()):
+        raise Fault(f"{TORN}: it does not begin with a version")
     if version.strip() != VERSION:
         raise Fault(f"has the version {version[:50].decode(errors='replace')!r}, which is not understood")
     for line in lines:
@@ -106,9 +109,9 @@ def _row(line: bytes, logged_at: datetime) -> Row:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
-        raise Fault("has a line that is no JSON") from None
+        raise Fault(f"{TORN}: it has a line that is no JSON") from None
     if not isinstance(entry, dict):
-        raise Fault("has a line that is no JSON object")
+        raise Fault(f"{TORN}: it has a line that is no JSON object")
     action = entry.get("action", "add")
     if action not in _ACTIONS:
         raise Fault(f"has the unknown action {str(action)[:50]!r}")
@@ -127,5 +130,18 @@ def _time(millis: object) -> datetime | None:
     return time_of(millis, "modificationTime")
 
 
+def _number(name: str) -> int | None:
+    named = _BATCH.match(name)
+    return int(named[1]) if named else None
+
+
 _IN_LOG = InFolders(_places, _log)
-SPARK_SINK = RecordKind("spark_sink", SparkSinkManifest, _IN_LOG.find, _IN_LOG.find_near, _understand)
+SPARK_SINK = RecordKind(
+    "spark_sink",
+    SparkSinkManifest,
+    _IN_LOG.find,
+    _IN_LOG.find_near,
+    _understand,
+    number_of=_number,
+    proves_loss=True,
+)

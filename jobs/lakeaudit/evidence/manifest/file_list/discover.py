@@ -25,6 +25,8 @@ class TableLists:
     files: tuple[tuple[FileListManifest, File], ...] = ()
     warnings: tuple[str, ...] = ()
     refused: str | None = None
+    empty: Location | None = None
+    """The place that was listed and holds nothing."""
 
 
 def manifests_of(table: Table) -> tuple[FileListManifest, ...]:
@@ -72,7 +74,7 @@ def _find(clients: Clients, table: Table) -> TableLists:
             there = list(_there(clients, manifest.location))
             if not there and not _is_folder(manifest.location):
                 missing = f"{manifest.location.uri} holds no lists: check the location of the manifest"
-                return TableLists(table, refused=missing)
+                return TableLists(table, refused=missing, empty=manifest.location)
             lists = [file for file in there if _is_list(file.place, manifest.location)]
             files += [(manifest, file) for file in lists]
             warnings += _warnings(table, manifest.location, lists, there)

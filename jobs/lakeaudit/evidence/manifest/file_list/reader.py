@@ -15,10 +15,13 @@ from typing import Any, cast
 import pyarrow as pa
 
 from lakeaudit.config import Table
+from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, LastState, LastStates, MissingState
+from lakeaudit.evidence.manifest import list_lineage
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.discover import TableLists, digest, find, manifests_of, numbered
 from lakeaudit.evidence.manifest.file_list.list_part import parts
 from lakeaudit.evidence.manifest.file_list.read_lines import UNREAD_REST, ListFile
+from lakeaudit.evidence.manifest.list_lineage import ListedTable
 from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
@@ -33,6 +36,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.runtime.duck import Connection, Relation, task_connection
 from lakeaudit.schemas import plain_time
 
@@ -68,13 +72,20 @@ def _claims(
     cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
     unread = _all_unread(summaries, lists)
     rows = sum(each["rows"] for each in summaries)
+    listed = _listed(table_lists, summaries)
     return Claims(
         SourceInfo(source_id, "manifest", fold.KIND, _place(tables), digest(table_lists), cut, rows, None),
         rows=(kept,),
         fold=partial(fold.claims, source=source_id, left_out=tuple(sorted(unread))),
-        states=_states(table_lists, summaries, unread, cut.start),
+        states=_states(listed, table_lists, unread, ctx.last_states, cut.start),
         holes=tuple(_holes(summaries, lists, source_id)),
         warnings=tuple(warning for each in table_lists for warning in each.warnings),
+        witnesses=list_lineage.witnesses(fold.KIND, listed, ctx.last_states, ctx.clients) if ctx.live else (),
+        unlisted=(
+            partial(list_lineage.doubts, fold.KIND, listed, ctx.last_states, ctx.clients)
+            if ctx.live
+            else None
+        ),
     )
 
 
@@ -157,28 +168,66 @@ def _all_unread(summaries: Sequence[Summary], lists: Sequence[ListFile]) -> dict
     return {e["table_name"]: f"{lists[e['list_no']].place.uri} {e['first'][1]}" for e in unread}
 
 
-def _states(
-    table_lists: Sequence[TableLists],
-    summaries: Sequence[Summary],
-    unread: Mapping[str, str],
-    read_at: datetime,
-) -> dict[str, TableState]:
+def _listed(table_lists: Sequence[TableLists], summaries: Sequence[Summary]) -> list[ListedTable]:
+    """The tables as later audits compare them."""
     oldest: dict[str, datetime] = {}
     for each in summaries:
         if each["oldest"] is not None:
             at = datetime.fromisoformat(each["oldest"]).replace(tzinfo=UTC)
             oldest[each["table_name"]] = min(at, oldest.get(each["table_name"], at))
-    return {
-        name: TableState(
-            name,
-            read_at,
-            oldest.get(name),
-            refused=lists.refused or unread.get(name),
-            complete=all(manifest.complete for manifest in manifests_of(lists.table)),
+    return [
+        ListedTable(
+            lists.table,
+            tuple(file for _, file in lists.files),
+            None,
+            oldest.get(lists.table.name),
+            complete=_is_complete(lists.table),
         )
         for lists in table_lists
-        for name in (lists.table.name,)
-    }
+    ]
+
+
+def _is_complete(table: Table) -> bool:
+    return all(manifest.complete for manifest in manifests_of(table))
+
+
+def _states(
+    listed: Sequence[ListedTable],
+    table_lists: Sequence[TableLists],
+    unread: Mapping[str, str],
+    last: LastStates,
+    read_at: datetime,
+) -> dict[str, TableState]:
+    states = {}
+    for each, lists in zip(listed, table_lists, strict=True):
+        name = each.table.name
+        known = last.get((fold.KIND, name)) if each.complete else None
+        missing = _missing(lists, unread.get(name, ""), known)
+        refused = lists.refused or unread.get(name)
+        states[name] = TableState(
+            name,
+            read_at,
+            each.oldest,
+            refused=refused,
+            complete=each.complete,
+            missing=missing.cause if missing else "",
+            missing_state=missing,
+            state=None if refused else each.state,
+            changed_at=each.changed_at,
+        )
+    return states
+
+
+def _missing(lists: TableLists, unread: str, known: LastState | None) -> MissingState | None:
+    """Why nobody can read any list; None where one can be read, or nobody can tell.
+
+    A folder without lists proves that only where an audit has read some there (`known`).
+    """
+    if lists.empty is not None:
+        return None if known is None else MissingState(ABSENT, known.state.name or lists.empty.uri)
+    if ARCHIVED_WORDS in unread and _is_complete(lists.table):
+        return MissingState(ARCHIVED, lists.files[0][1].place.uri)
+    return None
 
 
 def _place(tables: Sequence[Table]) -> str:

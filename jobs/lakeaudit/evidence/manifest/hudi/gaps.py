@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from lakeaudit.evidence import lineage
+from lakeaudit.evidence.lineage import MissingState
 from lakeaudit.evidence.manifest.hudi.parts import GONE, Problem
 from lakeaudit.evidence.manifest.hudi.payload import EMPTY
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
@@ -33,6 +35,13 @@ def holes(read: TableReading, source: str) -> Iterator[Hole]:
             f"its timeline does not reach back to {read.before}, from which {read.unknown} file groups come"
         )
         yield Hole(source, reason, location, read.name, "files that older instants wrote")
+
+
+def archived_state(read: TableReading) -> MissingState | None:
+    """Why no reader can open any write: storage archived the files of all instants; None where one can be read."""
+    cold = {each.subject for each in read.problems if each.reason == ARCHIVED}
+    writes = [each.file.place.uri for each in read.found.writes]
+    return MissingState(lineage.ARCHIVED, writes[-1]) if writes and cold.issuperset(writes) else None
 
 
 def warnings(read: TableReading) -> Iterator[str]:

@@ -66,6 +66,14 @@ def parsed(content: bytes) -> TableConfig:
     return TableConfig(layout, timeline, archive, zone == "utc", encoded, indexed, name)
 
 
+def is_of_hudi(content: bytes | None) -> bool:
+    """Whether any of the content is a property of Hudi, so that it is no other or damaged file."""
+    return any(
+        name.startswith("hoodie.")
+        for name in properties((content or b"")[:LARGEST].decode("utf-8", "replace"))
+    )
+
+
 def _layout(said: Mapping[str, str]) -> int:
     version = said.get("hoodie.table.version", "")
     if not version:

@@ -10,10 +10,18 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.config import Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.lineage import Witness
 from lakeaudit.evidence.manifest.hudi import fold
 from lakeaudit.evidence.manifest.hudi.contradictions import rival_overwrites
-from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removals_known, warnings
+from lakeaudit.evidence.manifest.hudi.gaps import (
+    archived_state,
+    holes,
+    leftovers_kept,
+    removals_known,
+    warnings,
+)
 from lakeaudit.evidence.manifest.hudi.lineage import (
     lost_content,
     of_data_files,
@@ -26,7 +34,7 @@ from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, rea
 from lakeaudit.evidence.manifest.hudi.remaining_files import with_remaining_files
 from lakeaudit.evidence.manifest.hudi.repeated_appends import repeated_appends
 from lakeaudit.evidence.manifest.hudi.rows import FILES
-from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, Found, find
+from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, PROPERTIES, Found, find
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     RECENT,
@@ -41,6 +49,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 
@@ -66,7 +75,9 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         info=_info(source_id, [*(each.found for each in reading.tables), *reading.refused], cut),
         rows=reading.kept,
         fold=partial(fold.claims, constants, source_id),
-        states={state.table: state for state in (*_states(reading, named), *reading.refused_states)},
+        states={
+            state.table: state for state in (*_states(reading, named, ctx.clients), *reading.refused_states)
+        },
         holes=named,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={FILES: partial(fold.traces, constants)},
@@ -101,9 +112,10 @@ def _table_row(read: TableReading) -> tuple[Any, ...]:
     return read.name, read.number, read.found.newest, read.config.encoded, removals_known(read)
 
 
-def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
+def _states(reading: Reading, named: Iterable[Hole], clients: Clients) -> Iterator[TableState]:
     holed = {hole.table for hole in named}
     for each in reading.tables:
+        missing = archived_state(each)
         yield TableState(
             each.name,
             each.found.read_at,
@@ -111,16 +123,28 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             each.found.newest,
             complete=each.name not in holed,
             leftovers_kept=leftovers_kept(each),
-            needed_log=partial(_needed_files, each.found),
-            state=state_of(each),
+            needed_log=partial(_needed_files, each.found, clients),
+            state=None if missing else state_of(each),
+            missing=missing.cause if missing else "",
+            missing_state=missing,
             changed_at=max((one.file.modified_at for one in each.found.instants), default=None),
             committed_names=each.found.committed_names,
             taken_back=frozenset(int(instant) for instant in each.fate.taken_back),
         )
 
 
-def _needed_files(found: Found) -> Iterator[NeededFile]:
-    """The newest completed instant: older ones may be archived, which takes them out of the timeline."""
+def _needed_files(found: Found, clients: Clients) -> Iterator[NeededFile]:
+    """The newest completed instant and the properties, without which no reader opens the table.
+
+    Older instants may be archived, which takes them out of the timeline. The properties cost a request, only where a
+    lifecycle rule meets the table; a store that refuses it names nothing.
+    """
+    try:
+        properties = stat(clients, found.table.location.join(FOLDER, PROPERTIES[0]))
+    except SourceError:
+        properties = None
+    if properties is not None:
+        yield NeededFile(properties.place, properties.size, properties.modified_at)
     done = [each for each in found.instants if each.state == COMPLETED]
     for each in sorted(done, key=lambda each: each.begin)[-1:]:
         yield NeededFile(each.file.place, each.file.size, each.file.modified_at)

@@ -12,13 +12,14 @@ from functools import partial
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, pinned, read_bytes
-from lakeaudit.evidence.lineage import ABSENT, TORN, MissingState
+from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
 from lakeaudit.evidence.manifest.hudi.names import LENGTH, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
-from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, parsed
+from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, is_of_hudi, parsed
 from lakeaudit.evidence.protocol import Clock, CommittedNames, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 
 FOLDER = ".hoodie"
 PROPERTIES = ("hoodie.properties", "hoodie.properties.backup")
@@ -154,6 +155,14 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
     home = table.location.join(FOLDER)
     try:
         config = _config(clients, home)
+    except NotReadable as error:
+        missing = _missing(clients, home) if until is None else None
+        return Found(table, read_at, refused=str(error), missing=missing)
+    except SourceError as error:
+        archived = until is None and ARCHIVED_WORDS in str(error)
+        missing = MissingState(ARCHIVED, home.join(PROPERTIES[0]).uri) if archived else None
+        return Found(table, read_at, refused=str(error), missing=missing)
+    try:
         index = _index(clients, home, config) if until is None else None  # before the timeline: see lineage
         names = list(list_files(clients, home.join(config.timeline) if config.timeline else home, flat=True))
         files = [file for file in names if until is None or file.modified_at <= until]
@@ -170,9 +179,6 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
             index=index,
             until=until,
         )
-    except NotReadable as error:
-        missing = _missing(clients, home) if until is None else None
-        return Found(table, read_at, refused=str(error), missing=missing)
     except SourceError as error:
         return Found(table, read_at, refused=str(error))
 
@@ -197,10 +203,10 @@ def _config(clients: Clients, home: Location) -> TableConfig:
 
 
 def _missing(clients: Clients, home: Location) -> MissingState | None:
-    """Why no writer and no reader can open the table; None where its properties exist, or storage refuses."""
+    """Why no writer and no reader can open the table; None where its properties say anything, or storage refuses."""
     place = home.join(PROPERTIES[0])
     try:
-        if any(read_bytes(clients, home.join(name)) for name in (*PROPERTIES, PROPERTIES[0])):
+        if any(is_of_hudi(read_bytes(clients, home.join(name))) for name in (*PROPERTIES, PROPERTIES[0])):
             return None
         held = next(iter(list_files(clients, home)), None)
     except SourceError:

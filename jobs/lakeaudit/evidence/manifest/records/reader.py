@@ -15,12 +15,16 @@ from typing import Any, cast
 from lakeaudit.config import ManifestSource, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import pinned, stat
+from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, LastStates, MissingState
+from lakeaudit.evidence.manifest import list_lineage
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.fold import EVENT
 from lakeaudit.evidence.manifest.file_list.point_lookup import Answer, fold_one
 from lakeaudit.evidence.manifest.file_list.reader import changes_between
+from lakeaudit.evidence.manifest.list_lineage import ListedTable
 from lakeaudit.evidence.manifest.records.find import LISTERS
 from lakeaudit.evidence.manifest.records.read_records import events_of, parts
+from lakeaudit.evidence.manifest.records.record import TORN as TORN_WORDS
 from lakeaudit.evidence.manifest.records.record import Declared, Found, Record, Search, Understand
 from lakeaudit.evidence.manifest.records.totals import totals
 from lakeaudit.evidence.protocol import (
@@ -31,12 +35,14 @@ from lakeaudit.evidence.protocol import (
     Cut,
     Hole,
     Kept,
+    NeededFile,
     SourceInfo,
     TableState,
     utc_now,
 )
 from lakeaudit.keys import Location, identify
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.schemas import plain_time
 
 RECORDS = "records"
@@ -53,6 +59,8 @@ class RecordKind:
         find_near: the records that could name one key of a table, without the rows of storage.
         understand: what a record says.
         has_totals: records say how much a job wrote in all.
+        number_of: the number of a record by its name, where readers need all records from the oldest to the newest.
+        proves_loss: the newest record that is gone is a loss; else it may have been cleaned up on purpose.
         by_storage: records are found among the rows of storage, so that new ones show in a new picture of it alone.
     """
 
@@ -63,6 +71,8 @@ class RecordKind:
     understand: Understand
     by_storage: bool = False
     has_totals: bool = False
+    number_of: Callable[[str], int | None] | None = None
+    proves_loss: bool = False
 
 
 def read(
@@ -78,20 +88,35 @@ def read(
     summaries = [json.loads(str(note["data"])) for note in kept.notes]
     cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
     rows = sum(each["rows"] for each in summaries)
-    unread = list(_unread(summaries, records, source_id))
-    doubts = {hole.table: hole.reason for hole in unread if hole.table}
     named = [each.table.name for each in found]
     identity = pinned((record.file for record in records), RECORDS)
+    listed = _listed(kind, found, _oldest(summaries, records))
+    missing = _missing(kind, found, summaries, records, ctx.last_states)
+    unread = [each for each in _unread(summaries, records, source_id) if each.table not in missing]
+    doubts = {hole.table: hole.reason for hole in unread if hole.table}
+    states = _states(kind, found, listed, missing, cut.start)
     info = SourceInfo(source_id, "manifest", kind.kind, _place(found), identity, cut, rows, None)
     return Claims(
         info,
         rows=(kept,),
-        fold=partial(fold.claims, source=source_id, kind=kind.kind, alone=kind.model.is_state),
-        states=_states(kind, found, summaries, records, cut.start),
+        fold=partial(
+            fold.claims,
+            source=source_id,
+            left_out=tuple(sorted(name for name, state in states.items() if state.missing)),
+            kind=kind.kind,
+            alone=kind.model.is_state,
+        ),
+        states=states,
         holes=(*(hole for each in found for hole in _with_source(each.holes, source_id)),
                *unread),
         warnings=tuple(warning for each in found for warning in each.warnings),
         totals=totals(ctx, kind.kind, kept, search.tagged, named, doubts) if kind.has_totals else None,
+        witnesses=list_lineage.witnesses(kind.kind, listed, ctx.last_states, ctx.clients) if ctx.live else (),
+        unlisted=(
+            partial(list_lineage.doubts, kind.kind, listed, ctx.last_states, ctx.clients)
+            if ctx.live
+            else None
+        ),
     )  # fmt: skip
 
 
@@ -150,29 +175,121 @@ def _unread(
                     yield Hole(source_id, fault, record.file.place.uri, table=table, hides=_HIDES)
 
 
-def _states(
-    kind: RecordKind,
-    found: Sequence[Found],
-    summaries: Sequence[Mapping[str, Any]],
-    records: Sequence[Record],
-    read_at: datetime,
-) -> dict[str, TableState]:
+def _oldest(summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> dict[str, datetime]:
+    """By table the earliest time that its records give a file."""
     oldest: dict[str, datetime] = {}
     for each in summaries:
         if each["oldest"] is not None and records[each["list_no"]].table:
             name = records[each["list_no"]].table
             at = datetime.fromisoformat(each["oldest"]).replace(tzinfo=UTC)
             oldest[name] = min(at, oldest.get(name, at))
-    return {
-        each.table.name: TableState(
-            each.table.name,
-            read_at,
+    return oldest
+
+
+def _listed(kind: RecordKind, found: Sequence[Found], oldest: Mapping[str, datetime]) -> list[ListedTable]:
+    """The tables as later audits compare them."""
+    return [
+        ListedTable(
+            each.table,
+            tuple(record.file for record in each.records),
+            max(
+                (number for record in each.records if (number := _number(kind, record)) is not None),
+                default=None,
+            ),
             oldest.get(each.table.name),
-            refused=each.refused,
-            complete=all(m.complete for m in each.table.manifests if m.kind == kind.kind),
+            complete=_is_complete(kind, each.table),
+            proves=kind.proves_loss,
         )
         for each in found
+    ]
+
+
+def _number(kind: RecordKind, record: Record) -> int | None:
+    return None if kind.number_of is None else kind.number_of(record.file.name)
+
+
+def _is_complete(kind: RecordKind, table: Table) -> bool:
+    return all(manifest.complete for manifest in table.manifests if manifest.kind == kind.kind)
+
+
+def _missing(
+    kind: RecordKind,
+    found: Sequence[Found],
+    summaries: Sequence[Mapping[str, Any]],
+    records: Sequence[Record],
+    last: LastStates,
+) -> dict[str, tuple[MissingState, str]]:
+    """Why tables cannot be read by anybody, each with the reason in words.
+
+    A folder without any record proves that only where an audit has read the table before: the lake file may name
+    another one, or nothing may be written yet.
+    """
+    gone = {
+        each.table.name: (MissingState(ABSENT, known.state.name or each.empty.uri), each.refused or "")
+        for each in found
+        if each.empty is not None
+        and (known := last.get((kind.kind, each.table.name))) is not None
+        and _is_complete(kind, each.table)
     }
+    return gone | (_broken(summaries, records) if kind.number_of is not None else {})
+
+
+def _broken(
+    summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]
+) -> dict[str, tuple[MissingState, str]]:
+    """Tables with a record that nobody can read: all are needed."""
+    broken: dict[str, tuple[MissingState, str]] = {}
+    for each in summaries:
+        record, (_, fault) = records[each["list_no"]], each["first"] or (0, "")
+        cause = ARCHIVED if ARCHIVED_WORDS in fault else TORN if fault.startswith(TORN_WORDS) else ""
+        if cause:
+            uri = record.file.place.uri
+            broken[record.table] = (
+                MissingState(cause, uri),
+                f"{uri} {fault}; readers need every batch of the log",
+            )
+    return broken
+
+
+def _states(
+    kind: RecordKind,
+    found: Sequence[Found],
+    listed: Sequence[ListedTable],
+    missing: Mapping[str, tuple[MissingState, str]],
+    read_at: datetime,
+) -> dict[str, TableState]:
+    return {
+        each.table.name: _state(kind, each, of, missing.get(each.table.name), read_at)
+        for each, of in zip(found, listed, strict=True)
+    }
+
+
+def _state(
+    kind: RecordKind,
+    found: Found,
+    listed: ListedTable,
+    missing: tuple[MissingState, str] | None,
+    read_at: datetime,
+) -> TableState:
+    state = TableState(
+        found.table.name,
+        read_at,
+        listed.oldest,
+        refused=found.refused,
+        complete=_is_complete(kind, found.table),
+        state=None if found.refused else listed.state,
+        changed_at=listed.changed_at,
+        needed_log=partial(_needed, found.records) if kind.model.is_state else None,
+    )
+    if missing is None:
+        return state
+    detail, why = missing
+    return replace(state, refused=why, complete=False, state=None, missing=detail.cause, missing_state=detail)
+
+
+def _needed(records: Sequence[Record]) -> Iterator[NeededFile]:
+    """All records of a kind that readers go by."""
+    return (NeededFile(each.file.place, each.file.size, each.file.modified_at) for each in records)
 
 
 def _place(found: Sequence[Found]) -> str:

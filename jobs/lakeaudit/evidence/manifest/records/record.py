@@ -12,6 +12,8 @@ from lakeaudit.evidence.manifest.file_list.read_lines import Fault, ListFile, Ro
 from lakeaudit.evidence.protocol import Hole, Kept
 from lakeaudit.keys import Aliases, Location
 
+TORN = "is torn"
+"""How the fault of a record begins that was written only in part, or holds something else."""
 LARGEST = 256 << 20
 """Bytes of a record beyond which it is none."""
 
@@ -49,6 +51,8 @@ class Found:
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
     refused: str | None = None
+    empty: Location | None = None
+    """The folder that was listed and holds no record at all; None: it holds some, or nobody can tell."""
 
 
 @dataclass(frozen=True)

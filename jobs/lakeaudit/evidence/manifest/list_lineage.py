@@ -1,0 +1,151 @@
+"""Witnesses of tables whose manifests are lists: what the newest list that the last audit read says now.
+
+Such kinds have no table id and no pointer. Their newest list stands for the state: by its number where lists are
+numbered, else by its URI and ETag. Only a list that is gone costs a request. An audit of the past compares nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeaudit.config import Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, stat
+from lakeaudit.evidence.lineage import (
+    LAST_AUDIT,
+    LOST_STATE,
+    METADATA,
+    LastState,
+    LastStates,
+    StateRef,
+    Witness,
+)
+from lakeaudit.keys import Location, identify
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.schemas import plain_time
+
+
+@dataclass(frozen=True)
+class ListedTable:
+    """The lists of one table.
+
+    Attributes:
+        table: whose lists they are.
+        files: the lists that were read, in no order.
+        newest: the number of the newest list; None: lists have no numbers.
+        oldest: the earliest time that any of them gives a file; None: they name none.
+        complete: they name every file of the table; the state of a table is known only then.
+        proves: the newest list that is gone is a loss; else files that no list names make it a doubt.
+    """
+
+    table: Table
+    files: tuple[File, ...]
+    newest: int | None = None
+    oldest: datetime | None = None
+    complete: bool = True
+    proves: bool = True
+
+    @property
+    def last_file(self) -> File | None:
+        """The list that was written last."""
+        return max(self.files, key=lambda file: (file.modified_at, file.place.key), default=None)
+
+    @property
+    def state(self) -> StateRef | None:
+        """The state that the lists are; None where there are none, or they need not name every file."""
+        file = self.last_file
+        if file is None or not self.complete:
+            return None
+        return StateRef(
+            self.newest, file.place.uri, "", file.modified_at, file.etag or "", uri=file.place.uri
+        )
+
+    @property
+    def changed_at(self) -> datetime | None:
+        """When storage last wrote a list; None where there are none."""
+        return None if self.last_file is None else self.last_file.modified_at
+
+
+def witnesses(
+    kind: str, tables: Sequence[ListedTable], last: LastStates, clients: Clients
+) -> tuple[Witness, ...]:
+    """Newest lists that are gone, after which none was written."""
+    return tuple(
+        _lost(each, was, known, LAST_AUDIT)
+        for each in tables
+        for was, known, newer in _gone(kind, each, last, clients)
+        if each.proves and not newer
+    )
+
+
+def doubts(
+    kind: str,
+    tables: Sequence[ListedTable],
+    last: LastStates,
+    clients: Clients,
+    con: Connection,
+    leftovers: Rows,
+) -> Iterator[Witness]:
+    """Newest lists that are gone and may have been replaced, of tables that have files which no list names.
+
+    Only files that were there when such a list was written count.
+    """
+    gone = [(each, *one) for each in tables for one in _gone(kind, each, last, clients)]
+    gone = [one for one in gone if one[3] or not one[0].proves]
+    if not gone:
+        return
+    sql = "SELECT judged_table, min(modified_at) AS oldest FROM input GROUP BY judged_table"
+    oldest = {row["judged_table"]: row["oldest"] for row in duck.rows_of(duck.made_of(con, sql, leftovers))}
+    for each, was, known, _ in gone:
+        first = oldest.get(each.table.name)
+        if first is not None and (was.written_at is None or first <= plain_time(was.written_at)):
+            yield _lost(each, was, f"{known}; it may list files that no list names now", METADATA)
+
+
+def _gone(
+    kind: str, each: ListedTable, last: LastStates, clients: Clients
+) -> Iterator[tuple[StateRef, str, bool]]:
+    """(state, how it is known, whether lists were written since) of each newest list of earlier audits that is gone."""
+    before, now = last.get((kind, each.table.name)), each.last_file
+    if not each.complete or before is None or before.location != each.table.location.uri or now is None:
+        return
+    for was, known in _audited(before, each.table.location):
+        if not _is_there(each, was, clients):
+            newer = was.written_at is not None and now.modified_at > was.written_at and each.newest is None
+            yield was, known, newer
+
+
+def _audited(last: LastState, location: Location) -> Iterator[tuple[StateRef, str]]:
+    yield last.state, last.words(location.uri)
+    for lost in last.lost:
+        yield lost.state, f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
+
+
+def _is_there(each: ListedTable, was: StateRef, clients: Clients) -> bool:
+    """Whether a list is read now, or one that has its place, also where nobody can tell."""
+    if each.newest is not None:
+        return was.number is None or was.number <= each.newest or _is_recreated(each, was)
+    names = {(file.name, file.etag) for file in each.files}
+    if not was.name or was.name in {file.place.uri for file in each.files}:
+        return True
+    if was.etag and (was.name.rpartition("/")[2], was.etag) in names:
+        return True
+    place = identify(was.name)
+    try:
+        return place is None or stat(clients, Location(*place)) is not None
+    except SourceError:
+        return True
+
+
+def _is_recreated(each: ListedTable, was: StateRef) -> bool:
+    """Whether all files that the lists name are newer than the state, so that the table was created again."""
+    return each.oldest is not None and was.written_at is not None and each.oldest > was.written_at
+
+
+def _lost(each: ListedTable, was: StateRef, known: str, evidence: str) -> Witness:
+    number = "" if was.number is None else f"batch {was.number}: "
+    none_newer = ", and none was written after it" if evidence == LAST_AUDIT else ""
+    words = f"{number}{was.name} is gone: {known}{none_newer}"
+    return Witness(each.table.name, LOST_STATE, (evidence,), was.name, words, was.number)

@@ -1,0 +1,139 @@
+"""Tables whose manifests are lists: a newest list that is lost, and manifests that lie in the table's own folder."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, leftover_status, results_of
+from tests.builders.delta_lake import BORN, add
+from tests.builders.iceberg import NO_WAIT
+from tests.conftest import Aws
+
+
+class Lists:
+    """Tables below `wh/` of one bucket, by the names of their kinds' cases."""
+
+    def __init__(self, aws: Aws, bucket: str) -> None:
+        self.s3, self.bucket = aws.s3, bucket
+
+    def put(self, key: str, content: bytes | str) -> None:
+        body = content.encode() if isinstance(content, str) else content
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def data(self, key: str) -> str:
+        self.put(key, b"x" * 100)
+        return f"s3://{self.bucket}/{key}"
+
+    def batch(self, table: str, number: int) -> None:
+        path = self.data(f"wh/{table}/part-{number}.bin")
+        entry = {"path": path, "size": 100, "modificationTime": int(time.time() * 1000), "action": "add"}
+        self.put(f"wh/{table}/_spark_metadata/{number}", f"v1\n{json.dumps(entry)}")
+
+    def list(self, table: str, number: int) -> None:
+        path = self.data(f"wh/{table}/{number}.bin")
+        rows = [
+            {"path": path, "size": 100},
+            {"end": True, "lines": 1},
+        ]
+        self.put(f"lists/{table}/{number}.jsonl", "\n".join(map(json.dumps, rows)))
+
+    def unload(self, table: str, number: int) -> None:
+        url = self.data(f"wh/{table}/u{number}.bin")
+        entry = {"url": url, "meta": {"content_length": 100}}
+        self.put(f"wh/{table}/u{number}_manifest", json.dumps({"entries": [entry]}))
+
+    def mark(self, table: str, number: int) -> None:
+        self.data(f"wh/{table}/d=1/p{number}.bin")
+        self.put(
+            f"wh/{table}/d=1/_committed_{number}", json.dumps({"added": [f"p{number}.bin"], "removed": []})
+        )
+
+    def lake(self, folder: Path, s3: Endpoint, tables: dict[str, str]) -> Lake:
+        entries = "".join(
+            f"- {{name: {name}, location: 's3://{self.bucket}/wh/{name}', manifests: [{{{kind}}}]}}\n"
+            for name, kind in tables.items()
+        )
+        path = folder / "lake.yaml"
+        path.write_text(
+            f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
+            f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
+            f"inventories: [{{kind: listing, location: 's3://{self.bucket}/'}}]\n"
+            f"tables:\n{entries}defaults: {{{NO_WAIT}}}\n"
+        )
+        return load_lake(path, {})
+
+
+def found(lake: Lake, run_id: str) -> dict[str, list[tuple[str, str]]]:
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for row in rows_of(results_of(lake).findings(run_id)):
+        rows.setdefault(row["table_name"], []).append((row["kind"], (row["key"] or "").rpartition("/")[2]))
+    return {name: sorted(each) for name, each in rows.items()}
+
+
+def rule(name: str, prefix: str) -> dict[str, Any]:
+    return {"ID": name, "Status": "Enabled", "Filter": {"Prefix": prefix}, "Expiration": {"Days": 30}}
+
+
+def test_a_newest_list_that_is_lost_leaves_no_file_unused(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    lists = Lists(aws, bucket)
+    at = f"location: 's3://{bucket}/wh/{{0}}', complete: true"
+    writers = {"sink": lists.batch, "list": lists.list, "unload": lists.unload, "dbx": lists.mark}
+    kinds = {
+        "sink": "kind: spark_sink",
+        "list": f"kind: file_list, location: 's3://{bucket}/lists/{{0}}/', complete: true",
+        "unload": f"kind: redshift_unload, {at}",
+        "dbx": "kind: databricks_commits, complete: true",
+    }
+    tables = {
+        f"{kind}_{end}": text.format(f"{kind}_{end}")
+        for kind, text in kinds.items()
+        for end in ("lost", "ok")
+    }
+    for name in tables:
+        for number in (0, 1):
+            writers[name.partition("_")[0]](name, number)
+    tables["gone"] = kinds["sink"]
+    lists.batch("gone", 0)
+    log = "\n".join(map(json.dumps, [*BORN, add("own.bin")]))
+    lists.put(f"wh/list_ok/_delta_log/{0:020}.json", log)
+    lists.data("outside/z.bin")
+    far = add("z.bin") | {"add": add("z.bin")["add"] | {"path": f"s3://{bucket}/outside/z.bin"}}
+    lists.put(f"wh/far/_delta_log/{0:020}.json", "\n".join(map(json.dumps, [*BORN, far])))
+    tables["far"] = "kind: delta"
+    rules: Any = {
+        "Rules": [rule("out", "outside/"), rule("log", "wh/sink_ok/_spark_metadata/"), rule("tmp", "tmp/")]
+    }
+    aws.s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules)
+    lake = lists.lake(tmp_path, s3, tables)
+    audited(lake, run_id="first")
+    assert found(lake, "first") == {"far": [("will_expire", "")], "sink_ok": [("will_expire", "")]}
+
+    time.sleep(1.1)
+    lost = [
+        "wh/sink_lost/_spark_metadata/1",
+        "lists/list_lost/1.jsonl",
+        "wh/unload_lost/u1_manifest",
+        "wh/dbx_lost/d=1/_committed_1",
+    ]
+    for key in [*lost, "wh/gone/_spark_metadata/0"]:
+        aws.s3.delete_object(Bucket=bucket, Key=key)
+    audited(lake, run_id="second")
+    audited(lake, run_id="third")
+    for run_id in ("second", "third"):
+        assert found(lake, run_id) == {
+            "sink_lost": [("missing_metadata", "1")],
+            "list_lost": [("missing_metadata", "1.jsonl")],
+            "unload_lost": [("missing_metadata", "u1_manifest")],
+            "gone": [("table_missing", "0")],
+            "far": [("will_expire", "")],
+            "sink_ok": [("will_expire", "")],
+        }
+        assert leftover_status(lake, run_id) == {
+            name: "partial" if name.endswith("lost") or name == "gone" else "complete" for name in tables
+        }
