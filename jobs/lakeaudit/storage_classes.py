@@ -110,8 +110,10 @@ class StorageClasses:
         meant = self._meanings()
         written = {name: meant[_plain(name)] for name in self._names()}
         plain = f"regexp_replace(upper({column}), '[^A-Z0-9]', '', 'g')"
+        # nearly all objects are of this class, and an IN compares with every name
+        usual = f" WHEN {column} = '{_USUAL}' THEN {str(meant[_USUAL]).lower()}" if _USUAL in meant else ""
         return (
-            f"CASE WHEN {column} IN ({_texts(_of(written, False))}) THEN false"
+            f"CASE{usual} WHEN {column} IN ({_texts(_of(written, False))}) THEN false"
             f" WHEN {column} IN ({_texts(_of(written, True))}) THEN true"
             f" WHEN {plain} IN ({_texts(_of(meant, False))}) THEN false"
             f" WHEN {plain} IN ({_texts(_of(meant, True))}) THEN true END"
@@ -123,6 +125,7 @@ class StorageClasses:
         return tuple(sorted(self.own.items())), self.cloud
 
 
+_USUAL = "STANDARD"
 _HOURS = {"DEEP_ARCHIVE": "12 hours, or 48 at the bulk rate"}
 _SOONER = "3 to 5 hours, or 5 to 12 at the bulk rate"
 """How long a restore takes (S3 User Guide, "Archive retrieval options")."""
