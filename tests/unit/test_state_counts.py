@@ -75,7 +75,7 @@ def test_which_counts_show_a_loss(name: str) -> None:
     state, last, given, expected = CASES[name]
     run = audit(state, last, **given)
     counted = counted_whole(run, {"orders": (6, 600)}, given.get("holes", []))
-    found = list(less_listed(run, counted, given.get("unused", ())))
+    found = list(less_listed(run, counted, lambda: given.get("unused", ())))
     assert [each.claim for each in found] == ([LESS_LISTED] if expected else [])
     if expected:
         (witness,) = found

@@ -98,17 +98,8 @@ def files_written_again(con: Connection, rows: Rows, since: Mapping[str, datetim
         rows: verdict rows; those of other tables stay as they are.
         since: when each table that has lost a state was last audited.
     """
-    if not since:
-        return rows
-    sql = f"""
-        SELECT input.* REPLACE (
-            CASE WHEN {{again}} THEN 'undecided' ELSE outcome END AS outcome,
-            CASE WHEN {{again}} THEN {duck.literal(_WRITTEN_AGAIN)} ELSE recheck_words END AS recheck_words)
-        FROM input LEFT JOIN since ON judged_table = of_table
-    """
-    again = "outcome = 'finding' AND kind = 'overwritten' AND coalesce(s_modified_at > audited_at, false)"
-    times = duck.small(_SINCE, [*since.items()])
-    return duck.made_of(con, sql.format(again=again), rows, since=times)
+    again = "kind = 'overwritten' AND s_modified_at > since"
+    return _undecided(con, rows, since, again, _WRITTEN_AGAIN)
 
 
 _CONTESTED = "another metadata file claims to be the same step, and nobody can tell which one was committed"
@@ -122,22 +113,28 @@ def files_of_contested_states(con: Connection, rows: Rows, since: Mapping[str, d
         rows: verdict rows; those of other tables stay as they are.
         since: from when on the claims of each table are in doubt.
     """
+    contested = "axis = 'content' AND manifest_claimed_at > since"
+    return _undecided(con, rows, since, contested, _CONTESTED)
+
+
+def _undecided(con: Connection, rows: Rows, since: Mapping[str, datetime], condition: str, why: str) -> Rows:
+    """Verdict rows, in which findings that meet a condition on the time of their table are undecided, and why.
+
+    `condition` is SQL over a row and `since`; it does not hold where it is null, nor of tables without a time.
+    """
     if not since:
         return rows
-    doubted = (
-        "outcome = 'finding' AND axis = 'content' AND coalesce(manifest_claimed_at > contested_after, false)"
-    )
+    meets = f"outcome = 'finding' AND coalesce({condition}, false)"
     sql = f"""
         SELECT input.* REPLACE (
-            CASE WHEN {doubted} THEN 'undecided' ELSE outcome END AS outcome,
-            CASE WHEN {doubted} THEN {duck.literal(_CONTESTED)} ELSE recheck_words END AS recheck_words)
-        FROM input LEFT JOIN since ON judged_table = of_table
+            CASE WHEN {meets} THEN 'undecided' ELSE outcome END AS outcome,
+            CASE WHEN {meets} THEN {duck.literal(why)} ELSE recheck_words END AS recheck_words)
+        FROM input LEFT JOIN times ON judged_table = of_table
     """
-    return duck.made_of(con, sql, rows, since=duck.small(_CONTESTED_SINCE, [*since.items()]))
+    return duck.made_of(con, sql, rows, times=duck.small(_SINCE, [*since.items()]))
 
 
-_CONTESTED_SINCE = pa.schema([("of_table", pa.string()), ("contested_after", pa.timestamp("us"))])
-_SINCE = pa.schema([("of_table", pa.string()), ("audited_at", pa.timestamp("us"))])
+_SINCE = pa.schema([("of_table", pa.string()), ("since", pa.timestamp("us"))])
 
 
 def count_written_again(con: Connection, rows: Rows) -> dict[str, int]:

@@ -136,6 +136,11 @@ class LostState:
     state: StateRef
     reported_at: datetime
 
+    @property
+    def words(self) -> str:
+        """How it is known, as the start of a sentence."""
+        return f"the audit of {self.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
+
 
 @dataclass(frozen=True)
 class LastState:

@@ -18,6 +18,7 @@ from lakeaudit.evidence.other_listers import FOLDERS
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import TABLE_MISSING
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.state_counts import with_leftovers
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
@@ -64,9 +65,12 @@ def hosts_of_absent(audit: AuditContext, leftovers: Relation, logs: Roots) -> di
     """
     reasons: dict[str, str] = {}
     absent = dict(_absent(audit))
-    for (kind, name), last in absent.items() if absent and not duck.is_empty(leftovers) else ():
-        hosts = {*_with_unused(audit, _hosts(audit, name, last), leftovers)}
-        hosts |= {*_around(audit, kind, last, leftovers, logs)}
+    unused = with_leftovers(audit, leftovers) if absent else frozenset[str]()
+    for (kind, name), last in absent.items() if unused else ():
+        hosts = {
+            *unused.intersection(_hosts(audit, name, last)),
+            *_around(audit, kind, last, leftovers, logs),
+        }
         if hosts and (why := _not_whole(audit, kind, name, last)):
             reasons |= dict.fromkeys(hosts, why)
     return reasons
@@ -84,15 +88,6 @@ def _absent(audit: AuditContext) -> Iterator[tuple[tuple[str, str], LastState]]:
 
 def _hosts(audit: AuditContext, name: str, last: LastState) -> list[str]:
     return [each.name for each in audit.lake.tables if each.location.uri in last.hosts and each.name != name]
-
-
-def _with_unused(audit: AuditContext, hosts: Collection[str], leftovers: Relation) -> Iterator[str]:
-    """Those of the tables that have unused files."""
-    if hosts:
-        sql = (
-            f"SELECT DISTINCT judged_table FROM input WHERE judged_table IN ({duck.literals(sorted(hosts))})"
-        )
-        yield from (row["judged_table"] for row in duck.rows_of(duck.made_of(audit.con, sql, leftovers)))
 
 
 def _around(

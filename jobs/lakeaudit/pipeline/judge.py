@@ -195,7 +195,7 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
             *of_older_versions(audit, first.replaced_versions),
             *of_commits,
             *repeated_entries(audit, first.suspects),
-            *less_listed(audit, counted, with_leftovers(audit, first.leftovers)),
+            *less_listed(audit, counted, partial(with_leftovers, audit, first.leftovers)),
         ]
         if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_states):
             first = first_reading(audit, engine)

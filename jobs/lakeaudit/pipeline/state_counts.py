@@ -4,7 +4,7 @@ A state never changes. Where its own file is the same, by name and ETag, and it 
 beneath it was lost or replaced: a part of a checkpoint, a manifest, an older instant.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 
 from lakeaudit.evidence.lineage import LAST_AUDIT, LESS_LISTED, LastState, Stake, Witness
@@ -42,11 +42,13 @@ def counted_whole(
     }
 
 
-def less_listed(audit: AuditContext, counted: Counted, unused: Collection[str] = ()) -> Iterator[Witness]:
+def less_listed(
+    audit: AuditContext, counted: Counted, unused: Callable[[], Collection[str]] = frozenset
+) -> Iterator[Witness]:
     """States that list fewer files than the last published audit counted in them.
 
     Lists may be deleted together with their files, so of lists that have no numbers some file must be left
-    (`unused`: tables with files that no state lists).
+    (`unused` looks up the tables with files that no state lists).
     """
     for read in audit.observed.evidence.claims:
         for table in audit.scope:
@@ -57,13 +59,9 @@ def less_listed(audit: AuditContext, counted: Counted, unused: Collection[str] =
             if table.name not in counted or state is None or last is None or last.files is None:
                 continue
             files = counted[table.name][0]
-            has_sign = table.name in unused or (state.state is not None and state.state.number is not None)
-            if (
-                has_sign
-                and files < last.files
-                and last.location == table.location.uri
-                and _is_same(state, last)
-            ):
+            is_less = files < last.files and last.location == table.location.uri and _is_same(state, last)
+            numbered = state.state is not None and state.state.number is not None
+            if is_less and (numbered or table.name in unused()):
                 yield _witness(table.name, state, last, counted[table.name])
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -79,6 +79,14 @@ class KeyState:
         """
         found = self.history.marker_id
         return None if found == NULL_VERSION else found
+
+
+Kind = TypeVar("Kind", bound=KeyState)
+
+
+def with_more(state: KeyState, kind: type[Kind], **more: Any) -> Kind:
+    """The same state as one of a kind that knows `more`."""
+    return kind(**{each.name: getattr(state, each.name) for each in fields(KeyState)}, **more)
 
 
 @dataclass(frozen=True, kw_only=True)

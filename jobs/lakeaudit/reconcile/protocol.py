@@ -6,7 +6,7 @@ was read just then, so that a run that was killed anywhere can go on.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -16,7 +16,7 @@ from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.keys import DELETION_VECTOR
 from lakeaudit.next_steps import TOLD_APART
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.key_state import Counted, KeyReader
+from lakeaudit.reconcile.key_state import Counted, KeyReader, with_more
 from lakeaudit.reconcile.need import Need
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Clients
@@ -66,8 +66,7 @@ def versions_of(sight: Sight, bucket: str, key: str) -> State:
         sight.keys.pace()
         return rows_of(sight.clients, bucket, key, size, version_id)
 
-    known = {each.name: getattr(state, each.name) for each in fields(state)}
-    return Counted(**known, rows_of=rows)
+    return with_more(state, Counted, rows_of=rows)
 
 
 @dataclass(frozen=True)

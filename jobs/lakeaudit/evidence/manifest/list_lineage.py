@@ -4,9 +4,10 @@ Such kinds have no table id and no pointer. Their newest list stands for the sta
 numbered, else by its URI and ETag. Only a list that is gone costs a request. An audit of the past compares nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
@@ -20,6 +21,7 @@ from lakeaudit.evidence.lineage import (
     StateRef,
     Witness,
 )
+from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location, identify
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -68,6 +70,16 @@ class ListedTable:
         return None if self.last_file is None else self.last_file.modified_at
 
 
+def compared(
+    kind: str, tables: Sequence[ListedTable], ctx: Context
+) -> tuple[tuple[Witness, ...], Callable[[Connection, Rows], Iterator[Witness]] | None]:
+    """What `Claims` takes: witnesses, and what finds more by LEFTOVERS rows. An audit of the past has neither."""
+    if not ctx.live:
+        return (), None
+    more = partial(doubts, kind, tables, ctx.last_states, ctx.clients)
+    return witnesses(kind, tables, ctx.last_states, ctx.clients), more
+
+
 def witnesses(
     kind: str, tables: Sequence[ListedTable], last: LastStates, clients: Clients
 ) -> tuple[Witness, ...]:
@@ -75,7 +87,7 @@ def witnesses(
     return tuple(
         _lost(each, was, known, LAST_AUDIT)
         for each in tables
-        for was, known, newer in _gone(kind, each, last, clients)
+        for was, known, newer in _absent_lists(kind, each, last, clients)
         if each.proves and not newer
     )
 
@@ -92,7 +104,7 @@ def doubts(
 
     Only files that were there when such a list was written count.
     """
-    gone = [(each, *one) for each in tables for one in _gone(kind, each, last, clients)]
+    gone = [(each, *one) for each in tables for one in _absent_lists(kind, each, last, clients)]
     gone = [one for one in gone if one[3] or not one[0].proves]
     if not gone:
         return
@@ -104,7 +116,7 @@ def doubts(
             yield _lost(each, was, f"{known}; it may list files that no list names now", METADATA)
 
 
-def _gone(
+def _absent_lists(
     kind: str, each: ListedTable, last: LastStates, clients: Clients
 ) -> Iterator[tuple[StateRef, str, bool]]:
     """(state, how it is known, whether lists were written since) of each newest list of earlier audits that is gone."""
@@ -120,7 +132,7 @@ def _gone(
 def _audited(last: LastState, location: Location) -> Iterator[tuple[StateRef, str]]:
     yield last.state, last.words(location.uri)
     for lost in last.lost:
-        yield lost.state, f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
+        yield lost.state, lost.words
 
 
 def _is_there(each: ListedTable, was: StateRef, clients: Clients) -> bool:

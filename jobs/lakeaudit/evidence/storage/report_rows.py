@@ -140,12 +140,8 @@ class ReportFile:
         for name in self.form.required:
             yield f"CASE WHEN coalesce(CAST({quoted(name)} AS VARCHAR), '') = '' THEN 'row without {name}' END"
         if self.bucket is not None:
-            yield self._stranger(self.bucket)
+            yield stranger_sql(self.bucket)
         yield from (fault.format(**{k: f"({v})" for k, v in values.items()}) for fault in self.form.faults)
-
-    @staticmethod
-    def _stranger(own: str) -> str:
-        return stranger_sql(own)
 
     def _raw(self, con: Connection, path: Path) -> tuple[Relation, dict[str, str]]:
         """(columns by their lower-case names, the kind of each one's type)."""

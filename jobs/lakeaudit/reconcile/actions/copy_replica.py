@@ -18,7 +18,7 @@ from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
 from lakeaudit.reconcile.conditional_copies import Source, write_where_absent
 from lakeaudit.reconcile.copying import cannot_be_copied, found
-from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
+from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear, with_more
 from lakeaudit.reconcile.matching import is_there
 from lakeaudit.reconcile.protocol import PROBABLE, Case, MetSomebody, NotProved, Proposal, Sight, Target, Undo
 from lakeaudit.reconcile.restoring import Restoring, written_object
@@ -62,9 +62,7 @@ def copies_of(sight: Sight, bucket: str, key: str) -> ReplicaState:
         sight.keys.pace()
         return rows_of(sight.clients, copy.bucket, copy.key, copy.size)
 
-    return ReplicaState(
-        versioning=state.versioning, history=state.history, copies=tuple(copies), rows_of=rows
-    )
+    return with_more(state, ReplicaState, copies=tuple(copies), rows_of=rows)
 
 
 def _head(sight: Sight, bucket: str, key: str) -> Copy | None:

@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.iceberg.listed_file import ListedFile
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
 from lakeaudit.keys import uri_of
 from lakeaudit.reconcile.actions.remove_reference import given_up, is_of, table_around, why_not_lost
-from lakeaudit.reconcile.key_state import KeyState, Unclear
+from lakeaudit.reconcile.key_state import KeyState, Unclear, with_more
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import (
     REMOVE_REFERENCE,
@@ -61,9 +61,7 @@ def reference_of(sight: Sight, bucket: str, key: str) -> IcebergReference:
         refused = _why_not_committed_to(table)
     except SourceError as error:
         raise Unclear(str(error)) from error
-    return IcebergReference(
-        versioning=state.versioning, history=state.history, listed=listed, refused=refused
-    )
+    return with_more(state, IcebergReference, listed=listed, refused=refused)
 
 
 class RemoveIcebergReference:

@@ -25,7 +25,7 @@ from lakeaudit.reconcile.delta_commits import (
     removal_of,
     why_not_committed_to,
 )
-from lakeaudit.reconcile.key_state import KeyState, Unclear
+from lakeaudit.reconcile.key_state import KeyState, Unclear, with_more
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import REMOVE_REFERENCE, Case, NotProved, Proposal, Sight, Target, Undo
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
@@ -53,7 +53,7 @@ def reference_of(sight: Sight, bucket: str, key: str) -> Reference:
         listed = listed_file.read(table, sight.clients, bucket, key)
     except (SourceError, NotReadable) as error:
         raise Unclear(str(error)) from error
-    return Reference(versioning=state.versioning, history=state.history, listed=listed)
+    return with_more(state, Reference, listed=listed)
 
 
 class RemoveReference:

@@ -119,9 +119,8 @@ def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterat
         reading, last.state, known, _is_recreated(reading, last.state, last, last.as_of), clients
     )
     for lost in last.lost:
-        known = f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
         recreated = _is_recreated(reading, lost.state, last, lost.reported_at)
-        yield from _against(reading, lost.state, known, recreated, clients)
+        yield from _against(reading, lost.state, lost.words, recreated, clients)
 
 
 def _against_moved(reading: Reading, state: StateRef, known: str) -> Iterator[Witness]:

@@ -73,6 +73,7 @@ def _claims(
     unread = _all_unread(summaries, lists)
     rows = sum(each["rows"] for each in summaries)
     listed = _listed(table_lists, summaries)
+    lost, unlisted = list_lineage.compared(fold.KIND, listed, ctx)
     return Claims(
         SourceInfo(source_id, "manifest", fold.KIND, _place(tables), digest(table_lists), cut, rows, None),
         rows=(kept,),
@@ -80,12 +81,8 @@ def _claims(
         states=_states(listed, table_lists, unread, ctx.last_states, cut.start),
         holes=tuple(_holes(summaries, lists, source_id)),
         warnings=tuple(warning for each in table_lists for warning in each.warnings),
-        witnesses=list_lineage.witnesses(fold.KIND, listed, ctx.last_states, ctx.clients) if ctx.live else (),
-        unlisted=(
-            partial(list_lineage.doubts, fold.KIND, listed, ctx.last_states, ctx.clients)
-            if ctx.live
-            else None
-        ),
+        witnesses=lost,
+        unlisted=unlisted,
     )
 
 

@@ -18,6 +18,7 @@ from lakeaudit.evidence.lineage import (
     Stake,
     Witness,
 )
+from lakeaudit.evidence.manifest.hudi.names import instant_of
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading
 from lakeaudit.evidence.manifest.hudi.repeated_appends import live_files
 from lakeaudit.evidence.manifest.hudi.replaced_groups import ReplacedGroups
@@ -141,7 +142,7 @@ def storage_explanations(
     groups = _in_storage(tables, con, leftovers) if any(claims.values()) else set()
     for read in tables:
         for one in claims[read.name]:
-            named = read.replaced[f"{one.number or 0:017}"].names
+            named = read.replaced[instant_of(one.number or 0)].names
             if read.name in lacking or any((read.name, group) in groups for group in named):
                 yield replace(one, explained=True)
 

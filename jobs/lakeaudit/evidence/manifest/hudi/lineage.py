@@ -35,7 +35,7 @@ from lakeaudit.evidence.manifest.hudi.contradictions import (
     storage_explanations,
 )
 from lakeaudit.evidence.manifest.hudi.lost_updates import lost_updates
-from lakeaudit.evidence.manifest.hudi.names import LENGTH, in_order, instant_named
+from lakeaudit.evidence.manifest.hudi.names import LENGTH, in_order, instant_named, instant_of
 from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_of
 from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
@@ -167,14 +167,13 @@ def _of_last(read: TableReading, last: LastState | None, clients: Clients) -> It
         yield from _overwritten(read, last.state, known, clients)
     yield from _against(read, last.state, known, clients)
     for lost in last.lost:
-        known = f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
-        yield from _against(read, lost.state, known, clients)
+        yield from _against(read, lost.state, lost.words, clients)
 
 
 def _against(read: TableReading, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
     if state.number is None:
         return
-    begin = f"{state.number:017}"
+    begin = instant_of(state.number)
     if begin in _completed(read) or begin in read.fate.archived:
         return
     place, now = timeline_of(read.found.table.location, read.config).join(state.name), table_id(read)

@@ -41,6 +41,11 @@ def instant_named(name: str, *, of_index: bool = False) -> InstantName | None:
     return InstantName(in_order(begin), action, state or "completed", in_order(completed or ""))
 
 
+def instant_of(number: int) -> str:
+    """The instant that a state has as its number; instants have LENGTH digits here, as `in_order` gives them."""
+    return f"{number:0{LENGTH}}"
+
+
 def in_order(instant: str) -> str:
     """An instant as text that sorts: old ones have no milliseconds, and stand for the end of their second."""
     return instant + _UNTOLD_MILLIS if len(instant) == 14 else instant

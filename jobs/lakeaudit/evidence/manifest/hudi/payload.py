@@ -18,7 +18,8 @@ from lakeaudit.evidence.manifest.iceberg.avro_blocks import MAGIC, Torn
 Record = Mapping[str, Any]
 _INSTANT = re.compile(r"[0-9]{14}|[0-9]{17}")
 EMPTY = "it is empty"
-_MOST = 1 << 62
+MOST_ROWS = 1 << 62
+"""Counts are hostile input: larger ones are not believed."""
 LONGEST = 1 << 14
 """Bytes of a path, with the table's own place before it."""
 
@@ -128,7 +129,12 @@ def _written(stat: Record, reason: Reason) -> Act:
 def _grown(stat: Record) -> int | None:
     """How many more rows a file has than the one that it was made from; None where its writer does not say."""
     inserts, deletes = stat.get("numInserts"), stat.get("numDeletes") or 0
-    if type(inserts) is int and type(deletes) is int and 0 <= inserts < _MOST and 0 <= deletes < _MOST:
+    if (
+        type(inserts) is int
+        and type(deletes) is int
+        and 0 <= inserts < MOST_ROWS
+        and 0 <= deletes < MOST_ROWS
+    ):
         return inserts - deletes
     return None
 

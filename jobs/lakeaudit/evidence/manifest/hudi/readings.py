@@ -14,6 +14,7 @@ from lakeaudit.evidence.manifest.hudi.appends import Appended
 from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
 from lakeaudit.evidence.manifest.hudi.lost_updates import RIVALS, RivalWrites, rival_writes
 from lakeaudit.evidence.manifest.hudi.metadata_table import broken_indexes, index_files
+from lakeaudit.evidence.manifest.hudi.names import instant_of
 from lakeaudit.evidence.manifest.hudi.parts import (
     GONE,
     Fate,
@@ -168,7 +169,7 @@ def compared_instants(found: Found, last: LastStates) -> frozenset[str]:
     states = [
         state for each in _audited(found, last) for state in (each.state, *(one.state for one in each.lost))
     ]
-    named = {f"{each.number:017}" for each in states if each.number is not None}
+    named = {instant_of(each.number) for each in states if each.number is not None}
     return frozenset(
         {*named, *(each.begin for each in found.indexed)} - {each.begin for each in found.writes}
     )

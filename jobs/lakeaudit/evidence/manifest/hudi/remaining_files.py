@@ -11,9 +11,11 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.evidence.lineage import IDLE_REMOVAL, Stake, Witness
+from lakeaudit.evidence.manifest.hudi.names import instant_of
+from lakeaudit.evidence.manifest.hudi.payload import MOST_ROWS
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading
 from lakeaudit.evidence.manifest.hudi.rows import FILES
-from lakeaudit.evidence.manifest.hudi.write_facts import CLUSTER, MOST_ROWS
+from lakeaudit.evidence.manifest.hudi.write_facts import CLUSTER
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
@@ -41,25 +43,21 @@ def with_remaining_files(reading: Reading, ctx: Context, witnesses: Sequence[Wit
     judged = {(table, instant) for table, _, _, instant in places}
     return [
         replace(one, stake=stakes.get(at, Stake(0, 0, 0)))
-        if one.claim == IDLE_REMOVAL and (at := (one.table, _instant(one))) in judged
+        if one.claim == IDLE_REMOVAL and (at := (one.table, instant_of(one.number or 0))) in judged
         else one
         for one in witnesses
     ]
 
 
-def _instant(one: Witness) -> str:
-    return f"{one.number or 0:017}"
-
-
 def _places(read: TableReading, one: Witness) -> Iterator[tuple[str, int, str, str]]:
     """The folders of which all file groups were to be replaced; none where not all are known."""
-    groups = read.replaced.get(_instant(one))
+    groups = read.replaced.get(instant_of(one.number or 0))
     name = one.subject.rpartition("/")[2]
     if one.claim != IDLE_REMOVAL or groups is None or len(groups.names) < groups.unknown:
         return
     if name in read.facts and read.facts[name].operation != CLUSTER:
         for folder in sorted({group.rpartition("/")[0] for group in groups.names}):
-            yield read.name, read.number, folder, _instant(one)
+            yield read.name, read.number, folder, instant_of(one.number or 0)
 
 
 def _stakes(reading: Reading, ctx: Context, places: Sequence[tuple[str, int, str, str]]) -> _Stakes:

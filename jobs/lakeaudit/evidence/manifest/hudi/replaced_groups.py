@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from lakeaudit.evidence.manifest.hudi.payload import MOST_ROWS
 from lakeaudit.evidence.manifest.hudi.rows import STEP
-from lakeaudit.evidence.manifest.hudi.write_facts import MOST_ROWS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import NOTE

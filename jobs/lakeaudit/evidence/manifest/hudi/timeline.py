@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
@@ -106,7 +106,7 @@ class Found:
         done = [each for each in self.instants if each.state == COMPLETED and each.action.endswith("commit")]
         return sorted(done, key=lambda each: each.begin)
 
-    @property
+    @cached_property
     def double_completions(self) -> Mapping[str, tuple[Instant, ...]]:
         """By instant the files of the writes that more than one file completes, in the order of their names."""
         files: dict[str, list[Instant]] = defaultdict(list)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.evidence.manifest.hudi.names import LENGTH, FileName, file_named
+from lakeaudit.evidence.manifest.hudi.payload import MOST_ROWS
 
 FACTS = "facts"
 """What the data of a NOTE row about such facts holds."""
@@ -19,8 +20,6 @@ CLUSTER = "CLUSTER"
 REPLACES = "replacecommit"
 MOST_NAMED = 100
 """Other instants of one write that are kept."""
-MOST_ROWS = 1 << 62
-"""Counts are hostile input: larger ones are not believed."""
 
 Stat = Mapping[str, Any]
 

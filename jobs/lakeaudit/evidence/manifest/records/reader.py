@@ -91,6 +91,7 @@ def read(
     named = [each.table.name for each in found]
     identity = pinned((record.file for record in records), RECORDS)
     listed = _listed(kind, found, _oldest(summaries, records))
+    lost, unlisted = list_lineage.compared(kind.kind, listed, ctx)
     missing = _missing(kind, found, summaries, records, ctx.last_states)
     unread = [each for each in _unread(summaries, records, source_id) if each.table not in missing]
     doubts = {hole.table: hole.reason for hole in unread if hole.table}
@@ -111,12 +112,8 @@ def read(
                *unread),
         warnings=tuple(warning for each in found for warning in each.warnings),
         totals=totals(ctx, kind.kind, kept, search.tagged, named, doubts) if kind.has_totals else None,
-        witnesses=list_lineage.witnesses(kind.kind, listed, ctx.last_states, ctx.clients) if ctx.live else (),
-        unlisted=(
-            partial(list_lineage.doubts, kind.kind, listed, ctx.last_states, ctx.clients)
-            if ctx.live
-            else None
-        ),
+        witnesses=lost,
+        unlisted=unlisted,
     )  # fmt: skip
 
 
