@@ -67,7 +67,7 @@ class Lists:
         return load_lake(path, {})
 
 
-def found(lake: Lake, run_id: str) -> dict[str, list[tuple[str, str]]]:
+def findings_of(lake: Lake, run_id: str) -> dict[str, list[tuple[str, str]]]:
     rows: dict[str, list[tuple[str, str]]] = {}
     for row in rows_of(results_of(lake).findings(run_id)):
         rows.setdefault(row["table_name"], []).append((row["kind"], (row["key"] or "").rpartition("/")[2]))
@@ -112,7 +112,7 @@ def test_a_newest_list_that_is_lost_leaves_no_file_unused(
     aws.s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules)
     lake = lists.lake(tmp_path, s3, tables)
     audited(lake, run_id="first")
-    assert found(lake, "first") == {"far": [("will_expire", "")], "sink_ok": [("will_expire", "")]}
+    assert findings_of(lake, "first") == {"far": [("will_expire", "")], "sink_ok": [("will_expire", "")]}
 
     time.sleep(1.1)
     lost = [
@@ -126,7 +126,7 @@ def test_a_newest_list_that_is_lost_leaves_no_file_unused(
     audited(lake, run_id="second")
     audited(lake, run_id="third")
     for run_id in ("second", "third"):
-        assert found(lake, run_id) == {
+        assert findings_of(lake, run_id) == {
             "sink_lost": [("missing_metadata", "1")],
             "list_lost": [("missing_metadata", "1.jsonl")],
             "unload_lost": [("missing_metadata", "u1_manifest")],

@@ -96,7 +96,7 @@ def test_every_kind_is_told_once_with_its_axis_severity_and_words() -> None:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_a_kind_says_when_what_it_costs_and_what_to_do(kind: Kind) -> None:
     told = section(f"### `{kind.name}` ({kind.axis}, {kind.severity})")
-    for question in ("Said when", "Costs", "Do"):
+    for question in ("Reported when", "Costs", "Do"):
         (answer,) = re.findall(rf"^- \*\*{question}:\*\* (.+)$", told, re.MULTILINE)
         assert len(answer) > 10
     assert answer == kind.do

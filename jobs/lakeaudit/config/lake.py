@@ -127,7 +127,7 @@ class Table(Block):
     catalogued: bool = False
     """Whether a catalog in which tables are found names it."""
     scheme: str = ""
-    """Of the location as catalogs write it, where that is another one than `Location.uri` has."""
+    """The scheme of the location as catalogs write it, if `Location.uri` has another one; else empty."""
     pictures: Location | None = None
     """Where audits keep their picture of storage, for manifests of kind `previous`."""
 

@@ -45,7 +45,7 @@ def is_rewritten(clients: Clients, now: File, etag: str, written_at: datetime | 
 
 
 def rewritten_words(subject: str, *, surely: bool) -> str:
-    """What is said of a state's file that was, or may have been, written again with other content."""
+    """The sentence about a state's file that was, or may have been, written again with other content."""
     if surely:
         return f"{subject} was written again with other content"
     return f"{subject} was written again, and nobody can tell whether with other content: its ETag is another one"

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 STATELESS = StateRef()
-"""Of a table whose manifests name no states: that it was read at its location is all that is known."""
+"""The state of a table whose manifests name none: only that it was read at its location is known."""
 READ, LOST, ELSEWHERE, CATALOGUED = "read", "lost", "elsewhere", "catalogued"
 
 

@@ -114,7 +114,7 @@ def all_versions(s3: "S3Client", bucket: str, key: str, pace: Callable[[], None]
 
     Raises:
         Unclear: the listing is cut off, and does not say how it goes on, or has more than MOST_PAGES. Or its entries
-            lack fields without which they cannot be told apart.
+            lack fields without which they cannot be distinguished.
         ClientError, BotoCoreError: a refusal, or no answer.
     """
     versions: list[Any] = []

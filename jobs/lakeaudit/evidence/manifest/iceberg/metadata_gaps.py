@@ -96,7 +96,7 @@ def _states(heads: Sequence[str], otherwise: str) -> str:
 def _kind(reason: str, *, needed: bool) -> str:
     """What is gone, broken or archived is lost to readers as well; what only this audit may not read is not.
 
-    An archived one that only older snapshots need is not gone: whoever asks for them can have it restored.
+    An archived file that only older snapshots need is not gone: it can be restored.
     """
     if reason == ARCHIVED and needed:
         return "missing_metadata"
