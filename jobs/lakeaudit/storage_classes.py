@@ -105,18 +105,22 @@ class StorageClasses:
         known = {_plain(name): is_archived for name, is_archived in self._names().items()}
         return known | {_plain(name): kind == "archived" for name, kind in self.own.items()}
 
-    def sql(self, column: str) -> str:
-        """The same as SQL over a column of class names; common spellings are compared as they are."""
+    def sql(self, column: str, tiered: str = "NULL") -> str:
+        """The same as SQL over a column of class names; `tiered` answers for classes that move objects themselves.
+
+        The plain form of a name appears once: what two branches of a CASE share, DuckDB computes for every row.
+        """
         meant = self._meanings()
         written = {name: meant[_plain(name)] for name in self._names()}
-        plain = f"regexp_replace(upper({column}), '[^A-Z0-9]', '', 'g')"
         # nearly all objects are of this class, and an IN compares with every name
         usual = f" WHEN {column} = '{_USUAL}' THEN {str(meant[_USUAL]).lower()}" if _USUAL in meant else ""
+        known = ", ".join(f"'{name}': {str(archived).lower()}" for name, archived in meant.items())
+        plain = f"regexp_replace(upper({column}), '[^A-Z0-9]', '', 'g')"
         return (
-            f"CASE{usual} WHEN {column} IN ({_texts(_of(written, False))}) THEN false"
+            f"CASE{usual} WHEN {column} IN ({_texts(TIERED_CLASSES)}) THEN {tiered}"
+            f" WHEN {column} IN ({_texts(_of(written, False))}) THEN false"
             f" WHEN {column} IN ({_texts(_of(written, True))}) THEN true"
-            f" WHEN {plain} IN ({_texts(_of(meant, False))}) THEN false"
-            f" WHEN {plain} IN ({_texts(_of(meant, True))}) THEN true END"
+            f" ELSE MAP {{{known}}}[{plain}] END"
         )
 
     @property

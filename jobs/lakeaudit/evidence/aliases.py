@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from lakeaudit.keys import Aliases, Location
-from lakeaudit.runtime.duck import literal
+from lakeaudit.runtime.duck import literal, literals
 
 
 def true_columns(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
@@ -16,7 +16,12 @@ def true_columns(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
     keys = "".join(
         f" WHEN {_called(alias, bucket, key)} THEN {moved}" for alias, moved in _moved(aliases, key)
     )
-    return f"CASE{buckets} ELSE {bucket} END", f"CASE{keys} ELSE {key} END"
+    # nearly all rows are of other buckets, and leave both expressions by their first branch
+    others = f"{bucket} NOT IN ({literals(sorted({alias.bucket for alias, _ in aliases}))})"
+    return (
+        f"CASE WHEN {others} THEN {bucket}{buckets} ELSE {bucket} END",
+        f"CASE WHEN {others} THEN {key}{keys} ELSE {key} END",
+    )
 
 
 def whole_buckets(aliases: Aliases) -> dict[str, str]:

@@ -206,16 +206,19 @@ _RESOLVED = f"""SELECT * EXCLUDE (file) REPLACE (records - coalesce(vector_rows,
     CASE WHEN action = 'cdc' THEN 'changes' ELSE 'data' END AS category
     FROM actions JOIN files USING (file)"""
 
+_UNDERSTOOD = "(path IS NOT NULL AND NOT contains(path, '%')) OR key IS NOT NULL"
+"""Whether a row of _RESOLVED has a key. A filter on the key alone makes DuckDB compute the key of every path twice."""
+
 
 def file_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
     """STEP rows of the data and change files that actions name; those whose path cannot be understood are left out."""
-    return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE key IS NOT NULL", actions, files, aliases)
+    return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE {_UNDERSTOOD}", actions, files, aliases)
 
 
 def said_of_files(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
     """What actions say of data files: reading, bucket, key, added, data_change, size, records."""
     sql = f"""SELECT reading, bucket, key, added, coalesce(data_change, true) AS data_change, size, records
-        FROM ({_RESOLVED}) WHERE key IS NOT NULL AND category = 'data'"""
+        FROM ({_RESOLVED}) WHERE ({_UNDERSTOOD}) AND category = 'data'"""
     return duck.query(con, _truly(sql, aliases), actions=actions, files=files)
 
 
@@ -301,7 +304,8 @@ def _truly(sql: str, aliases: Aliases) -> str:
     """The same rows under the true names of their places."""
     if not aliases:
         return sql
-    bucket, key = true_columns(aliases, _PLAIN_BUCKET, "key")
+    mounted = any(alias.bucket == MOUNTS for alias, _ in aliases)
+    bucket, key = true_columns(aliases, _PLAIN_BUCKET if mounted else "bucket", "key")
     return f"SELECT * REPLACE ({bucket} AS bucket, {key} AS key) FROM ({sql})"
 
 

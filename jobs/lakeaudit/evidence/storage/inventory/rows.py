@@ -13,7 +13,7 @@ from lakeaudit.evidence.storage.inventory.columns import (
     stranger_sql,
     value_sql,
 )
-from lakeaudit.keys import NULL_VERSION, TIERED_CLASSES
+from lakeaudit.keys import NULL_VERSION
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal, literals
 from lakeaudit.schemas import VERSION
@@ -109,11 +109,7 @@ class VersionMapper:
 
     def _archived(self, storage_class: str, tier: str) -> str:
         """Whether an object must be restored before it can be read; null where class or tier are not known."""
-        in_archive = f"upper({tier}) IN ({literals(_ARCHIVE_TIERS)})"
-        by_class = self.classes.sql(storage_class)
-        return (
-            f"CASE WHEN {storage_class} IN ({literals(TIERED_CLASSES)}) THEN {in_archive} ELSE {by_class} END"
-        )
+        return self.classes.sql(storage_class, f"upper({tier}) IN ({literals(_ARCHIVE_TIERS)})")
 
 
 def _value(raw: RawRows, name: str) -> str:
