@@ -23,7 +23,9 @@ from tests.conftest import Aws
 ALLOW = ("restore", "older_than_onboarding", "probable", "remove_reference", "abort_upload")
 FEW = 10
 MANY = int(os.environ.get("LAKEAUDIT_DRAWN_FOLDERS", "300"))
-LOSSES = ("", "", "marker", "gone", "emptied")
+LOSSES = ("", "", "marker", "gone")
+TORN = "emptied"
+"""A log with such a commit cannot be read, so it may list any file of the lake: nothing of the lake is moved."""
 TOGETHER = 5
 """So many folders are the tables of one lake."""
 
@@ -36,9 +38,9 @@ class Loss:
     kind: str
 
 
-def planned_loss(one: DrawnFolder, chance: random.Random, audited_before: bool) -> Loss:
+def planned_loss(one: DrawnFolder, chance: random.Random, audited_before: bool, hows: Sequence[str]) -> Loss:
     """A loss that leaves evidence."""
-    how, kind = chance.choice(LOSSES), chance.choice(FORMATS)
+    how, kind = chance.choice(hows), chance.choice(FORMATS)
     # what is gone for good leaves evidence only in an audit of that format before
     if how == "gone" and (one.declared != kind or not audited_before):
         how = "marker"
@@ -72,7 +74,8 @@ def reconciled(
     Raises:
         AssertionError: a row, or a file of a lost state, is gone.
     """
-    losses = [planned_loss(one, chance, audited_before) for one in folders]
+    hows = LOSSES if chance.random() < 0.7 else (*LOSSES, TORN)
+    losses = [planned_loss(one, chance, audited_before, hows) for one in folders]
     for one, loss in zip(folders, losses, strict=True):
         if loss.how:
             plant(one, loss.kind)
@@ -84,7 +87,11 @@ def reconciled(
         if loss.how:
             lose(one, loss.kind, loss.how)
     read = [one.readable for one in folders]
-    safe = [one.folder.unlisted if not loss.how else set() for one, loss in zip(folders, losses, strict=True)]
+    torn = any(loss.how == TORN for loss in losses)
+    safe = [
+        one.folder.unlisted if not loss.how and not torn else set()
+        for one, loss in zip(folders, losses, strict=True)
+    ]
     audited(mending.lake, live=True)
     mending.plan(io.StringIO(), allow=ALLOW)
     mending.apply()

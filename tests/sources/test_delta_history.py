@@ -147,8 +147,8 @@ STORIES: dict[str, Story] = {
         lambda log: log.checkpoint(4, *BORN, add("a"), remove("b", removed=at(2)), remove("old", removed=at(-90)))
         .commit(4, add("a")).commit(5, add("c"), remove("a")),
         {
-            "a": "history since 4 removed 5", "b": "history since 4 removed 2", "c": "live since 5",
-            "old": "gone since 4 removed -90",
+            "a": "history since 4 removed 5", "b": "history since 4 removed 2 explained", "c": "live since 5",
+            "old": "gone since 4 removed -90 explained",
         },
     ),
     "while its commits are there the oldest state is the better one": (
@@ -188,7 +188,7 @@ STORIES: dict[str, Story] = {
     "a JSON checkpoint with sidecars": (
         lambda log: log.sidecar_checkpoint(2, *BORN, add("a"), add("b"), remove("c"), form="json")
         .commit(3, remove("a")),
-        {"a": "history since 2 removed 3", "b": "live since 2", "c": "history since 2 removed 2"},
+        {"a": "history since 2 removed 3", "b": "live since 2", "c": "history since 2 removed 2 explained"},
     ),
     "a Parquet checkpoint with sidecars": (
         lambda log: log.sidecar_checkpoint(2, *BORN, add("a"), add("b"), form="parquet").commit(3, add("c")),

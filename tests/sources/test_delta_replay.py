@@ -122,7 +122,9 @@ def replay(history: list[set[Step]], base: int) -> dict[str, str]:
     copies = Counter(path for path, _ in listed)
     removals = _removals(history, base)
     return {
-        path: _words(copies[path], since.get(path, first), removals.get(path)) for path in {*since, *removals}
+        path: _words(copies[path], since.get(path, first), removals.get(path))
+        + ("" if path in since else " explained")
+        for path in {*since, *removals}
     }
 
 

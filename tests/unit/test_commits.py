@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.compare.commits import Comparison, Loss, log_versions, losses, rewritten
+from lakeaudit.compare.marked_states import state_files, with_older_versions
 from lakeaudit.evidence.protocol import CommitContent
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -95,7 +96,8 @@ VERSIONS: dict[str, tuple[list[dict[str, Any]], list[tuple[str | None, str | Non
 def test_which_versions_took_the_place_of_others(name: str) -> None:
     rows, expected = VERSIONS[name]
     con = connection()
-    several = log_versions(con, pa.Table.from_pylist(rows, VERSION))
+    states = state_files(con, pa.Table.from_pylist(rows, VERSION))
+    several = log_versions(con, with_older_versions(con, states))
     found = rewritten(con, several, {"orders": ORDERS, "other": Location("lake", "wh")}, {"orders": 3})
     assert [(one.lost_version_id, one.version_id, one.sure) for one in found] == expected
     assert {(one.table, one.root, one.version) for one in found} <= {("orders", ORDERS, 5)}

@@ -13,30 +13,30 @@ import pyarrow as pa
 
 from lakeaudit.compare.facts import MD5_TEXT
 from lakeaudit.evidence.protocol import CommitContent
-from lakeaudit.keys import END, Location
+from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import LOG_VERSIONS
 
-_COMMIT = rf"(^|/)_delta_log/[0-9]{{20}}\.json{END}"
-_LIKELY = "(contains(key, '/_delta_log/0') OR starts_with(key, '_delta_log/0'))"
 
+def log_versions(con: Connection, older: Rows) -> Relation:
+    """LOG_VERSIONS rows of commits of which storage keeps an older version with another ETag or size.
 
-def log_versions(con: Connection, versions: Rows) -> Relation:
-    """LOG_VERSIONS rows of commits of which storage keeps an older version with another ETag or size."""
+    `older` are rows of `marked_states.with_older_versions`.
+    """
     md5 = f"""regexp_matches(etag, {duck.pattern(MD5_TEXT)}) AND NOT coalesce(multipart, false)
         AND encryption IN ('NONE', 'SSE-S3')"""
     sql = f"""
         WITH log AS (
             SELECT DISTINCT source, bucket, key, version_id, is_latest, is_delete_marker, size, etag, modified_at,
                 coalesce({md5}, false) AS md5
-            FROM input WHERE {_LIKELY} AND regexp_matches(key, {duck.pattern(_COMMIT)})),
+            FROM input WHERE format = 'delta'),
         rewritten AS (
             SELECT source, bucket, key FROM log WHERE NOT is_delete_marker GROUP BY ALL
             HAVING count(*) FILTER (NOT is_latest) > 0 AND (count(DISTINCT etag) > 1 OR count(DISTINCT size) > 1))
         SELECT log.* FROM log SEMI JOIN rewritten USING (source, bucket, key)
     """
-    return duck.conform(con, duck.query(con, sql, input=versions), LOG_VERSIONS)
+    return duck.conform(con, duck.made_of(con, sql, older), LOG_VERSIONS)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,12 @@ from lakeaudit.compare.commits import log_versions
 from lakeaudit.compare.findings import leftover_row
 from lakeaudit.compare.fresh import OUTSIDE, FreshLook, fairly, fresh_claims
 from lakeaudit.compare.leftovers import logs_seen, nested_roots
-from lakeaudit.compare.marked_states import marked_states, replaced_versions
+from lakeaudit.compare.marked_states import (
+    marked_states,
+    replaced_versions,
+    state_files,
+    with_older_versions,
+)
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.compare.repeated_batches import repeated
@@ -85,20 +90,21 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "leftovers", leftover_row(con, duck.made_of(con, f"SELECT * FROM input WHERE {left}", judged))
     yield "nested", nested_roots(con, matched)
     yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
-    yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
-    yield (
-        "marked_states",
-        marked_states(con, rows.get("versions", VERSION.empty_table()), kernel.sources.read_states),
-    )
-    yield "replaced_versions", replaced_versions(con, rows.get("versions", VERSION.empty_table()))
+    states = state_files(con, rows.get("versions", VERSION.empty_table()))
+    older = with_older_versions(con, states)
+    yield "log_versions", log_versions(con, older)
+    yield "marked_states", marked_states(con, states, older, kernel.sources.read_states)
+    yield "replaced_versions", replaced_versions(con, older)
     yield "live_totals", live_totals(con, matched)
     yield "outside", outside_places(con, asked)
     if kernel.watch:
         yield "watched", unowned_folders(con, matched, kernel.watch)
     yield from _commits(kernel, con, rows)
     claimed = under_own_root(con, matched, kernel.sources.homes)
-    yield "cloned", cloned(con, claimed, kernel.words)
-    yield "elsewhere", places_elsewhere(con, claimed)
+    elsewhere = duck.hold(con, places_elsewhere(con, claimed))
+    yield "elsewhere", elsewhere
+    if not duck.is_empty(elsewhere):  # otherwise no table can be a clone
+        yield "cloned", cloned(con, claimed, kernel.words)
     yield "removals", removals(con, claimed)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:

@@ -99,42 +99,43 @@ def files_written_again(con: Connection, rows: Rows, since: Mapping[str, datetim
         since: when each table that has lost a state was last audited.
     """
     again = "kind = 'overwritten' AND s_modified_at > since"
-    return _undecided(con, rows, since, again, _WRITTEN_AGAIN)
+    times = duck.small(_SINCE, [*since.items()])
+    return _undecided(con, rows, times, again, _WRITTEN_AGAIN)
 
 
 _CONTESTED = "another metadata file claims to be the same step, and nobody can tell which one was committed"
 
 
-def files_of_contested_states(con: Connection, rows: Rows, since: Mapping[str, datetime]) -> Rows:
+def files_of_contested_states(con: Connection, rows: Rows, commits: Sequence[tuple[str, str]]) -> Rows:
     """Verdict rows, in which files that may be those of a state that lost a race are no findings: they are undecided.
 
     Args:
         con: where the query runs.
         rows: verdict rows; those of other tables stay as they are.
-        since: from when on the claims of each table are in doubt.
+        commits: (table, commit id) of commits that may have lost a race.
     """
-    contested = "axis = 'content' AND manifest_claimed_at > since"
-    return _undecided(con, rows, since, contested, _CONTESTED)
+    contested = "axis = 'content' AND c_commit_id = contested_id"
+    return _undecided(con, rows, duck.small(_OF_COMMITS, commits), contested, _CONTESTED)
 
 
-def _undecided(con: Connection, rows: Rows, since: Mapping[str, datetime], condition: str, why: str) -> Rows:
-    """Verdict rows, in which findings that meet a condition on the time of their table are undecided, and why.
+def _undecided(con: Connection, rows: Rows, doubts: pa.Table, condition: str, why: str) -> Rows:
+    """Verdict rows, in which findings that meet a condition on a doubt about their table are undecided, and why.
 
-    `condition` is SQL over a row and `since`; it does not hold where it is null, nor of tables without a time.
+    `condition` is SQL over a row and a row of `doubts`, which has the table as `of_table`; at most one doubt meets it.
     """
-    if not since:
+    if not doubts.num_rows:
         return rows
-    meets = f"outcome = 'finding' AND coalesce({condition}, false)"
     sql = f"""
         SELECT input.* REPLACE (
-            CASE WHEN {meets} THEN 'undecided' ELSE outcome END AS outcome,
-            CASE WHEN {meets} THEN {duck.literal(why)} ELSE recheck_words END AS recheck_words)
-        FROM input LEFT JOIN times ON judged_table = of_table
+            CASE WHEN of_table IS NULL THEN outcome ELSE 'undecided' END AS outcome,
+            CASE WHEN of_table IS NULL THEN recheck_words ELSE {duck.literal(why)} END AS recheck_words)
+        FROM input LEFT JOIN doubts ON judged_table = of_table AND outcome = 'finding' AND {condition}
     """
-    return duck.made_of(con, sql, rows, times=duck.small(_SINCE, [*since.items()]))
+    return duck.made_of(con, sql, rows, doubts=doubts)
 
 
 _SINCE = pa.schema([("of_table", pa.string()), ("since", pa.timestamp("us"))])
+_OF_COMMITS = pa.schema([("of_table", pa.string()), ("contested_id", pa.string())])
 
 
 def count_written_again(con: Connection, rows: Rows) -> dict[str, int]:

@@ -20,103 +20,108 @@ FORMATS = {
     "hudi": rf"^((?:.*/)?\.hoodie/(?:timeline/)?)([0-9]{{14,17}})(?:_[0-9]{{14,17}})?\.[a-z]*commit{END}",
 }
 """By format how the key of a state's own file looks: its folder, and its number."""
-_LIKELY = "contains(key, '_delta_log/0') OR contains(key, '.metadata.json') OR contains(key, '.hoodie/')"
+_LIKELY = {
+    "iceberg": "(ends_with(key, '.metadata.json') OR ends_with(key, '.metadata.json.gz'))",
+    "delta": "contains(key, '_delta_log/0')",
+    "hudi": "contains(key, '.hoodie/')",
+}
+"""By format what such a key has at least: the patterns are dear, and hardly any key can match them."""
 
 
-def marked_states(con: Connection, versions: Rows, read: Rows) -> Relation:
-    """MARKED_STATE rows from VERSION rows, by folder the newest states above the one that was read.
+def state_files(con: Connection, versions: Rows) -> Relation:
+    """VERSION rows of files that hold a state of a table, with its format, folder and number. Held: they are few."""
+    found = " ".join(
+        f"WHEN {likely} THEN regexp_extract(key, {duck.pattern(FORMATS[name])}, ['folder', 'number'])"
+        for name, likely in _LIKELY.items()
+    )
+    formats = " ".join(f"WHEN {likely} THEN {duck.literal(name)}" for name, likely in _LIKELY.items())
+    # old instants of Hudi have no milliseconds
+    number = "CASE WHEN format = 'hudi' AND length(found.number) = 14 THEN found.number || '999' ELSE found.number END"
+    sql = f"""
+        SELECT * EXCLUDE (found), found.folder AS folder, TRY_CAST({number} AS BIGINT) AS number
+        FROM (SELECT *, CASE {found} END AS found, CASE {formats} END AS format FROM input
+            WHERE {" OR ".join(_LIKELY.values())})
+        WHERE found.folder <> ''
+    """
+    return duck.hold(con, duck.made_of(con, sql, versions))
+
+
+def with_older_versions(con: Connection, states: Rows) -> Relation:
+    """Rows of `state_files` whose file has an older version or a delete marker. Held: in most lakes there are none."""
+    sql = """
+        SELECT * FROM input SEMI JOIN (
+            SELECT source, bucket, key FROM input WHERE is_latest IS DISTINCT FROM true OR is_delete_marker)
+            USING (source, bucket, key)
+    """
+    return duck.hold(con, duck.made_of(con, sql, states))
+
+
+def marked_states(con: Connection, states: Rows, older: Rows, read: Rows) -> Relation:
+    """MARKED_STATE rows, by folder the newest states above the one that was read.
 
     Args:
         con: where they are selected.
-        versions: VERSION rows.
+        states: rows of `state_files`.
+        older: rows of `with_older_versions`.
         read: READ_STATE rows.
     """
-    likely = duck.query(con, f"SELECT * FROM input WHERE {_LIKELY}", input=versions)
-    formats = (
-        each for name in FORMATS for each in (_of_format(con, likely, name), _listed(con, likely, name, read))
-    )
-    return duck.union(con, [*formats])
+    return duck.union(con, [_hidden(con, older), _listed(con, states, read)])
 
 
-def _named(name: str) -> str:
-    """VERSION rows of `input` whose keys are states of a format, with the folder and the number of the state."""
-    regex = duck.pattern(FORMATS[name])
-    number = _number(name, f"regexp_extract(key, {regex}, 2)")
-    columns = f"regexp_extract(key, {regex}, 1) AS folder, TRY_CAST({number} AS BIGINT) AS number"
-    return f"SELECT *, {columns} FROM input WHERE regexp_matches(key, {regex})"
-
-
-def _of_format(con: Connection, versions: Relation, name: str) -> Relation:
+def _hidden(con: Connection, older: Rows) -> Relation:
     sql = f"""
-        WITH named AS ({_named(name)}),
-        hidden AS (
-            SELECT source, bucket, folder, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
-                arg_max(version_id, modified_at) FILTER (NOT is_delete_marker) AS version_id,
-                arg_max(size, modified_at) FILTER (NOT is_delete_marker) AS size,
-                CAST(NULL AS TIMESTAMP) AS modified_at
-            FROM named GROUP BY ALL HAVING bool_or(coalesce(is_latest, true) AND coalesce(is_delete_marker, false)))
-        SELECT *, {duck.literal(name)} AS format FROM hidden
-        QUALIFY row_number() OVER (PARTITION BY source, bucket, folder ORDER BY number DESC, key) <= {NEWEST}
+        SELECT source, bucket, folder, format, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
+            arg_max(version_id, modified_at) FILTER (NOT is_delete_marker) AS version_id,
+            arg_max(size, modified_at) FILTER (NOT is_delete_marker) AS size, CAST(NULL AS TIMESTAMP) AS modified_at
+        FROM input GROUP BY source, bucket, folder, format, number, key
+        HAVING bool_or(coalesce(is_latest, true) AND coalesce(is_delete_marker, false))
+        QUALIFY row_number() OVER (PARTITION BY source, bucket, folder, format ORDER BY number DESC, key) <= {NEWEST}
     """
-    return duck.conform(con, duck.query(con, sql, input=versions), MARKED_STATE)
+    return duck.conform(con, duck.made_of(con, sql, older), MARKED_STATE)
 
 
-def _listed(con: Connection, versions: Relation, name: str, read: Rows) -> Relation:
+def _listed(con: Connection, states: Rows, read: Rows) -> Relation:
     """States that storage lists as current, and that are newer than the state that was read at their root.
 
     Where no manifest reads the format, the newest ones are kept, for the reading of what else lists files there.
     """
     sql = f"""
-        WITH named AS ({_named(name)}),
-        current AS (
-            SELECT source, bucket, folder, number, key, size, modified_at,
+        WITH current AS (
+            SELECT source, bucket, folder, format, number, key, size, modified_at,
                 regexp_replace(folder, '{OWN_FOLDER}', '') AS prefix
-            FROM named WHERE coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false))
-        SELECT current.*, CAST(NULL AS VARCHAR) AS version_id, CAST(NULL AS TIMESTAMP) AS marked_at,
-            {duck.literal(name)} AS format
-        FROM current JOIN read ON read.format = {duck.literal(name)} AND read.bucket = current.bucket
+            FROM input WHERE coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false))
+        SELECT current.*, CAST(NULL AS VARCHAR) AS version_id, CAST(NULL AS TIMESTAMP) AS marked_at
+        FROM current JOIN read ON read.format = current.format AND read.bucket = current.bucket
             AND read.prefix = current.prefix AND (read.number IS NULL OR current.number > read.number)
-        QUALIFY row_number() OVER (PARTITION BY source, current.bucket, folder ORDER BY current.number DESC, key)
+        QUALIFY row_number() OVER (
+            PARTITION BY source, current.bucket, folder, current.format ORDER BY current.number DESC, key)
             <= CASE WHEN read.number IS NULL THEN {NEWEST_OF_OTHERS} ELSE {NEWEST} END
     """
-    return duck.conform(con, duck.query(con, sql, input=versions, read=read), MARKED_STATE)
+    return duck.conform(con, duck.made_of(con, sql, states, read=read), MARKED_STATE)
 
 
-REWRITTEN = ("iceberg", "hudi")
-"""Formats of whose states older versions are compared here; commits of Delta are compared by `commits`."""
+def replaced_versions(con: Connection, older: Rows) -> Relation:
+    """REPLACED_VERSION rows from rows of `with_older_versions`: by folder the newest states that were written again.
 
-
-def replaced_versions(con: Connection, versions: Rows) -> Relation:
-    """REPLACED_VERSION rows from VERSION rows: by folder the newest states whose file was written again.
-
-    A version below a delete marker was removed on purpose, or its table was.
+    Commits of Delta are compared by `commits`. A version below a delete marker was removed on purpose, or its table
+    was.
     """
-    likely = duck.query(con, f"SELECT * FROM input WHERE {_LIKELY}", input=versions)
-    return duck.union(con, [_rewritten(con, likely, name) for name in REWRITTEN])
-
-
-def _rewritten(con: Connection, versions: Relation, name: str) -> Relation:
-    key = "source, bucket, folder, number, key"
+    key = "source, bucket, folder, format, number, key"
     sql = f"""
-        WITH named AS ({_named(name)}),
-        dated AS (
-            SELECT *, max(modified_at) FILTER (is_delete_marker) OVER (PARTITION BY {key}) AS deleted_at FROM named),
+        WITH dated AS (
+            SELECT *, max(modified_at) FILTER (is_delete_marker) OVER (PARTITION BY {key}) AS deleted_at
+            FROM input WHERE format <> 'delta'),
         kept AS (
             SELECT {key}, is_latest, version_id, size, etag, modified_at FROM dated
             WHERE NOT is_delete_marker AND (deleted_at IS NULL OR modified_at > deleted_at)),
         replaced AS (
-            SELECT older.source, older.bucket, older.folder, older.number, older.key,
+            SELECT older.source, older.bucket, older.folder, older.format, older.number, older.key,
                 arg_max(older.version_id, older.modified_at) AS version_id
-            FROM kept older JOIN kept newest USING (source, bucket, folder, number, key)
+            FROM kept older JOIN kept newest USING ({key})
             WHERE newest.is_latest AND NOT older.is_latest AND older.version_id IS NOT NULL
                 AND (older.size <> newest.size OR older.etag <> newest.etag)
             GROUP BY ALL)
-        SELECT *, {duck.literal(name)} AS format FROM replaced
-        QUALIFY row_number() OVER (PARTITION BY source, bucket, folder ORDER BY number DESC, key) <= {NEWEST}
+        SELECT * FROM replaced
+        QUALIFY row_number() OVER (PARTITION BY source, bucket, folder, format ORDER BY number DESC, key) <= {NEWEST}
     """
-    return duck.conform(con, duck.query(con, sql, input=versions), REPLACED_VERSION)
-
-
-def _number(name: str, text: str) -> str:
-    """The number as the format's reader gives it: old instants of Hudi have no milliseconds."""
-    return f"CASE length({text}) WHEN 14 THEN {text} || '999' ELSE {text} END" if name == "hudi" else text
+    return duck.conform(con, duck.made_of(con, sql, older), REPLACED_VERSION)

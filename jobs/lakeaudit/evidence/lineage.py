@@ -276,7 +276,7 @@ class Witness:
         explained: an operation of the format explains it (rollback, RESTORE, clean-up, archiving).
         version_id: of an older version of the subject that can be read.
         sample: names of files that only the claimed state lists.
-        contested_after: files that were claimed later may be those of a state that lost a race; None: none may.
+        contested: commit ids of what may be a state that lost a race, as claims name them.
     """
 
     table: str
@@ -291,7 +291,7 @@ class Witness:
     explained: bool = False
     version_id: str | None = None
     sample: tuple[str, ...] = field(default=())
-    contested_after: datetime | None = None
+    contested: frozenset[str] = frozenset()
 
     @property
     def proved(self) -> bool:

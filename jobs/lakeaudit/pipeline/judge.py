@@ -50,7 +50,7 @@ from lakeaudit.pipeline.lineage_checks import (
     audited_before,
     check_what_was_read,
     check_witnesses,
-    contested_since,
+    contested_commits,
     lineage_findings,
     lineage_tallies,
     listed_less,
@@ -206,7 +206,7 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
             audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
         )
         rewritten = files_written_again(audit.con, again.rows, audited_before(audit))
-        certain = files_of_contested_states(audit.con, rewritten, contested_since(audit))
+        certain = files_of_contested_states(audit.con, rewritten, contested_commits(audit))
         again = replace(again, rows=duck.hold(audit.con, certain))
         log.note(
             suspects=duck.count_of(first.suspects),

@@ -99,10 +99,10 @@ def audited_before(audit: AuditContext) -> dict[str, datetime]:
     return {table: plain_time(last.as_of) for (_, table), last in by_age if table in lost}
 
 
-def contested_since(audit: AuditContext) -> dict[str, datetime]:
-    """From when on files of each table may be those of a state that lost a race, without a zone."""
+def contested_commits(audit: AuditContext) -> list[tuple[str, str]]:
+    """(table, commit id) of commits that may have lost a race."""
     doubts = [one.witness for one in audit.lineage if one.is_doubt]
-    return {each.table: plain_time(each.contested_after) for each in doubts if each.contested_after}
+    return sorted({(each.table, commit) for each in doubts for commit in each.contested})
 
 
 def listed_less(

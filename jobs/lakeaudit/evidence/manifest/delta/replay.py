@@ -247,9 +247,11 @@ _OF_VECTORS = """SELECT * EXCLUDE (live_records, live_size) REPLACE (
 
 def _claims(con: Connection, files: Relation, tables: pa.Table, source: str) -> Relation:
     runs = "list_filter(v.vacuums, lambda run: run.version > f.last AND f.removed_at <= run.cutoff)"
-    vacuumed = f"coalesce(len({runs}) > 0, false)"
+    # removed before the oldest state that can be read: no reader can ask for it
+    unlisted = "f.category <> 'changes' AND f.listing = 0 AND f.since IS NULL AND t.hole < 0"
+    explained = f"coalesce(len({runs}) > 0, false) OR ({unlisted})"
     first = "CASE WHEN category = 'changes' THEN first_time ELSE horizon END"
-    standing = f"""SELECT f.*, t.* EXCLUDE (table_name), listing > 0 AS live, {vacuumed} AS explained
+    standing = f"""SELECT f.*, t.* EXCLUDE (table_name), listing > 0 AS live, {explained} AS explained
         FROM files f JOIN tables t ON f.table_name = t.table_name
         LEFT JOIN vacuums v ON CASE WHEN f.listing = 0 THEN f.table_name END = v.table_name"""
     sql = f"""SELECT {literal(source)} AS source, 'delta' AS manifest_kind, {_FILE}, {_state("live")} AS state,

@@ -32,7 +32,7 @@ from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
 from lakeaudit.evidence.manifest.iceberg.foreign import foreign_state
 from lakeaudit.evidence.manifest.iceberg.found import Found
-from lakeaudit.evidence.manifest.iceberg.lines import contested_after, descends, logged
+from lakeaudit.evidence.manifest.iceberg.lines import contested, descends, logged
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
@@ -107,8 +107,7 @@ def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> It
         yield from _against_last(read, known, clients)
     if read.found.doubt:
         rival = Witness(read.name, RIVAL_LINE, (METADATA,), read.file.place.uri, read.found.doubt)
-        contested = contested_after(read.file, read.metadata, read.found.others)
-        yield replace(rival, contested_after=contested)
+        yield replace(rival, contested=contested(read.file, read.metadata, read.found.others))
     if live:
         yield from _by_hint(read, clients)
         yield from _by_newer_files(read)

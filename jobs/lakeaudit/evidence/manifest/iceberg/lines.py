@@ -5,7 +5,6 @@ Each file names those that it came after (`metadata-log`); the log is cut off at
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.iceberg.found import Content, UnreadMetadata
@@ -73,24 +72,21 @@ def doubts(
             yield f"{other.name} is of another line of metadata than {file.name}, which does not reach back through it"
 
 
-def contested_after(
-    file: File, metadata: Metadata, others: Sequence[tuple[File, Content]]
-) -> datetime | None:
-    """When the state was written that several files claim to follow at once; None: none but this one does.
+def contested(file: File, metadata: Metadata, others: Sequence[tuple[File, Content]]) -> frozenset[str]:
+    """Commit ids of snapshots that this file has and another one lacks which claims to be the same step.
 
-    One of them lost its race: nobody can tell by the folder which one.
+    One of the two lost its race: nobody can tell by the folder which one.
     """
+    own = {snapshot.id for snapshot in metadata.snapshots}
     rivals = [
-        other
+        {snapshot.id for snapshot in content.snapshots}
         for other, content in others
         if isinstance(content, Metadata)
         and content.uuid == metadata.uuid
         and _number(other) == _number(file)
         and other.name not in logged(metadata)
     ]
-    if not rivals:
-        return None
-    return max((at for _, at in metadata.old_files), default=datetime.min.replace(tzinfo=UTC))
+    return frozenset(str(each) for rival in rivals for each in own - rival)
 
 
 def _another_table(other: File, content: Metadata, states: Sequence[File]) -> str:
