@@ -252,9 +252,12 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
     opened(mending.lake, written.found(shop, {lost: "dropped"}))
     before = keys_of(shop)[lost]
     mending.plan(io.StringIO())
+    left_by_a_killed_run = "results/.lakeaudit-canary/a"
+    shop.s3.create_multipart_upload(Bucket=shop.bucket, Key=left_by_a_killed_run)
     assert (mending.apply().exit_code, mending.statuses()) == (0, {lost: "applied"})
     assert (mending.undo().exit_code, keys_of(shop)[lost]) == (0, before)
     assert not [key for key in keys_of(shop) if "canary" in key]
+    assert "Uploads" not in shop.s3.list_multipart_uploads(Bucket=shop.bucket)
 
 
 def test_copies_are_used_where_their_condition_is_honoured(

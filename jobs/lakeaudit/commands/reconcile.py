@@ -116,10 +116,10 @@ def plan(
             below = _below_ceiling(rows, lake, results, max_share)
             sealed, totals = write_plan(path, header, below)
         log.note(steps=sealed.steps, needs_person=sealed.for_person)
+    early = [*early_ends(lake, clients, copied=totals.copied, hidden_in=totals.hidden_in)]
     with leased(lake.results, clients, plan_id, progress) as still_ours:
         Journal(results.leased_by(still_ours), plan_id).put_plan(sealed, record.PLANNED)
     plan_summary.write(totals, out)
-    early = early_ends(lake, clients, copied=totals.copied, hidden_in=totals.hidden_in)
     out.writelines(f"warning: {visible(each)}\n" for each in early)
     told = {"plan": place, "plan_id": plan_id, "digest": sealed.digest, "steps": sealed.steps,
             "for_person": sealed.for_person, "actions": dict(totals.counts)}  # fmt: skip

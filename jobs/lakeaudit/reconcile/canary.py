@@ -134,12 +134,17 @@ class _Canary:
             raise
 
     def remove(self) -> None:
-        """Every version and marker of both."""
+        """Every version and marker of both, and uploads that a killed run began."""
         for key in (self._there, self._source):
             page: Any = self._s3.list_object_versions(Bucket=self._bucket, Prefix=key)
             for each in listed_versions(page):
                 version: Any = {"VersionId": each.version_id} if each.version_id else {}
                 self._s3.delete_object(Bucket=self._bucket, Key=each.key, **version)
+        begun: Any = self._s3.list_multipart_uploads(Bucket=self._bucket, Prefix=self._there)
+        for upload in begun.get("Uploads", []):
+            self._s3.abort_multipart_upload(
+                Bucket=self._bucket, Key=self._there, UploadId=upload.get("UploadId", "")
+            )
 
 
 def refused_entry(entry: Any) -> ClientError:
