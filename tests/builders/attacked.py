@@ -367,17 +367,19 @@ def killed_and_run_again(one: Attacked, victims: Zygote, which: Kill, *, audited
         wrong.append(f"the next run ended with {code}: {said[-600:]}")
     if which.command != "purge" and content - one.held():
         wrong.append(f"gone at the end: {content - one.held()}")
-    found = one.state()
-    if which.command == "plan":  # one that was recorded before the kill stands beside that of the next run
-        found |= {"plans": sorted(set(found["plans"]))}
-    wrong.append(difference(found, one.expected[which.command]))
+    wrong.append(difference(_plans_once(one.state(), which), one.expected[which.command]))
     if audited:
         one.expire_lease()
         one.run(NEXT)
-        found = one.state()
+        found = _plans_once(one.state(), which)
         wrong.append(difference(found, one.audited_after(which.command)))
     told = "\n".join(filter(None, wrong))
     return told and f"{which} ({request}): {told}"
+
+
+def _plans_once(state: dict[str, Any], which: Kill) -> dict[str, Any]:
+    """A plan that was recorded before its kill stands beside that of the next run."""
+    return state | {"plans": sorted(set(state["plans"]))} if which.command == "plan" else state
 
 
 PACE = (0.5, 2.0)
