@@ -378,7 +378,7 @@ def killed_and_run_again(one: Attacked, victims: Zygote, which: Kill, *, audited
 
 
 def _plans_once(state: dict[str, Any], which: Kill) -> dict[str, Any]:
-    """A plan that was recorded before its kill stands beside that of the next run."""
+    """The state with each status of plans once: a killed plan may be recorded before the next run records its own."""
     return state | {"plans": sorted(set(state["plans"]))} if which.command == "plan" else state
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.digests import digest
-from lakeaudit.evidence.s3_responses import listed_versions
+from lakeaudit.evidence.s3_responses import listed_versions, open_uploads
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import is_condition_refused
@@ -141,10 +141,11 @@ class _Canary:
                 version: Any = {"VersionId": each.version_id} if each.version_id else {}
                 self._s3.delete_object(Bucket=self._bucket, Key=each.key, **version)
         begun: Any = self._s3.list_multipart_uploads(Bucket=self._bucket, Prefix=self._there)
-        for upload in begun.get("Uploads", []):
-            self._s3.abort_multipart_upload(
-                Bucket=self._bucket, Key=self._there, UploadId=upload.get("UploadId", "")
-            )
+        for upload in open_uploads(begun):
+            if upload.key == self._there:
+                self._s3.abort_multipart_upload(
+                    Bucket=self._bucket, Key=self._there, UploadId=upload.upload_id
+                )
 
 
 def refused_entry(entry: Any) -> ClientError:
