@@ -1,11 +1,11 @@
 """The embedded S3 and DynamoDB server: moto, in this process, on a free loopback port, with credentials of its own."""
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from threading import Thread
 from typing import Any, cast
 
 from lakeaudit.errors import CannotAudit
@@ -16,6 +16,9 @@ CUT_OFF = "demo/cut-off/"
 """Objects of the lake whose names are this and a prefix: its listing says that it goes on, and not where."""
 MOST_LISTED = 2
 """Entries of a listing that is cut off."""
+_CONNECTIONS: dict[str, Any] = {"numthreads": 16, "timeout": 300, "request_queue_size": 128, "shutdown_timeout": 1}
+_MOST_KEPT = 1_000
+"""Connections that wait for their next request: one thread reads them all."""
 _OWN = {
     "AWS_ACCESS_KEY_ID": "demo",
     "AWS_SECRET_ACCESS_KEY": "demo",
@@ -80,21 +83,33 @@ def own_credentials() -> Iterator[None]:
 def moto() -> Iterator[Endpoint]:
     """S3, DynamoDB and STS on a free loopback port. All servers of one process share their contents."""
     try:
-        from moto.server import ThreadedMotoServer
+        from cheroot.wsgi import Server as Kept
+        from moto.server import DomainDispatcherApplication, create_backend_app
     except ImportError:
         raise CannotAudit("demo", "its server is not installed", "pip install 'lakeaudit[demo]'") from None
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     _list_without_bodies()
     _look_services_up_once()
     _read_times_once()
     _cut_listings_off()
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    server = Kept(("127.0.0.1", 0), _with_raw_paths(DomainDispatcherApplication(create_backend_app)), **_CONNECTIONS)
+    server.keep_alive_conn_limit = _MOST_KEPT
+    server.prepare()
+    thread = Thread(target=server.serve, daemon=True)
+    thread.start()
     try:
-        yield Endpoint(endpoint=f"http://{host}:{port}", region="us-east-1", path_style=True)
+        yield Endpoint(endpoint=f"http://127.0.0.1:{server.bind_addr[1]}", region="us-east-1", path_style=True)
     finally:
         server.stop()
+        thread.join()
+
+
+def _with_raw_paths(application: Any) -> Any:
+    """moto tells keys such as `a//b` and `a%2Fb` apart by the path as it was sent; cheroot names it by another word."""
+
+    def answered(environ: dict[str, Any], start_response: Any) -> Any:
+        return application({**environ, "RAW_URI": environ["REQUEST_URI"]}, start_response)
+
+    return answered
 
 
 def _list_without_bodies() -> None:
