@@ -16,7 +16,12 @@ CUT_OFF = "demo/cut-off/"
 """Objects of the lake whose names are this and a prefix: its listing says that it goes on, and not where."""
 MOST_LISTED = 2
 """Entries of a listing that is cut off."""
-_CONNECTIONS: dict[str, Any] = {"numthreads": 16, "timeout": 300, "request_queue_size": 128, "shutdown_timeout": 1}
+_CONNECTIONS: dict[str, Any] = {
+    "numthreads": 16,
+    "timeout": 300,
+    "request_queue_size": 128,
+    "shutdown_timeout": 1,
+}
 _MOST_KEPT = 1_000
 """Connections that wait for their next request: one thread reads them all."""
 _OWN = {
@@ -84,27 +89,30 @@ def moto() -> Iterator[Endpoint]:
     """S3, DynamoDB and STS on a free loopback port. All servers of one process share their contents."""
     try:
         from cheroot.wsgi import Server as Kept
-        from moto.server import DomainDispatcherApplication, create_backend_app
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication as Application
+        from moto.moto_server.werkzeug_app import create_backend_app
     except ImportError:
         raise CannotAudit("demo", "its server is not installed", "pip install 'lakeaudit[demo]'") from None
     _list_without_bodies()
     _look_services_up_once()
     _read_times_once()
     _cut_listings_off()
-    server = Kept(("127.0.0.1", 0), _with_raw_paths(DomainDispatcherApplication(create_backend_app)), **_CONNECTIONS)
+    server = Kept(("127.0.0.1", 0), _with_raw_paths(Application(create_backend_app)), **_CONNECTIONS)
     server.keep_alive_conn_limit = _MOST_KEPT
     server.prepare()
     thread = Thread(target=server.serve, daemon=True)
     thread.start()
     try:
-        yield Endpoint(endpoint=f"http://127.0.0.1:{server.bind_addr[1]}", region="us-east-1", path_style=True)
+        yield Endpoint(
+            endpoint=f"http://127.0.0.1:{server.bind_addr[1]}", region="us-east-1", path_style=True
+        )
     finally:
         server.stop()
         thread.join()
 
 
 def _with_raw_paths(application: Any) -> Any:
-    """moto tells keys such as `a//b` and `a%2Fb` apart by the path as it was sent; cheroot names it by another word."""
+    """Moto tells keys such as `a//b` and `a%2Fb` apart by the path as it was sent; cheroot names it by another word."""
 
     def answered(environ: dict[str, Any], start_response: Any) -> Any:
         return application({**environ, "RAW_URI": environ["REQUEST_URI"]}, start_response)
