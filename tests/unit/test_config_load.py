@@ -404,7 +404,7 @@ def test_every_default_is_the_contracts(tmp_path: Path) -> None:
         min_duplicate_size=4096,
         confirm=Confirm(mode="head", limit=10_000, rate=500),
     )
-    assert (lake.tables[0].manifests, lake.tables[0].complete, lake.warnings) == ((), False, ())
+    assert (lake.tables[0].manifests, lake.tables[0].complete) == ((), False)
 
 
 @pytest.mark.parametrize(
@@ -539,7 +539,7 @@ def test_an_ignore_ends_on_its_day(tmp_path: Path) -> None:
     assert stays.holds_on(date(2099, 1, 1))
 
 
-def test_no_block_is_without_effect(tmp_path: Path) -> None:
+def test_a_watched_place_inside_another_is_one_place(tmp_path: Path) -> None:
     text = """watch: ["s3://l", "s3://l/inside"]
 maps: [{from: "s3://a", to: "s3://b"}]
 ceiling: {}
@@ -547,10 +547,9 @@ alerts: [{kind: apprise, url_env: X}, {kind: sns, topic_arn: "arn:x"}]
 heartbeat_url_env: Y
 severity: {unowned: error}"""
     lake = load(tmp_path, of(text))
-    assert lake.warnings == ()
     (place,) = lake.watched
     assert (place.name, place.severities, place.manifests) == ("s3://l/", {"unowned": "error"}, ())
-    assert load(tmp_path, of("watch: []\nmaps:\nalerts: []\nceiling:\nevents: []")).warnings == ()
+    load(tmp_path, of("watch: []\nmaps:\nalerts: []\nceiling:\nevents: []"))
 
 
 def test_variables_are_expanded_once(tmp_path: Path) -> None:

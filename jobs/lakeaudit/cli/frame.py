@@ -58,23 +58,22 @@ def ended_well(said: str) -> int:
     return 0
 
 
-def load(path: str, *, quiet: bool = False) -> Lake:
-    """The lake of a lake file; what is odd about it is told, unless `quiet`."""
+def load(path: str) -> Lake:
+    """Load the lake of a lake file, and warn where it is a demo lake whose server has ended."""
     from lakeaudit.demo import ended
 
     lake = load_lake(path, os.environ)
-    warn(() if quiet else lake.warnings)
     if ended(Path(path), lake.s3.endpoint):
         told = "the server of this demo lake has ended with its command: what was found can still be read"
         warn([f"{told}; `lakeaudit demo --keep` lets it stay"])
     return lake
 
 
-def loaded_with(path: str, status: "StatusFile", *, quiet: bool = False) -> Lake:
+def loaded_with(path: str, status: "StatusFile") -> Lake:
     """The lake, and the status file reached as its stores are."""
     from lakeaudit.runtime.endpoints import clients_of
 
-    lake = load(path, quiet=quiet)
+    lake = load(path)
     status.clients = clients_of(lake)
     return lake
 

@@ -154,7 +154,7 @@ def _on_plan(
 
     with kept(status_file, name) as status:
         if other is not None:
-            loaded_with(other, status, quiet=True)
+            loaded_with(other, status)
         with opened(path, status.clients) as file:
             lake = other or file.header.lake_file
             try:

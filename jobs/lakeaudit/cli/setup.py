@@ -50,7 +50,7 @@ def doctor(lake: LakeFile, status_file: Status = None) -> int:
     from lakeaudit.commands.status import kept
 
     with kept(status_file, "doctor") as status:
-        loaded = loaded_with(lake, status, quiet=True)
+        loaded = loaded_with(lake, status)
         done = command.run(loaded, status.clients, os.environ, now(), sys.stdout)
         status.end("doctor", done.exit_code, done.verdict, retry=done.retry)
     typer.echo(done.verdict, err=True)

@@ -54,7 +54,6 @@ class Check:
 def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> Iterator[Check]:
     """Every check of a lake, one after the other: the ground, the sources, the tables, the results."""
     yield Check("lake file", "ok", f"describes {lake.name}")
-    yield from (Check("lake file", "note", warning) for warning in lake.warnings)
     yield from _ground(env)
     lake, unexpanded = expanded(lake, clients)
     yield from (Check("inventories", "note", warning) for warning in unexpanded)

@@ -9,7 +9,7 @@ from itertools import chain
 from lakeaudit.config.parsers import parse_location, parse_origin
 from lakeaudit.config.problems import Found, Path, quoted, suggest
 from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES, DynamoTable, original_kinds
-from lakeaudit.config.vocabulary import FOUND_IN, NOT_BUILT
+from lakeaudit.config.vocabulary import FOUND_IN
 from lakeaudit.keys import Location
 
 Data = dict[str, object]
@@ -68,26 +68,15 @@ BUILT: Mapping[str, Collection[str]] = {
 
 
 def kinds(data: Data) -> Iterator[Found]:
-    """Entries without a kind, of an unknown kind, or of one that is not built yet."""
+    """Entries without a kind or of an unknown kind."""
     for path, block, entry in _kinded(data):
         if not isinstance(entry, dict):
-            yield Found(path, "must be a mapping with a kind", f"write {{kind: {_first(block)}, ...}}")
+            first = next(iter(BUILT[block]))
+            yield Found(path, "must be a mapping with a kind", f"write {{kind: {first}, ...}}")
         elif "kind" not in entry:
-            yield Found(path, "'kind' is missing", suggest("", tuple(BUILT[block]) or NOT_BUILT[block]))
-        else:
-            yield from _unusable(path, block, entry["kind"])
-
-
-def _first(block: str) -> str:
-    return (*BUILT[block], *NOT_BUILT[block])[0]
-
-
-def _unusable(path: Path, block: str, kind: object) -> Iterator[Found]:
-    if kind in NOT_BUILT[block]:
-        built = f"this version reads {', '.join(BUILT[block])}" if BUILT[block] else "leave the entry out"
-        yield Found(path, f"kind {kind} is not built yet", built)
-    elif kind not in tuple(BUILT[block]):
-        yield Found(path, f"unknown kind {quoted(kind)}", suggest(kind, (*BUILT[block], *NOT_BUILT[block])))
+            yield Found(path, "'kind' is missing", suggest("", tuple(BUILT[block])))
+        elif (kind := entry["kind"]) not in tuple(BUILT[block]):
+            yield Found(path, f"unknown kind {quoted(kind)}", suggest(kind, tuple(BUILT[block])))
 
 
 def discover(data: Data) -> Iterator[Found]:
@@ -96,9 +85,6 @@ def discover(data: Data) -> Iterator[Found]:
     for path, table in _entries(data, "tables"):
         found = table.get("discover")
         source = str(found.get("from")) if isinstance(found, dict) else ""
-        if source in NOT_BUILT["metastores"]:
-            yield Found((*path, "discover", "from"), f"kind {source} is not built yet", "name each table")
-            continue
         if isinstance(found, dict) and source in METASTORES:
             yield from _catalogs_of(data, (*path, "discover"), found)
             continue

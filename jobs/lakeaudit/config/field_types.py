@@ -34,8 +34,8 @@ from lakeaudit.config.parsers import (
     parse_thrift,
     parse_url,
 )
-from lakeaudit.config.vocabulary import FINDINGS
 from lakeaudit.keys import Location
+from lakeaudit.kinds import KINDS
 
 
 def refuse(what: str, hint: str, *, quiet: bool = False) -> PydanticCustomError:
@@ -101,7 +101,7 @@ def _path_glob(text: str) -> str:
 
 
 def _finding(text: str) -> str:
-    if text not in FINDINGS:
+    if text not in KINDS:
         raise ValueError("unknown kind")
     return text
 
@@ -250,7 +250,7 @@ Schedule = Annotated[
     str, Matching(SCHEDULE, "not a schedule", 'write a cron expression such as "0 5 * * *", or "@daily"')
 ]
 FindingKind = Annotated[
-    str, written(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(FINDINGS)})
+    str, written(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(KINDS)})
 ]
 Limit = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(_integer)]

@@ -275,8 +275,6 @@ class Lake(Block):
     prometheus_textfile: str | None = None
     overdue: timedelta = timedelta(hours=36)
     """After so long without a published audit people are told."""
-    warnings: tuple[str, ...] = ()
-    """One line each: blocks that are read and have no effect yet."""
 
     @property
     def own_places(self) -> tuple[Location, ...]:
@@ -362,7 +360,7 @@ def _own_manifest(format_: str, way: S3Options) -> IcebergManifest | DeltaManife
     return DeltaManifest(kind="delta", s3=way)
 
 
-def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = ()) -> Lake:
+def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
     """The lake that a checked file describes, in which every place goes by its own name."""
     written, kept = file.results, file.quarantine
     found = [each.discover for each in file.tables if isinstance(each, DiscoverEntry)]
@@ -402,7 +400,6 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         openlineage_url_env=file.openlineage_url_env,
         prometheus_textfile=file.prometheus_textfile,
         overdue=file.overdue,
-        warnings=warnings,
     )
 
 

@@ -1,7 +1,6 @@
 """Read a lake file: the whole of it, or every problem at once."""
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -9,12 +8,11 @@ from pydantic import ValidationError
 
 from lakeaudit.config.buckets import aliases_of, by_true_names
 from lakeaudit.config.cross_checks import check
-from lakeaudit.config.file import LakeFile, TableEntry
+from lakeaudit.config.file import LakeFile
 from lakeaudit.config.include import include_tables
 from lakeaudit.config.lake import Lake, resolve
-from lakeaudit.config.problems import Found, Path, Problem, one_line
+from lakeaudit.config.problems import Found, Path, Problem
 from lakeaudit.config.validation_errors import refusals
-from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, FINDINGS_NOT_BUILT
 from lakeaudit.config.yaml_document import Document, Unreadable, read_document
 from lakeaudit.errors import LakeFileError
 
@@ -40,7 +38,7 @@ def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
         raise LakeFileError(_problems(file, document, found)) from None
     if found:
         raise LakeFileError(_problems(file, document, found))
-    return resolve(written, tuple(_warnings(file, document, written)), aliases)
+    return resolve(written, aliases)
 
 
 WHERE_FILES_LIE = (
@@ -67,7 +65,7 @@ def lake_of_data(data: Mapping[str, Any]) -> Lake | None:
     """The lake of `data_of_lake`; None where this version does not understand it."""
     aliases, _ = aliases_of(data)
     try:
-        return resolve(LakeFile.model_validate(by_true_names(data, aliases)), (), aliases)
+        return resolve(LakeFile.model_validate(by_true_names(data, aliases)), aliases)
     except ValidationError:
         return None
 
@@ -94,26 +92,3 @@ def _problems(file: str, document: Document, found: list[Found]) -> list[Problem
         each.at(document.file(each.path, file), document.line(each.path)) for each in found
     )
     return sorted(problems, key=lambda problem: (problem.file != file, problem.file, problem.line or 0))
-
-
-def _warnings(file: str, document: Document, written: LakeFile) -> Iterator[str]:
-    for block in BLOCKS_NOT_BUILT:
-        if getattr(written, block):
-            line = document.line((block,))
-            yield one_line(f"{file}:{line}: {block} is not built yet and has no effect")
-    for path, kind in chain.from_iterable(_kinds_named(written)):
-        if kind in FINDINGS_NOT_BUILT:
-            line = document.line(path)
-            yield one_line(
-                f"{document.file(path, file)}:{line}: findings of kind {kind} are not built yet: no effect"
-            )
-
-
-def _kinds_named(written: LakeFile) -> Iterator[list[tuple[Path, str]]]:
-    yield [(("severity", kind), kind) for kind in written.severity]
-    for index, table in enumerate(written.tables):
-        if not isinstance(table, TableEntry):
-            continue
-        yield [(("tables", index, "severity", kind), kind) for kind in table.severity]
-    for index, entry in enumerate(written.ignore):
-        yield [(("ignore", index, "kinds", at), kind) for at, kind in enumerate(entry.kinds or ())]

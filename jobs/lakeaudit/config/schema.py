@@ -9,7 +9,7 @@ NULL = {"type": "null"}
 
 
 def lake_schema() -> dict[str, Any]:
-    """What this version reads; kinds that are not built yet are not in it."""
+    """The JSON schema of the lake files that this version reads."""
     schema = _without_null(LakeFile.model_json_schema(by_alias=True, mode="validation"))
     return {"$schema": DIALECT, **schema, "title": "lakeaudit lake file"}
 

@@ -10,8 +10,8 @@ from lakeaudit.config.file import LakeFile
 from lakeaudit.config.problems import Found, Path, quoted, suggest
 from lakeaudit.config.secrets import without_query
 from lakeaudit.config.sources import OneOf
-from lakeaudit.config.vocabulary import FINDINGS, MODES, NOT_BUILT
 from lakeaudit.config.yaml_document import Document
+from lakeaudit.kinds import KINDS
 
 SHAPES: Mapping[str, tuple[str, str]] = {
     "tuple_type": ("must be a list", "write [one, two], or one entry a line, each after a dash"),
@@ -72,8 +72,6 @@ def _path(loc: Path, data: object) -> Path:
 def _outside(path: Path, detail: ErrorDetails, document: Document) -> Found:
     """A word outside its vocabulary."""
     word = document.written.get(path, "")
-    if path[-2:] == ("confirm", "mode") and word in NOT_BUILT["mode"]:
-        return Found(path, f"confirm mode {word} is not built yet", f"one of: {', '.join(MODES)}")
     expected = detail.get("ctx", {}).get("expected", "")
     words = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
     return Found(path, f"must not be {quoted(word)}", suggest(word, words))
@@ -82,9 +80,9 @@ def _outside(path: Path, detail: ErrorDetails, document: Document) -> Found:
 def _value(path: Path, detail: ErrorDetails, document: Document) -> Found:
     context: dict[str, Any] = detail.get("ctx", {})
     if detail["loc"][-1] == "[key]":
-        return Found(path, context["what"], suggest(path[-1], FINDINGS))
+        return Found(path, context["what"], suggest(path[-1], tuple(KINDS)))
     shown = "" if context["quiet"] else _written(path, document)
-    hint = context["hint"] or suggest(document.written.get(path, ""), FINDINGS)
+    hint = context["hint"] or suggest(document.written.get(path, ""), tuple(KINDS))
     return Found(path, f"{context['what']}{shown}", hint)
 
 
