@@ -10,8 +10,9 @@ from lakeaudit.compare.findings import because, finished
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.verdicts import group_verdicts
 from lakeaudit.evidence.protocol import DeclaredState
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.first_reading import FirstReading, Listed, tallied
+from lakeaudit.pipeline.first_reading import FirstReading, Listed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
@@ -40,7 +41,7 @@ def checksum_checks(audit: AuditContext, first: FirstReading) -> ChecksumChecks:
         audit.con, group_verdicts(audit.con, duck.small(CHECKSUM, rows), TABLE, audit.words)
     )
     unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
-    tallies = tallied(coverage.count_others(audit.con, judged, "0"))
+    tallies = tallies_of(coverage.count_others(audit.con, judged, "0"))
     return ChecksumChecks([_findings(audit, judged)], tallies, unread)
 
 

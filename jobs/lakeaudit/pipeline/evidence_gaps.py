@@ -34,6 +34,11 @@ def all_holes(
     return (*holes, *_of_notes(notes), *rejected)
 
 
+def sources_with_gaps(holes: Sequence[Hole]) -> frozenset[str]:
+    """Return the ids of sources that could not be read in full; a hole in one table's log concerns that table alone."""
+    return frozenset(hole.source for hole in holes if hole.table is None)
+
+
 def gap_findings(
     lake: Lake,
     scope: Sequence[Table],

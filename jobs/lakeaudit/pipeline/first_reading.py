@@ -1,6 +1,5 @@
 """The first reading: the engine brings everything together and the kernel judges it as if the evidence were whole."""
 
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +17,11 @@ from lakeaudit.compare.prefix_match import attach_label, label_around
 from lakeaudit.compare.verdicts import with_outcome
 from lakeaudit.evidence.protocol import Batches, Hole, Kept, Part
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.answers import AnswersByKind, answers_of, few_answers, hold_answers, tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.engine import Answers, AuditEngine
-from lakeaudit.pipeline.evidence_gaps import all_holes
-from lakeaudit.pipeline.folder_counts import HELD, counting, summing
+from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence_gaps import all_holes, sources_with_gaps
+from lakeaudit.pipeline.folder_counts import HELD, CountingEngine
 from lakeaudit.pipeline.narrow_reading import LetGo, lost_siblings, narrow_reading
 from lakeaudit.pipeline.partitions import uris
 from lakeaudit.runtime import duck
@@ -31,11 +31,6 @@ from lakeaudit.schemas import ANSWERS
 Counts = Mapping[str, Mapping[str, Any]]
 """By source id: rows, rejected, sample."""
 
-
-Gathered = Mapping[str, Relation | pa.Table]
-"""Answers by kind: few as they came, many in tables of the driver's connection, which spills."""
-
-FEW = 1000
 
 Listed = tuple[int, int | None]
 """Data files that a table's newest state lists, and their bytes; None: not said of all."""
@@ -89,54 +84,55 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         audit.miss(_unseen(audit, gone.logs))
     # where there was a narrow reading, folders were counted in it
     count = audit.folder_count if gone.screen is None else None
-    stages = summing(count, audit.kernel.stages)
-    answers = gathered(con, engine.run(rows, stages, counting(count, gone.reading)))
-    notes = _plain(answers, "notes")
+    answers = hold_answers(con, CountingEngine(engine, count).run(rows, audit.kernel.stages, gone.reading))
+    notes = few_answers(answers, "notes")
     if lost := _lost_logs(audit, notes):
         audit.lose(lost)
         return first_reading(audit, engine)
     counts = _counts(answers)
     faults = _layout_faults(audit, notes)
     holes = all_holes((*audit.observed.holes, *faults), counts, [note for note in notes if note["reason"]])
-    if unseen := _unseen(audit, _places(answers, "logs_seen"), holed_sources(holes)):
+    if unseen := _unseen(audit, _places(answers, "logs_seen"), sources_with_gaps(holes)):
         audit.miss(unseen)
         return first_reading(audit, engine)
     siblings, answers = _siblings(audit, engine, rows, gone, answers)
-    entries, of_entries = _entries(audit, answers, holed_sources(holes))
+    entries, of_entries = _entries(audit, answers, sources_with_gaps(holes))
     uploads = duck.hold_any(con, _uploads(audit, answers))
-    of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
+    of_uploads = tallies_of(coverage.count_others(con, uploads, "s_size"))
     unfinished = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", uploads)
     let_go = duck.small(ANSWERS["claimed"], gone.claimed())
-    settled = coverage.tallies(_plain(answers, "tallies"))
+    settled = coverage.tallies(few_answers(answers, "tallies"))
     return FirstReading(
         tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
-        suspects=answered(con, answers, "suspects"),
-        fresh=answered(con, answers, "fresh"),
-        leftovers=answered(con, answers, "leftovers"),
+        suspects=answers_of(con, answers, "suspects"),
+        fresh=answers_of(con, answers, "fresh"),
+        leftovers=answers_of(con, answers, "leftovers"),
         uploads=findings.leftover_row(con, unfinished),
-        copies=answered(con, answers, "copies"),
-        moves=answered(con, answers, "moves"),
+        copies=answers_of(con, answers, "copies"),
+        moves=answers_of(con, answers, "moves"),
         entries=entries,
-        claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
-        log_versions=answered(con, answers, "log_versions"),
-        marked_states=tuple(_plain(answers, "marked_states")),
-        replaced_versions=tuple(_plain(answers, "replaced_versions")),
-        repeated=answered(con, answers, "repeated"),
-        idle_removals=answered(con, answers, "idle_removals"),
-        changed_rows=answered(con, answers, "changed_rows"),
-        rivals=answered(con, answers, "rivals"),
-        cloned=answered(con, answers, "cloned"),
-        folders=answered(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
-        watched=answered(con, answers, "watched_folders"),
-        live=_live(_plain(answers, "live_totals"), gone.settled),
-        outside=tuple(_plain(answers, "outside")),
-        elsewhere=tuple(_plain(answers, "elsewhere")),
-        unnamed_fields=tuple(_plain(answers, "unnamed_fields")),
+        claimed=duck.hold(con, duck.union(con, [answers_of(con, answers, "claimed"), let_go])),
+        log_versions=answers_of(con, answers, "log_versions"),
+        marked_states=tuple(few_answers(answers, "marked_states")),
+        replaced_versions=tuple(few_answers(answers, "replaced_versions")),
+        repeated=answers_of(con, answers, "repeated"),
+        idle_removals=answers_of(con, answers, "idle_removals"),
+        changed_rows=answers_of(con, answers, "changed_rows"),
+        rivals=answers_of(con, answers, "rivals"),
+        cloned=answers_of(con, answers, "cloned"),
+        folders=answers_of(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
+        watched=answers_of(con, answers, "watched_folders"),
+        live=_live(few_answers(answers, "live_totals"), gone.settled),
+        outside=tuple(few_answers(answers, "outside")),
+        elsewhere=tuple(few_answers(answers, "elsewhere")),
+        unnamed_fields=tuple(few_answers(answers, "unnamed_fields")),
         nested=_formats(answers),
-        vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
+        vacuums=assumed_vacuums(con, answers_of(con, answers, "removals")),
         counts=counts,
         holes=holes,
-        partitions=frozenset(r["partition_uri"] for r in _plain(answers, "partitions") if r["partition_uri"]),
+        partitions=frozenset(
+            r["partition_uri"] for r in few_answers(answers, "partitions") if r["partition_uri"]
+        ),
     )
 
 
@@ -150,13 +146,13 @@ def _live(judged: Sequence[Mapping[str, Any]], let_go: Sequence[Mapping[str, Any
     return found
 
 
-def _places(answers: Gathered, kind: str) -> frozenset[Location]:
-    return frozenset(Location(row["bucket"], row["key"]) for row in _plain(answers, kind))
+def _places(answers: AnswersByKind, kind: str) -> frozenset[Location]:
+    return frozenset(Location(row["bucket"], row["key"]) for row in few_answers(answers, kind))
 
 
-def _formats(answers: Gathered) -> dict[Location, frozenset[str]]:
+def _formats(answers: AnswersByKind) -> dict[Location, frozenset[str]]:
     found: dict[Location, frozenset[str]] = {}
-    for row in _plain(answers, "nested"):
+    for row in few_answers(answers, "nested"):
         place = Location(row["bucket"], row["key"])
         found[place] = found.get(place, frozenset()) | {row["format"]}
     return found
@@ -190,11 +186,11 @@ def _unseen(audit: AuditContext, seen: Collection[Location], holed: Collection[s
 
 
 def _siblings(
-    audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, answers: Gathered
-) -> tuple[Tallies, Gathered]:
+    audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, answers: AnswersByKind
+) -> tuple[Tallies, AnswersByKind]:
     """Tallies of let-go entries; those below a folder at fault are judged singly, into the answers about the tree."""
     con = audit.con
-    judged = answered(con, answers, "siblings_judged")
+    judged = answers_of(con, answers, "siblings_judged")
     sums = """
         SELECT judged_table, axis, outcome, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
@@ -205,61 +201,10 @@ def _siblings(
     """
     lost = duck.table(duck.made_of(con, at_fault, judged))
     if lost.num_rows:
-        more = gathered(con, lost_siblings(audit, engine, rows, gone, lost))
+        more = hold_answers(con, lost_siblings(audit, engine, rows, gone, lost))
         kinds = [kind for kind in ("tree_tallies", "tree_suspects") if kind in more]
-        answers = {**answers, **{k: duck.union(con, [answered(con, answers, k), more[k]]) for k in kinds}}
-    return tallied(duck.made_of(con, sums, judged)), answers
-
-
-def holed_sources(holes: Sequence[Hole]) -> frozenset[str]:
-    """Ids of sources of which something could not be read; a hole in one table's log is that table's own."""
-    return frozenset(hole.source for hole in holes if hole.table is None)
-
-
-def tallied(rows: Relation) -> Tallies:
-    """Small: tables x axes x outcomes."""
-    return coverage.tallies(duck.rows_of(rows))
-
-
-def gathered(con: Connection, answers: Answers) -> Gathered:
-    """The answers as tables of this connection."""
-    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    tables: dict[str, str] = {}
-    rows: Counter[str] = Counter()
-    for kind, batch in answers:
-        held[kind].append(batch)
-        rows[kind] += batch.num_rows
-        if rows[kind] >= duck.BATCH_ROWS:
-            _insert(con, tables, kind, held.pop(kind))
-            del rows[kind]
-    few = {kind: pa.Table.from_batches(held.pop(kind)) for kind in _few(rows, tables)}
-    for kind, batches in held.items():
-        _insert(con, tables, kind, batches)
-    return {kind: duck.held(con, name) for kind, name in tables.items()} | few
-
-
-def _few(rows: Mapping[str, int], tables: Collection[str]) -> list[str]:
-    """Kinds of which there are few answers: to make a table of them takes longer than to read them as they are."""
-    return [kind for kind, number in rows.items() if number < FEW and kind not in tables]
-
-
-def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequence[pa.RecordBatch]) -> None:
-    rows = duck.relation(con, pa.Table.from_batches(batches))
-    if kind in tables:
-        rows.insert_into(tables[kind])
-    else:
-        tables[kind] = duck.fresh_name()
-        rows.create(tables[kind])
-
-
-def answered(con: Connection, answers: Gathered, kind: str) -> Relation:
-    """The answers of one kind; none where nobody gave any."""
-    return duck.relation(con, answers.get(kind, ANSWERS[kind].empty_table()))
-
-
-def _plain(answers: Gathered, kind: str) -> list[dict[str, Any]]:
-    """Answers of which there are few."""
-    return duck.rows_of(answers[kind]) if kind in answers else []
+        answers = {**answers, **{k: duck.union(con, [answers_of(con, answers, k), more[k]]) for k in kinds}}
+    return tallies_of(duck.made_of(con, sums, judged)), answers
 
 
 def _layout_faults(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> Iterator[Hole]:
@@ -281,10 +226,10 @@ def _read_known(still_open: pa.Table, con: Connection) -> Batches:  # noqa: ARG0
     yield "known", still_open
 
 
-def _counts(answers: Gathered) -> dict[str, dict[str, Any]]:
+def _counts(answers: AnswersByKind) -> dict[str, dict[str, Any]]:
     """rows, rejected, a sample and unknown storage classes of every source that counts its rows."""
     counts: dict[str, dict[str, Any]] = {}
-    for row in _plain(answers, "counted"):
+    for row in few_answers(answers, "counted"):
         nothing: dict[str, Any] = {"rows": 0, "rejected": 0, "sample": None, "unknown_classes": []}
         known = counts.setdefault(row["source"], nothing)
         known["rows"] += row["rows"]
@@ -294,7 +239,7 @@ def _counts(answers: Gathered) -> dict[str, dict[str, Any]]:
     return counts
 
 
-def _entries(audit: AuditContext, answers: Gathered, holed: frozenset[str]) -> tuple[Relation, Tallies]:
+def _entries(audit: AuditContext, answers: AnswersByKind, holed: frozenset[str]) -> tuple[Relation, Tallies]:
     """Findings about entries of metadata stores, and the tallies of all entries, by their stores' habits."""
     con = audit.con
     habits = _habits(answers)
@@ -302,35 +247,35 @@ def _entries(audit: AuditContext, answers: Gathered, holed: frozenset[str]) -> t
     settled = duck.made_of(
         con,
         f"SELECT * FROM input WHERE coalesce({mine}, NOT mostly_etags)",
-        answered(con, answers, "tree_tallies"),
+        answers_of(con, answers, "tree_tallies"),
     )
     marked = f"""
         SELECT * EXCLUDE (rule, outcome, kind, severity)
             REPLACE (source IN ({duck.literals(sorted(holed))}) IS TRUE AS h_metastore)
         FROM input WHERE coalesce({mine}, NOT mostly_etags)
     """
-    suspects = duck.made_of(con, marked, answered(con, answers, "tree_suspects"))
+    suspects = duck.made_of(con, marked, answers_of(con, answers, "tree_suspects"))
     judged = duck.hold_any(con, judged_tree(con, suspects, audit.words))
     found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     blamed = findings.parents_at_fault(con, found)
     counted = [coverage.count_others(con, rows, "size") for rows in (judged, blamed)]
-    return found, coverage.together(tallied(settled), *map(tallied, counted))
+    return found, coverage.together(tallies_of(settled), *map(tallies_of, counted))
 
 
-def _habits(answers: Gathered) -> dict[str, bool]:
+def _habits(answers: AnswersByKind) -> dict[str, bool]:
     """By store whether most of its live file entries have an ETag."""
     sums: dict[str, list[int]] = {}
-    for row in _plain(answers, "etag_habits"):
+    for row in few_answers(answers, "etag_habits"):
         known = sums.setdefault(row["source"], [0, 0])
         known[0] += row["live_files"]
         known[1] += row["with_etag"]
     return {source: with_etag * 2 > files for source, (files, with_etag) in sums.items()}
 
 
-def _uploads(audit: AuditContext, answers: Gathered) -> Relation:
+def _uploads(audit: AuditContext, answers: AnswersByKind) -> Relation:
     """Verdict rows of multipart uploads that were never completed."""
     con = audit.con
-    begun = answered(con, answers, "uploads")
+    begun = answers_of(con, answers, "uploads")
     rows = unfinished_uploads(con, begun, audit.sources.storage_cuts, audit.scope, audit.sources.roots)
     judged = with_outcome(con, rows, audit.words)
     places = uris(audit.partitions)

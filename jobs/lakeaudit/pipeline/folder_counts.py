@@ -1,36 +1,47 @@
-"""How folders are counted beside a reading of all rows, see `compare.pointer_folders`: no row is read twice for it."""
+"""Folder counts: while the engine reads storage for another purpose, files are counted by the folders catalogs name."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 
 from lakeaudit.compare.pointer_folders import FolderCount, folder_files, summed
-from lakeaudit.evidence.protocol import Batches, Part, Project, Stage
-from lakeaudit.pipeline.chunks import Reading, drained
+from lakeaudit.evidence.protocol import Batches, Kept, Part, Project, Stage
+from lakeaudit.pipeline.chunks import WHOLE, Reading, drained
+from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.runtime.duck import Connection, Rows
 
 COUNTED, HELD = "folder_files", "folders_held"
 """Kinds of rows: of a batch, and of a whole folder."""
 
 
-def counting(count: FolderCount | None, reading: Reading) -> Reading:
-    """The reading, which counts folders of each batch of sound rows."""
-    return reading if count is None else replace(reading, select=partial(_counted, count, reading.select))
+@dataclass(frozen=True)
+class CountingEngine:
+    """An engine whose runs also answer HELD rows, one a folder; without a count it adds nothing."""
 
+    engine: AuditEngine
+    count: FolderCount | None
 
-def counting_traces(count: FolderCount | None, reading: Reading) -> Reading:
-    """The same for a reading that makes other rows of a part's: these come in batches, so that both can be made."""
-    if count is None:
-        return reading
-    batched = partial(_batched, reading.rows)
-    return replace(reading, project=partial(_counted, count, reading.project), rows=batched)
+    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
+        """See `AuditEngine`: a run that reads rows in full."""
+        if self.count is None:
+            return self.engine.run(rows, stages, reading)
+        counting = replace(reading, select=partial(_counted, self.count, reading.select))
+        return self._run(rows, stages, counting)
 
+    def project(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading) -> Answers:
+        """The same for a run that projects rows: a part's rows come in batches, so that both can be made of them."""
+        if self.count is None:
+            return self.engine.run(rows, stages, reading)
+        project = partial(_counted, self.count, reading.project)
+        return self._run(
+            rows, stages, replace(reading, project=project, rows=partial(_batched, reading.rows))
+        )
 
-def summing(count: FolderCount | None, stages: Sequence[Stage]) -> Sequence[Stage]:
-    """The stages, the first of which sums folders as well."""
-    return stages if count is None else [partial(_summed, stages[0]), *stages[1:]]
+    def _run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading) -> Answers:
+        first, *others = stages
+        return self.engine.run(rows, [partial(_summed, first), *others], reading)
 
 
 def _counted(
@@ -51,12 +62,10 @@ def _summed(stage: Stage, con: Connection, rows: Mapping[str, Rows]) -> Iterator
     yield from stage(con, rows)
 
 
-def held_folders(
-    answers: Iterator[tuple[str, pa.RecordBatch]], into: list[pa.RecordBatch]
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The answers without those about folders, which are added to `into`."""
+def without_folders(answers: Answers, folders: list[pa.RecordBatch]) -> Answers:
+    """The answers without HELD rows, which are appended to `folders`."""
     for kind, batch in answers:
         if kind == HELD:
-            into.append(batch)
+            folders.append(batch)
         else:
             yield kind, batch

@@ -9,12 +9,14 @@ from lakeaudit.compare import half_moved
 from lakeaudit.compare.clones import clone_findings, clone_outcomes
 from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.pipeline.access_hazards import access_hazards
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.checksum_checks import ChecksumChecks, checksum_checks
 from lakeaudit.pipeline.commit_checks import CommitChecks, commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence_gaps import sources_with_gaps
 from lakeaudit.pipeline.expiring_files import Hazards
-from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
+from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.pipeline.hazards import hazards, lifecycles_of, places_elsewhere
 from lakeaudit.pipeline.log_store_checks import LogStoreChecks, log_store_checks
 from lakeaudit.pipeline.pointer_checks import PointerChecks, pointer_checks
@@ -57,13 +59,13 @@ def group_checks(
 ) -> GroupChecks:
     """All of it, for the tables in scope. An audit of partitions judges no whole table."""
     moved = duck.hold_any(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
-    of_moved = tallied(half_moved.tally_rows(audit.con, moved))
+    of_moved = tallies_of(half_moved.tally_rows(audit.con, moved))
     commits = commit_checks(audit, engine, first.log_versions, first.repeated)
     checksums = checksum_checks(audit, first)
-    writes = write_checks(audit, holed_sources(first.holes))
+    writes = write_checks(audit, sources_with_gaps(first.holes))
     attempts = attempt_checks(audit, first.copies)
     stores = log_store_checks(audit, engine)
-    pointers = pointer_checks(audit, engine, first, holed_sources(first.holes))
+    pointers = pointer_checks(audit, engine, first, sources_with_gaps(first.holes))
     places = watch_checks(audit, first)
     if audit.partitions:
         parts = (moved, commits, checksums, writes, attempts, stores, pointers, places)

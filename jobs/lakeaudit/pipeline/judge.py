@@ -30,18 +30,12 @@ from lakeaudit.evidence.protocol import Hole
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
 from lakeaudit.pipeline import recheck
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.commit_witnesses import commit_witnesses
 from lakeaudit.pipeline.engine import AuditEngine
-from lakeaudit.pipeline.evidence_gaps import gap_findings
-from lakeaudit.pipeline.first_reading import (
-    Counts,
-    FirstReading,
-    Listed,
-    first_reading,
-    holed_sources,
-    tallied,
-)
+from lakeaudit.pipeline.evidence_gaps import gap_findings, sources_with_gaps
+from lakeaudit.pipeline.first_reading import Counts, FirstReading, Listed, first_reading
 from lakeaudit.pipeline.group_checks import GroupChecks, group_checks
 from lakeaudit.pipeline.host_doubts import Hosts, catalogued, hosts_of
 from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
@@ -203,7 +197,7 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
     with progress.stage("check findings again") as log:
         vacuumed = [row["vacuumed"] for row in first.vacuums]
         again = recheck.second_reading(
-            audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
+            audit, first.suspects, first.fresh, first.claimed, sources_with_gaps(first.holes), vacuumed
         )
         rewritten = files_written_again(audit.con, again.rows, audited_before(audit))
         certain = files_of_contested_states(audit.con, rewritten, contested_commits(audit))
@@ -227,7 +221,7 @@ def _tallies(audit: AuditContext, read: _Read) -> Tallies:
     """
     before = coverage.uncounted(audit.con, read.first.fresh, None, "coalesce(s_size, c_size)")
     again = coverage.count(audit.con, read.remaining)
-    return coverage.together(read.first.tallies, tallied(before), tallied(again))
+    return coverage.together(read.first.tallies, tallies_of(before), tallies_of(again))
 
 
 def _new_files(audit: AuditContext) -> Tallies:
@@ -366,7 +360,7 @@ def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
 
 def _means(audit: AuditContext, read: _Read, groups: GroupChecks, unnamed: UnnamedFields) -> Means:
     """What there was to judge with."""
-    holed = holed_sources(read.first.holes)
+    holed = sources_with_gaps(read.first.holes)
     stores = [store for store in audit.lake.metastores if store.knows_files]
     able = means(audit.observed.evidence, audit.facts_in_scope, stores, holed)
     pointed, elsewhere = audit.pointed, outside_files(audit, read.first.outside, read.remaining)

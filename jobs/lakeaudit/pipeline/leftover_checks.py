@@ -10,9 +10,10 @@ from lakeaudit.compare.coverage import Tallies
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
-from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.pipeline.host_doubts import hosts_of_absent
 from lakeaudit.pipeline.listed_slices import with_listed_slices
 from lakeaudit.pipeline.lister_checks import ListerChecks, lister_checks
@@ -70,7 +71,7 @@ def _unlisted(audit: AuditContext, leftovers: Relation, others: ListerChecks) ->
         coverage.uncounted(audit.con, cleared, "finding", "size"),
         coverage.count_others(audit.con, cleared, "size"),
     )
-    return kept, coverage.together(*map(tallied, counts))
+    return kept, coverage.together(*map(tallies_of, counts))
 
 
 def _there(
@@ -82,7 +83,7 @@ def _there(
     sql = "SELECT input.* FROM input {} JOIN ({}) gone USING (bucket, key)"
     removed = duck.made_of(audit.con, sql.format("SEMI", gone), leftovers, answers=answers, renamed=renamed)
     kept = duck.made_of(audit.con, sql.format("ANTI", gone), leftovers, answers=answers, renamed=renamed)
-    return kept, tallied(coverage.uncounted(audit.con, removed, "finding", "size"))
+    return kept, tallies_of(coverage.uncounted(audit.con, removed, "finding", "size"))
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def _own(
     own = duck.made_of(
         audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", marked
     )
-    return own, tallied(coverage.uncounted(audit.con, theirs, "finding", "size"))
+    return own, tallies_of(coverage.uncounted(audit.con, theirs, "finding", "size"))
 
 
 NAMED = 10

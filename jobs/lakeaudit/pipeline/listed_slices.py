@@ -15,8 +15,8 @@ from lakeaudit.compare.coverage import Tallies
 from lakeaudit.compare.rule import OUT
 from lakeaudit.compare.verdicts import with_outcome
 from lakeaudit.evidence.storage.footers import rows_of
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.first_reading import tallied
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import LEFTOVERS, SLICE, plain_time
@@ -44,7 +44,7 @@ def with_listed_slices(audit: AuditContext, leftovers: Relation) -> tuple[Relati
         coverage.uncounted(audit.con, named, "finding", "size"),
         coverage.count_others(audit.con, judged, "size"),
     )
-    return duck.hold_any(audit.con, kept), coverage.together(*map(tallied, counts))
+    return duck.hold_any(audit.con, kept), coverage.together(*map(tallies_of, counts))
 
 
 def _slices(audit: AuditContext, named: Relation) -> Relation:

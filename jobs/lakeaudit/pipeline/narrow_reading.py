@@ -21,7 +21,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import WHOLE, Reading, tells_of_fault
 from lakeaudit.pipeline.engine import Answers, AuditEngine
-from lakeaudit.pipeline.folder_counts import counting_traces, held_folders, summing
+from lakeaudit.pipeline.folder_counts import CountingEngine, without_folders
 from lakeaudit.pipeline.kept_rest import KeptRest
 from lakeaudit.pipeline.kept_rows import kept_rows
 from lakeaudit.pipeline.kept_screen import Screened, kept_screen
@@ -92,9 +92,8 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
     if found is None:
         narrow = Reading(project=partial(traces, screen), width=TRACE_WIDTH, rows=kept.rows_to_keep)
         stage = keeper.stage(screen) if keeper else partial(let_go, screen)
-        count = audit.folder_count
-        answers = engine.run(rows, summing(count, [stage]), counting_traces(count, narrow))
-        found = _sorted_out(held_folders(answers, folders))
+        answers = CountingEngine(engine, audit.folder_count).project(rows, [stage], narrow)
+        found = _sorted_out(without_folders(answers, folders))
         if keeper:
             found = keeper.keep(found, engine)
     wanted = found.wanted

@@ -11,9 +11,10 @@ from lakeaudit.compare.pointer_findings import findings
 from lakeaudit.compare.verdicts import group_verdicts, severity_rank
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.registry import METASTORES
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
-from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.pipeline.metadata_aims import aim_rows
 from lakeaudit.pipeline.pointed_tables import PointedTables
 from lakeaudit.pipeline.pointer_looks import looks
@@ -53,7 +54,7 @@ def pointer_checks(
         judged = _looked_at(audit, engine, table, group_verdicts(con, rows, table, audit.words))
         judged = duck.hold(con, _still_known(audit, pointed, judged))
         found.findings.append(findings(con, judged, table, audit.stamp))
-        found.tallies = together(found.tallies, tallied(coverage.count_others(con, judged, "bytes")))
+        found.tallies = together(found.tallies, tallies_of(coverage.count_others(con, judged, "bytes")))
     return found
 
 

@@ -14,8 +14,10 @@ from lakeaudit.compare.verdicts import group_verdicts
 from lakeaudit.compare.watched import Known, prefixes
 from lakeaudit.evidence.protocol import Cut
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
+from lakeaudit.pipeline.evidence_gaps import sources_with_gaps
+from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PARTITION
@@ -40,7 +42,7 @@ def watch_checks(audit: AuditContext, first: FirstReading) -> WatchChecks:
     con = audit.con
     grouped = duck.hold(con, prefixes(con, first.watched, watch.places, _known(audit)))
     judged = duck.hold(con, group_verdicts(con, grouped, "watched", audit.watch_words))
-    able = means(audit.observed.evidence, _facts(audit), (), holed_sources(first.holes))
+    able = means(audit.observed.evidence, _facts(audit), (), sources_with_gaps(first.holes))
     rows = _coverage(audit, _tallies(con, judged), replace(able, overtaken=audit.memory.overtaken))
     return WatchChecks((_findings(audit, judged),), rows, able.storage_cuts)
 
@@ -80,7 +82,7 @@ def _tallies(con: Connection, judged: Relation) -> Tallies:
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM input WHERE files > 0 GROUP BY ALL
     """
-    return tallied(duck.query(con, sql, input=duck.query(con, counted, input=judged)))
+    return tallies_of(duck.query(con, sql, input=duck.query(con, counted, input=judged)))
 
 
 def _findings(audit: AuditContext, judged: Relation) -> Relation:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from lakeaudit.compare import attempts, write_totals
 from lakeaudit.compare.coverage import Tallies, Tally, together
+from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.first_reading import tallied
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.schemas import SAME_SPLIT
@@ -73,5 +73,5 @@ def attempt_checks(audit: AuditContext, copies: Rows) -> AttemptChecks:
     return AttemptChecks(
         attempts.findings(con, judged, audit.stamp),
         attempts.other_copies(con, copies, judged),
-        tallied(attempts.tally_rows(con, judged, copies)),
+        tallies_of(attempts.tally_rows(con, judged, copies)),
     )
