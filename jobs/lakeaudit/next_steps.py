@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakeaudit.aws_commands import Step, another_way, has_another_way
 from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.format_advice import DO, NOT_BACK, format_of
-from lakeaudit.formatting import moment, shell_word, uri
+from lakeaudit.formatting import shell_word, uri
 from lakeaudit.kinds import KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
 from lakeaudit.storage_classes import StorageClasses, cloud_of, restore_takes
 
@@ -34,13 +34,11 @@ BROUGHT_BACK = frozenset(
 )
 TOLD_APART = ("content_mismatch",)
 """Kinds whose wrong object has the recorded size: the right one is one that was told apart from it."""
-A_QUESTION = BROUGHT_BACK | {"overwritten", "incomplete_commit"}
-"""Kinds of what is gone, or other than it was written: of others it makes no sense to ask whether it can come back.
+LOSS_KINDS = BROUGHT_BACK | {"overwritten", "incomplete_commit"}
+"""Kinds whose file is lost, or has other content than was written; see `results.recovery`.
 
-A commit that was written twice is none of them: its lost version may be there, but must not come back over the other.
+A commit that was written twice is not one of them: its lost version must not be restored over the other.
 """
-READABLE = "the lost version can be read"
-"""Of a commit that was written twice, with an end: what it lists is there to be written again until then."""
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
@@ -226,7 +224,7 @@ def mend(
         lake: the lake file as the reader would type it.
         table: that holds them; None: several do.
         kind: of the discrepancies.
-        answers: by answer of how many it is so that they can come back.
+        answers: number of lost files by whether they are recoverable: yes, no, unknown.
         causes: those known.
     """
     of_table = f" {option('--table', table)}" if table is not None else ""
@@ -348,17 +346,9 @@ _COMES_AFTER = {
 
 
 def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:
-    """Whether files may come back of which `reconcile` cannot tell that nobody removed them on purpose; see `mend`."""
+    """Whether a plan may restore files that somebody perhaps removed on purpose; see `mend`."""
     expired = bool(causes) and all(cause.startswith(EXPIRED) for cause in causes)
     return kind in BROUGHT_BACK and may_be_mended(kind, answers) and not expired
-
-
-def answer(kind: str, recoverable: str | None) -> str | None:
-    """Whether what a finding of the kind is about can come back: yes, no or unknown; None where that is no question.
-
-    Where nobody has said (as results of an earlier version do of metadata) it is unknown.
-    """
-    return (recoverable or "unknown") if kind in A_QUESTION else None
 
 
 OVER = "over"
@@ -366,7 +356,7 @@ OVER = "over"
 
 def ending(kind: str, resolution: str | None) -> str:
     """The ledger's resolution; OVER where that is `restored`, and nothing was lost or altered; empty where none is."""
-    never_lost = kind in KINDS and kind not in A_QUESTION
+    never_lost = kind in KINDS and kind not in LOSS_KINDS
     return OVER if resolution == "restored" and never_lost else resolution or ""
 
 
@@ -383,32 +373,6 @@ _ENDED = {
     "accepted": "ignored by the lake file",
     "retired": "not followed any more",
 }
-
-
-_FROM = {
-    "delete_marker": "by removing a delete marker",
-    "older_version": "from an older version",
-    "replica": "from a replica",
-}
-
-
-def comeback(finding: Mapping[str, Any]) -> str:
-    """Whether the file can come back, from what and until when; empty where that is no question.
-
-    Of a commit that was written twice the lost version is only there to be read: it must not come back.
-    """
-    kind, said = finding["kind"], finding["recoverable"]
-    if kind == LOST_COMMIT and said == "yes":
-        until = finding["recoverable_until"]
-        return f"the lost version can still be read{f' until {moment(until)}' if until else ''}"
-    if kind in KINDS and kind not in A_QUESTION:
-        return ""
-    if said == "yes":
-        until = finding["recoverable_until"]
-        way = _FROM.get(finding["recovery"], finding["recovery"] or "")
-        return f"can come back {way}".rstrip() + (f" until {moment(until)}" if until else ", no end known")
-    told = {"no": "cannot come back", "unknown": "not known whether it can come back"}
-    return told.get(said or answer(kind, said) or "", "")
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:

@@ -18,6 +18,7 @@ from lakeaudit.command_lines import operand
 from lakeaudit.kinds import WHOLE_PARTITION, axis_words
 from lakeaudit.report import closing, coverage_view, summary, verdict
 from lakeaudit.report.page import PageData
+from lakeaudit.results import recovery
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -333,7 +334,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
         title(console, "Worst")
     for row in page.findings[: size.worst]:
         finding(console, row, page.place(row))
-        if told := next_steps.comeback(row):
+        if told := recovery.of_finding(row):
             line(console, plain(told, "dim"), indent=3)
         if size.steps:
             next_step(console, row, page.reach.get(row["bucket"] or ""))

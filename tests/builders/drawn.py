@@ -1,6 +1,7 @@
 """Results drawn at random, with the answers that a page must give about one of their tables."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,7 +39,7 @@ class Drawn:
     now: datetime
     losses: list[Loss] = field(default_factory=list)
     subject: str = ""
-    comeback: str = ""
+    recoverable: str = ""
     ledger: list[Row] = field(default_factory=list)
 
 
@@ -87,11 +88,17 @@ def _loss(chance: random.Random, drawn: Drawn, kind: str, at: datetime) -> Loss:
                     bytes_at_stake=chance.randint(1, 10**9), manifest_size=7, table_version=n)
             | {"_since": since + timedelta(hours=n)}
         )  # fmt: skip
-    words = {"yes": "{} can come back", "no": "{} cannot come back", "unknown": "of {} it is not known"}
-    answers = "; ".join(words[a].format(told.count(a)) for a in words if a in told)
+    answers = f"Recoverable: {_amount(told)}"
     return Loss(
         kind, number, f"Since {second(since)}", f"Cause: {cause}." if cause else KINDS[kind].words, answers
     )
+
+
+def _amount(told: Sequence[str]) -> str:
+    if len(told) == 1 or set(told) in ({"no"}, {"unknown"}):
+        return told[0]
+    unknown = f" ({told.count('unknown')} unknown)" if "unknown" in told else ""
+    return f"{told.count('yes')} of {len(told)}{unknown}"
 
 
 def _worst(drawn: Drawn) -> None:
@@ -100,10 +107,10 @@ def _worst(drawn: Drawn) -> None:
     worst = min(drawn.ledger, key=lambda row: (ranks.index(row["severity"]), -row["bytes_at_stake"]))
     until = worst["recoverable_until"]
     drawn.subject = worst["subject"]
-    drawn.comeback = {
-        "yes": f"Can come back from an older version until {until and second(until)}",
-        "no": "Cannot come back.",
-        "unknown": "Not known whether it can come back.",
+    drawn.recoverable = {
+        "yes": f"Recoverable: yes, from an older version, until {until and second(until)}",
+        "no": "Recoverable: no.",
+        "unknown": "Recoverable: unknown.",
     }[worst["recoverable"]]
 
 

@@ -34,7 +34,7 @@ def settled(opened: Page, address: str) -> None:
 
 
 def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
-    """What broke, when, how bad, until when it can come back, and what to type; a failure names the seed."""
+    """What broke, when, how bad, until when it is recoverable, and what to type; a failure names the seed."""
     from lakeaudit.dashboard.table_page import NAME  # takes a second
 
     told = f"seed {seed}"
@@ -65,6 +65,6 @@ def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
     name = drawn.subject.rpartition("/")[2][-40:]
     expect(page.get_by_role("heading", level=1, name=name), told).to_be_visible(timeout=PATIENCE)
     expect(main, told).to_contain_text(drawn.subject)
-    expect(main, told).to_contain_text(drawn.comeback)
+    expect(main, told).to_contain_text(drawn.recoverable)
     expect(main, told).to_contain_text("at stake")
     expect(main, told).to_contain_text(re.compile(r"First seen \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"))

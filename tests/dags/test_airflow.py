@@ -27,8 +27,8 @@ from lakeaudit.demo.standing_lake import CONF, lake_served
 from lakeaudit.formatting import count, second, visible
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.lease import leased
-from lakeaudit.next_steps import comeback
 from lakeaudit.results.read import Results
+from lakeaudit.results.recovery import of_finding
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
@@ -177,7 +177,7 @@ def test_a_dag_finds_what_was_broken(audited: Results, lake: Lake, broken: list[
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_can_come_back(
+def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_is_recoverable(
     audited: Results, folder: Path
 ) -> None:
     """In the dashboard, of the worst that the audit of a lake broken at random has found."""
@@ -196,7 +196,7 @@ def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_can_come_ba
         ):
             expect(main).to_contain_text(words, ignore_case=True)
         page.get_by_role("link", name=visible(worst["subject"])[-30:]).first.click()
-        for words in (visible(worst["subject"]), worst["explanation"], comeback(worst)):
+        for words in (visible(worst["subject"]), worst["explanation"], of_finding(worst)):
             expect(main).to_contain_text(words, ignore_case=True)
 
 

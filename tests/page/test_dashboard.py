@@ -35,7 +35,7 @@ def test_what_is_broken_in_a_table_since_when_why_and_can_it_come_back(
 
     address = page.url
     settled(page, address)  # what is shown can be shared
-    expect(page.get_by_test_id("stMain"), f"seed {SEED}").to_contain_text(drawn.comeback)
+    expect(page.get_by_test_id("stMain"), f"seed {SEED}").to_contain_text(drawn.recoverable)
     assert visitor.strangers == [], f"seed {SEED}"
 
 

@@ -110,7 +110,7 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  at stake: 1 file, 50 rows, 4.0 KiB",
         "  in day=1",
         "  since 2026-11-21 12:00:00Z; cause not known",
-        "  1 can come back; the soonest only until 2026-11-26 12:00:00Z",
+        "  recoverable: yes, until 2026-11-26 12:00:00Z",
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
         "  mend: lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore",
         "",

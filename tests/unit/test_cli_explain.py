@@ -115,7 +115,7 @@ def test_a_dropped_file_from_every_side(
     text = capsys.readouterr().out
     for words in (
         "absent",
-        "can come back by removing a delete marker",
+        "recoverable: yes, by removing a delete marker",
         "manifest said size 5",
         "100 % judged",
     ):

@@ -161,7 +161,7 @@ def test_the_first_page(lake: str, published: None) -> None:
     assert not driver.exception
 
 
-def test_what_is_less_than_the_worst_may_come_back_too(lake: str, place: Location) -> None:
+def test_what_is_less_than_the_worst_may_be_recoverable_too(lake: str, place: Location) -> None:
     """The line of the table is of the worst alone, the command of all."""
     gone = dropped("gone", recoverable="no")
     older = finding("dropped_history", "orders/older", recoverable="yes", recovery="older_version")
@@ -169,7 +169,7 @@ def test_what_is_less_than_the_worst_may_come_back_too(lake: str, place: Locatio
         place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[*map(discrepancy, (gone, older))]
     )
     told = words(page(lake, "lake"))
-    assert "1 dropped \u00b7 cannot come back" in told
+    assert "1 dropped \u00b7 recoverable: no" in told
     assert f"lakeaudit reconcile plan {lake} --allow restore" in told
 
 
@@ -224,7 +224,7 @@ def test_a_healthy_table_is_green(lake: str, place: Location) -> None:
     assert ":green-badge[\u2713 quiet]" in words(page(lake, "table", table="orders"))
 
 
-def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back(
+def test_a_table_says_what_is_broken_since_when_why_and_whether_it_is_recoverable(
     lake: str, published: None
 ) -> None:
     driver = page(lake, "table", table="orders")
@@ -234,12 +234,12 @@ def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back
         f"lakeaudit reconcile plan {lake} --table orders --kind dropped --allow restore",
         f"lakeaudit reconcile plan {lake} --table orders --kind temporary -o clear.jsonl",
         "Read both plans; `lakeaudit reconcile apply plan.jsonl` and `lakeaudit reconcile apply clear.jsonl` do what",
-        "yes, for 8 h ",
+        f"yes, until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z (8 h ",
         "1 file, 1,200 rows and 4.0 KiB at stake.",
         f"First seen {(NOW - 3 * HOUR):%Y-%m-%d %H:%M:%S}Z (3 h",
         "Cause: lifecycle rule.",
         "Why: listed since Monday.",
-        f"1 can come back; the soonest only until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z.",
+        f"Recoverable: yes, until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z (8 h ",
         "Apart from these: 1 accepted by somebody",
         "day=1",
     ):
@@ -314,7 +314,7 @@ def test_a_file(lake: str, published: None) -> None:
             "s3://lake/orders/day=1/a.parquet",
             "Why: listed since Monday",
             "Cause: lifecycle rule, by ops",
-            "Can come back from an older version until",
+            "Recoverable: yes, from an older version, until",
             "aws s3api copy-object --bucket lake --key orders/day=1/a.parquet",
             "versionId=v7",
             "opened (dropped): why",
@@ -331,7 +331,7 @@ def test_a_file(lake: str, published: None) -> None:
         assert [each.value for each in driver.title] == ["`a.parquet`"]
 
 
-def test_what_cannot_come_back_is_not_told_to_be_brought_back(lake: str, place: Location) -> None:
+def test_what_is_not_recoverable_has_no_advice_to_restore_it(lake: str, place: Location) -> None:
     lost = dropped(
         "a", recoverable="no", explanation="seen 2026-11-23T18:46:09Z, s3://a/2026-11-23T18:46:09Z.gz"
     )
@@ -339,13 +339,13 @@ def test_what_cannot_come_back_is_not_told_to_be_brought_back(lake: str, place: 
         place, runs=[run(**TIMES)], coverage=[covered()], findings=[lost], discrepancies=[discrepancy(lost)]
     )
     told = words(page(lake, "file", id=lost["discrepancy_id"]))
-    assert "Cannot come back." in told
+    assert "Recoverable: no." in told
     assert "What to do: Write the rows again from the source; repair the log only last." in told
     assert "recoverable_until" not in told
     assert "--allow restore" not in told
     assert f"lakeaudit explain {lake} s3://lake/orders/a" in told
     assert "Why: seen 2026-11-23 18:46:09Z, s3://a/2026-11-23T18:46:09Z.gz" in told
-    assert "cannot come back" in words(page(lake, "lake"))
+    assert "recoverable: no" in words(page(lake, "lake"))
 
 
 def test_a_commit_that_was_written_twice_is_never_copied_over(lake: str, place: Location) -> None:

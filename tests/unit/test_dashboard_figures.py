@@ -199,7 +199,7 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     verdict = lake_figures(results, lake, LATER).verdict
     assert verdict is not None
     assert (verdict.level, verdict.headline) == ("critical", "2 dropped in 1 table")
-    assert verdict.notes == ("Of the 2 critical, 1 can come back, 1 cannot", "Also 1 info")
+    assert verdict.notes == ("Recoverable: 1 of 2, no expiry known", "Also 1 info")
 
 
 def test_what_came_back_is_told_from_what_was_always_there(
@@ -229,7 +229,7 @@ def test_what_belongs_to_no_table_is_not_counted_as_one() -> None:
         ("overwritten_commit", "critical", NOON + WEEK, NOON + WEEK),
         ("overwritten_commit", "critical", NOON - WEEK, None),  # over
         ("overwritten_commit", "warning", NOON + WEEK, None),  # something is worse
-        ("dropped", "critical", NOON + WEEK, None),  # that comes back, and is not only read
+        ("dropped", "critical", NOON + WEEK, None),  # its file is restored, not only read
     ],
 )
 def test_until_when_a_lost_version_can_be_read(
@@ -245,7 +245,10 @@ def test_until_when_a_lost_version_can_be_read(
     others = [discrepancy(dropped("b", recoverable="no", recoverable_until=None))]
     publish(place, runs=[run()], coverage=WHOLE, discrepancies=[discrepancy(lost), *others])
     (held,) = [each.held for each in table_healths(results, lake, NOON) if each.table == "orders"]
-    assert (held.readable, held.until) == (told, NOON + WEEK if kind == "dropped" else None)
+    assert (held.worst_recovery.readable_until, held.recovery.until) == (
+        told,
+        NOON + WEEK if kind == "dropped" else None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -406,7 +409,7 @@ def test_what_is_broken_in_a_table(place: Location, results: Results) -> None:
         Amount(2, whole=True),
     )
     assert (first.rows, first.bytes) == (Amount(5, whole=False), Amount(10, whole=True))
-    assert (first.since, first.until) == (NOON - WEEK, until)
+    assert (first.since, first.recovery.until) == (NOON - WEEK, until)
     assert (first.answers, first.causes) == ({"yes": 1, "no": 1}, ("a job",))
     assert first.why == "the table lists the file; storage has no current object"
     assert (accepted.standing, accepted.number) == ("accepted", 1)
@@ -560,7 +563,7 @@ def test_the_life_of_a_file() -> None:
         ("replaced by a delete marker", "storage"),
         ("opened", "run r1"),
         ("resolved", "a person"),
-        ("it can no longer come back", "the bucket's lifecycle rules"),
+        ("the file is no longer recoverable", "the bucket's lifecycle rules"),
     ]
     assert of_subject.life([dict.fromkeys(held)], []) == ()
     done = {"action": "remove_delete_marker", "plan_id": "p1", "done_at": NOON}

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from lakeaudit import next_steps
 from lakeaudit.aws_commands import Step
 from lakeaudit.kinds import KINDS
-from lakeaudit.report import broken, summary
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders import pagedata
 
@@ -300,39 +298,6 @@ def test_an_entry_waits_for_its_object_and_a_log_for_its_commit(
 )  # fmt: skip
 def test_only_what_was_lost_is_restored(kind: str, resolution: str | None, told: str) -> None:
     assert next_steps.ended({"kind": kind, "resolution": resolution}) == told
-
-
-@pytest.mark.parametrize(
-    ("kind", "recoverable", "told"),
-    [
-        ("dropped", "yes", "can come back from an older version, no end known"),
-        ("dropped", "no", "cannot come back"),
-        ("dropped", "unknown", "not known whether it can come back"),
-        ("dropped", None, "not known whether it can come back"),
-        ("metastore_broken", "unknown", ""),
-        ("overwritten_commit", "yes", "the lost version can still be read"),
-        ("overwritten_commit", "no", ""),
-        ("of another version", "yes", "can come back from an older version, no end known"),
-    ],
-)
-def test_what_is_said_of_coming_back(kind: str, recoverable: str | None, told: str) -> None:
-    row = {"kind": kind, "recoverable": recoverable, "recovery": "older_version", "recoverable_until": None}
-    assert next_steps.comeback(row) == told
-
-
-def test_of_a_commit_that_was_written_twice_nothing_comes_back() -> None:
-    """Its lost version is to be read, and until when that can be done is no end of what comes back."""
-    until = datetime(2026, 12, 26, tzinfo=UTC)
-    row = {
-        "kind": "overwritten_commit",
-        "recoverable": "yes",
-        "recovery": "older_version",
-        "recoverable_until": until,
-    }
-    assert next_steps.comeback(row) == "the lost version can still be read until 2026-12-26 00:00:00Z"
-    sums = dict.fromkeys(("files", "rows_at_stake", "bytes_at_stake"))
-    assert summary.Stake.of([row | sums | {"findings": 1}]).until is None
-    assert broken.comeback([row | {"findings": 1}]) == (0, 0, None)
 
 
 NO_WAY: list[dict[str, Any]] = [

@@ -239,7 +239,7 @@ def test_a_finding_has_its_claims_side_by_side_and_its_command() -> None:
     key = "s3://lake/warehouse/order_lines/region=eu/dt=2026-02-27/part-00003.parquet"
     assert node.one("code", cls="cmd").text == f"lakeaudit explain conf/shop.yaml {key}"
     after = [each.text for each in node.all("p", cls="after")]
-    assert after[0] == "confirmed by a live look; not known whether it can come back"
+    assert after[0] == "confirmed by a live look; recoverable: unknown"
     assert after[1].startswith("Do: Find who wrote it")
 
 
@@ -341,7 +341,7 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     assert row.one("th").words == "critical dropped"
     assert told == {
         "where": "sales.orders", "number": "10 new", "rows": "182,040", "bytes": "1,001 MiB", "since": "1 d 2 h",
-        "cause": "not known", "can come back": "9 of 10, first ends in 2 d",
+        "cause": "not known", "recoverable": "9 of 10, ends in 2 d",
     }  # fmt: skip
     typed = body_rows(tree("broken"), "broken")[1]
     assert typed.one("code").text == (

@@ -73,12 +73,11 @@ def test_rejected_rows_are_a_doubt() -> None:
     assert heading.words == "cannot tell " + ALL + "2 rows of evidence could not be read"
 
 
-def test_the_verdict_says_what_can_come_back_and_until_when() -> None:
+def test_the_verdict_states_what_is_recoverable_and_until_when() -> None:
     notes = [note.words for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
     assert (
         notes[0]
-        == "Of the 12 critical, 9 can come back, 1 cannot, for 1 it is not known, for 1 another remedy is needed; "
-        "the soonest (in sales.orders) only until 2026-03-04 03:12:09Z"
+        == "Recoverable: 9 of 11 (1 unknown), until 2026-03-04 03:12:09Z (sales.orders); 1 with no automatic repair"
     )
     assert notes[1] == "Also 3 error, 3 warning, 1 info"
 

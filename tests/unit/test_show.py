@@ -34,7 +34,7 @@ def test_the_broken_lake_has_everything_a_person_needs() -> None:
         "shop · partial",
         "critical   dropped",
         "1,001 MiB",
-        "cannot come back",
+        "recoverable: no",
         "and 16 more: lakeaudit findings conf/shop.yaml",
         "metadata store, sales.orders: 3 rows of s3guard:shop-s3guard were rejected",
         "1,201,007 rows, 3 rejected",

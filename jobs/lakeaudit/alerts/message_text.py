@@ -12,7 +12,6 @@ from lakeaudit.next_steps import (
     BROUGHT_BACK,
     OVER,
     THINK_FIRST,
-    answer,
     ending,
     may_be_mended,
     mend,
@@ -20,6 +19,7 @@ from lakeaudit.next_steps import (
     way_back,
 )
 from lakeaudit.results.change_summary import Change
+from lakeaudit.results.recovery import losses
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -102,14 +102,14 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {_tame(change.cause)}' if change.cause else 'cause not known'}"
-    if answers := _answers(change):
-        yield _comeback(answers, change.until)
+    if recoverable := losses(change.recovery):
+        yield recoverable
     yield f"more: {_command(change, lake_file, run_id, redact=redact)}"
 
 
 def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: bool) -> Iterator[str]:
     """The command that plans what mends it, as every page has it; else one that brings a file back, or what to do."""
-    answers = _answers(change)
+    answers = change.recovery.answers
     if may_be_mended(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
             yield f"do: {to_do(change.kind, manifest_kind=change.manifest_kind)}"
@@ -123,8 +123,8 @@ def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: b
     if do and (step is None or change.kind in THINK_FIRST):
         yield f"do: {do}"
     if step is not None:
-        one = "one of them comes back, " if change.number > 1 else "it comes back, "
-        yield f"{one}to {step.what}: {step.command}"
+        one = "recover one of them: " if change.number > 1 else "recover it: "
+        yield f"{one}{step.what}: {step.command}"
 
 
 def _where(change: Change, *, redact: bool) -> Iterator[str]:
@@ -143,24 +143,6 @@ def _stake(change: Change) -> str:
     if change.bytes:
         known.append(size(change.bytes))
     return ", ".join(known) or "not known"
-
-
-def _answers(change: Change) -> Mapping[str, int]:
-    """By answer of how many it is so that they can come back; empty where that is no question."""
-    said = {each: many for each, many in change.recoverable.items() if answer(change.kind, each)}
-    unsaid = change.number - sum(said.values())
-    if unsaid and (none := answer(change.kind, None)):
-        said[none] = said.get(none, 0) + unsaid
-    return said
-
-
-def _comeback(answers: Mapping[str, int], until: datetime | None) -> str:
-    no = "{} cannot" if answers.get("yes") else "{} cannot come back"
-    said = {"yes": "{} can come back", "no": no, "unknown": "of {} it is not known whether it can come back"}
-    parts = [words.format(count(answers[each])) for each, words in said.items() if answers.get(each)]
-    if answers.get("yes"):
-        parts.append(f"the soonest only until {second(until)}" if until else "no end is known")
-    return "; ".join(parts)
 
 
 def _command(change: Change, lake_file: str, run_id: str, *, redact: bool) -> str:

@@ -5,12 +5,13 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from lakeaudit import formatting, next_steps, text_output
+from lakeaudit import formatting, text_output
 from lakeaudit.command_lines import operand, option
 from lakeaudit.commands.ask_sources import Said
 from lakeaudit.commands.explanation import Explanation
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import KINDS, axis_words
+from lakeaudit.results import recovery
 from lakeaudit.results.read import Row
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Endpoint
@@ -137,7 +138,7 @@ def _found(console: Console, row: Row, told: Explanation) -> None:
     facts = [kind.words if kind else "", row["explanation"]]
     confirmed = formatting.CONFIRMED.get(row["confirmation"] or "", "")
     facts.append("" if confirmed in (row["explanation"] or "") else confirmed)
-    facts.append(next_steps.comeback(row))
+    facts.append(recovery.of_finding(row))
     if row["related_key"]:
         other = row["related_key"] if row["related_key"] != told.key else row["key"]
         facts.append(f"the other file: {uri_of(told.bucket, other)}")

@@ -154,8 +154,8 @@ def _asked(question: Callable[[], str], about: str) -> str:
 def _versioning(place: Location, clients: Clients) -> str:
     status = clients.s3(*place).get_bucket_versioning(Bucket=place.bucket).get("Status", "Off")
     if status == "Enabled":
-        return "versioning is on: what was deleted or overwritten may come back"
-    return f"versioning is {status.lower()}: what is deleted now does not come back"
+        return "versioning is on: deleted and overwritten files may be recoverable"
+    return f"versioning is {status.lower()}: a file that is deleted now is not recoverable"
 
 
 def _lifecycle(place: Location, clients: Clients) -> str:

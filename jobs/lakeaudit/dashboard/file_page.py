@@ -1,4 +1,4 @@
-"""One file or group: what each source claims, whether it can come back, its history, and the files behind it.
+"""One file or group: what each source claims, whether it is recoverable, its history, and the files behind it.
 
 Nothing here touches the lake, but for the button that says so.
 """
@@ -21,6 +21,7 @@ from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
+from lakeaudit.results.recovery import of_finding
 
 CALLED = {"etag": "ETag", "version_id": "version"}
 LONGEST = 2000
@@ -133,9 +134,9 @@ def _row(desk: Desk, row: Row, *, is_file: bool, beside: Sequence[Row]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(f"{kind[:1].upper()}{kind[1:]}{of_table}", anchor=False, width="content")
         st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
-    told = next_steps.comeback(row)
-    if told and not waits:
-        widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
+    recoverable = of_finding(row, desk.now)
+    if recoverable and not waits:
+        widgets.plain(f"{recoverable[:1].upper()}{recoverable[1:]}.")
     _commands(desk, row, beside, waits=waits)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
@@ -143,7 +144,7 @@ def _row(desk: Desk, row: Row, *, is_file: bool, beside: Sequence[Row]) -> None:
             widgets.plain(line)
     if is_file:
         with right:
-            _claims(row)
+            _claims(desk, row)
     if waits:
         widgets.plain("What else is open of this file comes first.")
     else:
@@ -157,11 +158,6 @@ _ENDS = {
     "restored": ":green-badge[resolved]",
     "metastore_mended": ":green-badge[resolved]",
 }
-
-
-def _left(desk: Desk, row: Row) -> str:
-    end = row["recoverable_until"] if row["recoverable"] == "yes" else None
-    return f", for {formatting.age(desk.now, end)} more" if end and end > desk.now else ""
 
 
 def _state(desk: Desk, row: Row) -> str:
@@ -233,7 +229,7 @@ _SIDES = sorted(SIDES, key=("manifest", "storage", "metastore").index)
 _PUT = {"size": formatting.exact_size, "time": formatting.moment}
 
 
-def _claims(row: Row) -> None:
+def _claims(desk: Desk, row: Row) -> None:
     """What is claimed beside each other; only what differs is set apart."""
     told, there = figures.claims(row), formatting.presence(row)
     if not told and not there:
@@ -245,20 +241,16 @@ def _claims(row: Row) -> None:
     rows += [(CALLED.get(what, what), *_beside_each_other(what, said, sides)) for what, said in told.items()]
     kind = (row["kind"] or "").replace("_", " ")
     widgets.grid(("", *sides), rows, alt=f"What each source claims: {kind}", of=row["discrepancy_id"])
-    if silent := [side for side in SIDES if side not in sides]:
-        st.caption(f"Not asked, or silent: {', '.join(silent)}.")
+    for side in SIDES:
+        if side not in sides:
+            is_off = side == "metastore" and not desk.lake.metastores
+            st.caption(f"{side}: {'not configured' if is_off else 'no data'}")
 
 
 def _there(there: Mapping[str, str | None], sides: Sequence[str]) -> Iterator[str]:
     for side in sides:
         said = there[side]
-        yield (
-            "not asked, or silent"
-            if said is None
-            else said
-            if said == formatting.THERE
-            else f":red[\u2260 {said}]"
-        )
+        yield ("no data" if said is None else said if said == formatting.THERE else f":red[\u2260 {said}]")
 
 
 def _beside_each_other(what: str, said: Mapping[str, object], sides: Sequence[str]) -> Iterator[str]:

@@ -64,7 +64,7 @@ def _row(
         "state": _state(health),
         "table": widgets.address_of("table", table=health.table),
         "open": _chips(held.by_severity("open")),
-        "until": held.until,
+        "until": held.recovery.until,
         "rows at stake": held.rows.known if held.number("open") else None,
         "since": held.since,
         "30 days": [*map(sqrt, trend.serious(health.table))] if held.number("open") else None,
@@ -113,7 +113,7 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
         ),
         "until": column.DatetimeColumn(
             "until", width=82, format="distance", timezone="UTC",
-            help="when the first of it cannot come back any more",
+            help="when the first file is no longer recoverable",
         ),
         "rows at stake": column.NumberColumn(_rows_head(tables), width=68, format="localized", help="at stake"),
         "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),

@@ -27,6 +27,7 @@ from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
+from lakeaudit.results.recovery import sentence
 from lakeaudit.results.trends import changes
 
 FIRST = 4
@@ -152,7 +153,7 @@ def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:
     """The worst tables in words, each a link: what a reader does next; where the command below them goes."""
     wrong = _wrong(tables)
     with st.container(gap="xxsmall"):
-        soonest = min((each for each in wrong if each.held.until), key=_end, default=None)
+        soonest = min((each for each in wrong if each.held.recovery.until), key=_end, default=None)
         shown = [*wrong[:FIRST], *([soonest] if soonest and soonest not in wrong[:FIRST] else [])]
         for health in shown:
             _one(desk, health)
@@ -175,7 +176,7 @@ def _wrong(tables: Sequence[Health]) -> Sequence[Health]:
 
 
 def _end(health: Health) -> datetime:
-    return health.held.until or datetime.max.replace(tzinfo=UTC)
+    return health.held.recovery.until or datetime.max.replace(tzinfo=UTC)
 
 
 def _one(desk: Desk, health: Health) -> None:
@@ -188,7 +189,9 @@ def _one(desk: Desk, health: Health) -> None:
 
 def _plan(desk: Desk, at: DeltaGenerator, tables: Sequence[Health]) -> None:
     """Filled in last: a block with a copy button starts a highlighter, for which nothing else has to wait."""
-    meant = any(health.held.answers.get(may) for health in _wrong(tables) for may in ("yes", "unknown"))
+    meant = any(
+        health.held.recovery.answers.get(may) for health in _wrong(tables) for may in ("yes", "unknown")
+    )
     command = next_steps.plan_all(desk.lake_file, meant=meant)
     with at:
         st.code(visible(command), language=None, width="content", wrap_lines=True)
@@ -203,7 +206,7 @@ def _words(desk: Desk, health: Health) -> str:
     what = ", ".join(kinds) or f"{count(worst[1])} {worst[0]}"
     parts = [f"{what}{widgets.reopened(held.again, worst[1])}"] if worst[1] else []
     parts += [f"{widgets.amount(held.rows)} rows at stake"] if worst[1] and held.rows.known else []
-    parts += [_comeback(held)] if worst[1] else []
+    parts += [_recovery(desk, held)] if worst[1] else []
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []
     parts += [f"also {count(sum(number for _, number in others))} less severe"] if others else []
     told = health.doubt and health.reason.startswith(health.doubt)  # why, its page says
@@ -211,20 +214,10 @@ def _words(desk: Desk, health: Health) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _comeback(held: Held) -> str:
-    """Of the worst that is open: until when the first of it can come back, or that none of it can."""
-    every = sum(held.worst_kinds.values())
-    for answer, words in _ANSWERS.items():
-        if many := held.worst_answers.get(answer, 0):
-            part = "" if many == every else f"{count(many)} of {count(every)} "
-            end = f" until {second(held.until)}" if held.until else ", no end known"
-            return f"{part}{words}{end if answer == 'yes' else ''}"
-    if held.readable:
-        return f"{next_steps.READABLE} until {second(held.readable)}"
-    return "another remedy" if any(held.by_severity("open").get(severity) for severity in AT_STAKE) else ""
-
-
-_ANSWERS = {"yes": "can come back", "unknown": "not known whether it can come back", "no": "cannot come back"}
+def _recovery(desk: Desk, held: Held) -> str:
+    """What of the worst that is open is recoverable; empty where that is info and nothing is lost."""
+    serious = any(held.by_severity("open").get(severity) for severity in AT_STAKE)
+    return sentence(held.worst_recovery, desk.now) if serious or held.worst_recovery.losses else ""
 
 
 def _tables(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:

@@ -1,4 +1,4 @@
-"""One table: what is broken, where, since when, why, whether it can come back, and what of it was judged."""
+"""One table: what is broken, where, since when, why, whether it is recoverable, and what of it was judged."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -17,11 +17,11 @@ from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, count, rough, second, share, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
-from lakeaudit.report.broken import able
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell, Judged
 from lakeaudit.report.summary import WHOLE_TABLE, Amount
 from lakeaudit.results.read import Row
+from lakeaudit.results.recovery import brief, of_finding, sentence
 from lakeaudit.results.trends import changes
 
 NAME = 56
@@ -121,7 +121,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
                 _kind(desk, each)
 
 
-_COLUMNS = ("what", "severity", "can come back", "since", "rows", "bytes", "files", "cause")
+_COLUMNS = ("what", "severity", "recoverable", "since", "rows", "bytes", "files", "cause")
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
 """Where each is one file, which its number says already."""
 _NUMBERS = ("files", "rows", "bytes", "since")
@@ -135,7 +135,7 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
     cells = (
         f"**{count(each.number)} {kind}**{widgets.reopened(each.again, each.number)}",
         widgets.badge(each.severity),
-        widgets.prose(_back(each, desk)),
+        widgets.prose(brief(each.recovery, desk.now)),
         f"{rough(max(desk.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
         widgets.amount(each.rows),
         widgets.prose(widgets.amount(each.bytes, of_bytes=True)),
@@ -143,19 +143,6 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
         widgets.prose(causes) if causes else "not known",
     )
     return dict(zip(_COLUMNS, cells, strict=True))
-
-
-def _back(each: Broken, desk: Desk) -> str:
-    """Of how many, and until when; of a kind that is no loss of a file the question makes no sense."""
-    of = able(each.answers, each.number)
-    if each.kind == next_steps.LOST_COMMIT and each.until and each.until > desk.now:
-        return f"{of}, for {age(desk.now, each.until)} more {next_steps.READABLE}"
-    if each.until is None or not each.answers.get("yes"):
-        return of
-    left = age(desk.now, each.until)
-    return (
-        f"{of}, for {left} more" if each.until > desk.now else f"{of}, but since {second(each.until)} not all"
-    )
 
 
 def _kind(desk: Desk, each: Broken) -> None:
@@ -168,7 +155,7 @@ def _kind(desk: Desk, each: Broken) -> None:
 
 
 def sentences(desk: Desk, each: Broken) -> Iterator[str]:
-    """What it is, what it costs, since when, why, and whether it can come back."""
+    """What it is, what it costs, since when, why, and whether it is recoverable."""
     words = KINDS[each.kind].words if each.kind in KINDS else ""
     stake = f"{widgets.amount(each.rows)} rows and {widgets.amount(each.bytes, of_bytes=True)} at stake"
     yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{widgets.files(each.files)}, {stake}."
@@ -177,33 +164,11 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
         yield f"Cause: {'; '.join(each.causes[:5])}."
     if each.why and each.why.lower() != words.lower():
         yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
-    yield can_come_back(each)
+    recoverable = sentence(each.recovery, desk.now)
+    yield f"{recoverable[:1].upper()}{recoverable[1:]}."
     only_no = "no" if each.answers.get("no") == each.number else None
     if do := next_steps.to_do(each.kind, only_no, each.manifest_kind):
         yield f"What to do: {do}"
-
-
-_ANSWERS = {
-    "yes": "{} can come back",
-    "no": "{} cannot come back",
-    "unknown": "of {} it is not known whether they can come back",
-}
-
-
-def can_come_back(each: Broken) -> str:
-    """In a sentence: of how many it is so, is not so, is not known, and is not said at all."""
-    parts = [
-        words.format(count(each.answers[answer]))
-        for answer, words in _ANSWERS.items()
-        if each.answers.get(answer)
-    ]
-    if not parts:
-        return "To bring a file back is no remedy for it."
-    rest = each.number - sum(each.answers.values())
-    parts += [f"of {count(rest)} it is not said"] if rest else []
-    until = f"; the soonest only until {second(each.until)}" if each.until else "; no end known"
-    told = f"{'; '.join(parts)}{until if each.answers.get('yes') else ''}."
-    return told[:1].upper() + told[1:]
 
 
 def _where(parts: Partitions) -> None:
@@ -290,21 +255,12 @@ def _line(row: Row) -> str:
     parts += [size(row["bytes_at_stake"])] if row["bytes_at_stake"] is not None else []
     parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
     again = ", reopened" if row["reopened"] and row["state"] != "resolved" else ""
-    parts += [f"since {second(row['first_seen_at'])}{again}", _short_comeback(row)]
+    parts += [f"since {second(row['first_seen_at'])}{again}", of_finding(row)]
     if row["standing"] == "accepted":
         parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
     if row["resolution"]:
         parts.append(next_steps.ended(row))
     return " · ".join(filter(None, parts))
-
-
-def _short_comeback(row: Row) -> str:
-    """Without the way, which the page of the file says."""
-    until = row["recoverable_until"]
-    able = next_steps.answer(row["kind"], row["recoverable"]) == "yes"
-    if able:
-        return f"can come back until {second(until)}" if until else "can come back, no end known"
-    return next_steps.comeback(row)
 
 
 def _coverage(health: Health) -> None:

@@ -1,4 +1,4 @@
-"""What is broken, a row a kind: how much, since when, why, until when it can come back, and what to type. Pure.
+"""What is broken, a row a kind: how much, since when, why, until when it is recoverable, and what to type. Pure.
 
 The rows are of what is unresolved in the lake, as the headline is, so that the two cannot differ.
 """
@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.command_lines import operand, option
-from lakeaudit.formatting import count
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.next_steps import LOST_COMMIT, answer, beside_others, mend
+from lakeaudit.next_steps import beside_others, mend
 from lakeaudit.report.summary import Amount
+from lakeaudit.results.recovery import Recovery
 
 Row = Mapping[str, Any]
 
@@ -28,8 +28,7 @@ class Broken:
     """All that is unresolved of one kind and severity, and accepted by nobody.
 
     `tables` are those that hold it, the most first; of the number, this run found `new` for the first time and `again`
-    after they were resolved. `since` is the oldest evidence, `causes` those known, the most common first; `answers`
-    counts whether it can come back, `until` is the soonest end.
+    after they were resolved. `since` is the oldest evidence, `causes` those known, the most common first.
     """
 
     kind: str
@@ -43,30 +42,13 @@ class Broken:
     bytes: Amount
     since: datetime | None
     causes: tuple[str, ...]
-    answers: Mapping[str, int]
-    until: datetime | None
-    readable: datetime | None
-    """Until when the lost version of a commit that was written twice is there."""
+    recovery: Recovery
     command: str
 
     @property
     def words(self) -> str:
         """What the kind is; empty for one of another version."""
         return KINDS[self.kind].words if self.kind in KINDS else ""
-
-    @property
-    def able(self) -> str:
-        return able(self.answers, self.number)
-
-
-def able(answers: Mapping[str, int], number: int) -> str:
-    """Of how many it is so that they can come back; of what is no loss of a file the question makes no sense."""
-    if not any(answers.values()):
-        return "another remedy"
-    yes = answers.get("yes", 0)
-    if not yes:
-        return "no" if answers.get("no", 0) == number else "not known"
-    return "yes" if yes == number else f"{count(yes)} of {count(number)}"
 
 
 def broken(
@@ -103,18 +85,11 @@ def _broken(
     rows: Sequence[Row], held: Sequence[Row], changes: Sequence[Row], lake: str, past: str | None
 ) -> Broken:
     tables: Counter[str] = Counter()
-    answers: Counter[str] = Counter()
     for row in rows:
         if row["table_name"] is not None:
             tables[row["table_name"]] += row["findings"]
-        if said := answer(row["kind"], row["recoverable"]):
-            answers[said] += row["findings"]
     kind, number = rows[0]["kind"], sum(row["findings"] for row in rows)
-    ends = [
-        row["recoverable_until"]
-        for row in rows
-        if row["recoverable_until"] and answer(row["kind"], row["recoverable"]) == "yes"
-    ]
+    recovery = Recovery.of_sums(rows)
     return Broken(
         kind=kind,
         severity=rows[0]["severity"],
@@ -127,15 +102,14 @@ def _broken(
         bytes=Amount.of(row["bytes_at_stake"] for row in rows),
         since=min((row["since"] for row in held if row["since"]), default=None),
         causes=_causes(held),
-        answers=answers,
-        until=min(ends, default=None),
-        readable=min(
-            filter(None, (row["recoverable_until"] for row in rows if kind == LOST_COMMIT)), default=None
-        ),
+        recovery=recovery,
         command=_of_past(lake, kind, past)
         if past is not None
         else beside_others(
-            mend(lake, next(iter(tables)) if len(tables) == 1 else None, kind, answers, _causes(held)), kind
+            mend(
+                lake, next(iter(tables)) if len(tables) == 1 else None, kind, recovery.answers, _causes(held)
+            ),
+            kind,
         ),
     )
 
@@ -156,15 +130,6 @@ def _of_past(lake: str, kind: str, past: str) -> str:
 def pressing(standing: Iterable[Row]) -> list[Row]:
     """What nobody has accepted."""
     return [row for row in standing if row["standing"] != APART]
-
-
-def comeback(rows: Sequence[Row]) -> tuple[int, int, datetime | None]:
-    """How many can come back, of how many where that is a question, and the soonest end."""
-    asked = [row for row in rows if answer(row["kind"], row["recoverable"])]
-    able = [row for row in asked if row["recoverable"] == "yes"]
-    ends = [row["recoverable_until"] for row in able if row["recoverable_until"]]
-    number = [sum(row["findings"] for row in each) for each in (able, asked)]
-    return number[0], number[1], min(ends, default=None)
 
 
 def since_by_table(still_open: Iterable[Row]) -> dict[str | None, datetime]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from lakeaudit import formatting, next_steps
 from lakeaudit.command_lines import operand
 from lakeaudit.report import broken, summary
+from lakeaudit.results import recovery
 
 if TYPE_CHECKING:
     from lakeaudit.report.page import PageData
@@ -30,13 +31,12 @@ def closing(page: "PageData") -> str:
 
 
 def pressing(page: "PageData") -> str:
-    """Open now: 5 critical, 2 error; can come back until ... at the soonest. Empty where nothing above info is open."""
+    """Open now: 5 critical, 2 error; recoverable: 9 of 13, until ... Empty where nothing above info is open."""
     held = [row for row in broken.pressing(page.standing) if row["severity"] in summary.AT_STAKE]
     lines = [line for line in summary.by_severity(held) if line.stake.findings]
     told = ", ".join(f"{formatting.count(line.stake.findings)} {line.name}" for line in lines)
-    _, _, soonest = broken.comeback(held)
-    end = f"; what can come back does until {formatting.second(soonest)} at the soonest" if soonest else ""
-    return f"open now: {told}{end}" if told else ""
+    recovered = recovery.losses(recovery.Recovery.of_sums(held))
+    return "; ".join(filter(None, (f"open now: {told}", recovered))) if told else ""
 
 
 _CHANGED = ("opened", "reopened", "escalated", "reclassified")

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from lakeaudit import formatting, next_steps
 from lakeaudit.kinds import KINDS, axis_words
 from lakeaudit.report import coverage_view, palette, plots, summary
+from lakeaudit.results import recovery
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,11 @@ def environment() -> Environment:
     made.filters.update(count=formatting.count, size=formatting.size, age=formatting.age)
     made.filters.update(share=formatting.share, duration=formatting.duration, shortened=formatting.shortened)
     made.filters.update(
-        comeback=next_steps.comeback, presence=formatting.presence, times=formatting.times, uri=formatting.uri
+        recovery=recovery.Recovery.of_finding,
+        recoverable=recovery.of_finding,
+        presence=formatting.presence,
+        times=formatting.times,
+        uri=formatting.uri,
     )
     made.filters.update(
         time=_time, ago=_ago, ends=_ends, iso=_iso, amount=amount, spelled=spelled, filter_link=_filter_link

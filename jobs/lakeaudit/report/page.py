@@ -17,6 +17,7 @@ from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report import broken, closing, coverage_view, summary, verdict
 from lakeaudit.report.environment import asset, environment, style
 from lakeaudit.report.open_by_day import OpenByDay
+from lakeaudit.results.recovery import Recovery
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -176,7 +177,7 @@ def render(page: PageData) -> str:
             broken=_broken(page),
             severities=summary.by_severity(broken.pressing(page.standing)),
             found=summary.by_severity(page.totals),
-            comeback=broken.comeback(broken.pressing(serious)),
+            recovery=Recovery.of_sums(broken.pressing(serious)),
             gauges=gauges(page),
             lines=lines,
             most=max((line.line.stake.findings for line in lines), default=0),

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.kinds import SEVERITIES, rank
-from lakeaudit.next_steps import A_QUESTION
+from lakeaudit.next_steps import LOSS_KINDS
 
 Row = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ class Stake:
         ends = [
             row["recoverable_until"]
             for row in totals
-            if row["recoverable_until"] and row["kind"] in A_QUESTION
+            if row["recoverable_until"] and row["kind"] in LOSS_KINDS
         ]
         return cls(
             findings=sum(row["findings"] for row in totals),

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit import next_steps
-from lakeaudit.formatting import count, number, second, visible
+from lakeaudit.formatting import count, number, visible
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
+from lakeaudit.results.recovery import Recovery, sentence
 
 Row = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def verdict(
     if worst:
         notes = (
             *_losses(tables),
-            *_comeback(worst, pressing),
+            *_recovery(worst, pressing),
             *_also(worst, severities),
             *_pending(pressing),
             *_young(tables),
@@ -162,41 +162,12 @@ def _accepted(standing: Sequence[Row]) -> Iterable[str]:
         yield f"{count(accepted)} accepted by somebody {'is' if accepted == 1 else 'are'} left out here"
 
 
-_ANSWERS = {
-    "yes": "{} can come back",
-    "no": "{} cannot",
-    "unknown": "for {} it is not known",
-    None: "for {} another remedy is needed",
-}
-
-
-def _comeback(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
-    """What can come back of the worst, every one of them counted."""
-    answers: dict[str | None, int] = dict.fromkeys(_ANSWERS, 0)
-    for row in pressing:
-        if row["severity"] == worst.name:
-            answer = next_steps.answer(row["kind"], row["recoverable"])
-            answers[answer] = answers.get(answer, 0) + row["findings"]
-    if not any(many for answer, many in answers.items() if answer):
-        return
-    said = _ANSWERS if answers["yes"] else _ANSWERS | {"no": "{} cannot come back"}
-    parts = [words.format(count(answers[answer])) for answer, words in said.items() if answers[answer]]
-    soonest = (
-        f"; the soonest{_where(worst, pressing)} only until {second(worst.stake.until)}"
-        if worst.stake.until
-        else ""
-    )
-    yield f"Of the {count(worst.stake.findings)} {worst.name}, {', '.join(parts)}{soonest}"
-
-
-def _where(worst: Line, pressing: Sequence[Row]) -> str:
-    """The table of which the first is that stops being so."""
-    tables = {
-        row["table_name"] for row in pressing
-        if row["severity"] == worst.name and next_steps.answer(row["kind"], row["recoverable"]) == "yes"
-        and row["recoverable_until"] == worst.stake.until and row["table_name"]
-    }  # fmt: skip
-    return f" (in {visible(min(tables))})" if tables else ""
+def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
+    """What of the worst severity is recoverable, where anything of it is lost."""
+    recovery = Recovery.of_sums([row for row in pressing if row["severity"] == worst.name])
+    if recovery.losses:
+        words = sentence(recovery, with_table=True)
+        yield f"{words[:1].upper()}{words[1:]}"
 
 
 def _losses(tables: Sequence[Judged]) -> Iterable[str]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lakeaudit.kinds import WHOLE_PARTITION
 from lakeaudit.results.read import Results, Row
+from lakeaudit.results.recovery import Recovery
 
 NAMED = 3
 """Partitions named; the rest is a number."""
@@ -83,6 +84,24 @@ class Change:
     example: str | None = None
     back: Mapping[str, Any] | None = None
     manifest_kind: str | None = None
+
+    @property
+    def recovery(self) -> Recovery:
+        """What is recoverable of them; those without an answer count as the kind says."""
+        unanswered = self.number - sum(self.recoverable.values())
+        return Recovery.of_sums(
+            [
+                {
+                    "kind": self.kind,
+                    "table_name": self.table,
+                    "recoverable": answer,
+                    "recoverable_until": self.until,
+                    "findings": number,
+                }
+                for answer, number in [*self.recoverable.items(), (None, unanswered)]
+                if number > 0
+            ]
+        )
 
 
 def changes_of(results: Results, run_id: str) -> list[Change]:

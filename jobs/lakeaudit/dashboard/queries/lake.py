@@ -12,13 +12,13 @@ from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages,
 from lakeaudit.dashboard.queries.plans import unheard
 from lakeaudit.formatting import count, duration, share
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
-from lakeaudit.next_steps import A_QUESTION, LOST_COMMIT
 from lakeaudit.report.coverage_view import STANDINGS, Cell, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import AT_STAKE, NO_TABLE, Amount, table_label
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, moment, text, texts
 from lakeaudit.results.trends import open_by_day
 
@@ -26,6 +26,7 @@ RUNS = 30
 
 
 NO_ROWS = Amount(0, whole=True)
+NO_RECOVERY = Recovery()
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,10 @@ class Held:
     since: datetime | None
     rows: Amount = NO_ROWS
     """At stake in what is open of the worst severity above info: a file may have a finding of a lower one beside it."""
-    until: datetime | None = None
-    """The soonest end of what is open above info and can still come back."""
-    readable: datetime | None = None
-    """The soonest end of the lost version of a commit that was written twice, where that is of the worst severity."""
-    answers: Mapping[str, int] = field(default_factory=dict)
-    """By answer of how many open above info it is so, not so or unknown that they can come back."""
-    worst_answers: Mapping[str, int] = field(default_factory=dict)
-    """The same of the worst severity that is open."""
+    recovery: Recovery = NO_RECOVERY
+    """Of what is open above info, as far as it has not expired."""
+    worst_recovery: Recovery = NO_RECOVERY
+    """Of what is open of the worst severity."""
     worst_kinds: Mapping[str, int] = field(default_factory=dict)
     """By kind how many are open of the worst severity, the most first."""
     again: int = 0
@@ -160,15 +157,11 @@ def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, 
 def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     """By table what is open, accepted or pending."""
     over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
-    asked = f"kind IN ({texts(tuple(sorted(A_QUESTION)))})"
-    answer = f"CASE WHEN {over} THEN 'unknown' WHEN {asked} THEN coalesce(recoverable, 'unknown') END"
+    answer = f"CASE WHEN {over} THEN 'unknown' ELSE recoverable END"
     sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
             min(first_seen_at) AS since, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
             count(*) FILTER (WHERE reopened > 0) AS again,
-            min(recoverable_until) FILTER (
-                WHERE {asked} AND recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until,
-            min(recoverable_until) FILTER (
-                WHERE kind = {text(LOST_COMMIT)} AND recoverable_until > {moment(now)}) AS readable
+            min(recoverable_until) FILTER (WHERE recoverable_until > {moment(now)}) AS recoverable_until
         FROM discrepancies WHERE state <> 'resolved'
         GROUP BY table_name, kind, severity, standing, {answer}, rows_at_stake IS NULL"""
     found: dict[str, list[Row]] = {}
@@ -193,21 +186,11 @@ def _held(rows: Sequence[Row]) -> Held:
         numbers,
         since=min((row["since"] for row in opened), default=None),
         rows=Amount.of(row["rows_at_stake"] for row in worst if row in serious),
-        until=min((row["until"] for row in serious if row["until"]), default=None),
-        readable=min((row["readable"] for row in worst if row["readable"]), default=None),
-        answers=_answers(serious),
-        worst_answers=_answers(worst),
+        recovery=Recovery.of_sums(serious, "number"),
+        worst_recovery=Recovery.of_sums(worst, "number"),
         again=sum(row["again"] for row in worst),
         worst_kinds=dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),
     )
-
-
-def _answers(rows: Sequence[Row]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for row in rows:
-        if row["recoverable"]:
-            found[row["recoverable"]] += row["number"]
-    return found
 
 
 def _summed(parts: Collection[Held]) -> Held:

@@ -1,4 +1,4 @@
-"""One discrepancy, or one file: its claims, whether it can come back and how, its history, the files behind a group."""
+"""One discrepancy, or one file: its claims, how it is recoverable, its history, the files behind a group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -176,9 +176,9 @@ def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
         yield Event(row["cause_at"], "a delete marker was written over it", "storage")
     if row["recoverable_until"] and row["recoverable"] == "yes":
         what = (
-            "the lost version can no longer be read"
+            "the lost version is no longer readable"
             if row["kind"] == LOST_COMMIT
-            else "it can no longer come back"
+            else "the file is no longer recoverable"
         )
         yield Event(row["recoverable_until"], what, "the bucket's lifecycle rules")
 

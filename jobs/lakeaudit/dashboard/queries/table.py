@@ -1,4 +1,4 @@
-"""One table: what is broken in it, where, since when, why, and whether it can come back."""
+"""One table: what is broken in it, where, since when, why, and whether it is recoverable."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.dashboard.queries.sql_fragments import WORST_FIRST, of_table
 from lakeaudit.kinds import rank
-from lakeaudit.next_steps import answer
 from lakeaudit.report.summary import NO_TABLE, Amount
 from lakeaudit.results.lake_standing import UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
+from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, text, texts
 
 PAGE_ROWS = 50
@@ -32,9 +32,8 @@ DAYS = 60
 class Broken:
     """Discrepancies of one kind, severity and standing in a table.
 
-    `again` of them were resolved before; `since` is the evidence that first showed any of them; `answers` says of how
-    many it is yes, no or unknown that they can come back, `until` when the first of these is beyond it; `why` is what
-    was said of one of them, `causes` are known causes.
+    `again` of them were resolved before; `since` is the evidence that first showed any of them; `why` is the
+    explanation of one of them, `causes` are known causes.
     """
 
     kind: str
@@ -46,11 +45,14 @@ class Broken:
     rows: Amount
     bytes: Amount
     since: datetime | None
-    until: datetime | None
-    answers: Mapping[str, int]
+    recovery: Recovery
     why: str | None
     causes: tuple[str, ...]
     manifest_kind: str | None = None
+
+    @property
+    def answers(self) -> Mapping[str, int]:
+        return self.recovery.answers
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
     """What is not resolved in a table, the worst and most first."""
     sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, count(*) AS number,
             sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
-            min(first_seen_at) AS since, min(recoverable_until) AS until,
+            min(first_seen_at) AS since, min(recoverable_until) AS recoverable_until,
             count(*) FILTER (WHERE reopened > 0) AS again,
             min(explanation) AS why, min(manifest_kind) AS manifest_kind
         FROM discrepancies WHERE state <> 'resolved' AND {of_table(table)}
@@ -122,10 +124,7 @@ def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
 
 
 def _broken(rows: Sequence[Row]) -> Broken:
-    first, answers = rows[0], dict[str, int]()
-    for row in rows:
-        if said := answer(row["kind"], row["recoverable"]):
-            answers[said] = answers.get(said, 0) + row["number"]
+    first = rows[0]
     return Broken(
         kind=first["kind"],
         severity=first["severity"],
@@ -136,8 +135,7 @@ def _broken(rows: Sequence[Row]) -> Broken:
         rows=Amount.of(row["rows_at_stake"] for row in rows),
         bytes=Amount.of(row["bytes_at_stake"] for row in rows),
         since=min((row["since"] for row in rows if row["since"]), default=None),
-        until=min((row["until"] for row in rows if row["until"]), default=None),
-        answers=answers,
+        recovery=Recovery.of_sums(rows, "number"),
         why=min((row["why"] for row in rows if row["why"]), default=None),
         causes=tuple(sorted({row["cause"] for row in rows if row["cause"]})),
         manifest_kind=min((row["manifest_kind"] for row in rows if row["manifest_kind"]), default=None),

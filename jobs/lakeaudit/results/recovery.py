@@ -1,0 +1,204 @@
+"""Which data of a set of discrepancies can be restored, how, and until when: one value, and its wording.
+
+The terminal, the report page, alerts and the dashboard render the same `Recovery`, so that they cannot differ. A lost
+or altered file is recoverable (`yes`), not recoverable (`no`), or it is unknown. For other kinds no file has to be
+restored: `reconcile` may repair them, or a person has to. A commit that was written twice is one of those: its lost
+version can be read for some time, but must not be restored over the other.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.formatting import age, count, second, visible
+from lakeaudit.kinds import KINDS
+from lakeaudit.next_steps import LOSS_KINDS, LOST_COMMIT, PLANNED
+
+Row = Mapping[str, Any]
+
+READABLE = "lost version readable"
+NO_REPAIR = "no automatic repair"
+REPAIRABLE = "repairable by reconcile"
+
+_SOURCES = {
+    "delete_marker": "by removing a delete marker",
+    "older_version": "from an older version",
+    "replica": "from a replica",
+}
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How many of some discrepancies are recoverable, and until when.
+
+    Attributes:
+        total: number of discrepancies.
+        answers: number of lost or altered files by `yes`, `no` and `unknown`; what does not occur is left out.
+        repairable: number of the other discrepancies that `reconcile plan` may repair.
+        until: when the first recoverable file expires; None: no expiry is known.
+        readable: number of commits that were written twice and whose lost version can be read.
+        readable_until: when the first of these versions expires; None: no expiry is known.
+        source: how the file of a single finding is restored.
+        first_table: the table whose file expires first.
+    """
+
+    total: int = 0
+    answers: Mapping[str, int] = field(default_factory=dict)
+    repairable: int = 0
+    until: datetime | None = None
+    readable: int = 0
+    readable_until: datetime | None = None
+    source: str = ""
+    first_table: str | None = None
+
+    @classmethod
+    def of_sums(cls, rows: Sequence[Row], number: str = "findings") -> "Recovery":
+        """The recovery of rows that sum up discrepancies.
+
+        Args:
+            rows: each with kind, recoverable, recoverable_until, their number, and perhaps table_name.
+            number: the column of the number.
+        """
+        answers: Counter[str] = Counter()
+        for row in rows:
+            if answer := _answer(row):
+                answers[answer] += row[number]
+        others = [row for row in rows if not _answer(row)]
+        readable = [row for row in others if _is_readable(row)]
+        until = _first_end(row for row in rows if _answer(row) == "yes")
+        return cls(
+            total=sum(row[number] for row in rows),
+            answers=answers,
+            repairable=sum(row[number] for row in others if row["kind"] in PLANNED),
+            until=until,
+            readable=sum(row[number] for row in readable),
+            readable_until=_first_end(readable),
+            first_table=_first_table(rows, until),
+        )
+
+    @classmethod
+    def of_finding(cls, row: Row) -> "Recovery":
+        """The recovery of one row of `findings` or `discrepancies`."""
+        source = row["recovery"] if row["recoverable"] == "yes" else None
+        found = cls.of_sums([{**row, "findings": 1}])
+        return replace(found, source=_SOURCES.get(source or "", source or ""))
+
+    @property
+    def restorable(self) -> int:
+        return self.answers.get("yes", 0)
+
+    @property
+    def losses(self) -> int:
+        """Number of lost or altered files, recoverable or not."""
+        return sum(self.answers.values())
+
+    @property
+    def label(self) -> str:
+        """What ends at `end`."""
+        return "recoverable" if self.losses else READABLE if self.readable else NO_REPAIR
+
+    @property
+    def end(self) -> datetime | None:
+        return self.until if self.losses else self.readable_until
+
+    @property
+    def amount(self) -> str:
+        """`9 of 13`; of a single file, or where none is recoverable, `yes`, `no` or `unknown`."""
+        if not self.losses:
+            return _repair(self)
+        if self.losses == 1 or (not self.restorable and len(self.answers) == 1):
+            return next(iter(self.answers))
+        unknown = self.answers.get("unknown", 0)
+        doubt = f" ({count(unknown)} unknown)" if unknown else ""
+        return f"{count(self.restorable)} of {count(self.losses)}{doubt}"
+
+
+def brief(recovery: Recovery, now: datetime | None = None) -> str:
+    """The recovery in a column of that name: `9 of 13, until 2026-12-09 00:00:00Z`, or `no automatic repair`."""
+    return _joined(recovery.amount, _until(recovery.end, now))
+
+
+def sentence(recovery: Recovery, now: datetime | None = None, *, with_table: bool = False) -> str:
+    """The recovery in words, every discrepancy counted; empty where there is none.
+
+    Args:
+        recovery: of any number of discrepancies.
+        now: adds how long that is from now.
+        with_table: names the table whose file expires first.
+    """
+    others = recovery.total - recovery.losses
+    if not recovery.losses:
+        return brief(recovery, now) if others else ""
+    manual = others - recovery.repairable
+    parts = [
+        losses(recovery, now, with_table=with_table),
+        f"{count(recovery.repairable)} {REPAIRABLE}" if recovery.repairable else "",
+        f"{count(manual)} with {NO_REPAIR}" if manual else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def losses(recovery: Recovery, now: datetime | None = None, *, with_table: bool = False) -> str:
+    """Only whether lost data is recoverable, from what and until when; empty where nothing is lost."""
+    if not recovery.losses:
+        return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
+    end = _until(recovery.until, now) or ("no expiry known" if recovery.restorable else "")
+    table = f" ({visible(recovery.first_table)})" if with_table and recovery.first_table else ""
+    return f"recoverable: {_joined(recovery.amount, recovery.source, end)}{table}"
+
+
+def of_finding(row: Row, now: datetime | None = None) -> str:
+    """Whether the file of one finding is recoverable, from what and until when; empty where nothing is lost."""
+    return losses(Recovery.of_finding(row), now)
+
+
+def _repair(recovery: Recovery) -> str:
+    """How discrepancies are repaired that are no loss of a file."""
+    if recovery.readable:
+        return f"{NO_REPAIR}, {READABLE}"
+    if recovery.repairable == recovery.total:
+        return REPAIRABLE
+    some = f"{count(recovery.repairable)} of {count(recovery.total)} {REPAIRABLE}"
+    return some if recovery.repairable else NO_REPAIR
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def _until(end: datetime | None, now: datetime | None) -> str:
+    if end is None:
+        return ""
+    left = "" if now is None else f" ({age(now, end)} left)" if end > now else " (passed)"
+    return f"until {second(end)}{left}"
+
+
+def _answer(row: Row) -> str | None:
+    """Whether the file is recoverable: yes, no or unknown; None where the kind loses no file.
+
+    Results of an earlier version leave the column empty for lost metadata: then it is unknown.
+    """
+    kind, recoverable = row["kind"], row["recoverable"]
+    if kind in LOSS_KINDS:
+        return recoverable or "unknown"
+    return None if kind in KINDS else recoverable
+
+
+def _is_readable(row: Row) -> bool:
+    return bool(row["kind"] == LOST_COMMIT and (row["recoverable"] == "yes" or row["recoverable_until"]))
+
+
+def _first_end(rows: Iterable[Row]) -> datetime | None:
+    return min((row["recoverable_until"] for row in rows if row["recoverable_until"]), default=None)
+
+
+def _first_table(rows: Iterable[Row], until: datetime | None) -> str | None:
+    """The table of which a file expires at that time."""
+    tables = (
+        row["table_name"]
+        for row in rows
+        if until and _answer(row) == "yes" and row["recoverable_until"] == until and row.get("table_name")
+    )
+    return min(tables, default=None)
