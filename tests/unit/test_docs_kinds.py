@@ -85,6 +85,19 @@ def test_the_rules_beside_the_tables_are_told_as_well() -> None:
     assert told == [(rule.id, rule.verdict) for rule in rules.OTHER]
 
 
+def test_the_overview_names_every_kind_once() -> None:
+    named = [kind for _, kinds in table("## Overview") for kind in re.findall(r"`(\w+)`", kinds)]
+    assert sorted(named) == sorted(set(KINDS) - {"unclassified"})
+
+
+def test_the_glossary_explains_every_axis_outcome_and_kind() -> None:
+    glossary = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text("utf-8")
+    terms = {each for line in glossary.splitlines() for each in re.findall(r"`(\w+)`", line)}
+    entries = set(re.findall(r"^\| `(\w+)` \|", glossary, re.MULTILINE))
+    assert {*KINDS, *rules.OUTCOMES} <= terms
+    assert {kind.axis for kind in KINDS.values()} | set(rules.OUTCOMES) <= entries
+
+
 KIND = re.compile(r"^### `(\w+)` \((\w+), (\w+)\)\n\n(.+)\.\n", re.MULTILINE)
 
 

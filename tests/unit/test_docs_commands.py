@@ -1,0 +1,52 @@
+"""docs/commands.md against the command line, and the links between all documents."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from lakeaudit.cli import frame
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = (ROOT / "docs" / "commands.md").read_text("utf-8")
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def table(title: str) -> list[list[str]]:
+    section = COMMANDS.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def command_names() -> Iterator[str]:
+    group = typer.main.get_command(frame.app)
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        yield from getattr(command, "commands", {}) or [name]
+
+
+def test_the_table_has_every_command() -> None:
+    documented = [name for row in table("Commands") for name in re.findall(r"`(?:reconcile )?(\w+)`", row[0])]
+    assert sorted(documented) == sorted(command_names())
+
+
+def test_the_exit_codes_are_those_of_the_help() -> None:
+    documented = [row[0] for row in table("Exit codes")]
+    assert documented == re.findall(r"(?:: |; )(\d+) ", typer.main.get_command(frame.app).epilog or "")
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", CODE.sub("", document.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file_and_a_heading(document: Path) -> None:
+    for target, anchor in LINK.findall(CODE.sub("", document.read_text("utf-8"))):
+        path = (document.parent / target).resolve() if target else document
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
