@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.manifests import UNASKED
+from lakeaudit.evidence.avro.records import open_avro
+from lakeaudit.evidence.manifest.iceberg.manifests import COLUMN_STATISTICS
 from tests.bench import hudi_log
 from tests.bench.spec import BUCKET
 
@@ -18,9 +18,9 @@ def _of_iceberg(logs: Path) -> Iterator[tuple[str, int]]:
     for folder in sorted(logs.glob("warehouse/*/metadata")):
         metadata = json.loads(max(folder.glob("*.metadata.json")).read_text())
         head = folder / Path(metadata["snapshots"][-1]["manifest-list"]).name
-        for manifest in opened(head.read_bytes()).records:
+        for manifest in open_avro(head.read_bytes()).records:
             content = (folder / Path(manifest["manifest_path"]).name).read_bytes()
-            for entry in opened(content, UNASKED).records:
+            for entry in open_avro(content, COLUMN_STATISTICS).records:
                 if entry["status"] != _DELETED:
                     yield entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"]
 
@@ -28,7 +28,7 @@ def _of_iceberg(logs: Path) -> Iterator[tuple[str, int]]:
 def _of_hudi(logs: Path) -> Iterator[tuple[str, int]]:
     for home, content in hudi_log.decoded(logs):
         root = f"s3://{BUCKET}/warehouse/{home.name}"
-        (record,) = opened(content).records
+        (record,) = open_avro(content).records
         for stats in record["partitionToWriteStats"].values():
             yield from ((f"{root}/{stat['path']}", stat["fileSizeInBytes"]) for stat in stats)
 

@@ -73,7 +73,7 @@ ONLY = {
         "lakeaudit.demo",
     },
     "delta": {"lakeaudit.demo"},
-    "fastavro": {"lakeaudit.evidence.manifest.iceberg.avro", "lakeaudit.demo.iceberg_files"},
+    "fastavro": {"lakeaudit.evidence.avro.records", "lakeaudit.demo.iceberg_files"},
     "jinja2": {"lakeaudit.report"},
     "moto": {"lakeaudit.demo.server"},
     "yaml": {"lakeaudit.config"},

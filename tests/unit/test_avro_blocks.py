@@ -9,9 +9,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from lakeaudit.evidence.manifest.iceberg import avro_blocks
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
+from lakeaudit.evidence.avro import blocks
+from lakeaudit.evidence.avro.blocks import Torn
+from lakeaudit.evidence.avro.records import open_avro
 
 RECORD = {
     "type": "record",
@@ -30,17 +30,17 @@ def packed(schema: Any = RECORD, rows: Any = ROWS, codec: str = "null", **more: 
 @pytest.mark.parametrize("codec", ["null", "deflate"])
 @pytest.mark.parametrize("interval", [10, 16_000])
 def test_records_come_back_as_they_were_written(codec: str, interval: int) -> None:
-    file = opened(packed(codec=codec, sync_interval=interval))
+    file = open_avro(packed(codec=codec, sync_interval=interval))
     assert (list(file.records), file.header["why"]) == (ROWS, "test")
 
 
 def in_blocks(codec: bytes, block: bytes, count: int = 1, schema: bytes = b'"string"') -> bytes:
     """A file of one block, packed by hand."""
     header = {"avro.schema": schema, "avro.codec": codec}
-    values = avro_blocks._packed_values(header)
+    values = blocks._packed_values(header)
     sync = b"0123456789abcdef"
-    number = avro_blocks._varint
-    return avro_blocks.MAGIC + values + sync + number(count) + number(len(block)) + block + sync
+    number = blocks._varint
+    return blocks.MAGIC + values + sync + number(count) + number(len(block)) + block + sync
 
 
 def deflated(plain: bytes) -> bytes:
@@ -50,7 +50,7 @@ def deflated(plain: bytes) -> bytes:
 
 EMPTY = '{"type": "record", "name": "e", "fields": []}'
 HOSTILE: Mapping[str, tuple[bytes, str]] = {
-    "a bomb": (in_blocks(b"deflate", deflated(bytes(avro_blocks.LARGEST_BLOCK + 1))), "torn or damaged after 0"),
+    "a bomb": (in_blocks(b"deflate", deflated(bytes(blocks.LARGEST_BLOCK + 1))), "torn or damaged after 0"),
     "more entries than bytes": (in_blocks(b"null", b"\x00", 1 << 40, EMPTY.encode()), "1099511627776 in 1 bytes"),
     "a list of nothings": (
         in_blocks(b"null", b"\x00", 1, b'{"type": "array", "items": "null"}'), "header cannot be understood"
@@ -63,8 +63,8 @@ HOSTILE: Mapping[str, tuple[bytes, str]] = {
     "snappy without an end": (in_blocks(b"snappy", b"\xff\xff\xff\xff\x0f1234"), "torn or damaged after 0"),
     "snappy of another checksum": (in_blocks(b"snappy", b"\x02\x04ab0000"), "torn or damaged after 0"),
     "zstandard of nothing": (in_blocks(b"zstandard", b"nothing at all"), "torn or damaged after 0"),
-    "a number without end": (avro_blocks.MAGIC + b"\xff" * 40, "header cannot be understood"),
-    "a size below nothing": (avro_blocks.MAGIC + b"\x02\x01", "header cannot be understood"),
+    "a number without end": (blocks.MAGIC + b"\xff" * 40, "header cannot be understood"),
+    "a size below nothing": (blocks.MAGIC + b"\x02\x01", "header cannot be understood"),
     "a schema of no JSON": (in_blocks(b"null", b"", 0, b"{"), "header cannot be understood"),
     "too deep": (in_blocks(b"null", b"", 0, b"[" * 100_000), "header cannot be understood"),
     "cut in a block": (packed()[:-30], "torn or damaged after 0"),
@@ -76,22 +76,22 @@ HOSTILE: Mapping[str, tuple[bytes, str]] = {
 def test_what_claims_to_be_more_than_it_is_is_torn(case: str) -> None:
     content, why = HOSTILE[case]
     with pytest.raises(Torn, match=why):
-        list(opened(content).records)
+        list(open_avro(content).records)
 
 
 def test_blocks_before_a_torn_one_are_read() -> None:
     content = packed(sync_interval=100)
     taken: list[Any] = []
     with pytest.raises(Torn, match=r"after \d+ entries"):
-        taken.extend(opened(content[:-50]).records)
-    file = opened(content[:-50])
+        taken.extend(open_avro(content[:-50]).records)
+    file = open_avro(content[:-50])
     first = [next(file.records) for _ in range(10)]
     assert first == ROWS[:10]
 
 
 def test_snappy_and_zstandard_are_unpacked() -> None:
     """By the bytes that Avro's own libraries write, in the form of the specification."""
-    plain = b"".join(avro_blocks._varint(len(word)) + word for word in (b"a", b"bc", b""))
+    plain = b"".join(blocks._varint(len(word)) + word for word in (b"a", b"bc", b""))
     check = zlib.crc32(plain).to_bytes(4, "big")
     by_codec = {
         b"snappy": pa.compress(plain, codec="snappy", asbytes=True) + check,
@@ -99,7 +99,5 @@ def test_snappy_and_zstandard_are_unpacked() -> None:
     }
     for codec, block in by_codec.items():
         content = in_blocks(codec, block, 3)
-        _header, _count, _size, unpacked, _sync = avro_blocks.plain_chunks(
-            content, avro_blocks.header_of(content)
-        )
+        _header, _count, _size, unpacked, _sync = blocks.plain_chunks(content, blocks.header_of(content))
         assert unpacked == plain

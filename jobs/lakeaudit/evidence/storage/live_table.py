@@ -10,9 +10,9 @@ from datetime import datetime
 from functools import partial
 
 from lakeaudit.errors import SourceError, one_line
+from lakeaudit.evidence.avro.blocks import Torn
+from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.files import list_files, read_bytes
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.discover import FOLDER
 from lakeaudit.evidence.manifest.iceberg.lists import place_of, read_lists
 from lakeaudit.evidence.manifest.iceberg.metadata import (
@@ -122,7 +122,7 @@ def _named(clients: Clients, place: Location) -> Sequence[DataFile]:
 
 
 def _live(clients: Clients, manifest: Location, content: bytes) -> Iterator[DataFile]:
-    for entry in opened(content).records:
+    for entry in open_avro(content).records:
         file = entry["data_file"]
         if entry["status"] == _DELETED:
             continue

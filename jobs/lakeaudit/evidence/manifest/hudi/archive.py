@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeaudit.evidence.avro.blocks import Torn, container
+from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.manifest.hudi.names import in_order
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS, Record, record_of
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn, container
 
 _MAGIC = b"#HUDI#"
 _VERSIONS = (1, 2, 3)
@@ -55,7 +55,7 @@ def archived(content: bytes, layout: int) -> Iterator[Archived]:
 
 def _of_log(content: bytes) -> Iterator[Archived]:
     for schema, records in _avro_blocks(content):
-        for entry in opened(container(schema, records)).records:
+        for entry in open_avro(container(schema, records)).records:
             action, begin = entry.get("actionType"), entry.get("commitTime")
             record = entry.get(_FIELDS.get(str(action), ""))
             if entry.get("actionState") in (None, "COMPLETED") and isinstance(record, dict):

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.avro.blocks import Torn
 from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import (
     CONTENT,
@@ -40,7 +41,6 @@ from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_o
 from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import FOLDER, PROPERTIES, Instant
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime import duck

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.avro.blocks import Torn
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.hudi.appends import Appended, appended
 from lakeaudit.evidence.manifest.hudi.archive import archived
@@ -24,7 +25,6 @@ from lakeaudit.evidence.manifest.hudi.payload import (
 from lakeaudit.evidence.manifest.hudi.rows import STEP, STEPS
 from lakeaudit.evidence.manifest.hudi.timeline import PLANNED, Instant
 from lakeaudit.evidence.manifest.hudi.write_facts import FACTS, WriteFacts, write_facts
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.errors import one_line
+from lakeaudit.evidence.avro.blocks import MAGIC, Torn
+from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.manifest.hudi.names import file_named, in_order
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import MAGIC, Torn
 
 Record = Mapping[str, Any]
 _INSTANT = re.compile(r"[0-9]{14}|[0-9]{17}")
@@ -58,7 +58,7 @@ def record_of(content: bytes) -> Record:
     if not content:
         raise Torn(EMPTY)
     if content.startswith(MAGIC):
-        record = next(opened(content).records, None)
+        record = next(open_avro(content).records, None)
     else:
         try:
             record = json.loads(content)

@@ -12,6 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.avro.blocks import Torn
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.lineage import Stake, Witness
 from lakeaudit.evidence.manifest.hudi.appends import AppendedFile, files_of
@@ -19,7 +20,6 @@ from lakeaudit.evidence.manifest.hudi.payload import record_of
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading
 from lakeaudit.evidence.manifest.hudi.rows import FILES
 from lakeaudit.evidence.manifest.hudi.timeline import Instant
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.repeated_appends import Append, candidates, witness
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.storage.footers import Columns, columns_of

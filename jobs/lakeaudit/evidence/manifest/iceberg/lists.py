@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.avro.blocks import Torn
+from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.files import ensure_whole, read_bytes
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, ManifestCounts, counts_of, facts
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, Snapshot
 from lakeaudit.evidence.manifest.iceberg.rows import MANIFEST, Manifest
@@ -238,7 +238,7 @@ def _named(clients: Clients, wanted: ListToRead, content: bytes | Torn) -> Itera
     if wanted.path is None:
         return [{"manifest_path": path} for path in wanted.manifests]
     try:
-        return list(opened(content).records)
+        return list(open_avro(content).records)
     except Torn:
         if (place := place_of(wanted.path, clients.names)) is not None:
             _ensure_whole(clients, place, content)

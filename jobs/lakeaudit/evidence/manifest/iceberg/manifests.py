@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError, one_line
+from lakeaudit.evidence.avro.blocks import Torn
+from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.files import read_bytes
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import VERSIONS
 from lakeaudit.evidence.manifest.iceberg.partitions import Words, words_of
@@ -32,11 +32,11 @@ _LEAST, _MOST = 4 << 20, 64 << 20
 _UNKNOWN_LENGTH = 1 << 20
 _ADDED, _DELETED = 1, 2
 _CATEGORIES = {0: "data", 1: "deletes", 2: "deletes"}
-UNASKED = frozenset(
+COLUMN_STATISTICS = frozenset(
     {"column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "distinct_counts", "lower_bounds",
      "upper_bounds", "split_offsets", "key_metadata", "equality_ids"}
 )  # fmt: skip
-"""What entries say of columns: most of a manifest."""
+"""Fields of entries that describe columns; they fill most of a manifest, and no audit uses them."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class _Reading:
             if isinstance(content, Torn):
                 raise content
             self.size = len(content)
-            file = opened(content, UNASKED)
+            file = open_avro(content, COLUMN_STATISTICS)
             _check(file.header)
             yield self._itself()
             words = words_of(file.header)

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.avro.blocks import Torn
+from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.lineage import CONTENT, REPEATED_BATCH, Stake, Witness
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.manifest.repeated_appends import Append, candidates, witness
@@ -92,7 +92,7 @@ def _added(read: TableReading, snapshot: Snapshot, clients: Clients) -> Counter[
     looks: Counter[tuple[Any, ...]] = Counter()
     try:
         for manifest in own:
-            for entry in opened(read_bytes(clients, manifest.place) or b"").records:
+            for entry in open_avro(read_bytes(clients, manifest.place) or b"").records:
                 if entry["status"] == _ADDED and entry.get("snapshot_id") in (None, snapshot.id):
                     looks[_look(entry["data_file"])] += 1
     except (SourceError, Torn, LookupError, TypeError, ValueError):

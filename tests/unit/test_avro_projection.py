@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.manifest.iceberg.avro import opened
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn, container
-from lakeaudit.evidence.manifest.iceberg.avro_narrow import narrow
+from lakeaudit.evidence.avro.blocks import Torn, container
+from lakeaudit.evidence.avro.projection import projection_of
+from lakeaudit.evidence.avro.records import open_avro
 
 LONGS, INTS = st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-(1 << 31), (1 << 31) - 1)
 TEXTS, BYTES = st.text(max_size=200), st.binary(max_size=200)
@@ -56,7 +56,7 @@ KINDS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 def schema_of(kind: Any) -> dict[str, Any]:
     """Unasked fields before, between and behind others, in the record and in one within."""
     inner = record(
-        "r2", ("unasked", kind), ("size", "long"), ("partition", record("r102", ("day", ["null", "string"])))
+        "r2", ("excluded", kind), ("size", "long"), ("partition", record("r102", ("day", ["null", "string"])))
     )
     return record("r", ("status", "int"), ("data_file", inner), ("more", ["null", "long"]))
 
@@ -69,7 +69,7 @@ def packed(schema: Any, rows: Sequence[Any]) -> bytes:
 
 def rows_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     partition = st.fixed_dictionaries({"day": st.none() | TEXTS})
-    file = st.fixed_dictionaries({"unasked": values, "size": LONGS, "partition": partition})
+    file = st.fixed_dictionaries({"excluded": values, "size": LONGS, "partition": partition})
     return st.lists(
         st.fixed_dictionaries({"status": INTS, "data_file": file, "more": st.none() | LONGS}), max_size=8
     )
@@ -78,7 +78,7 @@ def rows_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 def without(row: dict[str, Any]) -> dict[str, Any]:
     return {
         **row,
-        "data_file": {name: value for name, value in row["data_file"].items() if name != "unasked"},
+        "data_file": {name: value for name, value in row["data_file"].items() if name != "excluded"},
     }
 
 
@@ -88,7 +88,9 @@ def without(row: dict[str, Any]) -> dict[str, Any]:
 def test_all_else_is_as_it_was(kind: str, data: st.DataObject) -> None:
     schema, values = KINDS[kind]
     content = packed(schema_of(schema), data.draw(rows_of(values)))
-    assert list(opened(content, {"unasked"}).records) == [without(row) for row in opened(content).records]
+    assert list(open_avro(content, {"excluded"}).records) == [
+        without(row) for row in open_avro(content).records
+    ]
 
 
 @given(
@@ -100,16 +102,16 @@ def test_bytes_that_mean_nothing_are_torn(block: bytes, count: int, kind: Any) -
     """No other error, and no more records than there can be."""
     content = container(json.dumps(schema_of(kind)).encode(), [block, *[b""] * (count - 1)])
     with suppress(Torn):
-        assert len(list(opened(content, {"unasked"}).records)) <= count
+        assert len(list(open_avro(content, {"excluded"}).records)) <= count
 
 
 def test_what_stands_before_a_tear_is_given() -> None:
     schema = schema_of(by_number("k", "long"))
-    row = {"status": 1, "data_file": {"unasked": [], "size": 5, "partition": {"day": None}}, "more": None}
+    row = {"status": 1, "data_file": {"excluded": [], "size": 5, "partition": {"day": None}}, "more": None}
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, row)
-    records = opened(
-        container(json.dumps(schema).encode(), [out.getvalue()] * 2 + [b"\x02\x01"]), {"unasked"}
+    records = open_avro(
+        container(json.dumps(schema).encode(), [out.getvalue()] * 2 + [b"\x02\x01"]), {"excluded"}
     ).records
     assert [next(records), next(records)] == [without(row)] * 2
     with pytest.raises(Torn, match="after 2 entries"):
@@ -118,8 +120,10 @@ def test_what_stands_before_a_tear_is_given() -> None:
 
 NOTHING_TO_DO = {
     "none of them is there": record("r", ("n", "long")),
-    "a type named elsewhere": record("r", ("unasked", {"type": "fixed", "name": "x", "size": 5}), ("y", "x")),
-    "nothing would be left": record("r", ("unasked", "long")),
+    "a type named elsewhere": record(
+        "r", ("excluded", {"type": "fixed", "name": "x", "size": 5}), ("y", "x")
+    ),
+    "nothing would be left": record("r", ("excluded", "long")),
     "no record": {"type": "map", "values": "long"},
     "text": "string",
 }
@@ -127,4 +131,4 @@ NOTHING_TO_DO = {
 
 @pytest.mark.parametrize("schema", NOTHING_TO_DO.values(), ids=list(NOTHING_TO_DO))
 def test_such_a_schema_stays_as_it_is(schema: Any) -> None:
-    assert narrow(schema, {"unasked"}) is None
+    assert projection_of(schema, {"excluded"}) is None

@@ -1,4 +1,4 @@
-"""Records of Avro container files, as Iceberg's lists and manifests are: the one module that knows fastavro."""
+"""Reads the records of an Avro container file; the one module that knows fastavro."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,8 +6,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn, header_of, plain_chunks
-from lakeaudit.evidence.manifest.iceberg.avro_narrow import narrow
+from lakeaudit.evidence.avro.blocks import Torn, header_of, plain_chunks
+from lakeaudit.evidence.avro.projection import projection_of
 
 LARGEST = 1 << 30
 """Bytes of a file; writers begin a new manifest after a few million."""
@@ -15,20 +15,20 @@ LARGEST = 1 << 30
 
 @dataclass(frozen=True)
 class AvroFile:
-    """The text that a file's header carries, and its records, read as they are asked for.
+    """The text values of a file's header, and an iterator that decodes its records.
 
-    `records` raises `Torn` where one of them cannot be understood.
+    `records` raises `Torn` at the first record that cannot be decoded.
     """
 
     header: Mapping[str, str]
     records: Iterator[dict[str, Any]]
 
 
-def opened(content: bytes, unasked: AbstractSet[str] = frozenset()) -> AvroFile:
-    """A file by its whole content; fields of these names are left out where that can be done.
+def open_avro(content: bytes, excluded: AbstractSet[str] = frozenset()) -> AvroFile:
+    """Open a file by its whole content; fields named in `excluded` are left out where its schema allows that.
 
     Raises:
-        Torn: it is none, or its header cannot be understood.
+        Torn: it is not an Avro file, or its header cannot be understood.
     """
     import fastavro  # most commands read no Iceberg table
 
@@ -36,8 +36,8 @@ def opened(content: bytes, unasked: AbstractSet[str] = frozenset()) -> AvroFile:
         raise Torn(f"it has {len(content)} bytes, which no such file has")
     header = header_of(content)
     try:
-        fewer = narrow(json.loads(header.values["avro.schema"]), unasked) if unasked else None
-        stream: Any = _Stream(plain_chunks(content, header, fewer))
+        projection = projection_of(json.loads(header.values["avro.schema"]), excluded) if excluded else None
+        stream: Any = _Stream(plain_chunks(content, header, projection))
         reader = fastavro.reader(stream)
     except Exception as error:
         raise Torn("its Avro header cannot be understood") from error
@@ -45,7 +45,7 @@ def opened(content: bytes, unasked: AbstractSet[str] = frozenset()) -> AvroFile:
 
 
 class _Stream:
-    """Chunks as a file that is read once."""
+    """A file over chunks, which can be read once."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._held, self._at = chunks, b"", 0

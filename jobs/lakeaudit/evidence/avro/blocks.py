@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.manifest.iceberg.avro_narrow import Narrow
+from lakeaudit.evidence.avro.projection import Projection
 
 MAGIC = b"Obj\x01"
 LARGEST_BLOCK = 1 << 26
@@ -21,12 +21,12 @@ _MOST_NAMES = 1000
 
 
 class Torn(Exception):
-    """What of a file cannot be understood, in words."""
+    """Part of a file cannot be understood; the message says which."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What stands before the blocks, and where they begin."""
+    """The header of a file: its values, its sync marker, and where its blocks begin."""
 
     values: Mapping[str, bytes]
     sync: bytes
@@ -34,7 +34,7 @@ class Header:
 
     @property
     def text(self) -> dict[str, str]:
-        """Its values; what is no text has marks in its place."""
+        """The values as text; invalid UTF-8 is replaced."""
         return {name: value.decode("utf-8", "replace") for name, value in self.values.items()}
 
 
@@ -42,7 +42,7 @@ def header_of(content: bytes) -> Header:
     """The header of a file.
 
     Raises:
-        Torn: it is no such file, or its header cannot be understood.
+        Torn: it is not an Avro file, or its header cannot be understood.
     """
     if not content.startswith(MAGIC):
         raise Torn("it is no Avro file" if content else "it is empty")
@@ -58,13 +58,13 @@ def header_of(content: bytes) -> Header:
     return Header(values, sync, at + _SYNC)
 
 
-def plain_chunks(content: bytes, header: Header, fewer: Narrow | None = None) -> Iterator[bytes]:
-    """The same file with the codec null, of `fewer` fields where that is given, piece by piece.
+def plain_chunks(content: bytes, header: Header, projection: Projection | None = None) -> Iterator[bytes]:
+    """The same file with the codec null, and with the fields of `projection` where that is given, piece by piece.
 
     Raises:
-        Torn: a block is torn, or larger than any writer makes it.
+        Torn: a block is torn, or larger than writers make it.
     """
-    schema = {"avro.schema": json.dumps(fewer.schema).encode()} if fewer else {}
+    schema = {"avro.schema": json.dumps(projection.schema).encode()} if projection else {}
     yield MAGIC + _packed_values({**header.values, **schema, "avro.codec": b"null"}) + header.sync
     unpack, at, number = _UNPACK[header.values.get("avro.codec", b"null")], header.end, 0
     while at < len(content):
@@ -78,7 +78,7 @@ def plain_chunks(content: bytes, header: Header, fewer: Narrow | None = None) ->
             raise Torn(f"it is torn or damaged after {number} entries") from error
         if not 0 <= count <= len(block):
             raise Torn(f"it is damaged after {number} entries: a block has {count} in {len(block)} bytes")
-        block, whole, sound = fewer.block(block, count) if fewer else (block, count, True)
+        block, whole, sound = projection.block(block, count) if projection else (block, count, True)
         number += whole
         yield _varint(whole)
         yield _varint(len(block))
@@ -197,7 +197,7 @@ _UNPACK: Mapping[bytes, Callable[[bytes], bytes]] = {
 def _sized(schema: Any) -> bool:
     """Whether every value of a schema takes a byte at least.
 
-    ValueError where values of a list need not: then a few bytes could claim any number of them.
+    ValueError if the values of a list need none: a few bytes could then claim any number of values.
     """
     if isinstance(schema, list):
         return all(_sized(each) for each in schema) or True
@@ -214,7 +214,7 @@ def _sized(schema: Any) -> bool:
 
 
 def container(schema: bytes, records: Sequence[bytes]) -> bytes:
-    """A file of these records, which other formats keep without one."""
+    """A file of these records, which were stored without one."""
     header = Header({"avro.schema": schema, "avro.codec": b"null"}, bytes(_SYNC), 0)
     block = b"".join(records)
     head = MAGIC + _packed_values(header.values) + header.sync

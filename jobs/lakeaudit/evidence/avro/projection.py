@@ -1,7 +1,7 @@
-"""Leaves fields out of Avro records before they are decoded: it is known where values end, not what they are.
+"""Leaves fields out of Avro records before they are decoded: values are skipped by their length.
 
-Manifests carry several numbers of each column of each file, which take most of the time to decode and which no audit
-asks for. What is left is a file of the same form with a schema of fewer fields.
+Iceberg manifests carry several statistics of each column of each file, which take most of the decoding time and which
+no audit uses. The result is a file of the same form with a schema of fewer fields.
 
 Format: "Binary Encoding" of the Avro specification.
 """
@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 End = Callable[[bytes, int], int]
-"""(bytes, where a value begins) -> where it ends, maybe behind the bytes; IndexError or ValueError where it is none."""
+"""(bytes, start of a value) -> its end, maybe behind the bytes; IndexError or ValueError if the value is invalid."""
 
 _MOST = 64
-"""Numbers that one pattern passes over."""
+"""Numbers that one pattern skips."""
 _NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _NUMBERS = [re.compile(b"(?:%s){%d}" % (_NUMBER, count)) for count in range(_MOST + 1)]
 _VARINTS = ("int", "long")
@@ -26,17 +26,17 @@ _OPTIONAL = _PAIR = 2
 
 
 @dataclass(frozen=True)
-class Narrow:
+class Projection:
     """A schema of fewer fields, and how records of the whole one become records of it.
 
-    `runs` follow each other in a record: where each ends, and whether it is kept.
+    `runs` are neighbouring fields of a record that are kept, or left out, together: (end of the run, is kept).
     """
 
     schema: Any
     runs: tuple[tuple[End, bool], ...]
 
     def block(self, block: bytes, count: int) -> tuple[bytes, int, bool]:
-        """Its records without what is left out, how many of them are whole, and whether there is nothing else."""
+        """The projected records of a block, how many of them are whole, and whether the block holds nothing else."""
         kept: list[bytes] = []
         at = 0
         for whole in range(count):
@@ -60,28 +60,28 @@ class Narrow:
         return at, kept
 
 
-def narrow(schema: Any, unasked: AbstractSet[str]) -> Narrow | None:
-    """`schema` without the `unasked` fields of its record and of records that are fields of it; None: not to be done.
+def projection_of(schema: Any, excluded: AbstractSet[str]) -> Projection | None:
+    """`schema` without the `excluded` fields of its record and of records that are fields of it; None if impossible.
 
-    A type that is named elsewhere may be among what is left out: such a schema stays as it is.
+    A schema that refers to a type by its name stays as it is: the type may be defined in a field that is left out.
     """
     try:
-        kept, found = _record(schema, unasked)
+        kept, found = _record(schema, excluded)
         runs = tuple(_merged(found))
     except (LookupError, TypeError, ValueError, RecursionError):
         return None
-    return None if all(keep for _, keep in runs) else Narrow(kept, runs)
+    return None if all(keep for _, keep in runs) else Projection(kept, runs)
 
 
-def _record(schema: Mapping[str, Any], unasked: AbstractSet[str]) -> tuple[Any, list[tuple[Any, bool]]]:
+def _record(schema: Mapping[str, Any], excluded: AbstractSet[str]) -> tuple[Any, list[tuple[Any, bool]]]:
     fields: list[Any] = []
     runs: list[tuple[Any, bool]] = []
     for field in schema["fields"]:
         kind = field["type"]
-        if field["name"] in unasked:
+        if field["name"] in excluded:
             runs.append((kind, False))
-        elif isinstance(kind, dict) and kind["type"] == "record" and not unasked.isdisjoint(_names(kind)):
-            inner, more = _record(kind, unasked)
+        elif isinstance(kind, dict) and kind["type"] == "record" and not excluded.isdisjoint(_names(kind)):
+            inner, more = _record(kind, excluded)
             fields.append({**field, "type": inner})
             runs += more
         else:
@@ -97,7 +97,7 @@ def _names(record: Mapping[str, Any]) -> list[str]:
 
 
 def _merged(runs: Sequence[tuple[Any, bool]]) -> list[tuple[End, bool]]:
-    """Neighbours with one answer as one."""
+    """Join neighbours that are both kept, or both left out, into one run."""
     found: list[tuple[list[Any], bool]] = []
     for kind, keep in runs:
         if not found or found[-1][1] != keep:
@@ -107,7 +107,7 @@ def _merged(runs: Sequence[tuple[Any, bool]]) -> list[tuple[End, bool]]:
 
 
 def _in_a_row(kinds: Sequence[Any]) -> End:
-    """Values one after the other; numbers that follow each other are passed over at once."""
+    """Values one after the other; consecutive numbers are skipped at once."""
     ends: list[End] = []
     numbers = 0
     for kind in kinds:
@@ -133,7 +133,7 @@ def _size(size: object) -> int:
 
 
 def _repeated(kind: Any) -> End:
-    """An array; what manifests have many of is passed over by ways of their own."""
+    """An array; the shapes that fill manifests have functions of their own."""
     fields = [field["type"] for field in kind["fields"]] if _is_record(kind) else [kind]
     if fields and all(map(_is_number, fields)):
         return partial(_rows_of_numbers, len(fields))
@@ -193,7 +193,7 @@ def _optional(end_of: End, content: bytes, at: int) -> int:
 
 
 def _long_number(content: bytes, at: int) -> tuple[int, int]:
-    """A number in its own order (an odd one is below nothing), and where it ends."""
+    """A number in its own order (an odd one is negative), and where it ends."""
     value = shift = 0
     while shift <= 63:
         byte = content[at]
@@ -239,7 +239,7 @@ def _texts_by_number(content: bytes, at: int) -> int:
 
 
 def _count(content: bytes, at: int) -> tuple[int, int]:
-    """How many values follow: each takes a byte at least. One below nothing says how many bytes they take as well."""
+    """The number of values that follow, of a byte each at least; a negative one is followed by their size in bytes."""
     value = content[at]
     at += 1
     if value > 127:
@@ -282,4 +282,4 @@ _NESTED: Mapping[str, Callable[[Any], End]] = {
     "array": lambda kind: _repeated(kind["items"]),
     "map": lambda kind: partial(_items, _in_a_row(["string", kind["values"]])),
 }
-"""A type that is in neither is named elsewhere."""
+"""A type that is in neither is referred to by its name."""
