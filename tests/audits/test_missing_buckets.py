@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import DeltaManifest, Lake, Table, load_lake
+from lakeaudit.config import Lake, Table, load_lake
+from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine

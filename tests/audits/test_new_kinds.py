@@ -1,4 +1,4 @@
-"""A new kind of evidence is a package, its model, and a line in the registry: one of each role, and an audit with them.
+"""A new kind of evidence is one object that is registered by one call: one of each role, and an audit with them.
 
 All read JSON Lines: of objects, of entries, of files that a table lists, of requests.
 """
@@ -22,12 +22,11 @@ from lakeaudit.config import (
     StorageSource,
     Table,
     load_lake,
-    sources,
 )
 from lakeaudit.config.field_types import Place
-from lakeaudit.config.file import LakeFile, TableEntry
 from lakeaudit.config.lake import Lake
 from lakeaudit.evidence import registry
+from lakeaudit.evidence.kind import KEY_ROWS, EventsKind, ManifestKind, MetastoreKind, StorageKind
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.protocol import (
     Batches,
@@ -138,7 +137,7 @@ def read_manifests(tables: Sequence[Table], ctx: Context, source_id: str) -> Cla
             "claimed_at": OLD, "listed": 1, "own_root": True, "explained": False}  # fmt: skip
     places = {table.name: place for table in tables for m in table.manifests for place in m.places}
     parts = [
-        _part(source_id, "claims", CLAIM, place, table_name=name, **same) for name, place in places.items()
+        _part(source_id, "listed", CLAIM, place, table_name=name, **same) for name, place in places.items()
     ]
     states = {name: TableState(name, ctx.as_of, None) for name in places}
     info = _info(source_id, "manifest", "toy_manifest", next(iter(places.values())), ctx)
@@ -146,7 +145,7 @@ def read_manifests(tables: Sequence[Table], ctx: Context, source_id: str) -> Cla
 
 
 def _as_they_are(con: Connection, rows: Mapping[str, Rows]) -> Relation:
-    return duck.relation(con, rows.get("claims", CLAIM.empty_table()))
+    return duck.relation(con, rows.get("listed", CLAIM.empty_table()))
 
 
 def look_up(table: Table, _: Clients, __: str, key: str) -> tuple[str, list[dict[str, Any]], str]:
@@ -170,30 +169,27 @@ def nothing_new(_: Claims, __: Sequence[Table], ___: Context) -> Changes:
     return Changes(pa.schema([(name, pa.string()) for name in names]).empty_table())
 
 
+TOYS = (
+    StorageKind(name="toy_storage", title="a toy", model=ToyStorage, read=read_storage, probe=probe),
+    MetastoreKind(name="toy_store", title="a toy", model=ToyStore, read=read_store, probe=probe, get=get),
+    EventsKind(name="toy_events", title="a toy", model=ToyEvents, read=read_events, probe=probe),
+    ManifestKind(
+        name="toy_manifest",
+        title="a toy",
+        model=ToyManifest,
+        read=read_manifests,
+        changes=nothing_new,
+        look_up=look_up,
+        rows={"listed": KEY_ROWS},
+    ),
+)
+
+
 @pytest.fixture(autouse=True)
 def toys() -> Iterator[None]:
-    """The lines of the registry, and those of the models."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sources.INVENTORIES, "toy_storage", ToyStorage)
-        patch.setitem(sources.METASTORES, "toy_store", ToyStore)
-        patch.setitem(sources.EVENTS, "toy_events", ToyEvents)
-        patch.setitem(registry.EVENTS, "toy_events", registry.EventsKind(ToyEvents, read_events, probe))
-        patch.setitem(sources.MANIFESTS, "toy_manifest", ToyManifest)
-        patch.setitem(registry.STORAGE, "toy_storage", registry.StorageKind(ToyStorage, read_storage, probe))
-        patch.setitem(
-            registry.METASTORES, "toy_store", registry.MetastoreKind(ToyStore, read_store, probe, get)
-        )
-        kind = registry.ManifestKind(ToyManifest, read_manifests, nothing_new, look_up)
-        patch.setitem(registry.MANIFESTS, "toy_manifest", kind)
-        _rebuild()
-        yield
-    _rebuild()
-
-
-def _rebuild() -> None:
-    """Models take their kinds when they are built."""
-    for model in (TableEntry, LakeFile, Table, Lake):
-        model.model_rebuild(force=True)
+    registry.register(*TOYS)
+    yield
+    registry.unregister(*TOYS)
 
 
 def entered(name: str) -> dict[str, Any]:
@@ -258,10 +254,3 @@ def test_doctor_tries_them(lake: Lake) -> None:
         "4 lines",
         "1 lines",
     ]
-
-
-def test_what_is_registered_can_be_written_in_a_lake_file() -> None:
-    assert {kind: each.model for kind, each in registry.STORAGE.items()} == sources.INVENTORIES
-    assert {kind: each.model for kind, each in registry.METASTORES.items()} == sources.METASTORES
-    assert {kind: each.model for kind, each in registry.EVENTS.items()} == sources.EVENTS
-    assert {kind: each.model for kind, each in registry.MANIFESTS.items()} == sources.MANIFESTS

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 
 from lakeaudit import cli
 from lakeaudit.commands import purge as command
-from lakeaudit.config import HudiManifest
+from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import deleting_together, four_yeses, purge

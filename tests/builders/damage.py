@@ -17,7 +17,7 @@ from lakeaudit.compare.table_facts import roots
 from lakeaudit.config import Lake
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED
 from lakeaudit.evidence.protocol import Claims, Context, Pictures, pieces
-from lakeaudit.pipeline.chunks import ROUTES
+from lakeaudit.pipeline.chunks import route_of
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.evidence_gaps import all_holes
 from lakeaudit.pipeline.read_sources import read_sources
@@ -93,7 +93,7 @@ def _pass_on(con: duck.Connection, rows: Mapping[str, duck.Rows]) -> Iterator[tu
     """Every row as an answer."""
     for kind, each in rows.items():
         if kind != "shares":
-            yield (f"as read {kind}" if kind in ROUTES else kind), each
+            yield (f"as read {kind}" if route_of(kind) is not None else kind), each
 
 
 def _claims(claims: Sequence[Claims], batches: Mapping[str, list[pa.RecordBatch]]) -> list[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.delta import hole_of
+from lakeaudit.evidence.manifest.delta.notes import hole_of
 from lakeaudit.evidence.protocol import Claims, Context, Hole
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine

@@ -7,14 +7,10 @@ from typing import Any
 
 from lakeaudit.compare import rules
 from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.config import (
-    DeltaManifest,
-    FileListManifest,
-    InventoryManifest,
-    ManifestSource,
-    Settings,
-    Table,
-)
+from lakeaudit.config import ManifestSource, Settings, Table
+from lakeaudit.evidence.manifest.another_place import InventoryManifest
+from lakeaudit.evidence.manifest.delta import DeltaManifest
+from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
 from tests.builders.evidence import BUCKET, CUT, folder, state_of, stored

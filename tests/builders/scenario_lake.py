@@ -18,7 +18,7 @@ from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.match import SourceFacts, pairs
 from lakeaudit.compare.table_facts import TableFacts, roots
 from lakeaudit.compare.verdicts import Words, fired, judge_again, verdicts, words
-from lakeaudit.config import S3Guard
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
 from lakeaudit.keys import Location
 from lakeaudit.pipeline import live_check

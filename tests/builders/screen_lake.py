@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +15,10 @@ from lakeaudit.compare.evidence_for_tables import Evidence
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.screen import Screen, screen_of
 from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.config import Lake, S3Guard
 from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.file_list import fold
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import (
     Batches,
     Claims,
@@ -42,6 +42,9 @@ from tests.builders.connections import connection
 from tests.builders.evidence import BUCKET, CUT, ago, rows_table
 from tests.builders.scenario import DELTA, table
 from tests.builders.screen_rows import ENTRIES, MARGIN, STEPS, VERSIONS, Named, Row, entry, step, version
+
+if TYPE_CHECKING:
+    from lakeaudit.config import Lake
 
 KINDS: Mapping[str, pa.Schema] = {
     "versions": VERSION,

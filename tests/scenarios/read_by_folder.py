@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from lakeaudit.config import HudiManifest
+from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.evidence.protocol import CommittedNames
 from tests.builders.evidence import ago, claim, stored
 from tests.builders.scenario import LISTS, PARTIAL_LISTS, Storage, after, case, deleted, table

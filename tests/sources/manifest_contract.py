@@ -17,7 +17,7 @@ from lakeaudit.config import ManifestSource, Settings, Table
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED
 from lakeaudit.evidence.protocol import Claims, Context, Pictures
 from lakeaudit.evidence.registry import MANIFESTS
-from lakeaudit.evidence.storage import listing
+from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck

@@ -6,12 +6,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeaudit.config import FileListManifest, S3Guard, Table
-from lakeaudit.evidence.manifest import delta, file_list
+from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import point_lookup
+from lakeaudit.evidence.manifest.delta import reader as delta
+from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.manifest.file_list import point_lookup as list_lookup
+from lakeaudit.evidence.manifest.file_list import reader as file_list
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
-from lakeaudit.evidence.metastore import s3guard
+from lakeaudit.evidence.metastore.s3guard import S3Guard
+from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, entry_rows
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import AzureInventory, load_lake
+from lakeaudit.config import load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Cut, Stored
-from lakeaudit.evidence.storage import azure_inventory
+from lakeaudit.evidence.storage.azure_inventory import AzureInventory
+from lakeaudit.evidence.storage.azure_inventory import reader as azure_inventory
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.builders import azure_reports as built

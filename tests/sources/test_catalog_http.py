@@ -12,10 +12,10 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from lakeaudit.config import IcebergRest
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import http
 from lakeaudit.evidence.catalog.http import CatalogClient, Unsupported
+from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.runtime.aws import forget_clients
 from tests.builders import stores
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import CloudTrail
-from lakeaudit.evidence.events import cloudtrail
+from lakeaudit.evidence.events.cloudtrail import CloudTrail
+from lakeaudit.evidence.events.cloudtrail import reader as cloudtrail
 from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients

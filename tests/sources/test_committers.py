@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import S3ACommitterManifest, Settings, Table
+from lakeaudit.config import Settings, Table
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.manifest import committers
+from lakeaudit.evidence.manifest.committers import S3ACommitterManifest
+from lakeaudit.evidence.manifest.committers import reader as committers
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import Declared, Record

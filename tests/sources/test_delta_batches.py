@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.compare.repeated_batches import repeated
-from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.manifest.delta import batches, lines
+from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import BATCH
 from tests.builders.connections import connection

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import CommitFile, CommitLogs
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients

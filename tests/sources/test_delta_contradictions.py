@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lakeaudit.compare.commit_sums import changed_rows, rivals, whole_commits
-from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.manifest.delta import lines
+from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.duck import Connection, Rows

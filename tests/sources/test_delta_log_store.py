@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
-from lakeaudit.config import DeltaLogStore, Lake, S3Options
-from lakeaudit.evidence.metastore.delta_log_store import get_entry, probe, read
+from lakeaudit.config import Lake, S3Options
+from lakeaudit.evidence.metastore.delta_log_store import DeltaLogStore
 from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, entered
+from lakeaudit.evidence.metastore.delta_log_store.reader import get_entry, probe, read
 from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
 from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
 from lakeaudit.evidence.protocol import Context

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.evidence.files import File, list_files
-from lakeaudit.evidence.manifest import delta
-from lakeaudit.evidence.manifest.delta import checkpoints, hole_of, listing, log_files, reader
+from lakeaudit.evidence.manifest.delta import checkpoints, listing, log_files, reader
+from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.delta.listing import list_logs
+from lakeaudit.evidence.manifest.delta.notes import hole_of
 from lakeaudit.evidence.protocol import Changes, Claims
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck

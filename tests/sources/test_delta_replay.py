@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.delta.paths import STEP
 from lakeaudit.evidence.manifest.delta.replay import TABLE, _placed, files_of
 from lakeaudit.evidence.manifest.delta.replay import claims as claims_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.manifest.delta import reader as delta
 from tests.builders.delta_lake import (
     BORN,
     Action,

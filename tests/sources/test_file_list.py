@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeaudit.config import FileListManifest, Table
+from lakeaudit.config import Table
 from lakeaudit.emit import WrittenFile, emit
-from lakeaudit.evidence.manifest import file_list
+from lakeaudit.evidence.manifest.file_list import FileListManifest
+from lakeaudit.evidence.manifest.file_list import reader as file_list
 from lakeaudit.evidence.manifest.file_list.discover import find, numbered
 from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENTS
 from lakeaudit.evidence.manifest.file_list.list_part import parts

@@ -7,12 +7,15 @@ from typing import Any
 import boto3
 import pytest
 
-from lakeaudit.config import DeltaManifest, Glue, Lake, PointedIceberg, load_lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import current
 from lakeaudit.evidence.catalog.current import said_of
 from lakeaudit.evidence.catalog.find_tables import find_tables
+from lakeaudit.evidence.catalog.glue import Glue
 from lakeaudit.evidence.catalog.protocol import CatalogTable
+from lakeaudit.evidence.manifest.delta import DeltaManifest
+from lakeaudit.evidence.manifest.iceberg import PointedIceberg
 from lakeaudit.runtime.aws import Clients, Endpoint
 
 TABLES: dict[str, dict[str, Any]] = {

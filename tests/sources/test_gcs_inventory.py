@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import GcsInventory
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Cut, Stored
-from lakeaudit.evidence.storage import gcs_inventory
+from lakeaudit.evidence.storage.gcs_inventory import GcsInventory
+from lakeaudit.evidence.storage.gcs_inventory import reader as gcs_inventory
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders import gcs_reports as built

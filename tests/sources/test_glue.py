@@ -8,9 +8,10 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from lakeaudit.config import Glue
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import glue, reading
+from lakeaudit.evidence.catalog import reading
+from lakeaudit.evidence.catalog.glue import Glue
+from lakeaudit.evidence.catalog.glue import reader as glue
 from lakeaudit.evidence.catalog.hive_tables import changed_at, format_of, hive_table, location_of
 from lakeaudit.evidence.catalog.protocol import GONE, CatalogTable, HiveTable, Pointers, folder_of
 from lakeaudit.evidence.protocol import Context

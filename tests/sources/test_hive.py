@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from hive_metastore.ttypes import MetaException
 
-from lakeaudit.config import Hive, Pointer
+from lakeaudit.config import Pointer
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import hive, metastore_client, reading
+from lakeaudit.evidence.catalog import metastore_client, reading
 from lakeaudit.evidence.catalog.current import said_of
+from lakeaudit.evidence.catalog.hive import Hive
+from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location

@@ -12,17 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeaudit.config import HudiManifest, Settings, Table
+from lakeaudit.config import Settings, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.lineage import ARCHIVED, LOST_STATE, TORN, LastState, StateRef
-from lakeaudit.evidence.manifest import hudi
+from lakeaudit.evidence.manifest.hudi import KIND as HUDI
+from lakeaudit.evidence.manifest.hudi import HudiManifest
+from lakeaudit.evidence.manifest.hudi import reader as hudi
 from lakeaudit.evidence.manifest.hudi.archive import archived
 from lakeaudit.evidence.manifest.hudi.names import FileName, InstantName, file_named, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.point_lookup import read as look_up
 from lakeaudit.evidence.manifest.hudi.properties import NotReadable, parsed, properties
 from lakeaudit.evidence.manifest.hudi.readings import read_tables
-from lakeaudit.evidence.manifest.hudi.timeline import find
+from lakeaudit.evidence.manifest.hudi.timeline import find, probe
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -265,7 +267,7 @@ def test_a_table_that_cannot_be_read_is_refused_with_one_line(
     claims = read(tmp_path)
     assert (claims.states["t"].refused, folded(claims).num_rows) == (why, 0)
     with pytest.raises(SourceError):
-        hudi.probe(table_at(tmp_path), Clients())
+        probe(table_at(tmp_path), Clients())
     assert look_up(table_at(tmp_path), Clients(), "", str(tmp_path / base("a", T1))[1:]) == (
         "unknown",
         [],
@@ -450,7 +452,7 @@ def test_an_instant_that_is_archived_while_it_is_read_is_read_anew(tmp_path: Pat
 
 
 def changed(home: Path, claims: Claims) -> dict[str, str]:
-    found = hudi.changes(claims, [table_at(home)], CONTEXT)
+    found = HUDI.changes(claims, [table_at(home)], CONTEXT)
     return {row["key"].removeprefix(f"{home}/"[1:]): row["state"] for row in found.rows.to_pylist()}  # type: ignore[union-attr]
 
 
@@ -461,7 +463,7 @@ def test_changes_are_what_newer_instants_made_otherwise(tmp_path: Path) -> None:
     laid(tmp_path, {f"{T2}.commit": commit(stat(base("a", T2)))})
     assert changed(tmp_path, claims) == {base("a", T1): "history", base("a", T2): "live"}
     laid(tmp_path, {f"{T3}.commit": "{"})
-    assert "torn" in hudi.changes(claims, [table_at(tmp_path)], CONTEXT).unsure["t"]
+    assert "torn" in HUDI.changes(claims, [table_at(tmp_path)], CONTEXT).unsure["t"]
 
 
 def test_what_a_timeline_says_of_one_file(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.config import HudiManifest, Settings, Table
+from lakeaudit.config import Settings, Table
 from lakeaudit.evidence.lineage import CHANGED_ROWS, IDLE_REMOVAL, REPLACED_STATE
-from lakeaudit.evidence.manifest import hudi
+from lakeaudit.evidence.manifest.hudi import HudiManifest
+from lakeaudit.evidence.manifest.hudi import reader as hudi
 from lakeaudit.evidence.manifest.hudi.reader import HudiClaims
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location

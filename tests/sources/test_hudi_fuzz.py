@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.manifest import hudi
+from lakeaudit.evidence.manifest.hudi import KIND as HUDI
 from tests.builders.hudi import commit, laid, stat
 from tests.sources.manifest_contract import folded
 from tests.sources.test_hudi import CONTEXT, base, clean, name, read, rows_of, table_at
@@ -109,7 +109,7 @@ def test_changes_are_the_difference_of_the_two_models(
     for what, number in more:
         model.act(what, number)
     model.write(home)
-    found = hudi.changes(claims, [table_at(home)], CONTEXT)
+    found = HUDI.changes(claims, [table_at(home)], CONTEXT)
     told = {row["key"].removeprefix(f"{home}/"[1:]): row["state"] for row in found.rows.to_pylist()}  # type: ignore[union-attr]
     assert told == {
         file: state
@@ -141,4 +141,4 @@ def test_damaged_bytes_are_told_or_harmless_and_never_raise(
         json.loads(content)
     except ValueError:
         assert claims.holes or claims.states["t"].refused or which == 3
-    hudi.changes(claims, [table_at(home)], CONTEXT)
+    HUDI.changes(claims, [table_at(home)], CONTEXT)

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import IcebergManifest, Settings, Table, load_lake
+from lakeaudit.config import Settings, Table, load_lake
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.manifest import iceberg
-from lakeaudit.evidence.manifest.iceberg import lists, readings
+from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest, lists, readings
+from lakeaudit.evidence.manifest.iceberg import reader as iceberg
+from lakeaudit.evidence.manifest.iceberg.discover import probe
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot as KnownSnapshot
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
@@ -562,7 +564,7 @@ def test_as_of_a_time_the_state_of_then_is_read(tmp_path: Path) -> None:
 
 def changed(home: Path, claims: Claims) -> dict[str, str]:
     """By name of data files what the newest state makes of them, where it is something else."""
-    found = iceberg.changes(claims, [table_at(home)], CONTEXT)
+    found = ICEBERG.changes(claims, [table_at(home)], CONTEXT)
     assert found.unsure == {}
     rows = duck.rows_of(duck.relation(connection(), found.rows))
     return {r["key"].rpartition("/")[2]: r["state"] for r in rows if "/data/" in r["key"]}
@@ -592,7 +594,7 @@ def test_a_newer_state_that_cannot_be_read_is_unsure(tmp_path: Path) -> None:
     claims = read(tmp_path)
     written(tmp_path, {1: ONE, 2: TWO}, number=2)
     drop(tmp_path, "m2.avro")
-    assert set(iceberg.changes(claims, [table_at(tmp_path)], CONTEXT).unsure) == {"t"}
+    assert set(ICEBERG.changes(claims, [table_at(tmp_path)], CONTEXT).unsure) == {"t"}
 
 
 def test_a_snapshot_that_expires_while_it_is_read_is_asked_of_the_newer_state(
@@ -642,11 +644,11 @@ def test_holes_are_of_the_table(tmp_path: Path) -> None:
 
 def test_a_probe_says_what_an_audit_would_be_refused_for(tmp_path: Path) -> None:
     written(tmp_path, {1: ONE})
-    iceberg.probe(table_at(tmp_path), Clients())
+    probe(table_at(tmp_path), Clients())
     with pytest.raises(
         SourceError, match=r"not an Iceberg table: no metadata.json in .*; check the table's location"
     ):
-        iceberg.probe(table_at(tmp_path / "none"), Clients())
+        probe(table_at(tmp_path / "none"), Clients())
 
 
 def test_places_of_its_own_outside_the_location_are_the_table_s_too(tmp_path: Path) -> None:

@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import IcebergManifest, IcebergRest, PointedIceberg, Pointer, Settings, Table
+from lakeaudit.config import Pointer, Settings, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import current
+from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.evidence.lineage import FOREIGN_STATE, LOST_STATE, TWO_LINES, LastState, StateRef
-from lakeaudit.evidence.manifest import iceberg
-from lakeaudit.evidence.manifest.iceberg import catalogs
+from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest, PointedIceberg, catalogs
+from lakeaudit.evidence.manifest.iceberg import reader as iceberg
+from lakeaudit.evidence.manifest.iceberg.discover import probe
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
@@ -242,7 +245,7 @@ def test_catalogs_that_differ_for_a_moment_agree_when_they_are_asked_again(
 
 def changed(claims: Claims, table: Table) -> dict[str, str]:
     """By name of data files what the newest state makes of them, where it is something else."""
-    found = iceberg.changes(claims, [table], CONTEXT)
+    found = ICEBERG.changes(claims, [table], CONTEXT)
     assert found.unsure == {}
     rows = duck.rows_of(duck.relation(connection(), found.rows))
     return {row["key"].rpartition("/")[2]: row["state"] for row in rows if "/data/" in row["key"]}
@@ -257,7 +260,7 @@ def test_changes_follow_the_catalog(tmp_path: Path, server: RestCatalog) -> None
     server.tables[NAME] = second
     assert changed(claims, table) == {"a": "history", "c": "live"}
     del server.tables[NAME]
-    unsure = iceberg.changes(claims, [table], CONTEXT).unsure
+    unsure = ICEBERG.changes(claims, [table], CONTEXT).unsure
     assert "answers 404" in unsure["t"]
 
 
@@ -301,7 +304,7 @@ def test_a_table_that_lies_elsewhere_by_its_catalog_leaves_its_leftovers_to_peop
 
 def test_a_probe_says_what_the_catalog_says(tmp_path: Path, server: RestCatalog) -> None:
     server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
-    iceberg.probe(table_at(tmp_path, server), Clients())
+    probe(table_at(tmp_path, server), Clients())
     server.tables.clear()
     with pytest.raises(SourceError, match=r"c0 shop\.t: the catalog answers 404"):
-        iceberg.probe(table_at(tmp_path, server), Clients())
+        probe(table_at(tmp_path, server), Clients())

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.manifest import iceberg
+from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
 from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.runtime import duck
@@ -234,7 +234,7 @@ def test_damaged_bytes_are_told_or_harmless_and_never_raise(
     renamed = bool(names - {"a", "b", "c"})
     if name != "json" and not lost <= names:
         assert claims.holes or renamed
-    iceberg.changes(claims, [table_at(home)], CONTEXT)
+    ICEBERG.changes(claims, [table_at(home)], CONTEXT)
 
 
 @pytest.mark.parametrize("value", [None, 1, "x", [1], {"a": 1}])

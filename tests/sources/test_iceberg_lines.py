@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.config import IcebergManifest, Settings, Table
+from lakeaudit.config import Settings, Table
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.lineage import LOST_STATE, MANIFESTS, RIVAL_LINE
-from lakeaudit.evidence.manifest import iceberg
-from lakeaudit.evidence.manifest.iceberg import folder
+from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest, folder
+from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -35,7 +36,7 @@ def read(home: Path) -> Claims:
 
 
 def look_again(claims: Claims, home: Path) -> Changes:
-    return iceberg.changes(claims, [table_at(home)], CONTEXT)
+    return ICEBERG.changes(claims, [table_at(home)], CONTEXT)
 
 
 def claims_of(claims: Claims) -> list[tuple[str, tuple[str, ...]]]:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from lakeaudit.config import IcebergRest
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import http, iceberg_rest
+from lakeaudit.evidence.catalog import http
 from lakeaudit.evidence.catalog.http import CatalogClient
+from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
+from lakeaudit.evidence.catalog.iceberg_rest import reader as iceberg_rest
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients

@@ -10,14 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import (
-    FileListManifest,
-    ManifestSource,
-    RedshiftUnloadManifest,
-    SparkSinkManifest,
-    SymlinkManifest,
-    Table,
-)
+from lakeaudit.config import ManifestSource, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.lineage import (
     ABSENT,
@@ -30,6 +23,10 @@ from lakeaudit.evidence.lineage import (
     LostState,
     Witness,
 )
+from lakeaudit.evidence.manifest.file_list import FileListManifest
+from lakeaudit.evidence.manifest.redshift_unload import RedshiftUnloadManifest
+from lakeaudit.evidence.manifest.spark_sink import SparkSinkManifest
+from lakeaudit.evidence.manifest.symlink import SymlinkManifest
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location

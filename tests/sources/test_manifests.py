@@ -11,23 +11,19 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import (
-    DatabricksCommitsManifest,
-    DeltaManifest,
-    FileListManifest,
-    HudiManifest,
-    IcebergManifest,
-    InventoryManifest,
-    ListingManifest,
-    ManifestCommitterManifest,
-    PreviousManifest,
-    RedshiftUnloadManifest,
-    S3ACommitterManifest,
-    SparkEventLogManifest,
-    SparkSinkManifest,
-    SymlinkManifest,
-)
+from lakeaudit.evidence.manifest.another_place import InventoryManifest, ListingManifest
+from lakeaudit.evidence.manifest.committers import ManifestCommitterManifest, S3ACommitterManifest
+from lakeaudit.evidence.manifest.databricks_commits import DatabricksCommitsManifest
+from lakeaudit.evidence.manifest.delta import DeltaManifest
+from lakeaudit.evidence.manifest.file_list import FileListManifest
+from lakeaudit.evidence.manifest.hudi import HudiManifest
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest
+from lakeaudit.evidence.manifest.previous import PreviousManifest
 from lakeaudit.evidence.manifest.previous.kept_picture import FILE, Picture, publish, write_rows
+from lakeaudit.evidence.manifest.redshift_unload import RedshiftUnloadManifest
+from lakeaudit.evidence.manifest.spark_event_log import SparkEventLogManifest
+from lakeaudit.evidence.manifest.spark_sink import SparkSinkManifest
+from lakeaudit.evidence.manifest.symlink import SymlinkManifest
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck

@@ -15,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
-from lakeaudit.config import Emrfs, Lake, S3mper, S3Options
+from lakeaudit.config import Lake, S3Options
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.metastore import emrfs, s3mper
 from lakeaudit.evidence.metastore.dynamodb import entries_of_names
+from lakeaudit.evidence.metastore.emrfs import Emrfs
+from lakeaudit.evidence.metastore.emrfs import layout as emrfs
+from lakeaudit.evidence.metastore.s3mper import S3mper
+from lakeaudit.evidence.metastore.s3mper import layout as s3mper
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.keys import Location

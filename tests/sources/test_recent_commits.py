@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import HudiManifest, IcebergManifest, Settings, Table
-from lakeaudit.evidence.manifest import delta, hudi, iceberg
+from lakeaudit.config import Settings, Table
+from lakeaudit.evidence.manifest.delta import reader as delta
+from lakeaudit.evidence.manifest.hudi import HudiManifest
+from lakeaudit.evidence.manifest.hudi import reader as hudi
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest
+from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.evidence.protocol import RECENT, Claims
 from lakeaudit.keys import Location
 from lakeaudit.schemas import RECENT_COMMIT, plain_time

@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.manifest.records import read_records
 from lakeaudit.evidence.protocol import Changes, Claims, Context, Kept
 from lakeaudit.evidence.registry import MANIFESTS
-from lakeaudit.evidence.storage import listing
+from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import S3AccessLog
 from lakeaudit.evidence import files
-from lakeaudit.evidence.events import access_log, event_files
+from lakeaudit.evidence.events import event_files
+from lakeaudit.evidence.events.access_log import S3AccessLog
+from lakeaudit.evidence.events.access_log import reader as access_log
 from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import S3Inventory
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import files
 from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.protocol import Cut, Stored
-from lakeaudit.evidence.storage.inventory import reader
+from lakeaudit.evidence.storage.inventory import S3Inventory, reader
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients

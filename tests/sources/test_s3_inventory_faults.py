@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import S3Inventory
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Stored
-from lakeaudit.evidence.storage.inventory import reader
+from lakeaudit.evidence.storage.inventory import S3Inventory, reader
 from lakeaudit.evidence.storage.inventory.columns import BY_CSV_NAME
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint

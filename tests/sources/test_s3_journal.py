@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import S3Journal
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.events import journal
+from lakeaudit.evidence.events.journal import S3Journal
+from lakeaudit.evidence.events.journal import reader as journal
 from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import S3Metadata
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Stored
-from lakeaudit.evidence.storage import s3_metadata
+from lakeaudit.evidence.storage.s3_metadata import S3Metadata
+from lakeaudit.evidence.storage.s3_metadata import reader as s3_metadata
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import S3Guard, S3Options
+from lakeaudit.config import S3Options
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.metastore import s3guard
+from lakeaudit.evidence.metastore.s3guard import S3Guard
+from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.keys import Location

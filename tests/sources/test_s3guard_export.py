@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.dynamodb import export as dynamodb_export
 from lakeaudit.evidence.metastore.dynamodb import export_files
 from lakeaudit.evidence.metastore.dynamodb.export_files import same_md5
-from lakeaudit.evidence.metastore.s3guard import layout_fault
+from lakeaudit.evidence.metastore.s3guard import S3Guard
+from lakeaudit.evidence.metastore.s3guard import reader as s3guard
+from lakeaudit.evidence.metastore.s3guard.layout import layout_fault
 from lakeaudit.evidence.protocol import Entries
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.chunks import read_part

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from lakeaudit.config import S3Guard, S3Options
+from lakeaudit.config import S3Options
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.metastore import s3guard
+from lakeaudit.evidence.metastore.s3guard import S3Guard
+from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import KeptHere
 from lakeaudit.runtime.aws import Clients

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import DeltaManifest, HudiManifest, Unity, load_lake
+from lakeaudit.config import load_lake
 from lakeaudit.errors import LakeFileError, SourceError
-from lakeaudit.evidence.catalog import http, unity
+from lakeaudit.evidence.catalog import http
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.catalog.protocol import Pointers
+from lakeaudit.evidence.catalog.unity import Unity
+from lakeaudit.evidence.catalog.unity import reader as unity
+from lakeaudit.evidence.manifest.delta import DeltaManifest
+from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.builders.rest_catalog import Answer, served

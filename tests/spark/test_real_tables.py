@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.run_outcome import Outcome

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import lakeaudit
+from lakeaudit.evidence.kind import Deferred
+from lakeaudit.evidence.registry import ROLES
 
 PACKAGE = Path(lakeaudit.__file__).parent
 JOBS = PACKAGE.parent
@@ -132,6 +134,7 @@ COMPARE_MAY_USE = {
     *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
     *(
         "lakeaudit.evidence.protocol",
+        "lakeaudit.evidence.registry",
         "lakeaudit.evidence.lineage",
         "lakeaudit.evidence.storage.versions",
         "lakeaudit.runtime.duck",
@@ -169,8 +172,64 @@ def test_an_audit_in_this_process_loads_nothing_of_spark() -> None:
     assert loaded.isdisjoint({"pyspark", "py4j", "delta"})
 
 
+def test_reading_a_lake_file_imports_no_reader() -> None:
+    asked = (
+        "import sys; from lakeaudit.evidence import registry; import lakeaudit.config; len(registry.STORAGE)"
+    )
+    asked += "; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {"lakeaudit.evidence.manifest.delta", "pydantic"} <= loaded
+    assert loaded.isdisjoint(
+        {"duckdb", "pyarrow", "numpy", "boto3", "requests", "lakeaudit.evidence.protocol"}
+    )
+
+
+def test_every_function_of_a_kind_can_be_imported() -> None:
+    for role in ROLES.values():
+        for kind in role.values():
+            functions = [each for each in vars(kind).values() if isinstance(each, Deferred)]
+            assert functions
+            assert all(callable(each.function) for each in functions)
+
+
+def _packages_of_models() -> dict[str, str]:
+    """By name of a kind's model the package of the kind."""
+    kinds = [kind for role in ROLES.values() for kind in role.values()]
+    models = {
+        each
+        for kind in kinds
+        for each in kind.model.__mro__
+        if each.__module__.startswith("lakeaudit.evidence") and each.__module__.count(".") == 3
+    }
+    return {each.__name__: each.__module__ for each in models if each.__module__ != DYNAMODB}
+
+
+DYNAMODB = "lakeaudit.evidence.metastore.dynamodb"
+"""What stores that are tables of DynamoDB have in common: no kind."""
+
+
+def test_no_kind_is_recognised_by_its_class_outside_of_its_package() -> None:
+    packages = _packages_of_models()
+    assert {"DeltaManifest", "Glue", "CommitterManifest"} <= packages.keys()
+    wrong = {
+        (module, name.id)
+        for module in MODULES
+        for _, call in calls(module)
+        if plain_name(call) in ("isinstance", "issubclass")
+        for name in ast.walk(call.args[1])
+        if isinstance(name, ast.Name) and name.id in packages and not below(module, packages[name.id])
+    }
+    assert wrong == set()
+
+
 EXPLANATION = ("lakeaudit.commands.explanation", "lakeaudit.commands.ask_sources")
 """What `explain` and the dashboard's page of a file have in common."""
+
+REGISTRY = ("lakeaudit.evidence.kind", "lakeaudit.evidence.registry")
+"""The lake file's models of kinds come from here; no reader is imported for it."""
+
+EXCEPT = {"lakeaudit.dashboard": EXPLANATION, "lakeaudit.config": REGISTRY}
 
 DIRECTIONS = {
     "lakeaudit.pipeline.engine": {"lakeaudit.compare.kernel", "lakeaudit.compare.match", "lakeaudit.compare.rules",
@@ -216,7 +275,7 @@ def test_a_room_does_not_know_the_rooms_after_it(room: str) -> None:
         (m, name)
         for m in members for name in imports(m) for later in DIRECTIONS[room]
         if below(name, later) and not below(name, room)
-        and not (room == "lakeaudit.dashboard" and any(below(name, each) for each in EXPLANATION))
+        and not any(below(name, each) for each in EXCEPT.get(room, ()))
     }  # fmt: skip
     assert wrong == set()
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.config import Lake, S3Guard, load_lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import LakeFileError
 from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.metastore.dynamodb.pages import FIRST_PAGE, ReadCapacity, scan_pages
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.keys import Aliases, Location, true_place
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection

@@ -7,8 +7,10 @@ import pytest
 
 from lakeaudit import cli
 from lakeaudit.commands.init import Surroundings, lake_text, results_beside
-from lakeaudit.config import Listing, S3Inventory, load_lake
+from lakeaudit.config import load_lake
+from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory.configuration import WANTED
+from lakeaudit.evidence.storage.listing import Listing
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited

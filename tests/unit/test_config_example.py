@@ -9,12 +9,12 @@ import yaml
 from pydantic import BaseModel
 
 from lakeaudit.config import lake_schema, load_lake
-from lakeaudit.config.cross_checks import BUILT
 from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.lake import settings
 from lakeaudit.config.sources import Source
 from lakeaudit.config.validation_errors import keys_of, models_in
+from lakeaudit.evidence.registry import ROLES
 from lakeaudit.kinds import SEVERITIES
 
 EXAMPLE = Path(__file__).parents[2] / "conf" / "example.yaml"
@@ -41,9 +41,9 @@ def mappings(node: Any) -> Iterator[dict[str, Any]]:
 
 def test_the_example_names_every_kind() -> None:
     lake = load_lake(EXAMPLE, {})
-    assert {each.kind for each in lake.inventories} == set(BUILT["inventories"])
-    assert {each.kind for each in lake.metastores} == set(BUILT["metastores"])
-    assert {each.kind for table in lake.tables for each in table.manifests} == set(BUILT["manifests"])
+    assert {each.kind for each in lake.inventories} == set(ROLES["inventories"])
+    assert {each.kind for each in lake.metastores} == set(ROLES["metastores"])
+    assert {each.kind for table in lake.tables for each in table.manifests} == set(ROLES["manifests"])
 
 
 @pytest.mark.parametrize(

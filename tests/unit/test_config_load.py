@@ -6,22 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.config import (
-    Confirm,
-    DeltaManifest,
-    FileListManifest,
-    IcebergRest,
-    Lake,
-    Listing,
-    PointedIceberg,
-    Problem,
-    S3Guard,
-    S3Inventory,
-    S3Options,
-    Settings,
-    load_lake,
-)
+from lakeaudit.config import Confirm, Lake, Problem, S3Options, Settings, load_lake
 from lakeaudit.errors import AuditError, LakeFileError
+from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
+from lakeaudit.evidence.manifest.delta import DeltaManifest
+from lakeaudit.evidence.manifest.file_list import FileListManifest
+from lakeaudit.evidence.manifest.iceberg import PointedIceberg
+from lakeaudit.evidence.metastore.s3guard import S3Guard
+from lakeaudit.evidence.storage.inventory import S3Inventory
+from lakeaudit.evidence.storage.listing import Listing
 from lakeaudit.keys import Location
 
 HEAD = "version: 1\nlake: shop\nresults: s3://out/shop\n"

@@ -8,10 +8,12 @@ import pytest
 
 from lakeaudit.compare.expected import mark_expected
 from lakeaudit.compare.table_facts import co_owners, roots
-from lakeaudit.config import AppriseAlert, Expected, Lake, PointedIceberg, S3Inventory, load_lake
+from lakeaudit.config import AppriseAlert, Expected, Lake, load_lake
 from lakeaudit.config.field_types import LOCATION_HINT
 from lakeaudit.errors import LakeFileError
 from lakeaudit.evidence.discovery import expanded, tables_at, unmatched
+from lakeaudit.evidence.manifest.iceberg import PointedIceberg
+from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_plan import Options, in_scope
 from lakeaudit.runtime.aws import Clients

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import DeltaManifest, Lake, Settings, Table
+from lakeaudit.config import Lake, Settings, Table
 from lakeaudit.config.file import Ignore
+from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.protocol import Hole, SourceInfo
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.evidence_gaps import MOST_NOTES, all_holes, gap_findings

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit import evidence
-from lakeaudit.config import S3Guard, S3Inventory
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as guard_reader
 from lakeaudit.evidence.protocol import Batches, Part, note_row
+from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory import reader as inventory_reader
 from lakeaudit.keys import Location
 from lakeaudit.pipeline import kept_files

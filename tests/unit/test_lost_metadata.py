@@ -15,7 +15,7 @@ from lakeaudit.compare.findings import FINDING_ROWS, with_losses
 from lakeaudit.compare.lineage_rules import LINEAGE
 from lakeaudit.compare.rule import Rule
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.manifest import spark_sink
+from lakeaudit.evidence.manifest.spark_sink import reader as spark_sink
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
 from lakeaudit.pipeline import lost_metadata

@@ -16,7 +16,7 @@ from lakeaudit.compare.match import SourceFacts, pairs
 from lakeaudit.compare.metastore_tree import folder_rows, parent_rows, tree_rows, tree_verdicts, with_folders
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.verdicts import words
-from lakeaudit.config import S3Guard
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck

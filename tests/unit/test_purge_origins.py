@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import DeltaManifest, Table
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.origins import Origins, locations_of
 

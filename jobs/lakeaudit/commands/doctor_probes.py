@@ -8,11 +8,11 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
-from lakeaudit.config import HudiManifest, IcebergManifest, PreviousManifest, Table
+from lakeaudit.config import Table
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.files import list_files, stat
-from lakeaudit.evidence.manifest import hudi, iceberg, previous
 from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.s3_responses import listed_objects
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
@@ -28,12 +28,9 @@ PAGE = 50
 def table(table: Table, clients: Clients) -> str:
     """The table's own records can be listed and the first of them read."""
     for manifest in table.manifests:
-        if isinstance(manifest, PreviousManifest):
-            previous.probe(table, clients)
-        if isinstance(manifest, IcebergManifest):
-            iceberg.probe(table, clients)
-        if isinstance(manifest, HudiManifest):
-            hudi.probe(table, clients)
+        probe = MANIFESTS[manifest.kind].probe
+        if probe is not None:
+            probe(table, clients)
         own = (table.location.join(manifest.folder),) if manifest.folder else ()
         for place in manifest.places or own:
             _first(clients, place, manifest.kind)

@@ -11,10 +11,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import load_lake
 from lakeaudit.config.parsers import parse_location
-from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import BadInput, SourceError
 from lakeaudit.evidence.discovery import formats_of
 from lakeaudit.evidence.files import folders
+from lakeaudit.evidence.registry import formats
 from lakeaudit.evidence.storage.inventory.configuration import configurations, destination, lacks
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.formatting import age, count
@@ -250,8 +250,8 @@ def _inventory_lines(found: Surroundings) -> Iterator[str]:
 def _table_lines(found: Surroundings) -> Iterator[str]:
     if len(found.roots) > MOST_NAMED and found.inventories:
         yield f"  # {count(len(found.roots))} tables were seen; each audit finds them anew."
-        formats = [each for each in FOUND_FORMATS if each in found.roots.values()]
-        named = "" if formats == ["delta"] else f", formats: [{', '.join(formats)}]"
+        known = [each for each in formats() if each in found.roots.values()]
+        named = "" if known == ["delta"] else f", formats: [{', '.join(known)}]"
         yield f"  - discover: {{from: inventory, under: [{_text(found.place.uri)}]{named}}}"
         return
     for root, kind in found.roots.items():

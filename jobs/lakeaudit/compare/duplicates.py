@@ -6,7 +6,7 @@ from lakeaudit import keys
 from lakeaudit.compare import rules
 from lakeaudit.compare.facts import MD5_TEXT, PARTS_TEXT
 from lakeaudit.compare.match import SourceFacts
-from lakeaudit.config import state_kinds
+from lakeaudit.evidence.registry import state_kinds
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 

@@ -11,8 +11,9 @@ from lakeaudit.compare.marked_states import FORMATS
 from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places, label_around
 from lakeaudit.compare.table_facts import TableFacts, co_owners, completed_instants, facts_table, roots
-from lakeaudit.config import MetastoreSource, Table, state_kinds
+from lakeaudit.config import MetastoreSource, Table
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
+from lakeaudit.evidence.registry import state_kinds
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from lakeaudit import keys
 from lakeaudit.compare.expr import Expr, algorithm, col, concat, earliest, first_known, latest, lit
-from lakeaudit.config import original_kinds
+from lakeaudit.evidence.registry import original_kinds
 
 MD5_TEXT = rf"^[0-9a-f]{{32}}{keys.END}"
 PARTS_TEXT = rf"^[0-9a-f]{{32}}-[0-9]+{keys.END}"

@@ -12,7 +12,7 @@ from lakeaudit.compare.duplicates import CONTENT
 from lakeaudit.compare.findings import Stamp, because, finished, uri
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.verdicts import Words, group_verdicts
-from lakeaudit.config import state_kinds
+from lakeaudit.evidence.registry import state_kinds
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import FOLDER_PAIR, MOVES

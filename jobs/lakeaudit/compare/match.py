@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label, label_of
-from lakeaudit.config import state_kinds
 from lakeaudit.evidence.protocol import Contradictions, Fold
+from lakeaudit.evidence.registry import state_kinds
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows

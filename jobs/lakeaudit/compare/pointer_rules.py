@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from lakeaudit.compare.expr import Expr, col, earliest, lit
 from lakeaudit.compare.rule import CONSISTENT, NONE, OUT, UNCOVERED, UNDECIDED, Rule, ordered
+from lakeaudit.evidence.registry import formats
 
 
 def _sure(facts: Mapping[str, Expr]) -> dict[str, Expr]:
@@ -97,9 +98,7 @@ TABLE_FACTS = _sure(
         "table_looked": _LOOKED,
         "table_filled_now": col("look_there"),
         "table_storage_holed": col("storage_holed"),
-        "table_had_files": col("filled_said")
-        | (col("removed") > lit(0))
-        | col("format").among("delta", "iceberg", "hudi"),
+        "table_had_files": col("filled_said") | (col("removed") > lit(0)) | col("format").among(*formats()),
     }
 )
 

@@ -31,6 +31,7 @@ from lakeaudit.compare.facts import CLOCK_STEP
 from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places, label_around
 from lakeaudit.compare.table_facts import TableFacts
+from lakeaudit.evidence.registry import row_kinds
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -50,18 +51,21 @@ def bucket_of(hashed: str) -> str:
 
 BUCKET = bucket_of("h")
 
-KEYED = (
-    "versions",
-    "entries",
-    "steps",
-    "iceberg_files",
-    "hudi_files",
-    "originals",
-    "events",
-    "claims",
-    "known",
-)
-"""Kinds of rows that are about one key each."""
+KEYED = ("versions", "entries", "claims", "known")
+"""Kinds of rows that are about one key each, beside those of manifests."""
+
+
+def is_keyed(kind: str) -> bool:
+    """Whether each row of a kind is about one key."""
+    rows = row_kinds().get(kind)
+    return kind in KEYED or (rows is not None and rows.keyed)
+
+
+def is_filtered(kind: str) -> bool:
+    """Whether rows of a kind stand for nothing beside their own key, so that those of cleared keys can be dropped."""
+    rows = row_kinds().get(kind)
+    return kind == "claims" or (rows is not None and rows.filtered)
+
 
 Trace = Callable[[Connection, Rows], Relation]
 """Rows of a manifest's own kind -> table_name, bucket, key, size, claimed_at, plain: one row for each of them."""

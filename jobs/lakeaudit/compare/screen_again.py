@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeaudit.compare import metastore_tree, screen
-from lakeaudit.compare.screen import KEYED, Screen, bucket_of
+from lakeaudit.compare.screen import Screen, bucket_of, is_filtered, is_keyed
 from lakeaudit.compare.screen_traces import deciding_rows
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -77,7 +77,7 @@ def bits_at(bits: bytes, numbers: Any) -> Any:
 
 def ask_again(wanted: Wanted, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     """Of rows that stand for nothing beside themselves only those that `read_again` would take: fewer are decoded."""
-    if kind in ("steps", "iceberg_files", "hudi_files", "events", "claims"):
+    if is_filtered(kind):
         rows = wanted.asked_of(con, rows)
     yield kind, rows
 
@@ -90,7 +90,7 @@ def read_again(
     Kinds beside the rows' own: `settled_keys` (bucket, key) are let go and judged on their content alone; `folders`,
     `siblings` and `etag_habits` stand for let-go objects and entries where metadata stores have a tree.
     """
-    if kind not in KEYED:
+    if not is_keyed(kind):
         yield kind, batch
         return
     numbers = buckets_of(con, batch)

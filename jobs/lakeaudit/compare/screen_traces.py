@@ -7,7 +7,7 @@ from lakeaudit.compare.duplicates import content_etag
 from lakeaudit.compare.facts import LEAST_READABLE
 from lakeaudit.compare.leftovers import LOG_OF_KEY
 from lakeaudit.compare.prefix_match import attach_label
-from lakeaudit.compare.screen import CLAIM, ENTRY, KEYED, OBJECT, OTHER, Screen
+from lakeaudit.compare.screen import CLAIM, ENTRY, OBJECT, OTHER, Screen, is_keyed
 from lakeaudit.keys import TIERED_CLASSES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -72,7 +72,7 @@ def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[t
         yield "traces", held.drop_columns(["bucket", "folder"])
     elif kind in screen.traces:
         yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
-    elif kind in KEYED:
+    elif is_keyed(kind):
         yield "traces", duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=rows)
     elif kind == "notes":
         yield kind, rows

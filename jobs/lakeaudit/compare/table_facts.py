@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from lakeaudit.config import Table, format_rank
+from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Claims, CommittedNames, Hole, NeededFile, TableState
+from lakeaudit.evidence.registry import format_rank
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import INSTANT, TABLE_FACTS, plain_time

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label
+from lakeaudit.evidence.registry import formats
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import POINTED_OBJECT, UNOWNED_FOLDER, WATCHED_PREFIX
 
-WITH_LOG = ("delta", "iceberg", "hudi")
-"""Formats whose tables are known by a log of their own; of others folders of partitions with data files tell."""
 EXAMPLES = 3
 MOST_PREFIXES = 1000
 """Where more prefixes of a place hold what nobody owns, one row speaks for the place."""
@@ -136,7 +135,7 @@ def roots_found(con: Connection, folders: Rows) -> tuple[list[Location], list[Lo
     found: tuple[list[Location], list[Location]] = ([], [])
     sql = "SELECT DISTINCT bucket, folder, format FROM input WHERE format IS NOT NULL ORDER BY ALL"
     for row in duck.rows_of(duck.query(con, sql, input=folders)):
-        found[row["format"] not in WITH_LOG].append(Location(row["bucket"], row["folder"].removesuffix("/")))
+        found[row["format"] not in formats()].append(Location(row["bucket"], row["folder"].removesuffix("/")))
     return found
 
 

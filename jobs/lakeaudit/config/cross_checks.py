@@ -3,13 +3,14 @@
 Each check takes the data as it is, wrong or right, and says nothing of what it cannot read: the models do.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from typing import Any
 
-from lakeaudit.config.parsers import parse_location, parse_origin
+from lakeaudit.config.parsers import parse_origin
 from lakeaudit.config.problems import Found, Path, quoted, suggest
-from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES, DynamoTable, original_kinds
-from lakeaudit.config.vocabulary import FOUND_IN
+from lakeaudit.config.sources.base import location_of
+from lakeaudit.evidence import registry
 from lakeaudit.keys import Location
 
 Data = dict[str, object]
@@ -31,14 +32,6 @@ def _entries(data: Data, key: str, path: Path = ()) -> Iterator[tuple[Path, Data
             yield (*path, key, index), entry
 
 
-def _place(entry: Data, key: str = "location") -> Location | None:
-    value = entry.get(key)
-    try:
-        return parse_location(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-
-
 def _origin(entry: Data) -> Location | None:
     value = entry.get("from")
     try:
@@ -57,26 +50,33 @@ def _kinded(data: Data) -> Iterator[tuple[Path, str, object]]:
             yield (*path, "manifests", index), "manifests", entry
 
 
-BUILT: Mapping[str, Collection[str]] = {
-    "inventories": INVENTORIES,
-    "metastores": METASTORES,
-    "events": EVENTS,
-    "manifests": MANIFESTS,
-    "alerts": ("apprise", "alertmanager", "sns"),
-}
-"""By block the kinds that this version reads."""
+ALERTS = ("apprise", "alertmanager", "sns")
+
+
+def _known(block: str) -> tuple[str, ...]:
+    """The kinds of a block that this installation reads."""
+    return tuple(registry.ROLES[block]) if block in registry.ROLES else ALERTS
 
 
 def kinds(data: Data) -> Iterator[Found]:
     """Entries without a kind or of an unknown kind."""
     for path, block, entry in _kinded(data):
         if not isinstance(entry, dict):
-            first = next(iter(BUILT[block]))
+            first = _known(block)[0]
             yield Found(path, "must be a mapping with a kind", f"write {{kind: {first}, ...}}")
         elif "kind" not in entry:
-            yield Found(path, "'kind' is missing", suggest("", tuple(BUILT[block])))
-        elif (kind := entry["kind"]) not in tuple(BUILT[block]):
-            yield Found(path, f"unknown kind {quoted(kind)}", suggest(kind, tuple(BUILT[block])))
+            yield Found(path, "'kind' is missing", suggest("", _known(block)))
+        elif (kind := entry["kind"]) not in _known(block):
+            yield Found(path, f"unknown kind {quoted(kind)}", suggest(kind, _known(block)))
+
+
+def of_kinds(data: Data) -> Iterator[Found]:
+    """What the kinds themselves refuse of their entries."""
+    for path, block, entry in _kinded(data):
+        kinds: Mapping[str, Any] = registry.ROLES.get(block, {})
+        if isinstance(entry, dict) and (kind := entry.get("kind")) in tuple(kinds):
+            for below, what, hint in kinds[str(kind)].model.problems(entry):
+                yield Found((*path, *below), what, hint)
 
 
 def discover(data: Data) -> Iterator[Found]:
@@ -85,11 +85,13 @@ def discover(data: Data) -> Iterator[Found]:
     for path, table in _entries(data, "tables"):
         found = table.get("discover")
         source = str(found.get("from")) if isinstance(found, dict) else ""
-        if isinstance(found, dict) and source in METASTORES:
+        if isinstance(found, dict) and source in registry.METASTORES:
             yield from _catalogs_of(data, (*path, "discover"), found)
             continue
-        if "discover" in table and not {*FOUND_IN} & {*map(str, kinds)}:
-            what = f"tables are found in inventories ({', '.join(FOUND_IN)}), and none is named"
+        if "discover" in table and not {*registry.report_kinds()} & {*map(str, kinds)}:
+            what = (
+                f"tables are found in inventories ({', '.join(registry.report_kinds())}), and none is named"
+            )
             yield Found((*path, "discover"), what, "add one to inventories, or name each table")
 
 
@@ -116,23 +118,6 @@ def profiles(data: Data) -> Iterator[Found]:
                 yield Found((*here, "profile"), f"no profile is called {quoted(name)}", hint)
 
 
-def expanded(data: Data) -> Iterator[Found]:
-    """One manifest that should stand for many inventories."""
-    for path, entry in _entries(data, "inventories"):
-        place = _place(entry)
-        if entry.get("expand") is True and place is not None and place.key.endswith(".json"):
-            yield Found((*path, "expand"), "one manifest holds no other inventories", "name the folder above")
-
-
-def listed(data: Data) -> Iterator[Found]:
-    """A listing of what this version cannot list file by file."""
-    for path, entry in _entries(data, "inventories"):
-        place = _place(entry)
-        if entry.get("kind") == "listing" and place is not None and place.is_azure:
-            hint = "have the account make a blob inventory and name its folder as azure_inventory"
-            yield Found((*path, "location"), "containers of Azure are not listed", hint)
-
-
 def names(data: Data) -> Iterator[Found]:
     """Two tables of one name."""
     first: dict[str, Path] = {}
@@ -148,7 +133,7 @@ def locations(data: Data) -> Iterator[Found]:
     """Two tables of one format in one place, that do not both say that they are one."""
     known: dict[Location, list[Data]] = {}
     for path, table in _entries(data, "tables"):
-        place = _place(table)
+        place = location_of(table)
         if place is None:
             continue
         before = known.setdefault(place, [])
@@ -175,12 +160,12 @@ def _are_one(table: Data, other: Data) -> bool:
 def _formats(table: Data) -> set[str]:
     """The kinds of manifests that say what a table is."""
     kinds = [entry.get("kind") for _, entry in _entries(table, "manifests")]
-    return {kind for kind, model in MANIFESTS.items() if model.is_state and kind in kinds}
+    return {kind for kind in registry.state_kinds() if kind in kinds}
 
 
 def results(data: Data) -> Iterator[Found]:
     """Results among what is audited, or the other way round."""
-    place = _place(_with_location(data.get("results")))
+    place = location_of(_with_location(data.get("results")))
     if place is None:
         return
     if place.is_azure:
@@ -188,14 +173,14 @@ def results(data: Data) -> Iterator[Found]:
             ("results",), "Azure is read, and never written to", "write s3://bucket/prefix or a local path"
         )
     for path, table in _entries(data, "tables"):
-        own = _place(table)
+        own = location_of(table)
         if own and (own == place or own.holds(*place)):
             what = f"the results lie inside the table {quoted(table.get('name'))}"
             yield Found(("results",), what, "write them to a place of their own")
         elif own and place.holds(*own):
             yield Found((*path, "location"), "the table lies inside results", "write results elsewhere")
     for index, watched in enumerate(_listed(data.get("watch"))):
-        own = _place({"location": watched})
+        own = location_of({"location": watched})
         if own and (own == place or own.holds(*place)):
             yield Found(("watch", index), "the results lie inside this place", "write results elsewhere")
 
@@ -204,7 +189,7 @@ def quarantine(data: Data) -> Iterator[Found]:
     """A quarantine among what is read, or around it: what lies there is no part of the lake any more."""
     written = data.get("quarantine")
     path: Path = ("quarantine", "location") if isinstance(written, dict) else ("quarantine",)
-    place = _place(_with_location(written))
+    place = location_of(_with_location(written))
     if place is None:
         return
     if not place.is_in_s3:
@@ -239,14 +224,14 @@ def _watched(data: Data) -> Iterator[tuple[str, Location]]:
     for _, entry in _entries(data, "replicas"):
         named += [("a replica", {"location": entry.get("at")})]
     named += [("a watched place", {"location": each}) for each in _listed(data.get("watch"))]
-    yield from ((what, own) for what, entry in named if (own := _place(entry)) is not None)
+    yield from ((what, own) for what, entry in named if (own := location_of(entry)) is not None)
 
 
 def states(data: Data) -> Iterator[Found]:
     """Tables with several kinds of manifests that each say what the table is."""
     for path, table in _entries(data, "tables"):
         named = _formats(table)
-        kinds = [kind for kind in MANIFESTS if kind in named]
+        kinds = [kind for kind in registry.MANIFESTS if kind in named]
         if len(kinds) > 1:
             what = f"has {' and '.join(kinds)}, and each of them says what the table is"
             hint = "name each as a table of its own with this location"
@@ -273,16 +258,6 @@ def ignore(data: Data) -> Iterator[Found]:
             yield Found(path, "says nothing of what to ignore", "give at least one of paths, tables, kinds")
 
 
-_DYNAMO_TABLES = tuple(kind for kind, model in METASTORES.items() if issubclass(model, DynamoTable))
-
-
-def dynamo_tables(data: Data) -> Iterator[Found]:
-    """A store with neither a table nor an export."""
-    for path, entry in _entries(data, "metastores"):
-        if entry.get("kind") in _DYNAMO_TABLES and not {"table", "export"} & entry.keys():
-            yield Found(path, "neither table nor export", "table: its name in DynamoDB, or export: a folder")
-
-
 def catalogs(data: Data) -> Iterator[Found]:
     """Iceberg tables whose state a catalog says that is not there, or that several could be."""
     words = [_word(entry) for _, entry in _entries(data, "metastores") if _is_catalog(entry)]
@@ -298,8 +273,7 @@ def catalogs(data: Data) -> Iterator[Found]:
 
 
 def _is_catalog(entry: Data) -> bool:
-    model = METASTORES.get(str(entry.get("kind")))
-    return model is not None and model.knows_tables
+    return str(entry.get("kind")) in registry.catalog_kinds()
 
 
 def _word(entry: Data) -> str:
@@ -317,16 +291,6 @@ def _unclear(path: Path, word: object, words: list[str]) -> Iterator[Found]:
         yield Found(path, f"no catalog is called {quoted(word)}", hint)
 
 
-def secrets(data: Data) -> Iterator[Found]:
-    """Catalogs with two secrets, or with one that nothing says where to exchange."""
-    for path, entry in _entries(data, "metastores"):
-        if "bearer_env" in entry and "credential_env" in entry:
-            yield Found((*path, "bearer_env"), "a second way to be let in", "keep one of the two")
-        if entry.get("kind") == "unity" and "credential_env" in entry and "oauth2_uri" not in entry:
-            hint = "name the workspace's token endpoint, such as https://host/oidc/v1/token"
-            yield Found((*path, "credential_env"), "nothing says where it is exchanged: oauth2_uri", hint)
-
-
 def previous(data: Data) -> Iterator[Found]:
     """The last picture as a claim of a table that has a writer's record."""
     for path, table in _entries(data, "tables"):
@@ -341,7 +305,7 @@ def maps(data: Data) -> Iterator[Found]:
     """Places that are moved twice, into themselves, or though a table of the file lies there."""
     first: set[Location] = set()
     for path, entry in _entries(data, "maps"):
-        source, target = _origin(entry), _place(entry, "to")
+        source, target = _origin(entry), location_of(entry, "to")
         if source is None or target is None:
             continue
         if source in first:
@@ -350,7 +314,7 @@ def maps(data: Data) -> Iterator[Found]:
         if source.contains(target):
             yield Found((*path, "to"), "lies inside the place it is moved from", "map the folders one by one")
         for at, table in _entries(data, "tables"):
-            own = _place(table)
+            own = location_of(table)
             if own is not None and source.contains(own):
                 what = f"maps move all that is said of this place to {target.uri}"
                 yield Found((*at, "location"), what, "audit this table by a lake file of its own")
@@ -358,11 +322,11 @@ def maps(data: Data) -> Iterator[Found]:
 
 def originals(data: Data) -> Iterator[Found]:
     """Another place as a manifest beside records of this one, or from which no map leads here."""
-    targets = [place for _, entry in _entries(data, "maps") if (place := _place(entry, "to"))]
+    targets = [place for _, entry in _entries(data, "maps") if (place := location_of(entry, "to"))]
     for path, table in _entries(data, "tables"):
         entries = list(_entries(table, "manifests", path))
-        of_another = [here for here, entry in entries if entry.get("kind") in original_kinds()]
-        own = _place(table)
+        of_another = [here for here, entry in entries if entry.get("kind") in registry.original_kinds()]
+        own = location_of(table)
         if of_another and len(of_another) < len(entries):
             what = "another place is a manifest for tables without any other"
             yield Found(of_another[0], what, "audit the copy by a lake file of its own")
@@ -383,7 +347,7 @@ def repeats(data: Data) -> Iterator[Found]:
         first: set[tuple[object, ...]] = set()
         for path, entry in block:
             kind, names = entry.get("kind"), [entry.get(name) for name in _TELLS_APART]
-            same = (str(kind), _place(entry), *map(str, names))
+            same = (str(kind), location_of(entry), *map(str, names))
             if same in first:
                 yield Found(path, "the same source a second time", "keep one of them")
             first.add(same)
@@ -392,10 +356,9 @@ def repeats(data: Data) -> Iterator[Found]:
 CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
     *(
         kinds,
+        of_kinds,
         discover,
         profiles,
-        expanded,
-        listed,
         names,
         locations,
         states,
@@ -403,9 +366,7 @@ CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
         quarantine,
         shares,
         ignore,
-        dynamo_tables,
         catalogs,
-        secrets,
         previous,
         maps,
         originals,

@@ -1,7 +1,7 @@
 """The lake file as it is written: every block of the contract, before defaults and overrides are merged."""
 
 from datetime import date, timedelta
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
@@ -41,13 +41,15 @@ from lakeaudit.config.sources import (
     S3Options,
     kind_of,
 )
+from lakeaudit.config.sources.one_of import OneName
+from lakeaudit.evidence import registry
 
 ConfirmMode = Literal["head", "footer", "none"]
 Readers = Literal["state", "folder", "metadata_table"]
 """What readers of a table go by: its state manifest, or whatever lies visible in its folders."""
-TableFormat = Literal["delta", "iceberg", "hudi"]
-CatalogKind = Literal["hive", "glue", "iceberg_rest", "unity"]
-CatalogFormat = Literal["delta", "iceberg", "hudi", "hive"]
+TableFormat = Annotated[str, OneName(registry.formats)]
+CatalogKind = Annotated[str, OneName(registry.listing_catalogs)]
+CatalogFormat = Annotated[str, OneName(lambda: (*registry.formats(), "hive"))]
 """`hive`: plain files in folders."""
 Severities = dict[FindingKind, WrittenSeverity]
 
@@ -134,7 +136,7 @@ class CatalogDiscover(Block):
 
 def _where_from(value: object) -> str:
     source = value.get("from") if isinstance(value, dict) else getattr(value, "source", None)
-    return "catalog" if source in get_args(CatalogKind) else "inventory"
+    return "catalog" if source in registry.listing_catalogs() else "inventory"
 
 
 AnyDiscover = Annotated[

@@ -34,24 +34,18 @@ from lakeaudit.config.globs import glob_to_regex, is_pattern
 from lakeaudit.config.sources import (
     Block,
     CatalogSource,
-    DeltaManifest,
-    DynamoOptions,
-    DynamoTable,
-    HudiManifest,
-    IcebergManifest,
     Inventory,
     Manifest,
     ManifestSource,
     Metastore,
     MetastoreSource,
-    PointedIceberg,
     Pointer,
     Requests,
     S3Options,
     Source,
-    format_rank,
 )
 from lakeaudit.digests import digest
+from lakeaudit.evidence.registry import MANIFESTS, format_rank
 from lakeaudit.keys import Aliases, Location
 
 AnySource = TypeVar("AnySource", bound=Source)
@@ -279,7 +273,7 @@ class Lake(Block):
     @property
     def own_places(self) -> tuple[Location, ...]:
         """Where the lake's own evidence, results and copies lie: no table owns them, and nobody need ask who does."""
-        sources: list[Source] = [each for each in self.inventories if each.kind != "listing"]
+        sources: list[Source] = [each for each in self.inventories if not each.is_listing]
         sources += [*self.metastores, *self.events]
         sources += [manifest for table in self.tables for manifest in table.manifests]
         kept = [self.results, *([self.quarantine.location] if self.quarantine else [])]
@@ -311,10 +305,8 @@ class Lake(Block):
     ) -> Table:
         """A table that catalogs name; `pointers` say the state of an Iceberg table, `also` are its other names."""
         way = _way_to(location, self)
-        own = None if format_ == "hive" else _own_manifest(format_, way)
-        if isinstance(own, IcebergManifest):
-            own = pointed(own, pointers)
-        table = self._table_of(name, location, by, way, () if own is None else (own,))
+        own = () if format_ == "hive" else (_own_manifest(format_, way).pointed(pointers),)
+        table = self._table_of(name, location, by, way, own)
         return table.model_copy(update={"also": also, "scheme": scheme, "catalogued": True})
 
     def _table_of(
@@ -352,12 +344,8 @@ class Lake(Block):
         return WEAK_MARGIN if self.is_weak(bucket) else timedelta(0)
 
 
-def _own_manifest(format_: str, way: S3Options) -> IcebergManifest | DeltaManifest | HudiManifest:
-    if format_ == "iceberg":
-        return IcebergManifest(kind="iceberg", s3=way)
-    if format_ == "hudi":
-        return HudiManifest(kind="hudi", s3=way)
-    return DeltaManifest(kind="delta", s3=way)
+def _own_manifest(format_: str, way: S3Options) -> ManifestSource:
+    return MANIFESTS[format_].model(kind=format_, s3=way)
 
 
 def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
@@ -545,17 +533,12 @@ def _manifests_of(group: Sequence[TableEntry], file: LakeFile) -> tuple[Manifest
 
 def _pointed(manifest: ManifestSource, name: str, file: LakeFile) -> ManifestSource:
     """With the catalog itself in place of its word."""
-    if not isinstance(manifest, IcebergManifest) or manifest.catalog is None:
+    if manifest.catalog_entry is None:
         return manifest
-    stores = enumerate(file.metastores)
-    at, store = next(each for each in stores if _is_called(each[1], manifest.catalog))
-    asked = Pointer(store=_asked(store, file), source_id=metastore_id(at), name=manifest.table or name)
-    return pointed(manifest, (asked,))
-
-
-def pointed(manifest: IcebergManifest, pointers: tuple[Pointer, ...]) -> PointedIceberg:
-    """The manifest of a table whose state these say."""
-    return PointedIceberg(**dict(manifest), pointers=pointers)
+    word, called = manifest.catalog_entry
+    at, store = next(each for each in enumerate(file.metastores) if _is_called(each[1], word))
+    pointer = Pointer(store=_asked(store, file), source_id=metastore_id(at), name=called or name)
+    return manifest.pointed((pointer,))
 
 
 def _is_called(store: MetastoreSource, word: str | None) -> bool:
@@ -591,9 +574,4 @@ def _way_to(place: Location | None, file: LakeFile | Lake) -> S3Options:
 
 
 def _asked(store: MetastoreSource, file: LakeFile) -> Any:
-    reached = _reached(store, file)
-    if not isinstance(store, DynamoTable):
-        return reached
-    shared = store.dynamodb.over(file.dynamodb).beside(reached.s3)
-    own = store.dynamodb.over(DynamoOptions().beside(store.s3))
-    return reached.model_copy(update={"dynamodb": own.over(shared)})
+    return store.reached_by(file.dynamodb, _reached(store, file).s3)

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.problems import Found, Path, quoted, suggest
 from lakeaudit.config.secrets import without_query
-from lakeaudit.config.sources import OneOf
+from lakeaudit.config.sources.one_of import OneOf
 from lakeaudit.config.yaml_document import Document
 from lakeaudit.kinds import KINDS
 

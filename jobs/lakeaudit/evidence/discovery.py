@@ -7,36 +7,26 @@ read for it, and no bucket is listed.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from lakeaudit.config import Discovery, Lake, S3Inventory, StorageSource, Table, glob_to_regex
-from lakeaudit.config.vocabulary import FOUND_FORMATS, FOUND_IN
+from lakeaudit.config import Discovery, Lake, StorageSource, Table, glob_to_regex
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.find_tables import FoundTables, find_tables, printable
-from lakeaudit.evidence.files import folders, list_files, named_folders
-from lakeaudit.evidence.manifest.iceberg.metadata import number_of
+from lakeaudit.evidence.files import folders, list_files
+from lakeaudit.evidence.kind import TableRoot
 from lakeaudit.evidence.protocol import Context, Hole, Part, SourceInfo, Stored, in_places
-from lakeaudit.evidence.registry import STORAGE
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 
-_OWN_FILES = {
-    "delta": ("_delta_log/", r"(?s)\A(?:(.*)/)?_delta_log/[0-9]{20}\.(?:json|checkpoint[^/]*)\z"),
-    "iceberg": ("metadata/", r"(?s)\A(?:(.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?\z"),
-    "hudi": (".hoodie/", r"(?s)\A(?:(.*)/)?\.hoodie/hoodie\.properties\z"),
-}
-"""By format what keys of a table's own files hold, and how the whole key looks; its group is the table's folder."""
 Roots = Mapping[Location, Collection[str]]
 """Folders that are tables, and by what formats."""
-_INSIDE = {"_delta_log", ".hoodie"}
-"""Folders of tables' own, in which no table is looked for: Hudi keeps one in `.hoodie/metadata`, for itself."""
-_DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 NAMED = 10
 
 
@@ -88,27 +78,18 @@ def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
     sources: list[StorageSource] = []
     warnings: list[str] = []
     for source in lake.inventories:
-        if not (isinstance(source, S3Inventory) and source.expand):
+        expand = registry.STORAGE[source.kind].expand
+        if expand is None or not source.expands:
             sources.append(source)
             continue
         try:
-            below = list(_configurations(source, clients))
+            below = list(expand(source, clients))
         except SourceError:
             below = []  # whoever reads the source meets the failure again, and tells it
         if not below:
             warnings.append(f"{source.location.uri} holds no <source bucket>/<configuration>/ to expand")
         sources += below or [source]
     return lake.model_copy(update={"inventories": tuple(sources)}), tuple(warnings)
-
-
-def _configurations(source: S3Inventory, clients: Clients) -> Iterator[S3Inventory]:
-    """One request for the buckets, and one a bucket."""
-    for home, bucket in named_folders(clients, source.location):
-        for name in folders(clients, home.join(bucket)):
-            place = home.join(bucket, name)
-            if not _DATED.fullmatch(name):
-                covers = tuple(each for each in source.covers or () if each.bucket == bucket) or None
-                yield source.model_copy(update={"location": place, "covers": covers, "expand": False})
 
 
 def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, Roots, tuple[str, ...]]:
@@ -121,7 +102,7 @@ def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, Roots, tuple[str, ...]]
     gaps += unmatched(lake, buckets)
     lake = lake.among(buckets)
     wanted = tuple(place for each in lake.discoveries for place in each.under)
-    formats = [each for each in FOUND_FORMATS if any(each in by.formats for by in lake.discoveries)]
+    formats = [each for each in registry.formats() if any(each in by.formats for by in lake.discoveries)]
     roots: dict[Location, set[str]] = defaultdict(set)
     covers: list[Location] = []
     parts: list[Part] = []
@@ -145,9 +126,9 @@ def _readable(lake: Lake, ctx: Context) -> tuple[list[Stored], list[str]]:
     read: list[Stored] = []
     gaps: list[str] = []
     for number, source in enumerate(lake.inventories):
-        if source.kind in FOUND_IN:
+        if registry.STORAGE[source.kind].finds_tables:
             try:
-                read.append(STORAGE[source.kind].read(source, ctx, f"storage:{number}"))
+                read.append(registry.STORAGE[source.kind].read(source, ctx, f"storage:{number}"))
             except SourceError as error:
                 gaps.append(str(error))
     return read, gaps
@@ -193,8 +174,10 @@ def _roots_sql(wanted: Sequence[str]) -> str:
     """The folders of current files that are a table's own, by format."""
     formats, roots = "", ""
     for format_ in wanted:
-        part, regex = _OWN_FILES[format_]
-        matches = f"contains(key, {duck.literal(part)}) AND regexp_matches(key, {duck.literal(regex)})"
+        folder, regex = _root_of(format_).folder, _root_of(format_).pattern
+        matches = (
+            f"contains(key, {duck.literal(f'{folder}/')}) AND regexp_matches(key, {duck.literal(regex)})"
+        )
         formats += f" WHEN {matches} THEN {duck.literal(format_)}"
         roots += f" WHEN {duck.literal(format_)} THEN regexp_extract(key, {duck.literal(regex)}, 1)"
     named = (
@@ -210,7 +193,7 @@ def tables_at(lake: Lake, roots: Roots) -> tuple[list[Table], list[str]]:
     found: dict[Location, tuple[str, str, Discovery]] = {}
     formats: dict[Location, str] = {}
     for root in sorted(set(roots) - named):
-        if lake.results.contains(root) or _INSIDE & {*root.key.split("/")}:
+        if lake.results.contains(root) or registry.reserved_folders() & {*root.key.split("/")}:
             continue
         for by in lake.discoveries:
             under = max((p for p in by.under if p.contains(root)), key=lambda p: p.depth, default=None)
@@ -236,7 +219,7 @@ def discovery_of(lake: Lake, root: Location) -> Discovery | None:
 
 def _format(by: Discovery, known: Collection[str]) -> str | None:
     """As what a root is taken: a Delta table that has Iceberg metadata beside its log (UniForm) as what writes it."""
-    return next((each for each in FOUND_FORMATS if each in by.formats and each in known), None)
+    return next((each for each in registry.formats() if each in by.formats and each in known), None)
 
 
 def _name(template: str | None, under: Location, root: Location) -> str:
@@ -281,7 +264,9 @@ def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Roots:
     place = Location(bucket, key.rpartition("/")[0])
     lake = lake.among([bucket])
     while any(under.contains(place) for each in lake.discoveries for under in each.under):
-        if not _INSIDE & {*place.key.split("/")} and (formats := formats_of(clients, place)):
+        if not registry.reserved_folders() & {*place.key.split("/")} and (
+            formats := formats_of(clients, place)
+        ):
             return {place: formats}
         if not place.key:
             return {}
@@ -292,15 +277,19 @@ def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Roots:
 def formats_of(clients: Clients, place: Location, names: Collection[str] | None = None) -> tuple[str, ...]:
     """By what formats a folder is a table now; `names` are those of the folders in it, where they are known."""
     below = folders(clients, place) if names is None else names
-    delta = ("delta",) if "_delta_log" in below else ()
-    hudi = ("hudi",) if ".hoodie" in below else ()
-    return delta + (("iceberg",) if "metadata" in below and _has_metadata(clients, place) else ()) + hudi
+    return tuple(each for each in registry.formats() if _is_root(clients, place, _root_of(each), below))
 
 
-def _has_metadata(clients: Clients, place: Location) -> bool:
-    files = list_files(clients, place.join("metadata"), flat=True)
-    return any(number_of(file.name) is not None for file in islice(files, _MOST_NAMES))
+def _is_root(clients: Clients, place: Location, root: TableRoot, below: Collection[str]) -> bool:
+    if root.folder not in below or root.proof is None:
+        return root.folder in below
+    files = list_files(clients, place.join(root.folder), flat=True)
+    return any(root.proof(file.name) for file in islice(files, _MOST_NAMES))
+
+
+def _root_of(format_: str) -> TableRoot:
+    return registry.roots()[format_]
 
 
 _MOST_NAMES = 10_000
-"""Of a folder called `metadata` so many names are looked at."""
+"""Names that are looked at in a folder whose name alone does not prove a table."""

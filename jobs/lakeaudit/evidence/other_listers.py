@@ -7,35 +7,15 @@ of a catalog may share one location. Each is read as a table beside the one of t
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakeaudit.config import (
-    CatalogSource,
-    DeltaManifest,
-    HudiManifest,
-    IcebergManifest,
-    Lake,
-    ManifestSource,
-    PointedIceberg,
-    Pointer,
-    Table,
-    metastore_id,
-)
+from lakeaudit.config import CatalogSource, Lake, ManifestSource, Pointer, Table, metastore_id
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.kinds import list_tables
 from lakeaudit.evidence.catalog.picture import any_name
 from lakeaudit.evidence.catalog.protocol import CatalogTable
+from lakeaudit.evidence.catalog.reading import named_tables
 from lakeaudit.evidence.files import list_files
-from lakeaudit.evidence.manifest.iceberg.metadata import number_of
+from lakeaudit.evidence.registry import MANIFESTS, roots
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
-
-FOLDERS = {"delta": "_delta_log", "iceberg": "metadata", "hudi": ".hoodie"}
-"""By format the folder at a table's root that holds its log."""
-_MANIFESTS: Mapping[str, ManifestSource] = {
-    "delta": DeltaManifest(kind="delta"),
-    "iceberg": IcebergManifest(kind="iceberg"),
-    "hudi": HudiManifest(kind="hudi"),
-}
-
 
 OWN_CLEANER = (
     "files of a Hudi table are left to its own cleaner: an archived timeline may name less than there is"
@@ -57,15 +37,17 @@ class OtherListers:
 
 def declares(tables: Collection[Table], root: Location, kind: str) -> bool:
     """Whether the lake file names the log of that format at a root, which several of its tables may have."""
-    folder = root.join(FOLDERS[kind])
+    folder = root.join(roots()[kind].folder)
     here = [manifest for table in tables if table.location == root for manifest in table.manifests]
     return any(each.kind == kind and all(folder.contains(place) for place in each.places) for each in here)
 
 
 def by_log(table: Table, kind: str) -> Table:
     """The table as the log of another format at its root has it."""
-    name = f"{table.name} by its {FOLDERS[kind]}"
-    return table.model_copy(update={"name": name, "manifests": (_MANIFESTS[kind],), "also": ()})
+    name = f"{table.name} by its {roots()[kind].folder}"
+    return table.model_copy(
+        update={"name": name, "manifests": (MANIFESTS[kind].model(kind=kind),), "also": ()}
+    )
 
 
 def other_listers(lake: Lake, tables: Sequence[Table], clients: Clients) -> OtherListers:
@@ -80,7 +62,7 @@ def other_listers(lake: Lake, tables: Sequence[Table], clients: Clients) -> Othe
             for kind in _logs_at(table, lake.tables, clients):
                 found = by_log(table, kind)
                 listers[found.name] = found, table.name
-                if kind == "hudi":
+                if MANIFESTS[kind].model.has_own_cleaner:
                     unknown[table.name] = f"{found.name}: {OWN_CLEANER}"
         except SourceError as error:
             unknown[table.name] = f"whether another format's log lies at its root is not known: {error.what}"
@@ -95,10 +77,10 @@ def other_listers(lake: Lake, tables: Sequence[Table], clients: Clients) -> Othe
 
 def _logs_at(table: Table, known: Collection[Table], clients: Clients) -> Iterator[str]:
     """Formats whose log lies at the table's root, and that the lake file does not name there."""
-    for kind, folder in FOLDERS.items():
+    for kind, root in roots().items():
         if not declares(known, table.location, kind):
-            files = list_files(clients, table.location.join(folder), flat=kind == "iceberg")
-            if any(kind != "iceberg" or number_of(file.name) is not None for file in files):
+            files = list_files(clients, table.location.join(root.folder), flat=root.proof is not None)
+            if any(root.proof is None or root.proof(file.name) for file in files):
                 yield kind
 
 
@@ -126,7 +108,7 @@ def by_tables(
 def _named(store: CatalogSource, clients: Clients, source_id: str) -> tuple[Sequence[CatalogTable], str]:
     """The tables of a catalog, and why these may not be all."""
     try:
-        said = list_tables(store, clients, source_id, any_name)
+        said = named_tables(store, clients, source_id, any_name)
     except SourceError as error:
         return (), error.what
     return said.tables, said.holes[0].reason if said.holes else ""
@@ -142,7 +124,7 @@ def _meets(table: Table, other: CatalogTable) -> bool:
     place = other.location
     return (
         place is not None
-        and other.format in FOLDERS
+        and other.format in roots()
         and (place.contains(table.location) or table.location.contains(place))
     )
 
@@ -152,21 +134,20 @@ def _is_known(tables: Collection[Table], other: CatalogTable) -> bool:
     if any(_points_at(each, other) for table in tables for each in table.manifests):
         return True
     place = other.location
-    return other.format != "iceberg" and place is not None and declares(tables, place, other.format)
+    by_catalog = MANIFESTS[other.format].model.is_named_by_catalogs
+    return not by_catalog and place is not None and declares(tables, place, other.format)
 
 
 def _points_at(manifest: ManifestSource, other: CatalogTable) -> bool:
-    return isinstance(manifest, PointedIceberg) and any(
+    return any(
         (pointer.source_id, pointer.name.lower()) == (other.catalog, other.name.lower())
-        for pointer in manifest.pointers
+        for pointer in manifest.catalog_pointers
     )
 
 
 def _by_catalog(table: Table, other: CatalogTable, store: CatalogSource) -> Table:
-    manifest: ManifestSource = _MANIFESTS[other.format]
-    if other.format == "iceberg":
-        pointer = Pointer(store=store, source_id=other.catalog, name=other.name)
-        manifest = PointedIceberg(kind="iceberg", pointers=(pointer,))
+    pointer = Pointer(store=store, source_id=other.catalog, name=other.name)
+    manifest = MANIFESTS[other.format].model(kind=other.format).pointed((pointer,))
     name = f"{other.name} of {store.word}"
     place = other.location or Location(other.bucket, other.key)
     return table.model_copy(update={"name": name, "location": place, "manifests": (manifest,), "also": ()})

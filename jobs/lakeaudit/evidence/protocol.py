@@ -1,4 +1,4 @@
-"""What every evidence reader takes and gives. A new kind is one package, one registry line, one contract-test line.
+"""What every evidence reader takes and gives. A new kind is one package and one registry line.
 
 A reader does two things. On the driver it finds what there is to read and gives it as `Part`s, with what holds for
 the source as a whole. In a task each part turns itself into row batches, with DuckDB and Arrow and without Spark: the
@@ -34,7 +34,7 @@ def utc_now() -> datetime:
 
 
 Batches = Iterator[tuple[str, Rows]]
-"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.chunks.ROUTES`.
+"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.chunks.ROUTES`, and those in `rows` of kinds.
 
 A manifest may have kinds of its own, whose rows its `Claims.fold` makes claims of, or give `claims` (schemas.CLAIM).
 """

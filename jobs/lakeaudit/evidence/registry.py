@@ -1,235 +1,259 @@
-"""The kinds of evidence there are, and all that the program knows of each in one object.
+"""The kinds of evidence that this installation has, by role and name.
 
-A new kind is a package, a line here and a line with its model in `config.sources`.
+A kind of lakeaudit is a line of `BUILT_IN`. A kind of another package is an entry point of the group `lakeaudit.kinds`,
+whose value is the kind's object; a program may also `register` one. All are loaded when the first kind is looked up.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Generic, TypeVar
 
-from lakeaudit.config import (
-    AzureInventory,
-    CloudTrail,
-    DeltaLogStore,
-    DeltaManifest,
-    Emrfs,
-    EventsSource,
-    FileListManifest,
-    GcsInventory,
-    Glue,
-    Hive,
-    HudiManifest,
-    IcebergManifest,
-    IcebergRest,
-    InventoryManifest,
-    Listing,
-    ListingManifest,
-    ManifestSource,
-    MetastoreSource,
-    PreviousManifest,
-    S3AccessLog,
-    S3Guard,
-    S3Inventory,
-    S3Journal,
-    S3Metadata,
-    S3mper,
-    SparkEventLogManifest,
-    StorageSource,
-    Table,
-    Unity,
+from lakeaudit.errors import CannotAudit
+from lakeaudit.evidence.kind import (
+    CatalogKind,
+    Deferred,
+    EventsKind,
+    Kind,
+    ManifestKind,
+    MetastoreKind,
+    RowKind,
+    StorageKind,
+    TableRoot,
 )
-from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import glue, hive, iceberg_rest, reading, unity
-from lakeaudit.evidence.catalog.protocol import CatalogTable
-from lakeaudit.evidence.events import access_log, cloudtrail, journal
-from lakeaudit.evidence.manifest import (
-    another_place,
-    committers,
-    delta,
-    file_list,
-    hudi,
-    iceberg,
-    previous,
-    spark_event_log,
+
+GROUP = "lakeaudit.kinds"
+"""The group of entry points."""
+
+BUILT_IN = (
+    # storage
+    "lakeaudit.evidence.storage.inventory:KIND",
+    "lakeaudit.evidence.storage.gcs_inventory:KIND",
+    "lakeaudit.evidence.storage.azure_inventory:KIND",
+    "lakeaudit.evidence.storage.s3_metadata:KIND",
+    "lakeaudit.evidence.storage.listing:KIND",
+    # metadata stores and catalogs
+    "lakeaudit.evidence.metastore.s3guard:KIND",
+    "lakeaudit.evidence.metastore.delta_log_store:KIND",
+    "lakeaudit.evidence.metastore.emrfs:KIND",
+    "lakeaudit.evidence.metastore.s3mper:KIND",
+    "lakeaudit.evidence.catalog.iceberg_rest:KIND",
+    "lakeaudit.evidence.catalog.glue:KIND",
+    "lakeaudit.evidence.catalog.hive:KIND",
+    "lakeaudit.evidence.catalog.unity:KIND",
+    # events
+    "lakeaudit.evidence.events.access_log:KIND",
+    "lakeaudit.evidence.events.cloudtrail:KIND",
+    "lakeaudit.evidence.events.journal:KIND",
+    # manifests
+    "lakeaudit.evidence.manifest.delta:KIND",
+    "lakeaudit.evidence.manifest.iceberg:KIND",
+    "lakeaudit.evidence.manifest.hudi:KIND",
+    "lakeaudit.evidence.manifest.file_list:KIND",
+    "lakeaudit.evidence.manifest.spark_event_log:KIND",
+    "lakeaudit.evidence.manifest.previous:KIND",
+    "lakeaudit.evidence.manifest.committers:S3A",
+    "lakeaudit.evidence.manifest.committers:MANIFEST",
+    "lakeaudit.evidence.manifest.spark_sink:KIND",
+    "lakeaudit.evidence.manifest.symlink:KIND",
+    "lakeaudit.evidence.manifest.redshift_unload:KIND",
+    "lakeaudit.evidence.manifest.databricks_commits:KIND",
+    "lakeaudit.evidence.manifest.another_place:LISTING",
+    "lakeaudit.evidence.manifest.another_place:INVENTORY",
 )
-from lakeaudit.evidence.manifest.another_place import point_lookup as another_place_lookup
-from lakeaudit.evidence.manifest.databricks_commits import DATABRICKS
-from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
-from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
-from lakeaudit.evidence.manifest.hudi import point_lookup as hudi_lookup
-from lakeaudit.evidence.manifest.iceberg import point_lookup as iceberg_lookup
-from lakeaudit.evidence.manifest.previous import point_lookup as previous_lookup
-from lakeaudit.evidence.manifest.records import reader as records
-from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.redshift_unload import REDSHIFT
-from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
-from lakeaudit.evidence.manifest.spark_sink import SPARK_SINK
-from lakeaudit.evidence.manifest.symlink import SYMLINK
-from lakeaudit.evidence.metastore import delta_log_store, emrfs, s3guard, s3mper
-from lakeaudit.evidence.metastore.dynamodb import entries_of_names
-from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
-from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
-from lakeaudit.evidence.protocol import Changes, Claims, Events, Probed, Stored
-from lakeaudit.evidence.storage import azure_inventory, gcs_inventory, inventory, listing, s3_metadata
-from lakeaudit.evidence.storage.inventory.probe import probe as probe_inventory
-from lakeaudit.evidence.storage.listing.probe import probe as probe_listing
-from lakeaudit.runtime.aws import Clients
+"""Where the kinds of lakeaudit are, in the order in which they are listed to people."""
 
-LookUp = Callable[[Table, Clients, str, str], tuple[str, list[dict[str, Any]], str]]
-"""(table, clients, bucket, key) -> what one manifest says of one file, see `manifest.point.Told`."""
-Get = Callable[..., dict[str, Any] | None]
-"""(source, clients, bucket, key) -> what a metadata store says of one key now; None: nothing."""
+K = TypeVar("K", bound=Kind)
 
 
-@dataclass(frozen=True)
-class StorageKind:
-    """What storage holds.
+class Kinds(Mapping[str, K], Generic[K]):
+    """The kinds of one role by name."""
 
-    Attributes:
-        model: what the lake file says of it.
-        read: (source, context, source id) -> Stored.
-        probe: (source, clients, now) -> what the smallest requests that an audit needs have shown; raises `SourceError`
-            and friends, or what boto3 raised.
+    def __init__(self, role: type[K]) -> None:
+        self.role = role
+        self._by_name: dict[str, K] = {}
+
+    def __getitem__(self, name: str) -> K:
+        _load()
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        _load()
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        _load()
+        return len(self._by_name)
+
+    def add(self, kind: K) -> None:
+        if self._by_name.setdefault(kind.name, kind) is not kind:
+            raise CannotAudit(f"kind {kind.name}", "two packages register it", "uninstall one of them")
+
+    def discard(self, kind: Kind) -> None:
+        self._by_name.pop(kind.name, None)
+
+
+STORAGE = Kinds(StorageKind)
+METASTORES: Kinds[MetastoreKind] = Kinds(MetastoreKind)
+EVENTS = Kinds(EventsKind)
+MANIFESTS = Kinds(ManifestKind)
+ROLES: Mapping[str, Kinds[StorageKind] | Kinds[MetastoreKind] | Kinds[EventsKind] | Kinds[ManifestKind]] = {
+    "inventories": STORAGE,
+    "metastores": METASTORES,
+    "events": EVENTS,
+    "manifests": MANIFESTS,
+}
+"""The kinds by the block of the lake file that names them."""
+
+
+def register(*kinds: Kind) -> None:
+    """Add kinds to those of this process.
+
+    Raises:
+        CannotAudit: one is of no role, or another kind of its role has its name.
     """
+    _load()
+    for kind in kinds:
+        _add(kind)
+    _forget()
 
-    model: type[StorageSource]
-    read: Callable[..., Stored]
-    probe: Callable[..., Probed]
+
+def unregister(*kinds: Kind) -> None:
+    """Remove kinds that were registered."""
+    for kind in kinds:
+        for role in ROLES.values():
+            if isinstance(kind, role.role):
+                role.discard(kind)
+    _forget()
 
 
-@dataclass(frozen=True)
-class MetastoreKind:
-    """What a metadata store says there is, of files, of tables' logs or of tables.
+def _add(kind: Kind) -> None:
+    if isinstance(kind, MetastoreKind) and kind.model.knows_tables and not isinstance(kind, CatalogKind):
+        raise CannotAudit(f"kind {kind.name}", "its model is that of a catalog", "describe it by CatalogKind")
+    for role in ROLES.values():
+        if isinstance(kind, role.role):
+            role.add(kind)  # type: ignore[arg-type]
+            return
+    what = "is no StorageKind, MetastoreKind, CatalogKind, EventsKind or ManifestKind"
+    raise CannotAudit(f"kind {getattr(kind, 'name', kind)!r}", what, "see docs/add-a-kind.md")
 
-    `read` gives Entries, LogEntries or Pointers. `get` looks one key up; SourceError where that cannot be asked.
-    `current` gives a catalog's table as it is now, or None: (source, clients, name).
+
+_loading: list[bool] = []
+
+
+def _load() -> None:
+    if _loading:
+        return
+    _loading.append(True)
+    for target in BUILT_IN:
+        module, _, name = target.partition(":")
+        _add(getattr(import_module(module), name))
+    for entry in entry_points(group=GROUP):
+        _add(_loaded(entry))
+
+
+def _loaded(entry: EntryPoint) -> Kind:
+    try:
+        return entry.load()  # type: ignore[no-any-return]
+    except Exception as error:
+        package = entry.dist.name if entry.dist else entry.value
+        what = f"its kind {entry.name} cannot be imported: {type(error).__name__}: {error}"
+        raise CannotAudit(
+            f"package {package}", what, "install another version of it, or uninstall it"
+        ) from error
+
+
+def import_readers() -> None:
+    """Import every function of every kind: for a process from which workers are forked."""
+    for role in ROLES.values():
+        for kind in role.values():
+            for each in vars(kind).values():
+                if isinstance(each, Deferred):
+                    _ = each.function
+
+
+def _forget() -> None:
+    for computed in (row_kinds, state_kinds, original_kinds, roots, reserved_folders):
+        computed.cache_clear()
+
+
+@cache
+def row_kinds() -> Mapping[str, RowKind]:
+    """The kinds of row that readers emit beside those of their role, by name."""
+    known: dict[str, RowKind] = {}
+    for role in ROLES.values():
+        for kind in role.values():
+            for name, row in kind.rows.items():
+                if known.setdefault(name, row) != row:
+                    what = f"its rows {name!r} are routed otherwise than those of another kind"
+                    raise CannotAudit(f"kind {kind.name}", what, "give the rows a name of their own")
+    return MappingProxyType(known)
+
+
+@cache
+def state_kinds() -> tuple[str, ...]:
+    """Manifests that say what a table is; the others say what was written once."""
+    return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_state)
+
+
+@cache
+def original_kinds() -> tuple[str, ...]:
+    """Manifests that are other places, of which a table should be a copy."""
+    return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_original)
+
+
+@cache
+def roots() -> Mapping[str, TableRoot]:
+    """By format how its tables are discovered among keys; a table of several formats is one of the first."""
+    return MappingProxyType({name: kind.root for name, kind in MANIFESTS.items() if kind.root is not None})
+
+
+def formats() -> tuple[str, ...]:
+    """Formats whose tables are discovered."""
+    return tuple(roots())
+
+
+def format_rank(kind: str) -> tuple[int, str]:
+    """Of several formats at one location the least ranks first: it owns the files that none of them lists.
+
+    Hudi's readers also take files for data that no state lists, so its rules cover most of them.
     """
-
-    model: type[MetastoreSource]
-    read: Callable[..., Any]
-    probe: Callable[..., Probed]
-    get: Get
-    current: Callable[..., CatalogTable | None] | None = None
+    return (MANIFESTS[kind].rank if kind in MANIFESTS else ManifestKind.rank), kind
 
 
-@dataclass(frozen=True)
-class EventsKind:
-    """Who did what to which key, and when: `read` takes (source, context, source id)."""
-
-    model: type[EventsSource]
-    read: Callable[..., Events]
-    probe: Callable[..., Probed]
+def catalog_kinds() -> Mapping[str, CatalogKind]:
+    """The metadata stores that are catalogs of tables."""
+    return {name: kind for name, kind in METASTORES.items() if isinstance(kind, CatalogKind)}
 
 
-@dataclass(frozen=True)
-class ManifestKind:
-    """What writers say: `read` and `changes` take all tables that have such a manifest.
-
-    `by_storage`: what it claims is known only beside a picture of storage; single files can be looked up without.
-    """
-
-    model: type[ManifestSource]
-    read: Callable[..., Claims]
-    changes: Callable[..., Changes]
-    look_up: LookUp
-    by_storage: bool = False
+def catalog(name: str) -> CatalogKind:
+    """The catalog kind of that name; KeyError where there is none."""
+    return catalog_kinds()[name]
 
 
-def _no_entry(source: MetastoreSource, *_: object) -> dict[str, Any] | None:
-    """Of stores that know no file."""
-    raise SourceError(source.name, "it knows tables alone", "ask for the table")
+def listing_catalogs() -> tuple[str, ...]:
+    """Catalogs in which tables are discovered."""
+    return tuple(name for name, kind in catalog_kinds().items() if kind.list_tables is not None)
 
 
-def _of_names(model: type[MetastoreSource], layout: NameLayout) -> MetastoreKind:
-    """A store that knows names alone."""
-    return MetastoreKind(
-        model,
-        partial(entries_of_names.read, layout),
-        partial(entries_of_names.probe, layout),
-        partial(entries_of_names.get_entry, layout),
-    )
+def counting_kinds() -> tuple[str, ...]:
+    """Manifests that record the rows of single files."""
+    return tuple(name for name, kind in MANIFESTS.items() if kind.counts_rows)
 
 
-def _of_records(kind: RecordKind) -> ManifestKind:
-    """A kind of which writers leave records in small files."""
-    return ManifestKind(
-        kind.model,
-        partial(records.read, kind),
-        partial(records.changes, kind),
-        partial(records.look_up, kind),
-        by_storage=kind.by_storage,
-    )
+def row_hiding_kinds() -> tuple[str, ...]:
+    """Manifests that may delete rows of a file without replacing it."""
+    return tuple(name for name, kind in MANIFESTS.items() if kind.hides_rows)
 
 
-def _of_another_place(kind: str, model: type[ManifestSource]) -> ManifestKind:
-    """A picture of where a table was copied from."""
-    return ManifestKind(
-        model,
-        partial(another_place.read, kind),
-        another_place.changes,
-        another_place_lookup.read,
-        by_storage=True,
-    )
+def report_kinds() -> tuple[str, ...]:
+    """Kinds of storage among whose keys tables are discovered."""
+    return tuple(name for name, kind in STORAGE.items() if kind.finds_tables)
 
 
-RECORDS = (committers.S3A, committers.MANIFEST, SPARK_SINK, SYMLINK, REDSHIFT, DATABRICKS)
-"""The kinds that `evidence.manifest.records` reads."""
-
-STORAGE: dict[str, StorageKind] = {
-    "s3_inventory": StorageKind(S3Inventory, inventory.read, probe_inventory),
-    "gcs_inventory": StorageKind(GcsInventory, gcs_inventory.read, gcs_inventory.probe),
-    "azure_inventory": StorageKind(AzureInventory, azure_inventory.read, azure_inventory.probe),
-    "s3_metadata": StorageKind(S3Metadata, s3_metadata.read, s3_metadata.probe),
-    "listing": StorageKind(Listing, listing.read, probe_listing),
-}
-METASTORES: dict[str, MetastoreKind] = {
-    "s3guard": MetastoreKind(S3Guard, s3guard.read, probe_s3guard, s3guard.get_entry),
-    "delta_log_store": MetastoreKind(
-        DeltaLogStore, delta_log_store.read, delta_log_store.probe, delta_log_store.get_entry
-    ),
-    "emrfs": _of_names(Emrfs, emrfs.LAYOUT),
-    "s3mper": _of_names(S3mper, s3mper.LAYOUT),
-    "iceberg_rest": MetastoreKind(
-        IcebergRest, partial(reading.read, iceberg_rest.list_tables), iceberg_rest.probe, _no_entry
-    ),
-    "glue": MetastoreKind(
-        Glue,
-        partial(reading.read, glue.list_tables),
-        glue.probe,
-        partial(reading.get_entry, glue.list_tables),
-        glue.current,
-    ),
-    "hive": MetastoreKind(
-        Hive,
-        partial(reading.read, hive.list_tables),
-        hive.probe,
-        partial(reading.get_entry, hive.list_tables),
-        hive.current,
-    ),
-    "unity": MetastoreKind(Unity, partial(reading.read, unity.list_tables), unity.probe, _no_entry),
-}
-EVENTS: dict[str, EventsKind] = {
-    "s3_access_log": EventsKind(S3AccessLog, access_log.read, access_log.probe),
-    "cloudtrail": EventsKind(CloudTrail, cloudtrail.read, cloudtrail.probe),
-    "s3_journal": EventsKind(S3Journal, journal.read, journal.probe),
-}
-MANIFESTS: dict[str, ManifestKind] = {
-    "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),
-    "iceberg": ManifestKind(IcebergManifest, iceberg.read, iceberg.changes, iceberg_lookup.read),
-    "hudi": ManifestKind(HudiManifest, hudi.read, hudi.changes, hudi_lookup.read),
-    "file_list": ManifestKind(FileListManifest, file_list.read, file_list.changes, file_list_lookup.read),
-    "spark_event_log": ManifestKind(
-        SparkEventLogManifest,
-        spark_event_log.read,
-        spark_event_log.changes,
-        spark_event_log_lookup.read,
-        by_storage=True,
-    ),
-    "previous": ManifestKind(
-        PreviousManifest, previous.read, previous.changes, previous_lookup.read, by_storage=True
-    ),
-    **{kind.kind: _of_records(kind) for kind in RECORDS},
-    "listing": _of_another_place("listing", ListingManifest),
-    "s3_inventory": _of_another_place("s3_inventory", InventoryManifest),
-}
+@cache
+def reserved_folders() -> frozenset[str]:
+    """Folders of tables below which no other table is looked for."""
+    return frozenset(root.folder for root in roots().values() if root.reserved)

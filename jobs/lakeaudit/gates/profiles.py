@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from lakeaudit.compare.coverage import NOT_COVERED
-from lakeaudit.config import GcsInventory, Lake, S3Inventory
+from lakeaudit.config import Lake
 from lakeaudit.errors import one_line
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.kinds import KINDS
@@ -39,11 +39,7 @@ def of_sources(
 
     `why` is a cause: the first fault of a source's rows, or why no storage source covers a table.
     """
-    ages = {
-        source.location.uri: source.max_age
-        for source in lake.inventories
-        if isinstance(source, S3Inventory | GcsInventory)
-    }
+    ages = {source.location.uri: getattr(source, "max_age", None) for source in lake.inventories}
     before = _of_the_whole_lake(lake, coverage, runs)
     sources = [_source(info, counts.get(info.id, {}), ages, before, as_of) for info in infos]
     tables = [

@@ -13,9 +13,9 @@ from lakeaudit import __version__
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.config import Table
-from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.evidence.lineage import FOREIGN_STATE, LESS_LISTED, LastState, LastStates, LostState, StateRef
 from lakeaudit.evidence.protocol import Claims
+from lakeaudit.evidence.registry import formats
 from lakeaudit.results.read import PUBLISHED, Results
 
 Row = dict[str, Any]
@@ -151,7 +151,7 @@ def _read_now(read: Claims, table: Table, seen: ReadTables, stamp: Stamp) -> Las
     if known is not None and known.state is not None:
         counted = seen.live.get(table.name, (None, None))
         return LastState(known.state, stamp.as_of, "", table.location.uri, *counted)
-    if known is None or known.refused or read.info.kind in FOUND_FORMATS or table.name not in seen.stored:
+    if known is None or known.refused or read.info.kind in formats() or table.name not in seen.stored:
         return None
     return LastState(STATELESS, stamp.as_of, "", table.location.uri, seen.stored[table.name])
 

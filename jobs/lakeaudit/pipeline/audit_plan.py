@@ -6,12 +6,12 @@ from datetime import datetime
 from itertools import islice
 
 from lakeaudit.config import Lake, Table
-from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import BadInput, CannotAudit, SourceError
 from lakeaudit.evidence.discovery import NAMED, Described, described, discovery_of, formats_of
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.lineage import LastState
 from lakeaudit.evidence.protocol import Context, Hole, SourceInfo
+from lakeaudit.evidence.registry import formats
 from lakeaudit.keys import Aliases, Location, identify
 from lakeaudit.pipeline.collapsed_locations import collapsed_locations, relocated
 from lakeaudit.pipeline.engine import AuditEngine
@@ -167,7 +167,7 @@ def _with_lost_tables(found: Described, context: Context) -> Described:
     lost: list[Table] = []
     for (kind, name), last in context.last_states.items():
         place = _place_of(last)
-        if place is None or name in names or place in places or kind not in FOUND_FORMATS:
+        if place is None or name in names or place in places or kind not in formats():
             continue
         by = discovery_of(found.lake, place)
         if by is not None and _lost_its_log(context, place, kind):

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.metadata_pointers import Aim
 from lakeaudit.evidence.lineage import CATALOG, MISSING_TABLE, TWO_LINES, Witness
 from lakeaudit.evidence.manifest.iceberg.folder import state_before
 from lakeaudit.evidence.manifest.iceberg.two_lines import words_of_two_lines
-from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.pointed_tables import Named
 
@@ -37,7 +37,7 @@ def _missing(audit: AuditContext, named: Named, aim: Aim) -> Witness:
 def _has_moved(audit: AuditContext, named: Named) -> bool:
     """Whether the catalog does not know the table any more, or points at another state of it."""
     source = audit.catalog_sources[named.by.catalog]
-    ask = METASTORES[source.kind].current
+    ask = registry.catalog(source.kind).current
     try:
         now = None if ask is None else ask(source, audit.context.clients, named.by.name)
     except SourceError:

@@ -13,31 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.compare.screen import BUCKET
+from lakeaudit.evidence.kind import BY_KEY
 from lakeaudit.evidence.protocol import Batches, Part, Project, Stage, note_row
+from lakeaudit.evidence.registry import row_kinds
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows, task_connection
 from lakeaudit.runtime.failures import damage_of
 from lakeaudit.storage_classes import is_tiered
 
-KEY = "hash(bucket, key) >> 32"
-BASE = "hash(bucket, base) >> 32"
 ROUTES: Mapping[str, str] = {
-    "versions": KEY,
-    "inventoried": KEY,
-    "entries": KEY,
-    "steps": KEY,
-    "iceberg_files": KEY,
-    "originals": KEY,
-    "hudi_steps": "hash(table_name, file_group) >> 32",
-    "hudi_files": KEY,
-    "events": KEY,
-    "requests": KEY,
-    "accesses": KEY,
+    "versions": BY_KEY,
+    "entries": BY_KEY,
+    "requests": BY_KEY,
+    "accesses": BY_KEY,
     "folder_accesses": "hash(bucket, folder) >> 32",
-    "claims": KEY,
-    "known": KEY,
-    "settled_keys": KEY,
-    "acts": "",
+    "claims": BY_KEY,
+    "known": BY_KEY,
+    "settled_keys": BY_KEY,
     "batches": "hash(table_name) >> 32",
     "commit_sums": "hash(table_name) >> 32",
     "replaced": "hash(table_name) >> 32",
@@ -45,24 +37,26 @@ ROUTES: Mapping[str, str] = {
     "same": "hash(judged_table, place, size, content) >> 32",
     "alike": "hash(judged_table, place, size, name) >> 32",
     "moved": "hash(judged_table, name, size, content) >> 32",
-    "tree": KEY,
-    "folders": KEY,
-    "parents": KEY,
+    "tree": BY_KEY,
+    "folders": BY_KEY,
+    "parents": BY_KEY,
     "children": "hash(bucket, parent) >> 32",
     "siblings": "hash(bucket, parent) >> 32",
     "traces": BUCKET,
     "contents": "content >> 32",
-    "writes": BASE,
-    "splits": BASE,
-    "parts": BASE,
-    "tagged": "hash(bucket, tag) >> 32",
-    "pictured": BASE,
-    "entered": BASE,
-    "placed": BASE,
     "folder_files": "hash(bucket, folder) >> 32",
     "watched": "hash(bucket, folder) >> 32",
 }
-"""By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
+"""By kind of row, of all roles and of the audit's own stages, what it meets others on, as SQL."""
+
+
+def route_of(kind: str) -> str | None:
+    """What rows of a kind meet others on, as SQL; "": every share gets them; None: they are an answer."""
+    route = ROUTES.get(kind)
+    if route is None and kind in (rows := row_kinds()):
+        return rows[kind].route
+    return route
+
 
 Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
 """What is made of sound rows once they were read."""
@@ -226,7 +220,7 @@ def routed(con: Connection, kind: str, batch: pa.RecordBatch, shares: int) -> It
     """The batch cut into one chunk for each share that it has rows of."""
     if not batch.num_rows:
         return
-    route = ROUTES.get(kind)
+    route = route_of(kind)
     if route is None:
         yield Chunk(-1, kind, batch)
     elif shares <= 1:

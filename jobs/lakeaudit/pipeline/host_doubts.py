@@ -14,7 +14,7 @@ from lakeaudit.config import glob_to_regex
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.lineage import LastState
-from lakeaudit.evidence.other_listers import FOLDERS
+from lakeaudit.evidence.registry import roots
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import TABLE_MISSING
 from lakeaudit.pipeline.audit_context import AuditContext
@@ -81,7 +81,7 @@ def _absent(audit: AuditContext) -> Iterator[tuple[tuple[str, str], LastState]]:
     names = {table.name for table in audit.lake.tables}
     read = {(each.kind, table.location.uri) for table in audit.lake.tables for each in table.manifests}
     for (kind, name), last in audit.context.last_states.items():
-        is_twin = kind in FOLDERS and name not in names and (kind, last.location) not in read
+        is_twin = kind in roots() and name not in names and (kind, last.location) not in read
         if last.departed or is_twin:
             yield (kind, name), last
 

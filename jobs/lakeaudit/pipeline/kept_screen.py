@@ -22,7 +22,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from lakeaudit.compare.screen import KEYED, Screen, bucket_of, let_go
+from lakeaudit.compare.screen import Screen, bucket_of, is_keyed, let_go
 from lakeaudit.compare.screen_again import Wanted, bitmap, bits_at, count_of
 from lakeaudit.digests import digest
 from lakeaudit.evidence.protocol import Kept, Part, Stage, pieces
@@ -204,7 +204,7 @@ def _touched(engine: AuditEngine, rows: Sequence[Part | Kept]) -> bytes:
 
 
 def _buckets(con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    if kind in KEYED:
+    if is_keyed(kind):
         sql = f"SELECT DISTINCT {bucket_of('hash(bucket, key)')} AS bucket FROM input"
         yield "touched", duck.query(con, sql, input=rows)
 

@@ -13,6 +13,7 @@ from lakeaudit.config import CatalogSource, Table
 from lakeaudit.evidence.lineage import CUT_HISTORY, LOSSES, RIVAL_LINE
 from lakeaudit.evidence.other_listers import OWN_CLEANER, by_log, by_tables
 from lakeaudit.evidence.protocol import Claims, Hole
+from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.pipeline.ask_claims import claims_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
@@ -94,7 +95,7 @@ def _requested(
         listed += [duck.table(duck.query(audit.con, _NEEDED, input=batch)) for batch in rows]
         lost = [hole for note in notes if read.hole_of and (hole := read.hole_of(note))]
         unknown |= {of[name]: f"{name}: {why}" for name, why in _unread(read, [*holes, *lost])}
-        own_cleaner = OWN_CLEANER if read.info.kind == "hudi" else None
+        own_cleaner = OWN_CLEANER if MANIFESTS[read.info.kind].model.has_own_cleaner else None
         kept = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
         doubtful |= {of[name]: f"{name}: {why}" for name, why in kept if why}
         unknown |= {of[name]: f"{name}: {why}" for name, why in _other_states(audit, read, listers, marked)}

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.facts import CLOCK_STEP
 from lakeaudit.compare.verdicts import severity_rank
+from lakeaudit.evidence.registry import counting_kinds, row_hiding_kinds
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.pipeline.ask_storage import FROM_HEAD
 from lakeaudit.runtime import duck
@@ -53,10 +54,6 @@ def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
     return duck.table(duck.made_of(con, sql, limited_rows))
 
 
-COUNTED = ("delta", "iceberg", "file_list")
-"""Manifests that record the rows of single files."""
-
-
 def with_claims(
     con: Connection, worst: Rows, fresh: Rows, rows: Rows, footers: Sequence[str] = ()
 ) -> pa.Table:
@@ -77,8 +74,8 @@ def with_claims(
                 max(manifest_claimed_at + greatest(t_grace, {step})) AS claimed_until,
                 CASE WHEN min(c_size) = max(c_size) THEN min(c_size) END AS size,
                 CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag, max(c_least_size) AS least_size,
-                max(c_records) FILTER (c_kind IN ({duck.literals(COUNTED)})) AS records,
-                bool_or(c_kind = 'delta') AS hides_rows, bool_or({of_footer}) AS footer
+                max(c_records) FILTER (c_kind IN ({duck.literals(counting_kinds())})) AS records,
+                bool_or(c_kind IN ({duck.literals(row_hiding_kinds())})) AS hides_rows, bool_or({of_footer}) AS footer
             FROM rows SEMI JOIN keys USING (bucket, key)
             WHERE c_state = 'live' OR (c_state = 'history' AND NOT r_live) GROUP BY bucket, key)
         SELECT * FROM keys LEFT JOIN claims USING (bucket, key) ORDER BY turn NULLS LAST, bucket, key

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from lakeaudit.compare import log_entries
 from lakeaudit.compare.coverage import Tallies, together
-from lakeaudit.config import DeltaManifest
+from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.runtime.duck import Relation
@@ -22,10 +22,11 @@ class LogStoreChecks:
 def log_store_checks(audit: AuditContext, engine: AuditEngine) -> LogStoreChecks:
     """What is wrong with commits by each log store, of the tables in scope; of parts of tables nothing."""
     found = LogStoreChecks()
-    tables = [t for t in audit.scope if any(isinstance(each, DeltaManifest) for each in t.manifests)]
-    if audit.partitions or not tables:
-        return found
-    for store in audit.observed.log_entries:
+    for store in () if audit.partitions else audit.observed.log_entries:
+        format_ = METASTORES[store.info.kind].model.commits_of
+        tables = [t for t in audit.scope if any(each.kind == format_ for each in t.manifests)]
+        if not tables:
+            continue
         by = store.compare({table.location: table.name for table in tables})
         met = engine.meet([store.rows], by.project, by.compare)
         found.unsure |= {str(note["subject"]): str(note["reason"]) for note in met.notes if note["reason"]}

@@ -6,7 +6,6 @@ A denied or throttled answer proves nothing and stays an evidence gap; so does a
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import ensure_bucket, older_files
 from lakeaudit.evidence.lineage import (
@@ -20,8 +19,8 @@ from lakeaudit.evidence.lineage import (
     Stake,
     Witness,
 )
-from lakeaudit.evidence.other_listers import FOLDERS
 from lakeaudit.evidence.protocol import Claims, TableState
+from lakeaudit.evidence.registry import formats, roots
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 
@@ -59,7 +58,7 @@ def _lost_its_bucket(
     """
     if last is None or last.location != location.uri:
         return ""
-    if state.refused is None and read.info.kind in FOUND_FORMATS:
+    if state.refused is None and read.info.kind in formats():
         return ""
     if location.bucket not in buckets:
         try:
@@ -103,9 +102,9 @@ def _last_read(last: LastState | None) -> str:
 
 def _older_log(audit: AuditContext, location: Location, kind: str) -> str:
     """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
-    if kind not in FOLDERS or not audit.context.live or location.is_local or location.is_azure:
+    if kind not in roots() or not audit.context.live or location.is_local or location.is_azure:
         return ""
-    folder = location.join(FOLDERS[kind])
+    folder = location.join(roots()[kind].folder)
     try:
         files = older_files(audit.context.clients, folder, SAMPLES)
     except SourceError:

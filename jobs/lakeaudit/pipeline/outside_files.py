@@ -158,7 +158,7 @@ def _has_source(audit: AuditContext, place: Location) -> bool:
 
 def _covers(source: StorageSource) -> Sequence[Location]:
     """What the lake file says that a source covers; of a report without `covers` only the report knows."""
-    return (source.location,) if source.kind == "listing" else getattr(source, "covers", None) or ()
+    return (source.location,) if source.is_listing else getattr(source, "covers", None) or ()
 
 
 def _quoted(uri: str) -> str:

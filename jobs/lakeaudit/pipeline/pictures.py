@@ -4,7 +4,7 @@ from functools import partial
 
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.table_facts import roots
-from lakeaudit.config import Lake, PreviousManifest
+from lakeaudit.config import Lake
 from lakeaudit.evidence.protocol import Context, Pictures
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.pipeline.audit_plan import Options
@@ -18,7 +18,7 @@ def pictures_of(lake: Lake, options: Options, ledger: LedgerTables, context: Con
 
     Only an audit of all tables, now and by the lake file's own sources, may make its picture the last one.
     """
-    if not any(isinstance(each, PreviousManifest) for table in lake.tables for each in table.manifests):
+    if not any(each.is_snapshot for table in lake.tables for each in table.manifests):
         return None
     owned = partial(attach_label, places=roots(lake.tables), column="table_name")
     narrow = options.live or options.as_of or options.tables or options.partitions

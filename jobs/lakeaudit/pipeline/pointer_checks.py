@@ -10,7 +10,7 @@ from lakeaudit.compare.coverage import Tallies, together
 from lakeaudit.compare.pointer_findings import findings
 from lakeaudit.compare.verdicts import group_verdicts, severity_rank
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.registry import METASTORES
+from lakeaudit.evidence import registry
 from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
@@ -145,7 +145,7 @@ def _pairs(gone: Collection[tuple[str, str]]) -> str:
 def _has_moved(audit: AuditContext, catalog: str, name: str, aim: str) -> bool:
     """Whether the catalog does not know the table any more, or points at another state of it."""
     source = audit.catalog_sources[catalog]
-    ask = METASTORES[source.kind].current
+    ask = registry.catalog(source.kind).current
     try:
         now = None if ask is None else ask(source, audit.context.clients, name)
     except SourceError:

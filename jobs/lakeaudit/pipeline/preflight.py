@@ -7,7 +7,7 @@ lack is left to their readers, which make it a hole; where nothing can be reache
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakeaudit.config import DynamoTable, Lake, Table
+from lakeaudit.config import Lake, Table
 from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint, why_no_credentials, why_unusable
@@ -74,8 +74,8 @@ def _ways(
         at = clients.endpoint(place.bucket, place.key) if place.is_in_s3 else None
         yield at, f"bucket {place.bucket}"
     for store in lake.metastores:
-        if isinstance(store, DynamoTable) and store.has_point_reads:
-            yield dynamodb_endpoint(store.way), f"DynamoDB table {store.table}"
+        if store.live_table is not None:
+            yield dynamodb_endpoint(store.live_table), f"DynamoDB table {store.name}"
         for place in store.places:
             yield (
                 None if place.is_local else clients.endpoint(place.bucket, place.key),

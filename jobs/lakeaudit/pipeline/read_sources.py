@@ -13,7 +13,7 @@ from typing import TypeVar
 from lakeaudit.compare.evidence_for_tables import Evidence
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.table_facts import roots
-from lakeaudit.config import CatalogSource, Lake, MetastoreSource, PointedIceberg, Table, metastore_id
+from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.config.sources import StorageSource
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.protocol import Pointers
@@ -34,7 +34,7 @@ from lakeaudit.evidence.protocol import (
     pieces,
 )
 from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
-from lakeaudit.evidence.storage import listing
+from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.evidence.storage.united import united
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import TooMuchError
@@ -193,7 +193,7 @@ def _unserved(lake: Lake, context: Context) -> dict[str, str]:
     The state of an Iceberg table is where its catalog points: its reader looks at that.
     """
     named = (table for table in lake.tables if table.scheme)
-    of_folders = (t for t in named if not any(isinstance(each, PointedIceberg) for each in t.manifests))
+    of_folders = (t for t in named if not any(each.catalog_pointers for each in t.manifests))
     whys = {t.name: context.clients.why_unserved(t.catalog_uri, t.location.bucket) for t in of_folders}
     return {name: why for name, why in whys.items() if why}
 
@@ -301,7 +301,7 @@ def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[S
 
 def _with_margin(source: StorageSource, lake: Lake) -> StorageSource:
     """A listing of a bucket that lags, with the margin of such buckets where it has none of its own."""
-    if source.kind != "listing" or source.margin is not None:
+    if not source.is_listing or source.margin is not None:
         return source
     return source.model_copy(update={"margin": lake.listing_margin(source.location.bucket)})
 

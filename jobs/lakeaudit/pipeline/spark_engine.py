@@ -23,12 +23,12 @@ from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
 from lakeaudit.pipeline.chunks import (
     FAULTS,
     KEPT,
-    ROUTES,
     WHOLE,
     Chunk,
     Reading,
     read_guarded,
     read_kept,
+    route_of,
     run_stage,
 )
 from lakeaudit.pipeline.engine import (
@@ -298,7 +298,7 @@ def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> 
     """On an executor: one stage on all rows of one share; answers pass."""
     held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for batch in batches:
-        passing = [kind not in ROUTES for kind in batch.column("kind").to_pylist()]
+        passing = [route_of(kind) is None for kind in batch.column("kind").to_pylist()]
         if any(passing):
             yield batch.filter(pa.array(passing))
         for chunk in _chunks(batch.filter(pa.array([not each for each in passing]))):

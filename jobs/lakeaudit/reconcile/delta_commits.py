@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit import __version__
-from lakeaudit.config import DeltaLogStore, Lake, Table
+from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
 from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
 from lakeaudit.reconcile.canary import PUT_IF_ABSENT
@@ -63,7 +63,7 @@ def why_not_committed_to(lake: Lake, table: Table, listed: ListedFile) -> str | 
         name for name in settings if name.startswith(("delta.universalFormat", "delta.enableIceberg"))
     ]:
         return f"its commits write for other formats: {iceberg[0]}"
-    if any(isinstance(store, DeltaLogStore) for store in lake.metastores):
+    if any(store.commits_of == "delta" for store in lake.metastores):
         return "writers keep their commits apart by DynamoDB, and this one would not"
     return _why_not_there(table)
 

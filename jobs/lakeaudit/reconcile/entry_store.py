@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.command_lines import operand
-from lakeaudit.config import Emrfs, Lake, S3Guard, S3mper
+from lakeaudit.config import Lake
+from lakeaudit.evidence.metastore.dynamodb import DynamoTable
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.metastore.s3guard.layout import MARKER
 from lakeaudit.reconcile.canary import fails
@@ -137,15 +138,19 @@ class EntryStore:
         ]
 
 
-def store_of(lake: Lake, bucket: str, key: str) -> S3Guard | str:
+def store_of(lake: Lake, bucket: str, key: str) -> DynamoTable | str:
     """The one live table of S3Guard that readers of a key go by; a text says why there is none."""
     store = one_store(lake, bucket, key)
-    if isinstance(store, Emrfs | S3mper):
+    if isinstance(store, DynamoTable) and store.kind != "s3guard":
         return by_its_own_tool(store, bucket, key)
     return store
 
 
-def one_store(lake: Lake, bucket: str, key: str) -> S3Guard | Emrfs | S3mper | str:
+_WRITTEN = ("s3guard", "emrfs", "s3mper")
+"""Kinds of metadata stores whose items are written here, or by a tool of their own."""
+
+
+def one_store(lake: Lake, bucket: str, key: str) -> DynamoTable | str:
     """The one live table that readers of a key go by, of whichever kind; a text says why there is none."""
     around = [
         store
@@ -155,7 +160,7 @@ def one_store(lake: Lake, bucket: str, key: str) -> S3Guard | Emrfs | S3mper | s
     if len(around) != 1:
         return f"{len(around)} metadata stores of the lake file hold its key"
     (store,) = around
-    if not isinstance(store, S3Guard | Emrfs | S3mper):
+    if not isinstance(store, DynamoTable) or store.kind not in _WRITTEN:
         return f"nothing here writes to a metadata store of kind {store.kind}"
     if store.export is not None or store.table is None:
         return "its metadata store is known by an export only: name the live table in the lake file"
@@ -164,10 +169,10 @@ def one_store(lake: Lake, bucket: str, key: str) -> S3Guard | Emrfs | S3mper | s
     return store
 
 
-def by_its_own_tool(store: Emrfs | S3mper, bucket: str, key: str) -> str:
+def by_its_own_tool(store: DynamoTable, bucket: str, key: str) -> str:
     """The command of the store's own that mends it: the form of EMRFS's payload is not published."""
     folder = operand(f"s3://{bucket}/{key.rpartition('/')[0]}")
-    if isinstance(store, S3mper):
+    if store.kind == "s3mper":
         return (
             f"by its own tool `s3mper meta resolve {folder}` marks what storage lacks; "
             "what is marked wrongly goes once its rows are purged (`s3mper meta delete_path`)"
@@ -179,7 +184,7 @@ def by_its_own_tool(store: Emrfs | S3mper, bucket: str, key: str) -> str:
     )
 
 
-def opened(source: S3Guard, clients: Clients) -> EntryStore:
+def opened(source: DynamoTable, clients: Clients) -> EntryStore:
     """The live table of a source that `store_of` gave."""
     return EntryStore(source.table or "", clients.dynamodb(dynamodb_endpoint(source.way)))
 

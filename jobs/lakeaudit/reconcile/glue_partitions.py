@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from lakeaudit.config import Glue
+from lakeaudit.evidence.catalog.glue import Glue
 from lakeaudit.evidence.catalog.hive_tables import format_of, hive_table, location_of
 from lakeaudit.reconcile.partition_store import Occupied, Partition, TableSeen
 from lakeaudit.row_formats import iso

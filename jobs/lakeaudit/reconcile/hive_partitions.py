@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.config import Hive
-from lakeaudit.evidence.catalog import hive
+from lakeaudit.evidence.catalog.hive import Hive
+from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.hive_tables import format_of, hive_table, location_of
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.metastore_client import AlreadyThere, MetastoreClient

@@ -21,7 +21,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.http import Conflict
-from lakeaudit.evidence.catalog.iceberg_rest import RestTable
+from lakeaudit.evidence.catalog.iceberg_rest.reader import RestTable
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.reconcile.iceberg_files import TableFiles
 from lakeaudit.reconcile.protocol import MetSomebody, NotProved

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.config import Table
+from lakeaudit.evidence.registry import roots
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, is_md5
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import four_yeses
@@ -20,8 +21,6 @@ PROOF = "the audit, and four yeses"
 """What a plan says: the third is asked again when it is applied."""
 LONGEST = 1024
 """Bytes of a key (S3 User Guide, "Naming Amazon S3 objects")."""
-_ROOTS = ("_delta_log/", ".hoodie/", "metadata/")
-"""Folders that only a table has, of Delta, Hudi and Iceberg."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _unnamed_root(sight: Sight, bucket: str, key: str) -> str | None:
     folder = own.prefix
     for part in key[len(own.prefix) :].split("/")[:-1]:
         folder += f"{part}/"
-        if any(sight.keys.holds_any(bucket, folder + root) for root in _ROOTS):
+        if any(sight.keys.holds_any(bucket, f"{folder}{root.folder}/") for root in roots().values()):
             return folder
     return None
 
@@ -113,7 +112,7 @@ def _too_old(case: Case) -> str | None:
 
 def _cleans_up(table: Table) -> bool:
     """A Hudi timeline that lost its archive may name less than there is, and nothing shows it."""
-    return any(manifest.kind == "hudi" for manifest in table.manifests)
+    return any(manifest.has_own_cleaner for manifest in table.manifests)
 
 
 def why_not_now(case: Case, seen: Seen) -> str | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import Emrfs, Lake, S3mper
-from lakeaudit.evidence.metastore.emrfs import CONTROL
-from lakeaudit.evidence.metastore.s3mper import INDEX
+from lakeaudit.config import Lake
+from lakeaudit.evidence.metastore.dynamodb import DynamoTable
+from lakeaudit.evidence.metastore.emrfs.layout import CONTROL
+from lakeaudit.evidence.metastore.s3mper.layout import INDEX
 from lakeaudit.evidence.s3_pages import holds_any
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
 from lakeaudit.reconcile.canary import fails
@@ -146,13 +147,13 @@ def _as_bytes(value: Mapping[str, Any]) -> dict[str, Any]:
     return {kind: base64.b64decode(v) if kind == "B" else v for kind, v in value.items()}
 
 
-def names_of(lake: Lake, bucket: str, key: str) -> Emrfs | S3mper | None:
+def names_of(lake: Lake, bucket: str, key: str) -> DynamoTable | None:
     """The one live table of names that readers of a key go by; None: there is none, or it is of another kind."""
     store = one_store(lake, bucket, key)
-    return store if isinstance(store, Emrfs | S3mper) else None
+    return store if isinstance(store, DynamoTable) and store.kind in _KEYS else None
 
 
-def opened(source: Emrfs | S3mper, clients: Clients) -> NameStore:
+def opened(source: DynamoTable, clients: Clients) -> NameStore:
     """The live table of a source."""
     return NameStore(source.table or "", source.kind, clients.dynamodb(dynamodb_endpoint(source.way)))
 

@@ -5,13 +5,14 @@ place is the URI of a folder, or the partition's `col=value/col=value`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import CatalogSource, Glue, Hive, Lake
+from lakeaudit.config import CatalogSource, Lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.protocol import folder_of
 from lakeaudit.evidence.storage.folder_look import look_into
@@ -83,11 +84,16 @@ def store_at(lake: Lake, clients: Clients, key: str) -> PartitionStore:
 
 def opened_at(source: CatalogSource, clients: Clients, name: str) -> PartitionStore:
     """The store of a table by its name in a catalog. Raises Unclear: nothing here writes to such a catalog."""
-    if isinstance(source, Glue):
-        return GluePartitions.opened(source, clients, name)
-    if isinstance(source, Hive):
-        return HivePartitions.opened(source, name)
-    raise Unclear(f"nothing here writes to a catalog of kind {source.kind}")
+    if source.kind not in _STORES:
+        raise Unclear(f"nothing here writes to a catalog of kind {source.kind}")
+    return _STORES[source.kind](source, clients, name)
+
+
+_STORES: Mapping[str, Callable[[Any, Clients, str], PartitionStore]] = {
+    "glue": GluePartitions.opened,
+    "hive": lambda source, _, name: HivePartitions.opened(source, name),
+}
+"""By kind of catalog the store of a table's partitions."""
 
 
 def _subject(lake: Lake, key: str) -> tuple[str, CatalogSource, str]:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from lakeaudit.config import Glue, Hive
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import hive
+from lakeaudit.evidence.catalog.glue import Glue
+from lakeaudit.evidence.catalog.hive import Hive
+from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.reconcile.partition_store import PLAN

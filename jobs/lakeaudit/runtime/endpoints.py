@@ -62,7 +62,7 @@ def _names(lake: Lake) -> Aliases:
 
     In a lake whose tables all lie on local disks they are what they say.
     """
-    listed = [source.location for source in lake.inventories if source.kind == "listing"]
+    listed = [source.location for source in lake.inventories if source.is_listing]
     tables = [table.location for table in lake.tables]
     if all(place.is_local for place in tables or listed):
         return lake.aliases

@@ -19,7 +19,6 @@ PRELOADED = (
     "pyarrow.parquet",
     "duckdb",
     "lakeaudit.compare.kernel",
-    "lakeaudit.evidence.registry",
     "lakeaudit.pipeline.spark_engine",
 )
 
@@ -38,4 +37,5 @@ if __name__ == "__main__":
         leave_archives(home)
     for module in PRELOADED:
         import_module(module)
+    import_module("lakeaudit.evidence.registry").import_readers()
     import_module("pyspark.daemon").manager()

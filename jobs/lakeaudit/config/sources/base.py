@@ -1,5 +1,7 @@
 """What all blocks of the lake file are, and how a source's store is reached."""
 
+from collections.abc import Iterator, Mapping
+
 from pydantic import BaseModel, ConfigDict
 
 from lakeaudit.config.field_types import (
@@ -10,7 +12,11 @@ from lakeaudit.config.field_types import (
     RoleArn,
     Text,
 )
+from lakeaudit.config.parsers import parse_location
 from lakeaudit.keys import Location, is_of_aws
+
+EntryProblem = tuple[tuple[str, ...], str, str]
+"""(path below the entry, what is wrong, what to do)."""
 
 
 class Block(BaseModel):
@@ -71,3 +77,17 @@ class Source(Block):
     def places(self) -> tuple[Location, ...]:
         """Where it lies, if it has a place of its own in a store."""
         return ()
+
+    @classmethod
+    def problems(cls, entry: Mapping[str, object]) -> Iterator[EntryProblem]:  # noqa: ARG003 - for kinds
+        """What keys of an entry, as written, contradict each other; a wrong value of one key is refused by its type."""
+        yield from ()
+
+
+def location_of(entry: Mapping[str, object], key: str = "location") -> Location | None:
+    """The place of an entry as written; None where it is none that can be understood."""
+    value = entry.get(key)
+    try:
+        return parse_location(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

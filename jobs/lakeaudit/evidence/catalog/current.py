@@ -1,19 +1,19 @@
 """Which state tables are in now by their catalogs: each is asked once for all tables that it is to say it of."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from lakeaudit.config import CatalogSource, Glue, Hive, IcebergRest, Pointer
+from lakeaudit.config import CatalogSource, Pointer
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import glue, hive, iceberg_rest
-from lakeaudit.evidence.catalog.kinds import list_tables
+from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
+from lakeaudit.evidence.catalog.reading import named_tables
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.runtime.aws import Clients
 
 SINGLE = 8
-"""Tables that Glue or Hive is asked for one by one; for more of them its lists are read."""
+"""Tables that are looked up one by one; for more of them the catalog's lists are read."""
 Said = CatalogTable | SourceError
 """What a catalog says of a table, or why it says nothing."""
 
@@ -35,22 +35,26 @@ def _answers(
     store: CatalogSource, source_id: str, names: Sequence[str], clients: Clients
 ) -> Mapping[str, Said]:
     try:
-        if isinstance(store, IcebergRest):
-            return iceberg_rest.current(store, clients, source_id, names)
-        if isinstance(store, Glue | Hive) and len(names) <= SINGLE:
-            return {name: _single(store, clients, source_id, name) for name in names}
-        return _of_all(store, list_tables(store, clients, source_id, names.__contains__), names)
+        kind = registry.catalog(store.kind)
+        if kind.current_tables is not None:
+            return kind.current_tables(store, clients, source_id, names)
+        if kind.current is not None and len(names) <= SINGLE:
+            return {name: _single(kind.current, store, clients, source_id, name) for name in names}
+        return _of_all(store, named_tables(store, clients, source_id, names.__contains__), names)
     except SourceError as error:
         return dict.fromkeys(names, error)
 
 
-def _single(store: Glue | Hive, clients: Clients, source_id: str, name: str) -> Said:
-    """One table; both keep all names in lower case."""
+def _single(
+    current: Callable[..., CatalogTable | None],
+    store: CatalogSource,
+    clients: Clients,
+    source_id: str,
+    name: str,
+) -> Said:
+    """One table, looked up by its name."""
     try:
-        if isinstance(store, Hive):
-            found = hive.current(store, clients, name)
-        else:
-            found = glue.current(store, clients, name.lower())
+        found = current(store, clients, name)
     except SourceError as error:
         return error
     return replace(found, catalog=source_id) if found else _missing(store, (), name)

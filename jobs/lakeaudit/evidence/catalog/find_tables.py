@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from lakeaudit.config import CatalogDiscovery, CatalogSource, Lake, Pointer, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.kinds import list_tables
 from lakeaudit.evidence.catalog.names import parts_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable
+from lakeaudit.evidence.catalog.reading import named_tables
 from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.evidence.registry import formats
 from lakeaudit.formatting import number
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 NAMED = 10
-BY_WEIGHT = ("delta", "iceberg", "hudi", "hive")
 """As what a location is taken of which catalogs say several formats: plain files are what any table also is to some."""
 
 
@@ -100,7 +100,7 @@ def _named(
 ) -> Iterator[Named]:
     """The tables of one catalog that are meant, and why some may be missed."""
     try:
-        said = list_tables(store, clients, source_id, by.wants)
+        said = named_tables(store, clients, source_id, by.wants)
     except SourceError as error:
         reason = f"{error.what}; {error.way_out}".rstrip("; ")
         found.gaps.append(str(error))
@@ -129,7 +129,7 @@ def _add(lake: Lake, places: dict[Location, list[Named]], found: FoundTables) ->
         format_ = _format(names)
         if format_ in names[0].by.formats:
             audited[place] = names
-        elif format_ not in ("delta", "iceberg", "hudi", "hive"):
+        elif format_ not in _known_formats():
             left[format_] += [names[0].name]
     taken = {name for table in lake.tables for name in (table.name, *table.also)}
     called = _called(audited, taken, found)
@@ -141,9 +141,14 @@ def _add(lake: Lake, places: dict[Location, list[Named]], found: FoundTables) ->
     ]
 
 
+def _known_formats() -> tuple[str, ...]:
+    """What a table is taken for, the likeliest first; `hive`: plain files in folders."""
+    return (*formats(), "hive")
+
+
 def _format(names: Sequence[Named]) -> str:
     said = {each.table.format for each in names}
-    return next((format_ for format_ in BY_WEIGHT if format_ in said), "unknown")
+    return next((format_ for format_ in _known_formats() if format_ in said), "unknown")
 
 
 def _called(places: dict[Location, list[Named]], taken: set[str], found: FoundTables) -> dict[Location, str]:

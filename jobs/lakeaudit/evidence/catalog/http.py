@@ -18,8 +18,8 @@ from botocore.exceptions import BotoCoreError
 from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
-from lakeaudit.config import HttpCatalog
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.source import HttpCatalog
 from lakeaudit.runtime.aws import Endpoint, bundle_of
 from lakeaudit.runtime.connections import certificates_of
 

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from lakeaudit.config import Hive
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.hive import Hive
 from lakeaudit.evidence.catalog.http import NotThere
 
 CONNECT, READ, WHOLE = 10.0, 60.0, 300.0

@@ -6,6 +6,8 @@ from typing import Any
 
 from lakeaudit.config import CatalogSource
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence import registry
+from lakeaudit.evidence.catalog.picture import Names
 from lakeaudit.evidence.catalog.protocol import GONE, CatalogTable, HiveTable, Pointers
 from lakeaudit.evidence.protocol import Clock, Context, Cut, Hole, Kept, utc_now
 from lakeaudit.runtime.aws import Clients
@@ -77,3 +79,20 @@ def _without_the_dropped(found: Pointers, kept: Kept, clock: Clock) -> Pointers:
     return replace(
         found, info=ended, tables=tables, partitions=kept, holes=(*found.holes, *sorted_holes), hive=hive
     )
+
+
+def named_tables(source: CatalogSource, clients: Clients, source_id: str, names: Names) -> Pointers:
+    """The tables of a catalog whose names pass, or more where that saves nothing; no partition is read.
+
+    Raises:
+        SourceError: the catalog cannot be read at all.
+    """
+    list_tables = registry.catalog(source.kind).list_tables
+    if list_tables is None:
+        raise SourceError(source.name, f"tables of kind {source.kind} are not found", "name each table")
+    return list_tables(source, clients, source_id, names)
+
+
+def no_entry(source: CatalogSource, *_: object) -> dict[str, Any] | None:
+    """For catalogs in which no file can be looked up. Raises SourceError."""
+    raise SourceError(source.name, "it knows tables alone", "ask for the table")

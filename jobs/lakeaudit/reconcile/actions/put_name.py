@@ -6,7 +6,7 @@ writes them, with the plan that wrote them in an attribute of our own, which s3m
 
 from typing import Any
 
-from lakeaudit.evidence.metastore.s3mper import INDEX
+from lakeaudit.evidence.metastore.s3mper.layout import INDEX
 from lakeaudit.reconcile.actions.remove_name import precondition_of, write
 from lakeaudit.reconcile.entry_action import is_current
 from lakeaudit.reconcile.entry_store import PLAN, Item, Place

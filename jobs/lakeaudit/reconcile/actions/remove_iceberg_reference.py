@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import takewhile
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from lakeaudit.config import IcebergRest, PointedIceberg, Pointer, Table
+from lakeaudit.config import Pointer, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.iceberg_rest import RestTable
+from lakeaudit.evidence.catalog.iceberg_rest.reader import RestTable
 from lakeaudit.evidence.manifest.iceberg import listed_file
 from lakeaudit.evidence.manifest.iceberg.found import manifest_of
 from lakeaudit.evidence.manifest.iceberg.listed_file import ListedFile
@@ -35,9 +35,10 @@ from lakeaudit.reconcile.protocol import (
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 
 if TYPE_CHECKING:
+    from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
     from lakeaudit.reconcile.iceberg_commits import Committer
 
-KIND = "iceberg"
+KIND, REST = "iceberg", "iceberg_rest"
 _STEP, _PLAN = "lakeaudit.step", "lakeaudit.plan"
 """What of a snapshot's summary says whose it is."""
 
@@ -148,17 +149,16 @@ class RemoveIcebergReference:
 
 def _pointer_of(table: Table) -> Pointer | None:
     """The one REST catalog that says what the table is."""
-    manifest = manifest_of(table)
-    pointers = manifest.pointers if isinstance(manifest, PointedIceberg) else ()
-    return pointers[0] if len(pointers) == 1 and isinstance(pointers[0].store, IcebergRest) else None
+    pointers = manifest_of(table).catalog_pointers
+    return pointers[0] if len(pointers) == 1 and pointers[0].store.kind == REST else None
 
 
 def _opened(table: Table) -> RestTable:
     """Raises SourceError."""
     pointer = _pointer_of(table)
-    if pointer is None or not isinstance(pointer.store, IcebergRest):
+    if pointer is None:
         raise SourceError(table.name, "no single REST catalog says what it is", "name one in the lake file")
-    return RestTable.opened(pointer.store, pointer.name)
+    return RestTable.opened(cast("IcebergRest", pointer.store), pointer.name)
 
 
 def _why_not_committed_to(table: Table) -> str | None:

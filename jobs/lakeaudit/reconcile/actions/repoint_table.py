@@ -1,10 +1,12 @@
 """Point a catalog at the newest metadata.json of an Iceberg table that it lags behind, by the catalog's own commit."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import CatalogSource, Glue, Hive, Lake
+from lakeaudit.config import CatalogSource, Lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.metadata_pointers import aim_at, successor
 from lakeaudit.reconcile.key_state import Unclear
@@ -139,8 +141,13 @@ def _pointer_at(lake: Lake, clients: Clients, key: str) -> TablePointer:
     if len(found) != 1:
         raise Unclear(f"{len(found)} catalogs of the lake file are called as the finding's")
     ((source, name),) = found
-    if isinstance(source, Glue):
-        return GluePointer.opened(source, clients, name)
-    if isinstance(source, Hive):
-        return HivePointer.opened(source, name)
-    raise Unclear(f"nothing here writes to a catalog of kind {source.kind}")
+    if source.kind not in _POINTERS:
+        raise Unclear(f"nothing here writes to a catalog of kind {source.kind}")
+    return _POINTERS[source.kind](source, clients, name)
+
+
+_POINTERS: Mapping[str, Callable[[Any, Clients, str], TablePointer]] = {
+    "glue": GluePointer.opened,
+    "hive": lambda source, _, name: HivePointer.opened(source, name),
+}
+"""By kind of catalog what points at the state of one of its tables."""

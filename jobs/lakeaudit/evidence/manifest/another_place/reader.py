@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
 
-from lakeaudit.config import ElsewhereManifest, InventoryManifest, Table
+from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.manifest.another_place import originals
+from lakeaudit.evidence.manifest.another_place import ElsewhereManifest, InventoryManifest, originals
 from lakeaudit.evidence.manifest.another_place.originals import KIND, TABLES, Make
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.protocol import (
@@ -30,7 +30,8 @@ from lakeaudit.evidence.protocol import (
     TableState,
     utc_now,
 )
-from lakeaudit.evidence.storage import inventory, listing
+from lakeaudit.evidence.storage.inventory import reader as inventory
+from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location, origins
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, DuckError, Rows
@@ -187,3 +188,7 @@ def _holes(pictures: Sequence[_Picture]) -> Iterator[Hole]:
     for picture in pictures:
         for hole in picture.stored.holes if picture.stored else ():
             yield from (replace(hole, table=table.name) for table in picture.tables)
+
+
+read_listing = partial(read, "listing")
+read_inventory = partial(read, "s3_inventory")

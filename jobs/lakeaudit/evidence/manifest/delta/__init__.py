@@ -1,6 +1,35 @@
 """Delta tables: what their own logs say of every file they listed, list, or removed."""
 
-from lakeaudit.evidence.manifest.delta.notes import hole_of
-from lakeaudit.evidence.manifest.delta.reader import changes, read
+from typing import Literal
 
-__all__ = ["changes", "hole_of", "read"]
+from lakeaudit.config.field_types import Flag
+from lakeaudit.config.sources import ManifestSource
+from lakeaudit.evidence.kind import BY_TAG, KEY_ROWS, ManifestKind, RowKind, TableRoot, deferred
+
+
+class DeltaManifest(ManifestSource):
+    """The table's own Delta log: what the table is."""
+
+    is_state = True
+    folder = "_delta_log"
+
+    kind: Literal["delta"]
+    complete: Flag = True
+
+
+KIND = ManifestKind(
+    name="delta",
+    title="Delta logs",
+    model=DeltaManifest,
+    read=deferred("lakeaudit.evidence.manifest.delta.reader:read"),
+    changes=deferred("lakeaudit.evidence.manifest.delta.reader:changes"),
+    look_up=deferred("lakeaudit.evidence.manifest.delta.point_lookup:read"),
+    counts_rows=True,
+    hides_rows=True,
+    rank=1,
+    root=TableRoot(
+        "_delta_log",
+        r"(?s)\A(?:(.*)/)?_delta_log/[0-9]{20}\.(?:json|checkpoint[^/]*)\z",
+    ),
+    rows={"steps": KEY_ROWS, "tagged": RowKind(BY_TAG)},
+)

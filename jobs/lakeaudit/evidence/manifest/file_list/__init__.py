@@ -6,7 +6,36 @@ A list is JSON Lines, CSV or Parquet by its suffix (.jsonl .json .csv .parquet, 
 writes them. How they fold is said in `fold`.
 """
 
-from lakeaudit.evidence.manifest.file_list.fold import KIND
-from lakeaudit.evidence.manifest.file_list.reader import changes, read
+from typing import Literal
 
-__all__ = ["KIND", "changes", "read"]
+from lakeaudit.config.field_types import Flag, Place
+from lakeaudit.config.sources import ManifestSource
+from lakeaudit.evidence.kind import KEY_ROWS, TO_ALL, ManifestKind, RowKind, deferred
+from lakeaudit.keys import Location
+
+
+class FileListManifest(ManifestSource):
+    """Lists of files written once, in a folder or one file."""
+
+    kind: Literal["file_list"]
+    location: Place
+    complete: Flag = False
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+FOLDED_ROWS = {"events": KEY_ROWS, "acts": RowKind(TO_ALL)}
+"""The kinds of row that `fold` makes claims of."""
+
+KIND = ManifestKind(
+    name="file_list",
+    title="plain lists",
+    model=FileListManifest,
+    read=deferred("lakeaudit.evidence.manifest.file_list.reader:read"),
+    changes=deferred("lakeaudit.evidence.manifest.file_list.reader:changes"),
+    look_up=deferred("lakeaudit.evidence.manifest.file_list.point_lookup:read"),
+    counts_rows=True,
+    rows=FOLDED_ROWS,
+)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lakeaudit.config import FileListManifest, Table
+from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, pinned, stat
+from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.manifest.file_list.read_lines import SUFFIX, ListFile
 from lakeaudit.keys import HIDDEN, Aliases, Location
 from lakeaudit.runtime.aws import Clients

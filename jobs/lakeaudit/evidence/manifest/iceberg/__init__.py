@@ -1,7 +1,72 @@
 """Iceberg tables: what their own metadata says of every file that a retained snapshot lists."""
 
-from lakeaudit.evidence.manifest.iceberg.changes import changes
-from lakeaudit.evidence.manifest.iceberg.discover import probe
-from lakeaudit.evidence.manifest.iceberg.reader import read
+from typing import ClassVar, Literal
 
-__all__ = ["changes", "probe", "read"]
+from lakeaudit.config.field_types import Flag, Place, Text
+from lakeaudit.config.sources import ManifestSource, Pointer
+from lakeaudit.evidence.kind import KEY_ROWS, ManifestKind, TableRoot, deferred
+from lakeaudit.keys import Location
+
+
+class IcebergManifest(ManifestSource):
+    """The table's own Iceberg metadata: what the table is.
+
+    `metadata`: one metadata.json, or the folder that has them; `catalog`: what points at one. Neither: the newest
+    one in `metadata` below the table's location.
+    """
+
+    is_state = True
+    is_named_by_catalogs = True
+    folder: ClassVar[str | None] = "metadata"
+
+    kind: Literal["iceberg"]
+    metadata: Place | None = None
+    """One metadata.json, or a folder of them; None: the folder `metadata` below the table's location."""
+    catalog: Text | None = None
+    """The metastore that says which metadata.json is current, by its name; None: the newest one is."""
+    table: Text | None = None
+    """What the catalog calls it, `namespace.table`; None: the same as here."""
+    complete: Flag = True
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.metadata,) if self.metadata else ()
+
+    @property
+    def catalog_entry(self) -> tuple[str, str | None] | None:
+        return None if self.catalog is None else (self.catalog, self.table)
+
+    def pointed(self, pointers: tuple[Pointer, ...]) -> "PointedIceberg":
+        return PointedIceberg(**dict(self), pointers=pointers)
+
+
+class PointedIceberg(IcebergManifest):
+    """An Iceberg table whose state catalogs say, as it stands in a `Lake`: several must say the same."""
+
+    folder = None
+
+    pointers: tuple[Pointer, ...]
+
+    @property
+    def catalog_pointers(self) -> tuple[Pointer, ...]:
+        return self.pointers
+
+
+KIND = ManifestKind(
+    name="iceberg",
+    title="Iceberg metadata",
+    model=IcebergManifest,
+    read=deferred("lakeaudit.evidence.manifest.iceberg.reader:read"),
+    changes=deferred("lakeaudit.evidence.manifest.iceberg.changes:changes"),
+    look_up=deferred("lakeaudit.evidence.manifest.iceberg.point_lookup:read"),
+    probe=deferred("lakeaudit.evidence.manifest.iceberg.discover:probe"),
+    counts_rows=True,
+    rank=2,
+    root=TableRoot(
+        "metadata",
+        r"(?s)\A(?:(.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?\z",
+        reserved=False,
+        proof=deferred("lakeaudit.evidence.manifest.iceberg.metadata:is_state_file"),
+    ),
+    rows={"iceberg_files": KEY_ROWS},
+)

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
 
-from lakeaudit.config import PointedIceberg, Pointer, Table
+from lakeaudit.config import Pointer, Table
 from lakeaudit.errors import SourceError, one_line
 from lakeaudit.evidence.catalog.current import Said, said_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.lineage import ABSENT, MissingState
+from lakeaudit.evidence.manifest.iceberg import PointedIceberg
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import stat_any
 from lakeaudit.evidence.manifest.iceberg.folder import state_before
 from lakeaudit.evidence.manifest.iceberg.found import Found, UnreadMetadata, manifest_of, read_metadata

@@ -9,10 +9,11 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from lakeaudit.config import PointedIceberg, Table
+from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
+from lakeaudit.evidence.manifest.iceberg import PointedIceberg
 from lakeaudit.evidence.manifest.iceberg.catalogs import Catalogs
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms, stat_any
 from lakeaudit.evidence.manifest.iceberg.folder import MOST_NAMES, Folder, previous_state, read_folder

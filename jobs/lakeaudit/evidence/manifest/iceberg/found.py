@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakeaudit.config import IcebergManifest, Table
+from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, read_bytes
 from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest
 from lakeaudit.evidence.manifest.iceberg.folder import Folder
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, NotSupported, parsed
 from lakeaudit.runtime.aws import Clients

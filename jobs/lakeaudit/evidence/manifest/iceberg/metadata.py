@@ -173,6 +173,11 @@ def number_of(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def is_state_file(name: str) -> bool:
+    """Whether a file of the folder `metadata` is a metadata.json, which only a table of Iceberg has."""
+    return number_of(name) is not None
+
+
 def parsed(content: bytes) -> Metadata:
     """A metadata.json, gzipped or not.
 

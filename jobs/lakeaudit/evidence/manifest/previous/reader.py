@@ -14,10 +14,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.config import PreviousManifest, Table
+from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
-from lakeaudit.evidence.manifest.previous import compared, kept_picture
+from lakeaudit.evidence.manifest.previous import PreviousManifest, compared, kept_picture
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED, EDGES, TABLES, Comparison
 from lakeaudit.evidence.manifest.previous.kept_picture import FAILED, Picture, PictureFile, TornError
 from lakeaudit.evidence.protocol import (

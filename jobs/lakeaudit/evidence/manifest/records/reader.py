@@ -74,6 +74,20 @@ class RecordKind:
     number_of: Callable[[str], int | None] | None = None
     proves_loss: bool = False
 
+    def read(self, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
+        """The claims of all tables that have such records, as `ManifestKind.read`."""
+        return read(self, tables, ctx, source_id, clock)
+
+    def changes(
+        self, claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now
+    ) -> Changes:
+        """What changed since they were read, as `ManifestKind.changes`."""
+        return changes(self, claims, tables, ctx, clock)
+
+    def look_up(self, table: Table, clients: Clients, bucket: str, key: str) -> Answer:
+        """What the records say of one key, as `ManifestKind.look_up`."""
+        return look_up(self, table, clients, bucket, key)
+
 
 def read(
     kind: RecordKind, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now

@@ -5,6 +5,41 @@ their splits among the objects that storage holds, and `reader` makes claims of 
 `file_list` do.
 """
 
-from lakeaudit.evidence.manifest.spark_event_log.reader import KIND, changes, read
+from typing import Literal
 
-__all__ = ["KIND", "changes", "read"]
+from lakeaudit.config.field_types import Duration, Flag, Place
+from lakeaudit.config.sources import ManifestSource
+from lakeaudit.evidence.kind import BY_BASE, ManifestKind, RowKind, deferred
+from lakeaudit.evidence.manifest.file_list import FOLDED_ROWS
+from lakeaudit.keys import Location
+
+
+class SparkEventLogManifest(ManifestSource):
+    """The event logs of the Spark applications that write the table: a folder of them, or the log of one."""
+
+    kind: Literal["spark_event_log"]
+    location: Place
+    complete: Flag = False
+    keep: Duration | None = None
+    """What was written that long ago may be removed; None: never."""
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+KIND = ManifestKind(
+    name="spark_event_log",
+    title="Spark's event logs",
+    model=SparkEventLogManifest,
+    read=deferred("lakeaudit.evidence.manifest.spark_event_log.reader:read"),
+    changes=deferred("lakeaudit.evidence.manifest.spark_event_log.reader:changes"),
+    look_up=deferred("lakeaudit.evidence.manifest.spark_event_log.point_lookup:read"),
+    by_storage=True,
+    rows={
+        **FOLDED_ROWS,
+        "writes": RowKind(BY_BASE),
+        "splits": RowKind(BY_BASE),
+        "parts": RowKind(BY_BASE),
+    },
+)

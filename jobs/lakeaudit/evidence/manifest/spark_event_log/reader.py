@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.config import SparkEventLogManifest, Table
+from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import pinned
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.reader import changes_between
 from lakeaudit.evidence.manifest.records.find import with_markers
-from lakeaudit.evidence.manifest.spark_event_log import log_files, names, stored_parts
+from lakeaudit.evidence.manifest.spark_event_log import SparkEventLogManifest, log_files, names, stored_parts
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog
 from lakeaudit.evidence.manifest.spark_event_log.rows import Homes, application_of, rows_of
 from lakeaudit.evidence.manifest.spark_event_log.write_jobs import SUCCEEDED

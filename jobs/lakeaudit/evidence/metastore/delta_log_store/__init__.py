@@ -7,6 +7,33 @@ Lake, BaseExternalLogStore). `items` makes rows of items, `reader` reads the tab
 holds the rows against the logs.
 """
 
-from lakeaudit.evidence.metastore.delta_log_store.reader import get_entry, probe, read
+from datetime import timedelta
+from typing import Literal
 
-__all__ = ["get_entry", "probe", "read"]
+from pydantic import Field
+
+from lakeaudit.config.field_types import Duration
+from lakeaudit.evidence.kind import BY_BASE, MetastoreKind, RowKind, deferred
+from lakeaudit.evidence.metastore.dynamodb import TABLE_OR_EXPORT, DynamoTable
+
+
+class DeltaLogStore(DynamoTable, json_schema_extra=TABLE_OR_EXPORT):
+    """The table by which Delta writers keep their commits apart (`S3DynamoDBLogStore`)."""
+
+    knows_files = False
+    commits_of = "delta"
+
+    kind: Literal["delta_log_store"]
+    ttl: Duration = Field(default=timedelta(days=1), json_schema_extra={"default": "1d"})
+    """How long after its completion an entry expires: the writers' `ddb.ttl`."""
+
+
+KIND = MetastoreKind(
+    name="delta_log_store",
+    title="the log store of Delta writers",
+    model=DeltaLogStore,
+    read=deferred("lakeaudit.evidence.metastore.delta_log_store.reader:read"),
+    probe=deferred("lakeaudit.evidence.metastore.delta_log_store.reader:probe"),
+    get=deferred("lakeaudit.evidence.metastore.delta_log_store.reader:get_entry"),
+    rows={"entered": RowKind(BY_BASE)},
+)

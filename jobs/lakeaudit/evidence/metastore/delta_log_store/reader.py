@@ -7,8 +7,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import DeltaLogStore
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.metastore.delta_log_store import DeltaLogStore
 from lakeaudit.evidence.metastore.delta_log_store.compared import stores
 from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, TYPES, entered
 from lakeaudit.evidence.metastore.dynamodb.export import find_export, read_export

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import DynamoTable, Emrfs, S3mper
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.aliases import whole_buckets
+from lakeaudit.evidence.metastore.dynamodb import DynamoTable, NameStore
 from lakeaudit.evidence.metastore.dynamodb.export import find_export, read_export
 from lakeaudit.evidence.metastore.dynamodb.parts import ItemRows, export_part, failures, table_parts
 from lakeaudit.evidence.metastore.dynamodb.places import placed
@@ -71,6 +71,18 @@ class NameLayout:
         """What to do of a table of another kind."""
         return f"name a table that {self.writer} wrote"
 
+    def read(self, source: NameStore, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
+        """The entries of such a table, as `MetastoreKind.read`."""
+        return read(self, source, ctx, source_id, clock)
+
+    def probe(self, source: NameStore, clients: Clients, now: datetime) -> Probed:
+        """Whether such a table can be read, as `MetastoreKind.probe`."""
+        return probe(self, source, clients, now)
+
+    def get_entry(self, source: NameStore, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
+        """The item of one key, as `MetastoreKind.get`."""
+        return get_entry(self, source, clients, bucket, key)
+
 
 @dataclass(frozen=True)
 class NameRules:
@@ -123,10 +135,6 @@ def _inside(location: Location | None) -> str:
         return "true"
     below = f"bucket = {literal(location.bucket)} AND starts_with(key, {literal(location.prefix)})"
     return f"NOT in_bucket OR NOT is_name OR coalesce({below}, false)"
-
-
-NameStore = Emrfs | S3mper
-"""Stores that know names alone."""
 
 
 def read(

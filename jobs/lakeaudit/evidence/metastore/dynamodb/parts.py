@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import DynamoTable
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched
+from lakeaudit.evidence.metastore.dynamodb import DynamoTable
 from lakeaudit.evidence.metastore.dynamodb.export_files import DataFile, count_fault, export_items
 from lakeaudit.evidence.metastore.dynamodb.pages import (
     SEGMENTS_PER_CORE,

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.config import S3Guard
 from lakeaudit.evidence.aliases import whole_buckets
 from lakeaudit.evidence.metastore.dynamodb.places import placed
 from lakeaudit.evidence.metastore.dynamodb.tally import Tally
 from lakeaudit.evidence.metastore.dynamodb.values import LARGEST, LAST_MILLISECOND, whole_number
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard.layout import MARKER
 from lakeaudit.keys import NULL_VERSION, Aliases, Location
 from lakeaudit.runtime import duck

@@ -7,9 +7,9 @@ DynamoDBMetadataStoreTableManager). Hadoop does not open a table that has items 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.dynamodb.tally import ItemLayout, Tally, tally_of
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 
 MARKER = "../VERSION"
 """Both keys of the marker: a relative path, so no file can have it."""

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.dynamodb.export import find_export
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard.layout import LAYOUT, MARKER
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.formatting import age, count

@@ -10,10 +10,10 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.aliases import whole_buckets
 from lakeaudit.evidence.metastore.dynamodb.export import read_export
+from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard.export_rows import read_file
 from lakeaudit.evidence.metastore.s3guard.items import entry_rules
 from lakeaudit.evidence.metastore.s3guard.layout import (

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lakeaudit.config import AzureInventory, format_duration
+from lakeaudit.config import format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import Context, Cut, Hole, Part, Probed, SourceInfo, Stored
+from lakeaudit.evidence.storage.azure_inventory import AzureInventory
 from lakeaudit.evidence.storage.azure_inventory.columns import FOLDERS, NO_FOLDERS, QUESTIONS, form_of
 from lakeaudit.evidence.storage.azure_inventory.report import DataFile, Report, find_report
 from lakeaudit.evidence.storage.report_rows import ReportFile

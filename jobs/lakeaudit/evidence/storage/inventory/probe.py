@@ -2,10 +2,11 @@
 
 from datetime import datetime
 
-from lakeaudit.config import S3Inventory, format_duration
+from lakeaudit.config import format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory.configuration import configuration_notes
 from lakeaudit.evidence.storage.inventory.data_files import Located
 from lakeaudit.evidence.storage.inventory.layout import layout_of

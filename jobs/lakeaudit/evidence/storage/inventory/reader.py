@@ -5,17 +5,21 @@ before a row is believed. A data file that is missing or wrong is a hole, as is 
 `max_age`.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import folders, named_folders
 from lakeaudit.evidence.protocol import Context, Cut, Hole, Part, SourceInfo, Stored, identity_of
+from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory.data_files import Located, locate
 from lakeaudit.evidence.storage.inventory.layout import layout_of
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.evidence.storage.inventory.report import Report, find_report
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 LEAST_MARGIN = timedelta(hours=24)
 LOCAL_MARGIN = timedelta(hours=48)
@@ -124,3 +128,16 @@ def _unread(files: Sequence[Located], report: Report, source_id: str) -> Iterato
             bucket = "" if report.place.is_local else report.manifest.destination_bucket
             uri = Location(bucket, located.file.key).uri
             yield Hole(source_id, reason, subject=uri, hides="the objects it lists")
+
+
+def expand(source: S3Inventory, clients: Clients) -> Iterator[S3Inventory]:
+    """The inventories `<source bucket>/<configuration>/` below a place: a request for the buckets, and one a bucket."""
+    for home, bucket in named_folders(clients, source.location):
+        for name in folders(clients, home.join(bucket)):
+            place = home.join(bucket, name)
+            if not _DATED.fullmatch(name):
+                covers = tuple(each for each in source.covers or () if each.bucket == bucket) or None
+                yield source.model_copy(update={"location": place, "covers": covers, "expand": False})
+
+
+_DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")

@@ -3,10 +3,10 @@
 from datetime import datetime
 from pathlib import Path
 
-from lakeaudit.config import Listing
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.storage.listing import Listing
 from lakeaudit.evidence.storage.listing.s3_listing import rights
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import LACKS

@@ -1,0 +1,283 @@
+"""The Glue Data Catalog: databases, tables and partitions by its API, page by page.
+
+A wanted table's first page of partitions is read on the driver; where there are more, tasks read them by segments
+(Glue API Reference, GetPartitions). Resource links and views have no place of their own and are left out.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import glob_to_regex
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog import reading
+from lakeaudit.evidence.catalog.glue import Glue
+from lakeaudit.evidence.catalog.hive_tables import (
+    PREVIOUS,
+    changed_at,
+    format_of,
+    hive_table,
+    location_of,
+    statistics_of,
+)
+from lakeaudit.evidence.catalog.picture import Names, no_partitions
+from lakeaudit.evidence.catalog.protocol import (
+    GONE,
+    CatalogTable,
+    HiveTable,
+    Pointers,
+    RegisteredPartition,
+    Wanted,
+    folder_of,
+    partition_batch,
+    scheme_of,
+)
+from lakeaudit.evidence.protocol import Batches, Clock, Cut, Hole, Part, Probed, SourceInfo, note_row, utc_now
+from lakeaudit.formatting import count
+from lakeaudit.keys import Aliases
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import BrokenListing, code_of, explain
+from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.runtime.endpoints import dynamodb_endpoint
+
+if TYPE_CHECKING:
+    from mypy_boto3_glue import GlueClient
+
+KIND = "glue"
+SEGMENTS = 10
+"""Into so many parts the partitions of a large table are read: as many as Glue allows."""
+PAGE = 1000
+"""Partitions of a page: as many as Glue gives without their columns."""
+AT_ONCE = 4
+"""Requests beside each other: Glue throttles an account, not a client."""
+_FAILURES = (ClientError, BotoCoreError)
+
+
+@dataclass
+class _Read:
+    """What was read so far."""
+
+    tables: list[CatalogTable] = field(default_factory=list)
+    hive: dict[str, HiveTable] = field(default_factory=dict)
+    holes: list[Hole] = field(default_factory=list)
+
+
+def list_tables(
+    source: Glue, clients: Clients, source_id: str, wanted: Wanted, clock: Clock = utc_now
+) -> Pointers:
+    """All tables of the chosen databases, and the partitions of those that are wanted.
+
+    Raises:
+        SourceError: the databases cannot be listed.
+    """
+    start, glue, read = clock(), _client(source, clients), _Read()
+    databases = _databases(source, glue)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for found in pool.map(partial(_tables_of, source, glue, source_id), databases):
+            _take(read, source_id, clients.aliases, found)
+        asked = [
+            table
+            for table in read.tables
+            if table.name in read.hive and not read.hive[table.name].projected and wanted(table)
+        ]
+        parts = [
+            part for each in pool.map(partial(_parts, source, clients, source_id), asked) for part in each
+        ]
+    identity = f"{count(len(databases))} databases, {count(len(read.tables))} tables"
+    cut = Cut(start, clock(), source.margin or timedelta(0))
+    info = SourceInfo(source_id, "metastore", KIND, source.name, identity, cut, len(read.tables))
+    return Pointers(info, tuple(read.tables), tuple(parts), tuple(read.holes), hive=read.hive)
+
+
+def probe(source: Glue, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - every kind is given the time
+    """See `registry.MetastoreKind`."""
+    glue = _client(source, clients)
+    databases = _databases(source, glue)
+    if not databases:
+        told = f"the catalog {source.name} has no database that is asked for"
+        return Probed(told, way_out="check its account, its region and `databases`")
+    glue.get_tables(DatabaseName=databases[0], MaxResults=1, **_account(source))
+    return Probed(f"can be read, {count(len(databases))} databases")
+
+
+def current(source: Glue, clients: Clients, name: str) -> CatalogTable | None:
+    """A table as the catalog has it now, which keeps all names in lower case; None: it has none, or no place of it.
+
+    Raises:
+        SourceError: it does not answer.
+    """
+    database, _, table = name.lower().partition(".")
+    try:
+        answer = _client(source, clients).get_table(DatabaseName=database, Name=table, **_account(source))
+        told = required(answer, "Table")
+    except _FAILURES as error:
+        if _is_gone(error):
+            return None
+        raise SourceError(f"Glue {source.name}", *explain(error)) from error
+    read = _Read()
+    _take(read, "", clients.aliases, (database, [told], ""))
+    return next(iter(read.tables), None)
+
+
+def _client(source: Glue, clients: Clients) -> "GlueClient":
+    return clients.glue(dynamodb_endpoint(source.way))
+
+
+def _account(source: Glue) -> dict[str, Any]:
+    return {"CatalogId": source.catalog_id} if source.catalog_id else {}
+
+
+def _databases(source: Glue, glue: "GlueClient") -> list[str]:
+    """Names of the databases that are asked for."""
+    patterns = [glob_to_regex(glob) for glob in source.databases]
+    try:
+        pages = glue.get_paginator("get_databases").paginate(**_account(source))
+        names = [
+            required(each, "Name")
+            for page in pages
+            for each in required(page, "DatabaseList")
+            if "TargetDatabase" not in each
+        ]
+    except _FAILURES as error:
+        raise SourceError(f"Glue {source.name}", *explain(error)) from error
+    return [n for n in names if not patterns or any(re.fullmatch(regex, n) for regex in patterns)]
+
+
+Found = tuple[str, list[Mapping[str, Any]], str]
+"""A database, its tables as Glue tells them, and why that may not be all."""
+
+
+def _tables_of(source: Glue, glue: "GlueClient", source_id: str, database: str) -> Found:  # noqa: ARG001
+    found: list[Mapping[str, Any]] = []
+    try:
+        for page in glue.get_paginator("get_tables").paginate(DatabaseName=database, **_account(source)):
+            found += required(page, "TableList")
+    except _FAILURES as error:
+        return database, found, "" if _is_gone(error) else explain(error).what
+    return database, found, ""
+
+
+def _take(read: _Read, source_id: str, aliases: Aliases, found: Found) -> None:
+    database, tables, failure = found
+    if failure:
+        hidden = f"{database}.*"
+        read.holes.append(
+            Hole(source_id, f"tables could not be listed: {failure}", hidden, hides="its tables")
+        )
+    for each in tables:
+        descriptor = each.get("StorageDescriptor") or {}
+        if "TargetTable" in each or each.get("TableType") == "VIRTUAL_VIEW" or not descriptor.get("Location"):
+            continue
+        table, of_hive = _table(source_id, database, each, descriptor, aliases)
+        read.tables.append(table)
+        if table.format == "hive":
+            read.hive[table.name] = of_hive
+
+
+def _table(
+    source_id: str, database: str, told: Mapping[str, Any], descriptor: Mapping[str, Any], aliases: Aliases
+) -> tuple[CatalogTable, HiveTable]:
+    words = told.get("Parameters") or {}
+    serde = (descriptor.get("SerdeInfo") or {}).get("Parameters") or {}
+    uri = location_of(descriptor["Location"], serde)
+    bucket, key = folder_of(uri, aliases)
+    table = CatalogTable(
+        source_id, f"{database}.{told['Name']}", bucket, key, format_of(words, descriptor.get("InputFormat") or ""),
+        words.get("metadata_location", ""), tuple(each["Name"] for each in told.get("PartitionKeys") or ()),
+        changed_at(words, told.get("CreateTime"), told.get("UpdateTime")), words.get(PREVIOUS, ""),
+        scheme_of(uri),
+    )  # fmt: skip
+    return table, hive_table(words)
+
+
+def _parts(source: Glue, clients: Clients, source_id: str, table: CatalogTable) -> Iterator[Part]:
+    """One part of a table whose partitions fit on a page, which is read now; else a part a segment."""
+    segments = partial(_read_segment, source=source, clients=clients, source_id=source_id, name=table.name)
+    try:
+        page = _ask(source, _client(source, clients), table.name)
+        partitions = required(page, "Partitions")
+    except _FAILURES:
+        # the task meets the failure again, and tells it
+        yield Part(source_id, partial(segments, segment=None))
+        return
+    if page.get("NextToken"):
+        yield from (Part(source_id, partial(segments, segment=number)) for number in range(SEGMENTS))
+    else:
+        yield Part(source_id, partial(_read_page, _batch(source_id, table.name, partitions, clients.aliases)))
+
+
+def _ask(source: Glue, glue: "GlueClient", name: str, **more: Any) -> Mapping[str, Any]:
+    database, _, table = name.lower().partition(".")
+    return glue.get_partitions(
+        DatabaseName=database, TableName=table, MaxResults=PAGE, ExcludeColumnSchema=True,
+        **_account(source), **more,
+    )  # fmt: skip
+
+
+def _read_page(batch: pa.RecordBatch, _: Connection) -> Batches:
+    yield "partitions", batch
+
+
+def _read_segment(
+    _: Connection, *, source: Glue, clients: Clients, source_id: str, name: str, segment: int | None
+) -> Batches:
+    """The partitions of one segment of a table, None: of all of it; a NOTE row where they could not be read."""
+    glue = _client(source, clients)
+    asked: dict[str, Any] = (
+        {} if segment is None else {"Segment": {"SegmentNumber": segment, "TotalSegments": SEGMENTS}}
+    )
+    try:
+        while True:
+            page = _ask(source, glue, name, **asked)
+            yield "partitions", _batch(source_id, name, required(page, "Partitions"), clients.aliases)
+            following = page.get("NextToken")
+            if not following:
+                return
+            if following == asked.get("NextToken"):
+                raise BrokenListing(reason="the list of partitions does not advance")
+            asked["NextToken"] = following
+    except _FAILURES as error:
+        if _is_gone(error):
+            yield "notes", note_row(source_id, name, data=GONE)
+        else:
+            yield (
+                "notes",
+                note_row(source_id, name, f"partitions could not be read: {explain(error).what}", count=1),
+            )
+
+
+def _batch(
+    source_id: str, name: str, partitions: Sequence[Mapping[str, Any]], aliases: Aliases
+) -> pa.RecordBatch:
+    return partition_batch(source_id, name, map(_partition, partitions), aliases)
+
+
+def _partition(told: Mapping[str, Any]) -> RegisteredPartition:
+    location, parameters = (
+        (told.get("StorageDescriptor") or {}).get("Location", ""),
+        told.get("Parameters") or {},
+    )
+    at = changed_at(parameters, told.get("CreationTime"))
+    return RegisteredPartition(location, told.get("Values") or [], at, statistics_of(parameters))
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether it was dropped meanwhile."""
+    return isinstance(error, ClientError) and code_of(error) == "EntityNotFoundException"
+
+
+def named_tables(source: Glue, clients: Clients, source_id: str, names: Names) -> Pointers:  # noqa: ARG001 - Glue lists all
+    """All tables, without partitions."""
+    return list_tables(source, clients, source_id, no_partitions)
+
+
+read = partial(reading.read, list_tables)
+get_entry = partial(reading.get_entry, list_tables)

@@ -1,0 +1,259 @@
+"""The Hive Metastore: databases, tables and partitions by Thrift.
+
+Tables are asked for on the driver, a hundred at a time; partitions in tasks, a table each: their names by one answer of
+bounded size, then what they are, `BATCH` at a time. A dropped table has no partitions to this server, and no error, so
+the table is asked for again at the end. Views have no place of their own and are left out. Names of the default catalog
+(`hive`) alone are seen.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from lakeaudit.config import glob_to_regex
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog import reading
+from lakeaudit.evidence.catalog.hive import Hive
+from lakeaudit.evidence.catalog.hive_tables import (
+    PREVIOUS,
+    changed_at,
+    format_of,
+    hive_table,
+    location_of,
+    statistics_of,
+)
+from lakeaudit.evidence.catalog.http import NotThere
+from lakeaudit.evidence.catalog.metastore_client import MetastoreClient, in_batches
+from lakeaudit.evidence.catalog.names import name_of, parts_of
+from lakeaudit.evidence.catalog.picture import Names, any_name, no_partitions, or_hole, pointers_of, text_of
+from lakeaudit.evidence.catalog.protocol import (
+    GONE,
+    CatalogTable,
+    HiveTable,
+    Pointers,
+    RegisteredPartition,
+    Wanted,
+    folder_of,
+    partition_batch,
+    scheme_of,
+)
+from lakeaudit.evidence.protocol import Batches, Clock, Hole, Part, Probed, note_row, utc_now
+from lakeaudit.formatting import count
+from lakeaudit.keys import Aliases
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection
+
+TABLES = 100
+"""Tables of one request."""
+BATCH = 500
+"""Partitions of one request; each comes with all columns of its table. A metastore may give fewer, and says so."""
+
+
+@dataclass
+class _Read:
+    """What was read so far."""
+
+    tables: list[CatalogTable] = field(default_factory=list)
+    hive: dict[str, HiveTable] = field(default_factory=dict)
+    holes: list[Hole] = field(default_factory=list)
+
+
+def list_tables(
+    source: Hive,
+    clients: Clients,
+    source_id: str,
+    wanted: Wanted = no_partitions,
+    clock: Clock = utc_now,
+    *,
+    names: Names = any_name,
+) -> Pointers:
+    """The tables of the chosen databases that `names` asks for, and the partitions of those that are wanted.
+
+    Raises:
+        SourceError: the databases cannot be listed.
+    """
+    start, read = clock(), _Read()
+    with MetastoreClient(source) as metastore:
+        for database in _databases(source, metastore):
+            found = or_hole(
+                read.holes, source_id, [database], partial(_tables_of, metastore, database, names)
+            )
+            _take(read, source_id, clients.aliases, database, found)
+    said = pointers_of(source, source_id, source.uri, (start, clock()), read.tables, read.holes)
+    parts = tuple(
+        Part(source_id, partial(_read_partitions, source, clients.aliases, source_id, table.name))
+        for table in said.tables
+        if table.name in read.hive and not read.hive[table.name].projected and wanted(table)
+    )
+    return replace(said, partitions=parts, hive=read.hive)
+
+
+def probe(source: Hive, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - every kind is given both
+    """See `registry.MetastoreKind`."""
+    with MetastoreClient(source) as metastore:
+        databases = _databases(source, metastore)
+        if not databases:
+            told = f"the metastore {source.name} has no database that is asked for"
+            return Probed(told, way_out="check its uri and `databases`")
+        metastore.ask(lambda thrift: thrift.get_all_tables(databases[0]))
+    return Probed(f"can be read, {count(len(databases))} databases")
+
+
+def current(source: Hive, clients: Clients, name: str) -> CatalogTable | None:
+    """A table as the metastore has it now; None: it knows it no more, or it has no place.
+
+    Raises:
+        SourceError: it does not answer.
+    """
+    database, table = database_and_table(name)
+    read = _Read()
+    with MetastoreClient(source) as metastore:
+        try:
+            found = get_table(metastore, database, table)
+        except NotThere:
+            return None
+    _take(read, "", clients.aliases, database, [found])
+    return next(iter(read.tables), None)
+
+
+def database_and_table(name: str) -> tuple[str, str]:
+    """Both parts of a name as this catalog gives them; the metastore keeps all names in lower case."""
+    database, *table = parts_of(name)
+    return database.lower(), ".".join(table).lower()
+
+
+def get_table(metastore: MetastoreClient, database: str, table: str) -> Any:
+    """A table, as Hive's `Table`. Raises NotThere, SourceError."""
+    from hive_metastore.ttypes import GetTableRequest
+
+    asked = GetTableRequest(dbName=database, tblName=table, capabilities=_capabilities())
+    return metastore.ask(
+        lambda thrift: thrift.get_table_req(asked).table, lambda thrift: thrift.get_table(database, table)
+    )
+
+
+def _capabilities() -> Any:
+    """Without it tables that are only ever inserted into are refused."""
+    from hive_metastore.ttypes import ClientCapabilities, ClientCapability
+
+    return ClientCapabilities([ClientCapability.INSERT_ONLY_TABLES])
+
+
+def _databases(source: Hive, metastore: MetastoreClient) -> list[str]:
+    """Names of the databases that are asked for."""
+    patterns = [glob_to_regex(glob) for glob in source.databases]
+    names = metastore.ask(lambda thrift: list(thrift.get_all_databases()))
+    return [n for n in names if not patterns or any(re.fullmatch(regex, n) for regex in patterns)]
+
+
+def _tables_of(metastore: MetastoreClient, database: str, names: Names) -> list[Any]:
+    listed = metastore.ask(lambda thrift: list(thrift.get_all_tables(database)))
+    asked = [name for name in listed if names(name_of((database, name)))]
+    batches = in_batches(asked, TABLES, partial(_tables_named, metastore, database))
+    return [table for _, tables in batches for table in tables]
+
+
+def _tables_named(metastore: MetastoreClient, database: str, names: Sequence[str]) -> list[Any]:
+    """Those of some tables that there are."""
+    from hive_metastore.ttypes import GetTablesRequest
+
+    request = GetTablesRequest(dbName=database, tblNames=names, capabilities=_capabilities())
+    return metastore.ask(
+        lambda thrift: list(thrift.get_table_objects_by_name_req(request).tables),
+        lambda thrift: list(thrift.get_table_objects_by_name(database, names)),
+    )
+
+
+def _take(read: _Read, source_id: str, aliases: Aliases, database: str, tables: Sequence[Any]) -> None:
+    for each in tables:
+        if each.tableType == "VIRTUAL_VIEW" or each.sd is None or not text_of(each.sd.location):
+            continue
+        words = each.parameters or {}
+        serde = (each.sd.serdeInfo.parameters if each.sd.serdeInfo else None) or {}
+        uri = location_of(each.sd.location, serde)
+        bucket, key = folder_of(uri, aliases)
+        table = CatalogTable(
+            source_id, name_of((database, text_of(each.tableName))), bucket, key,
+            format_of(words, text_of(each.sd.inputFormat), text_of(each.tableType)), words.get("metadata_location", ""),
+            tuple(column.name for column in each.partitionKeys or ()), changed_at(words, _time(each.createTime)),
+            words.get(PREVIOUS, ""), scheme_of(uri),
+        )  # fmt: skip
+        read.tables.append(table)
+        if table.format == "hive":
+            read.hive[table.name] = hive_table(words)
+
+
+def _read_partitions(source: Hive, aliases: Aliases, source_id: str, name: str, _: Connection) -> Batches:
+    """The partitions of one table; a NOTE row where not all of them could be read."""
+    database, table = database_and_table(name)
+    try:
+        with MetastoreClient(source) as metastore:
+            hidden = 0
+            for asked, found in _batches(metastore, database, table):
+                yield "partitions", partition_batch(source_id, name, map(_partition, found), aliases)
+                if len(found) < len(asked):
+                    hidden += len(_still_named(metastore, database, table, asked)) - len(found)
+            get_table(metastore, database, table)
+        if hidden > 0:
+            told = f"{count(hidden)} partitions that are named were not given"
+            yield "notes", note_row(source_id, name, f"partitions could not be read: {told}", count=1)
+    except SourceError as error:
+        if isinstance(error, NotThere) or _is_gone(source, database, table):
+            yield "notes", note_row(source_id, name, data=GONE)
+        else:
+            yield "notes", note_row(source_id, name, f"partitions could not be read: {error.what}", count=1)
+
+
+def _is_gone(source: Hive, database: str, table: str) -> bool:
+    """Of partitions of a table that was dropped meanwhile some servers say nothing that is an answer."""
+    try:
+        with MetastoreClient(source) as metastore:
+            get_table(metastore, database, table)
+    except NotThere:
+        return True
+    except SourceError:
+        return False
+    return False
+
+
+def _batches(
+    metastore: MetastoreClient, database: str, table: str
+) -> Iterator[tuple[Sequence[str], list[Any]]]:
+    """Names of partitions, and what they are."""
+    names = metastore.ask(lambda thrift: list(thrift.get_partition_names(database, table, -1)))
+    yield from in_batches(names, BATCH, partial(_partitions_named, metastore, database, table))
+
+
+def _partitions_named(
+    metastore: MetastoreClient, database: str, table: str, names: Sequence[str]
+) -> list[Any]:
+    return metastore.ask(lambda thrift: list(thrift.get_partitions_by_names(database, table, names)))
+
+
+def _still_named(metastore: MetastoreClient, database: str, table: str, asked: Sequence[str]) -> set[str]:
+    """Those of some names that are no partitions that were dropped meanwhile."""
+    return set(asked) & set(
+        metastore.ask(lambda thrift: thrift.get_partition_names(database, table, -1) or [])
+    )
+
+
+def _partition(told: Any) -> RegisteredPartition:
+    location, parameters = text_of(told.sd.location) if told.sd else "", told.parameters or {}
+    at = changed_at(parameters, _time(told.createTime))
+    return RegisteredPartition(location, told.values or (), at, statistics_of(parameters))
+
+
+def _time(seconds: int | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds and seconds > 0 else None
+
+
+def named_tables(source: Hive, clients: Clients, source_id: str, names: Names) -> Pointers:
+    """The tables whose names pass, without partitions."""
+    return list_tables(source, clients, source_id, names=names)
+
+
+read = partial(reading.read, list_tables)
+get_entry = partial(reading.get_entry, list_tables)

@@ -1,0 +1,34 @@
+"""What the lake file says of catalogs that are asked over HTTP."""
+
+from collections.abc import Iterator, Mapping
+
+from lakeaudit.config.field_types import EnvName, Text, Url
+from lakeaudit.config.sources import CatalogSource
+from lakeaudit.config.sources.base import EntryProblem
+
+
+class HttpCatalog(CatalogSource):
+    """A catalog at a URL. Secrets stand in environment variables, which the lake file names.
+
+    `bearer_env`: a token, sent as it is. `credential_env`: `id:secret` of a client, exchanged for tokens at
+    `oauth2_uri` (OAuth2, client credentials), again whenever one is over; `scope`, `audience` and `resource` are sent
+    with it as they are written.
+    """
+
+    uri: Url
+    bearer_env: EnvName | None = None
+    credential_env: EnvName | None = None
+    oauth2_uri: Url | None = None
+    scope: Text = "catalog"
+    audience: Text | None = None
+    resource: Text | None = None
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self.word
+
+    @classmethod
+    def problems(cls, entry: Mapping[str, object]) -> Iterator[EntryProblem]:
+        if "bearer_env" in entry and "credential_env" in entry:
+            yield ("bearer_env",), "a second way to be let in", "keep one of the two"

@@ -1,0 +1,170 @@
+"""Unity Catalog, the open one or that of a Databricks workspace: tables, their places and formats.
+
+Format: the open API of Unity Catalog (`api/all.yaml`, version 2.1): catalogs, schemas and tables are listed page by
+page, and the list of a schema's tables says of each where it lies. Views are left out, and so is, with a warning, what
+has no place. Without `max_results` a server may refuse to list, and 50 is the most that lists of tables take.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from lakeaudit.config import glob_to_regex
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog import reading
+from lakeaudit.evidence.catalog.http import (
+    LACKS,
+    NO_RIGHT,
+    THREADS,
+    CatalogClient,
+    Json,
+    all_items,
+    not_understood,
+)
+from lakeaudit.evidence.catalog.names import name_of
+from lakeaudit.evidence.catalog.picture import (
+    Names,
+    any_name,
+    no_partitions,
+    or_hole,
+    pointers_of,
+    text_of,
+    time_of,
+)
+from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers, Wanted, folder_of, scheme_of
+from lakeaudit.evidence.catalog.unity import Unity
+from lakeaudit.evidence.protocol import Clock, Hole, Probed, utc_now
+from lakeaudit.formatting import number
+from lakeaudit.keys import Aliases
+from lakeaudit.runtime.aws import Clients
+
+BASE = "api/2.1/unity-catalog"
+_PAGES = ("page_token", "next_page_token")
+_AT_ONCE = "50"
+_VIEWS = ("VIEW", "METRIC_VIEW")
+"""Types that never have files."""
+_WITH_FILES = ("MANAGED", "EXTERNAL", "MANAGED_SHALLOW_CLONE", "EXTERNAL_SHALLOW_CLONE", "")
+"""Types that always have files, if not all of them below their own place; others have some if they have a place."""
+_FORMATS = {"DELTA": "delta", "ICEBERG": "iceberg", "HUDI": "hudi"}
+_PLAIN = ("PARQUET", "CSV", "JSON", "AVRO", "ORC", "TEXT", "HIVE", "HIVE_SERDE")
+
+
+def list_tables(
+    source: Unity,
+    clients: Clients,
+    source_id: str,
+    wanted: Wanted = no_partitions,  # noqa: ARG001 - it says nothing of partitions
+    clock: Clock = utc_now,
+    names: Names = any_name,
+) -> Pointers:
+    """The tables of the chosen catalogs whose `names` (catalog.schema.table) are asked for.
+
+    Raises:
+        SourceError: the catalogs cannot be listed.
+    """
+    begun = clock()
+    read = _Reading(source, source_id, clients.aliases)
+    with ThreadPoolExecutor(THREADS) as pool:
+        schemas = [each for found in pool.map(read.schemas, read.catalogs()) for each in found]
+        tables = [each for found in pool.map(read.tables, schemas) for each in found]
+    asked = [each for each in tables if names(each.name)]
+    said = pointers_of(source, source_id, source.uri, (begun, clock()), asked, read.holes)
+    return replace(said, warnings=tuple(_left_out(read.without_place, names)))
+
+
+def _left_out(without_place: Mapping[str, list[str]], names: Names) -> Iterator[str]:
+    """One warning for each type of table that has no place in a store."""
+    for type_, tables in sorted(without_place.items()):
+        some = sorted(filter(names, tables))
+        more = f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
+        if some:
+            yield f"{type_} without a storage_location is left out: {', '.join(some[:NAMED])}{more}"
+
+
+NAMED = 5
+"""Tables that a warning names."""
+
+
+def probe(source: Unity, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - one shape for all kinds
+    """The catalogs can be listed, and the schemas of the first of them.
+
+    Raises:
+        SourceError: they cannot.
+    """
+    read = _Reading(source, "", clients.aliases)
+    found = read.catalogs()
+    if not found:
+        return Probed(
+            "names no catalog that is asked for", way_out="grant USE CATALOG, or correct `catalogs`"
+        )
+    read.schemas(found[0])
+    if read.holes:
+        reason = read.holes[0].reason
+        way_out = NO_RIGHT if LACKS in reason else "grant USE SCHEMA and BROWSE or SELECT"
+        raise SourceError(source.name, reason, way_out)
+    return Probed(f"answers; {number(len(found), 'catalog')} can be listed")
+
+
+class _Reading:
+    """One reading; `holes` collect what of it cannot be read."""
+
+    def __init__(self, source: Unity, source_id: str, aliases: Aliases) -> None:
+        self.source, self.id, self.aliases = source, source_id, aliases
+        self.client = CatalogClient(source, f"{source.uri}/{BASE}")
+        self.holes: list[Hole] = []
+        self.without_place: dict[str, list[str]] = defaultdict(list)
+
+    def catalogs(self) -> list[str]:
+        """Names of the catalogs that are asked for."""
+        patterns = [glob_to_regex(glob) for glob in self.source.catalogs]
+        names = self._names("catalogs")
+        return [name for name in names if not patterns or any(re.fullmatch(p, name) for p in patterns)]
+
+    def schemas(self, catalog: str) -> list[tuple[str, str]]:
+        """(catalog, schema) of one catalog; the schema that describes the others has no files."""
+        read = partial(self._names, "schemas", catalog_name=catalog)
+        names = or_hole(self.holes, self.id, [catalog], read)
+        return [(catalog, name) for name in names if name != "information_schema"]
+
+    def tables(self, schema: tuple[str, str]) -> list[CatalogTable]:
+        """The tables of one schema that have files."""
+        return or_hole(self.holes, self.id, schema, lambda: list(self._tables(*schema)))
+
+    def _tables(self, catalog: str, schema: str) -> Iterator[CatalogTable]:
+        asked = {"catalog_name": catalog, "schema_name": schema, "omit_columns": "true"}
+        for each in self._items("tables", **asked):
+            type_, name = text_of(each.get("table_type")), name_of((catalog, schema, each["name"]))
+            if type_ in _WITH_FILES or (type_ not in _VIEWS and text_of(each.get("storage_location"))):
+                yield self._table(name, each)
+            elif type_ not in _VIEWS:
+                self.without_place[type_].append(name)
+
+    def _table(self, name: str, said: Json) -> CatalogTable:
+        uri = text_of(said.get("storage_location"))
+        bucket, key = folder_of(uri, self.aliases)
+        format_ = text_of(said.get("data_source_format")).upper()
+        known = _FORMATS.get(format_, "hive" if format_ in _PLAIN else "unknown")
+        at = time_of(said.get("updated_at"))
+        return CatalogTable(self.id, name, bucket, key, known, updated_at=at, scheme=scheme_of(uri))
+
+    def _names(self, what: str, **asked: str) -> list[str]:
+        return list(dict.fromkeys(each["name"] for each in self._items(what, **asked)))
+
+    def _items(self, what: str, **asked: str) -> Iterator[Json]:
+        """Whatever has a name. Raises SourceError: something has none."""
+        for each in all_items(self.client, what, _PAGES, what, max_results=_AT_ONCE, **asked):
+            if not isinstance(each, dict) or not text_of(each.get("name")):
+                raise not_understood(self.client, what)
+            yield each
+
+
+def named_tables(source: Unity, clients: Clients, source_id: str, names: Names) -> Pointers:
+    """The tables whose names pass, without partitions."""
+    return list_tables(source, clients, source_id, names=names)
+
+
+read = partial(reading.read, list_tables)

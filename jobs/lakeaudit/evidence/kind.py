@@ -1,0 +1,188 @@
+"""A kind of evidence describes itself by one object, which ends the package of the kind.
+
+The package itself is light: it has the model of the lake file and the object. Readers, probes and look-ups are named
+by `deferred` and are imported when they are first called, so that a lake file can be read without any of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakeaudit.config.sources import (
+        CatalogSource,
+        EventsSource,
+        ManifestSource,
+        MetastoreSource,
+        StorageSource,
+    )
+    from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
+    from lakeaudit.evidence.protocol import Changes, Claims, Events, Probed, Stored
+
+BY_KEY = "hash(bucket, key) >> 32"
+BY_BASE = "hash(bucket, base) >> 32"
+BY_TAG = "hash(bucket, tag) >> 32"
+TO_ALL = ""
+"""Routes of rows: SQL of the hash by which rows meet others in one task; `TO_ALL` sends them to every task."""
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A function that is imported at its first call; `target` is "package.module:name"."""
+
+    target: str
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        module, _, name = self.target.partition(":")
+        return attrgetter(name)(import_module(module))  # type: ignore[no-any-return]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.function(*args, **named)
+
+
+def deferred(target: str) -> Callable[..., Any]:
+    """A function by its name "package.module:name", as `Deferred`."""
+    return Deferred(target)
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """A kind of row that a reader emits beside those of `lakeaudit.pipeline.chunks.ROUTES`.
+
+    Attributes:
+        route: SQL of the hash by which its rows meet others in one task.
+        keyed: each row is about one key.
+        filtered: rows of keys that the prefilter cleared are dropped before they are decoded.
+    """
+
+    route: str
+    keyed: bool = False
+    filtered: bool = False
+
+
+KEY_ROWS = RowKind(BY_KEY, keyed=True, filtered=True)
+"""Rows of a manifest that are about one key each."""
+
+
+@dataclass(frozen=True)
+class TableRoot:
+    """How keys show that a folder is the root of a table.
+
+    Attributes:
+        folder: the folder below the root that only a table of this format has.
+        pattern: a regular expression of a key that proves the table; its group is the root.
+        reserved: nothing below such a folder is a table of its own.
+        proof: the name of a file directly in the folder -> whether it proves the table; None: the folder proves it.
+    """
+
+    folder: str
+    pattern: str
+    reserved: bool = True
+    proof: Callable[..., bool] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What every kind says.
+
+    Attributes:
+        name: the `kind` of the lake file.
+        title: what README and docs/evidence.md call it.
+        rows: the kinds of row that its reader emits, by name.
+    """
+
+    name: str
+    title: str
+    rows: Mapping[str, RowKind] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageKind(Kind):
+    """What storage holds.
+
+    Attributes:
+        read: (source, context, source id) -> Stored.
+        probe: (source, clients, now) -> Probed, by the smallest requests that an audit needs; raises `SourceError` and
+            friends, or what boto3 raised. The probes of all roles do.
+        finds_tables: tables are discovered among its keys (`discover: {from: inventory}`).
+        expand: (source, clients) -> the sources below the place of one that `expands`.
+    """
+
+    model: "type[StorageSource]"
+    read: "Callable[..., Stored]"
+    probe: "Callable[..., Probed]"
+    finds_tables: bool = False
+    expand: "Callable[..., Iterable[StorageSource]] | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetastoreKind(Kind):
+    """What a metadata store says of files or of the logs of tables.
+
+    Attributes:
+        read: (source, context, source id) -> Entries, LogEntries or Pointers.
+        get: (source, clients, bucket, key) -> what the store has of one key now; None: nothing. Raises `SourceError`
+            where the store cannot look a key up.
+    """
+
+    model: "type[MetastoreSource]"
+    read: "Callable[..., Any]"
+    probe: "Callable[..., Probed]"
+    get: Callable[..., dict[str, Any] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogKind(MetastoreKind):
+    """What a catalog says of tables.
+
+    Attributes:
+        list_tables: (source, clients, source id, names) -> Pointers of the tables whose names pass, or of more; no
+            partition is read. None: tables are not discovered in it.
+        current: (source, clients, name) -> a table as it is now, or None; None: single tables cannot be looked up.
+        current_tables: (source, clients, source id, names) -> the same of many; None: `current`, or `list_tables`.
+    """
+
+    model: "type[CatalogSource]"
+    list_tables: "Callable[..., Pointers] | None" = None
+    current: "Callable[..., CatalogTable | None] | None" = None
+    current_tables: Callable[..., Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventsKind(Kind):
+    """Who did what to which key, and when: `read` takes (source, context, source id)."""
+
+    model: "type[EventsSource]"
+    read: "Callable[..., Events]"
+    probe: "Callable[..., Probed]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestKind(Kind):
+    """What writers say of the files of tables.
+
+    Attributes:
+        read: (tables, context, source id) -> Claims, of all tables that have such a manifest.
+        changes: (claims, tables, context) -> Changes since they were read.
+        look_up: (table, clients, bucket, key) -> (answer, acts, reason) of one file, see `manifest.point`.
+        probe: (table, clients), beside the first file of the manifest; None: that file is enough.
+        by_storage: claims are known only beside a storage snapshot; single files can be looked up without one.
+        counts_rows: it records the rows of single files, which the live check compares.
+        hides_rows: rows of a file may be deleted without a new file.
+        root: how its tables are discovered among keys; None: they are not.
+        rank: of several formats at one location the least owns the files that none of them lists.
+    """
+
+    model: "type[ManifestSource]"
+    read: "Callable[..., Claims]"
+    changes: "Callable[..., Changes]"
+    look_up: Callable[..., tuple[str, list[dict[str, Any]], str]]
+    probe: Callable[..., None] | None = None
+    by_storage: bool = False
+    counts_rows: bool = False
+    hides_rows: bool = False
+    root: TableRoot | None = None
+    rank: int = 9

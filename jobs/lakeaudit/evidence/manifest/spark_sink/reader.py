@@ -1,0 +1,148 @@
+"""`spark_sink`: the log that Spark's streaming file sink keeps of its output, `_spark_metadata`, a state manifest.
+
+Spark reads such a folder by this log alone (`MetadataLogFileIndex`): what it lists is the table, and what a failed
+batch left beside it is not. A file a batch, `<batch>`, and every tenth or so `<batch>.compact`, which has all that came
+before (`CompactibleFileStreamLog`); older files are deleted a while later. The first line is the version, each other
+line a file (`SinkFileStatus`: path as a URI, size, modificationTime, action).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from urllib.parse import unquote
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
+from lakeaudit.evidence.manifest.records.find import InFolders
+from lakeaudit.evidence.manifest.records.reader import RecordKind
+from lakeaudit.evidence.manifest.records.record import TORN, Content, Found, Record, text_of, time_of
+from lakeaudit.evidence.manifest.spark_sink import SparkSinkManifest
+from lakeaudit.evidence.protocol import Hole
+from lakeaudit.keys import END, Location
+
+FOLDER = str(SparkSinkManifest.folder)
+VERSION = b"v1"
+_VERSIONED = re.compile(rb"v\d+")
+_BATCH = re.compile(rf"^(\d{{1,18}})(\.compact)?{END}")
+_ACTIONS = {"add": "add", "delete": "remove"}
+
+
+def _places(table: Table) -> list[Location]:
+    return [table.location.join(FOLDER)]
+
+
+def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
+    """What of a log holds today: its newest compaction and what came after; a batch that is not there is a hole."""
+    ((place, files),) = there.items()
+    batches = {
+        int(named[1]): (file, named[2] is not None)
+        for file in sorted(files, key=lambda file: file.name)
+        if (named := _BATCH.match(file.name))
+    }
+    if not batches:
+        return Found(table, refused=f"{place.uri} holds no batch of Spark's streaming sink", empty=place)
+    first = max((number for number, (_, compacted) in batches.items() if compacted), default=0)
+    held = [batches[number][0] for number in sorted(batches) if number >= first]
+    lacking = _lacking(sorted(number for number in batches if number >= first), first)
+    compacted = sorted(number for number, (_, is_compact) in batches.items() if is_compact)
+    holes = tuple(hole for span in lacking for hole in _holes(table, place, span, _interval(compacted)))
+    return Found(table, tuple(Record(file, table.location, table.name) for file in held), holes)
+
+
+INTERVAL = 10
+"""Every so many batches are compacted, unless `spark.sql.streaming.fileSink.log.compactInterval` says otherwise."""
+
+
+def _interval(compacted: Sequence[int]) -> int:
+    """Batches from one compaction to the next."""
+    steps = [after - before for before, after in pairwise(compacted)]
+    return min(steps, default=compacted[0] + 1 if compacted else INTERVAL)
+
+
+def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
+    """The spans of batches that are not there."""
+    expected = first
+    for number in numbers:
+        if number > expected:
+            yield expected, number - 1
+        expected = number + 1
+
+
+def _holes(table: Table, place: Location, span: tuple[int, int], interval: int) -> Iterator[Hole]:
+    """The files of a span: its last compaction, which has all batches up to it, and the batches after that."""
+    begin, end = span
+    last = (end + 1) // interval * interval - 1
+    if last >= begin:
+        reason = f"{last}.compact is gone, which lists the files of batches 0 to {last}"
+        yield _hole(table, place, f"{last}.compact", reason, last - begin + 1)
+    begin = max(begin, last + 1)
+    if begin <= end:
+        reason = (
+            f"batches {begin} to {end} of the sink's log are gone"
+            if end > begin
+            else f"batch {begin} is gone"
+        )
+        yield _hole(table, place, str(begin), reason, end - begin + 1)
+
+
+def _hole(table: Table, place: Location, name: str, reason: str, count: int) -> Hole:
+    return Hole(
+        "", reason, place.join(name).uri, table=table.name, hides="the files that it lists", count=count,
+        kind="missing_metadata",
+    )  # fmt: skip
+
+
+def _understand(record: Record, content: Content) -> Iterator[Row]:
+    version, *lines = content(record.file).split(b"\n")
+    if not _VERSIONED.match(version.strip()):
+        raise Fault(f"{TORN}: it does not begin with a version")
+    if version.strip() != VERSION:
+        raise Fault(f"has the version {version[:50].decode(errors='replace')!r}, which is not understood")
+    for line in lines:
+        if line.strip():
+            yield _row(line, record.file.modified_at)
+
+
+def _row(line: bytes, logged_at: datetime) -> Row:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Fault(f"{TORN}: it has a line that is no JSON") from None
+    if not isinstance(entry, dict):
+        raise Fault(f"{TORN}: it has a line that is no JSON object")
+    action = entry.get("action", "add")
+    if action not in _ACTIONS:
+        raise Fault(f"has the unknown action {str(action)[:50]!r}")
+    # a compaction is younger than what it lists, and the sink writes a file once, before it lists it
+    return {
+        "path": unquote(text_of(entry, "path")),
+        "size": entry.get("size"),
+        "action": _ACTIONS[action],
+        "committed_at": min(_time(entry.get("modificationTime")) or logged_at, logged_at).isoformat(),
+    }
+
+
+def _time(millis: object) -> datetime | None:
+    if not isinstance(millis, int) or isinstance(millis, bool) or millis <= 0:
+        return None
+    return time_of(millis, "modificationTime")
+
+
+def _number(name: str) -> int | None:
+    named = _BATCH.match(name)
+    return int(named[1]) if named else None
+
+
+_IN_LOG = InFolders(_places, _log)
+SPARK_SINK = RecordKind(
+    "spark_sink",
+    SparkSinkManifest,
+    _IN_LOG.find,
+    _IN_LOG.find_near,
+    _understand,
+    number_of=_number,
+    proves_loss=True,
+)

@@ -1,0 +1,50 @@
+"""`symlink`: manifests for readers by `SymlinkTextInputFormat` (Presto, Athena, Hive), a state manifest.
+
+A file `_symlink_format_manifest/[partition/]manifest` for each partition, a data file's raw path a line. What such
+readers see is what these list; Delta's `GENERATE symlink_format_manifest` writes them, and each is replaced by itself.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
+from lakeaudit.evidence.manifest.records.find import InFolders
+from lakeaudit.evidence.manifest.records.reader import RecordKind
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record
+from lakeaudit.evidence.manifest.symlink import SymlinkManifest
+from lakeaudit.keys import Location
+
+FOLDER = str(SymlinkManifest.folder)
+LONGEST = 4096
+"""Bytes of a line beyond which it is no path."""
+
+
+def _places(table: Table) -> list[Location]:
+    return [table.location.join(FOLDER)]
+
+
+def _found(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
+    ((place, files),) = there.items()
+    records = tuple(Record(file, table.location, table.name) for file in files if file.name == "manifest")
+    missing = f"{place.uri} holds no file `manifest`"
+    return Found(table, records, refused=None if records else missing)
+
+
+def _understand(record: Record, content: Content) -> Iterator[Row]:
+    try:
+        text = content(record.file).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Fault("is no text") from None
+    if text and not text.strip():
+        raise Fault("holds blanks alone")
+    for line in text.split("\n"):
+        path = line.rstrip("\r")
+        if len(path) > LONGEST:
+            raise Fault("has a line that is no path")
+        if path:
+            yield {"path": path}
+
+
+_IN_FOLDERS = InFolders(_places, _found)
+SYMLINK = RecordKind("symlink", SymlinkManifest, _IN_FOLDERS.find, _IN_FOLDERS.find_near, _understand)
