@@ -23,7 +23,7 @@ from lakeaudit.gates import expectation_suites
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.results.expand_groups import expanded
+from lakeaudit.results.leftover_groups import expand_groups
 from lakeaudit.results.read import Results
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -414,7 +414,7 @@ def _refused(*_: object) -> NoReturn:
 
 def files_behind(lake: Lake, run_id: str) -> list[str]:
     """Leftovers of the run's groups, one by one, of the table `outer`."""
-    files = [row["key"] for row in expanded(results_of(lake), run_id) if row["axis"] == "leftover"]
+    files = [row["key"] for row in expand_groups(results_of(lake), run_id) if row["axis"] == "leftover"]
     return sorted(key for key in files if "/outer/" in key)
 
 

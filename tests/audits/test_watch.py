@@ -9,7 +9,7 @@ import pytest
 
 from lakeaudit.config import load_lake
 from lakeaudit.reconcile.protocol import ALLOWED
-from lakeaudit.results.expand_groups import expanded
+from lakeaudit.results.leftover_groups import expand_groups
 from tests.builders.audits import audited, results_of
 from tests.builders.mending import Mending
 from tests.builders.watched_place import JUST_NOW, WEEK, Place, covered, found, kinds, ledger
@@ -71,7 +71,9 @@ def test_what_no_table_owns_is_a_row_a_prefix_and_what_is_owned_known_young_or_i
     counted = ("findings", "out_of_window", "ignored", "consistent", "undecided")
     assert [row[name] for name in counted] == [21, 4, 3, 1, 0]
     assert (outcome.status, [*outcome.summary["tables"]]) == ("complete", ["orders"])
-    assert all(each["kind"] in ("unowned", "unregistered_table") for each in expanded(results_of(lake), "r1"))
+    assert all(
+        each["kind"] in ("unowned", "unregistered_table") for each in expand_groups(results_of(lake), "r1")
+    )
 
 
 def test_a_prefix_that_is_gone_is_resolved_and_one_that_is_watched_no_more_is_retired(place: Place) -> None:

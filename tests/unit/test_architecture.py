@@ -313,7 +313,7 @@ def test_one_place_of_the_dashboard_touches_the_lake() -> None:
 
 
 OWN_MARKUP = (
-    "st.html(looks.STYLE)", "st.html(looks.tiles(by, days))", "st.html(looks.ticks(runs))",
+    "st.html(looks.STYLE)", "st.html(looks.tiles(by, days))", "st.html(looks.ticks(figures.runs))",
     "st.html(looks.days(found, tables))",
 )  # fmt: skip
 

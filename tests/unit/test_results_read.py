@@ -10,7 +10,7 @@ import pytest
 
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.keys import Location
-from lakeaudit.results.expand_groups import expanded
+from lakeaudit.results.leftover_groups import expand_groups
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.connections import delta_rs_options
@@ -130,7 +130,7 @@ FILES = [leftover(GROUP, "day=1/a", size=3), leftover(GROUP, "day=1/b", size=7)]
 
 def test_a_group_is_replaced_by_its_files(place: Location, results: Results) -> None:
     publish(place, findings=[finding("dropped", "d"), GROUP], leftover_files=FILES)
-    first, *rows = expanded(results, "r1")
+    first, *rows = expand_groups(results, "r1")
     assert first["key"] == "d"
     wanted = [
         {"kind": "uncommitted", "severity": "warning", "axis": "leftover", "subject_type": "file", "files": 1,
@@ -145,14 +145,17 @@ def test_a_group_is_replaced_by_its_files(place: Location, results: Results) -> 
 
 def test_only_the_chosen_groups_are_spelled_out(place: Location, results: Results) -> None:
     publish(place, findings=[finding("dropped", "d"), GROUP], leftover_files=FILES)
-    assert [row["key"] for row in expanded(results, "r1", Wanted(["dropped"]))] == ["d"]
-    assert [row["key"] for row in expanded(results, "r1", Wanted(["uncommitted"]))] == ["day=1/a", "day=1/b"]
+    assert [row["key"] for row in expand_groups(results, "r1", Wanted(["dropped"]))] == ["d"]
+    assert [row["key"] for row in expand_groups(results, "r1", Wanted(["uncommitted"]))] == [
+        "day=1/a",
+        "day=1/b",
+    ]
 
 
 def test_files_that_a_later_run_replaced_are_never_passed_off(place: Location, results: Results) -> None:
     publish(place, findings=[finding("dropped", "d"), GROUP], leftover_files=[FILES[0] | {"run_id": "r2"}])
     with pytest.raises(BadInput, match="no longer those of run r1"):
-        next(expanded(results, "r1"))
+        next(expand_groups(results, "r1"))
 
 
 # --- where results cannot be read --------------------------------------------------------------------------

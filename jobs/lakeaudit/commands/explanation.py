@@ -27,7 +27,7 @@ from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import axis_words, rank
 from lakeaudit.pipeline.collapsed_locations import as_stored
-from lakeaudit.results.group_samples import group_samples
+from lakeaudit.results.leftover_groups import group_samples
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients
 

@@ -10,8 +10,7 @@ from lakeaudit.command_lines import operand, option
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, number, second, visible
-from lakeaudit.results.expand_groups import expanded
-from lakeaudit.results.group_samples import group_samples
+from lakeaudit.results.leftover_groups import expand_groups, group_samples
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row, rows_of
 
@@ -38,7 +37,7 @@ def write(
     chosen = run["run_id"]
     if files:
         _require_last(results, chosen)
-        rows = expanded(results, chosen, wanted)
+        rows = expand_groups(results, chosen, wanted)
     else:
         rows = rows_of(results.findings(chosen, wanted))
     samples = group_samples(results, chosen) if format == "table" and not files else {}

@@ -53,10 +53,9 @@ from lakeaudit.reconcile.run import Bounds, Run, Tally
 from lakeaudit.reconcile.totals import Totals
 from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.reconcile.unfinished import finish, has_unfinished
-from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.lake_standing import files_of_lost_states, lost_states
+from lakeaudit.results.past_audits import first_audits, table_files
 from lakeaudit.results.read import Results, Wanted
-from lakeaudit.results.table_files import table_files
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress

@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit import next_steps
-from lakeaudit.dashboard import lake_grid, lake_plots, looks, widgets
+from lakeaudit.dashboard import lake_grid, looks, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import (
     UNSURE,
@@ -23,6 +23,7 @@ from lakeaudit.dashboard.queries.plans import newest_plans
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import palette
 from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
@@ -34,6 +35,11 @@ FIRST = 4
 """Tables that are written out because something is wrong with them."""
 SOURCES = 6
 """Sources whose age is drawn, those nearest to their limit."""
+_NAMED = ", ".join(f"{palette.shape(severity)} {severity}" for severity in SEVERITIES)
+_DRAWN = 50
+"""Tables drawn before `all` is selected."""
+_HIGHEST = 460
+"""Pixels of the picture of tables by day."""
 
 
 def show(desk: Desk) -> None:
@@ -138,7 +144,7 @@ def _aged(source: EvidenceAge, now: datetime) -> None:
 
 def _runs(desk: Desk, figures: LakeFigures) -> None:
     st.markdown(f"**Last {widgets.number(len(figures.runs), 'run')}**")
-    lake_plots.ticks(figures.runs)
+    st.html(looks.ticks(figures.runs))
     last = figures.runs[-1]
     widgets.link("runs", f"the last one: {widgets.prose(last['status'])}, {age(last['started_at'], desk.now)} ago",
                  run=last["run_id"])  # fmt: skip
@@ -225,4 +231,37 @@ def _tables(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
     with left:
         lake_grid.show(desk, figures.tables, days)
     with right:
-        lake_plots.by_table_and_day(days, [health.table for health in figures.tables])
+        _by_table_and_day(days, [health.table for health in figures.tables])
+
+
+def _by_table_and_day(found: OpenByDay, tables: Sequence[str]) -> None:
+    """The worst severity open at the end of each day; `tables` are in order, the worst first."""
+    widgets.section("Tables by day")
+    troubled = [table for table in tables if found.by_severity(table)]
+    if not troubled:
+        st.caption(f"Nothing was open on any of the last {len(found.days)} days.")
+        return
+    shown = (
+        troubled if len(troubled) <= _DRAWN or st.toggle(f"all {count(len(troubled))}") else troubled[:_DRAWN]
+    )
+    st.caption(
+        f"The worst severity open at the end of a day, the taller the worse: {_NAMED}; "
+        f"{_not_drawn(len(troubled) - len(shown))}hollow: no audit."
+    )
+    _draw_days(found, shown)
+
+
+def _not_drawn(number: int) -> str:
+    return f"{count(number)} more tables are not drawn; " if number else ""
+
+
+def _draw_days(found: OpenByDay, tables: Sequence[str]) -> None:
+    """Names beside the days, line by line: markup holds no stored text."""
+    names = [widgets.shortened(visible(table), 30) for table in tables]
+    high = min(looks.LINE * (len(tables) + 1) + 20, _HIGHEST)
+    with (
+        st.container(height=high, border=False),
+        st.container(key=looks.DAYS, horizontal=True, gap="xsmall", wrap=False),
+    ):
+        st.text("\n".join(names), width="content")
+        st.html(looks.days(found, tables))

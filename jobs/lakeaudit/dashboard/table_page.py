@@ -11,8 +11,16 @@ from lakeaudit import next_steps
 from lakeaudit.dashboard import partition_plots, plots, timeline_plot, widgets
 from lakeaudit.dashboard.queries import table as figures
 from lakeaudit.dashboard.queries.lake import Health, table_healths
-from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
-from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Change, Commit, Listed, Partitions, Wanted
+from lakeaudit.dashboard.queries.table import (
+    PAGE_ROWS,
+    STANDINGS,
+    Broken,
+    Change,
+    Commit,
+    Listed,
+    Partitions,
+    Wanted,
+)
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, count, rough, second, share, size, visible

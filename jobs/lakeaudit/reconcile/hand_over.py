@@ -20,8 +20,8 @@ from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.reconcile.registry import FOLLOWED_BY, WAYS
-from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.lake_standing import lost_states
+from lakeaudit.results.past_audits import first_audits
 from lakeaudit.results.read import PUBLISHED, Results, Wanted
 from lakeaudit.row_formats import in_utc, rows_of
 

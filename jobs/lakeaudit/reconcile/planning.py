@@ -22,7 +22,7 @@ from lakeaudit.reconcile.plan_shares import Share
 from lakeaudit.reconcile.protocol import METADATA, Action, Case, Look, Proposal, Sight, State
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, REMOVING, RESTORING, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
-from lakeaudit.results.expand_groups import as_finding
+from lakeaudit.results.leftover_groups import as_finding
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.runtime.threads import beside
 

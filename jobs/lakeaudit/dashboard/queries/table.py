@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.dashboard.queries.lake import Day, counted_back
-from lakeaudit.dashboard.queries.sql_fragments import WORST_FIRST, of_table
-from lakeaudit.kinds import rank
+from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.summary import NO_TABLE, Amount
 from lakeaudit.results.lake_standing import UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
@@ -26,6 +25,13 @@ CHANGES = 5000
 """Moments with a change: a run has two at most."""
 DAYS = 60
 """Days with a change."""
+STANDINGS = ("open", "accepted", "pending", "resolved")
+"""How a discrepancy stands; accepted is what is open or pending and somebody has taken upon himself until later."""
+
+RANK = f"array_position([{texts(SEVERITIES)}], severity)"
+"""1 is the worst; null for what is no severity of ours, which comes last."""
+
+WORST_FIRST = f"{RANK} ASC NULLS LAST, bytes_at_stake DESC NULLS LAST, subject, discrepancy_id"
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,11 @@ class Partitions:
 
     shown: tuple[Partition, ...] = field(default=())
     rest: int = 0
+
+
+def of_table(label: str) -> str:
+    """Rows of one table, as pages name it."""
+    return "table_name IS NULL" if label == NO_TABLE else f"table_name = {text(label)}"
 
 
 def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:

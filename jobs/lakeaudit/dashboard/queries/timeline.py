@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakeaudit.dashboard.queries.sql_fragments import of_table
-from lakeaudit.dashboard.queries.table import Change
+from lakeaudit.dashboard.queries.table import Change, of_table
 from lakeaudit.kinds import rank
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
 from lakeaudit.results.read import Results, Row

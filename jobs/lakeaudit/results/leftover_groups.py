@@ -1,20 +1,37 @@
-"""Findings with every grouped leftover replaced by its files."""
+"""The files behind groups of unused files: the first few of each, or every one as a finding of its own."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import uri_of
 from lakeaudit.results.read import ALL, Results, Row, Wanted
+from lakeaudit.results.sql import ask, text
 from lakeaudit.row_formats import rows_of
 
+FIRST = 3
+"""Files named of a group; the rest is a number."""
 
-def expanded(results: Results, run_id: str, wanted: Wanted = ALL) -> Iterator[Row]:
-    """The run's findings with all columns, first those about one thing, then the files of the grouped ones.
+
+def group_samples(results: Results, run_id: str) -> Mapping[str, Sequence[str]]:
+    """Return by discrepancy its first files in the order of keys, at most FIRST of each group of the run."""
+    sql = f"""SELECT discrepancy_id, bucket, key FROM (
+            SELECT discrepancy_id, bucket, key,
+                row_number() OVER (PARTITION BY discrepancy_id ORDER BY bucket, key) AS at
+            FROM leftover_files WHERE run_id = {text(run_id)}
+        ) WHERE at <= {FIRST} ORDER BY discrepancy_id, at"""
+    found: dict[str, list[str]] = {}
+    for row in ask(results, sql, "leftover_files"):
+        found.setdefault(row["discrepancy_id"], []).append(uri_of(row["bucket"], row["key"]))
+    return found
+
+
+def expand_groups(results: Results, run_id: str, wanted: Wanted = ALL) -> Iterator[Row]:
+    """Yield the run's findings with all columns: first those that are not grouped, then the files of the groups.
 
     Raises:
-        BadInput: the files are not those of this run any more; nothing was given out before.
+        BadInput: a later run has replaced the files; raised before anything is yielded.
     """
     groups = {row["discrepancy_id"]: row for row in results.leftover_groups(run_id, wanted)}
     _require_all(results, run_id, groups)
@@ -37,7 +54,7 @@ def _require_all(results: Results, run_id: str, groups: dict[str, Row]) -> None:
 
 
 def as_finding(group: Mapping[str, Any], file: Mapping[str, Any]) -> Row:
-    """The group's row with subject, key, sizes and times of one of its files."""
+    """Return the group's row with subject, key, sizes and times of one of its files."""
     about = {name: file[name] for name in ("bucket", "key", "partition_path", "category")}
     storage = {f"storage_{name}": file[name] for name in ("size", "etag", "version_id")}
     place = {"subject_type": "file", "subject": uri_of(file["bucket"], file["key"]), "files": 1}
