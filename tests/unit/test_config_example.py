@@ -51,7 +51,7 @@ def test_the_example_names_every_kind() -> None:
 )
 def test_the_lake_file_of_another_store_loads(path: Path) -> None:
     load_lake(path, {})
-    assert path.stem in (EXAMPLE.parents[1] / "docs" / "evidence.md").read_text(encoding="utf-8")
+    assert path.stem in (EXAMPLE.parents[1] / "docs" / "evidence-storage.md").read_text(encoding="utf-8")
 
 
 def test_the_defaults_of_the_example_are_the_defaults() -> None:

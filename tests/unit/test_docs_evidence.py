@@ -1,4 +1,4 @@
-"""docs/evidence.md against the registry: every kind has an entry, a section, an example and a record of its trials."""
+"""docs/evidence*.md against the registry: every kind has an entry, a section, an example and a record of its trials."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import yaml
 from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
 
 ROOT = Path(__file__).parents[2]
-EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+EVIDENCE = "\n".join(page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("evidence*.md")))
 BLOCKS: dict[str, Mapping[str, object]] = {
     "inventories": STORAGE,
     "metastores": METASTORES,

@@ -1,4 +1,4 @@
-"""docs/kinds.md against the code: every kind with axis, severity and words, every rule with its conditions in order."""
+"""docs/kinds.md, rules.md and their kin against the code: kinds with axis and severity, rules with their conditions."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,9 @@ from lakeaudit.compare import rules
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.kinds import KINDS, Kind
 
-TEXT = (Path(__file__).parents[2] / "docs" / "kinds.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("kinds.md", "rules.md", "rules-groups.md", "facts.md", "s3guard-tools.md")
+TEXT = "\n".join((DOCS / page).read_text("utf-8") for page in PAGES)
 
 FSCK = (
     *(
@@ -91,7 +93,7 @@ def test_the_overview_names_every_kind_once() -> None:
 
 
 def test_the_glossary_explains_every_axis_outcome_and_kind() -> None:
-    glossary = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text("utf-8")
+    glossary = (DOCS / "glossary.md").read_text("utf-8")
     terms = {each for line in glossary.splitlines() for each in re.findall(r"`(\w+)`", line)}
     entries = set(re.findall(r"^\| `(\w+)` \|", glossary, re.MULTILINE))
     assert {*KINDS, *rules.OUTCOMES} <= terms

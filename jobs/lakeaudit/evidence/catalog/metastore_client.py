@@ -94,7 +94,9 @@ class MetastoreClient:
         try:
             return self._once(last)
         except _UnknownRequest:
-            raise self._error("knows no such request", "see docs/evidence.md: Hive 2.3 and later") from None
+            raise self._error(
+                "knows no such request", "see docs/evidence-stores.md: Hive 2.3 and later"
+            ) from None
 
     def _once(self, request: Request[T]) -> T:
         thrift = self._opened()
