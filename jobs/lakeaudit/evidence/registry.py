@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from threading import Event, RLock
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -140,21 +141,36 @@ def _add(kind: Kind) -> None:
     raise CannotAudit(f"kind {getattr(kind, 'name', kind)!r}", what, "see docs/add-a-kind.md")
 
 
-_loading: list[bool] = []
+_LOCK = RLock()
+_BEGUN, _DONE = Event(), Event()
 
 
 def _load() -> None:
-    if _loading:
+    """Load all kinds once; a kind whose module asks for kinds meanwhile finds those that were loaded before it."""
+    if _DONE.is_set():
         return
-    _loading.append(True)
+    with _LOCK:
+        if _BEGUN.is_set():
+            return
+        _BEGUN.set()
+        try:
+            _load_all()
+        except BaseException:
+            _BEGUN.clear()
+            raise
+        _DONE.set()
+
+
+def _load_all() -> None:
     for target in BUILT_IN:
         module, _, name = target.partition(":")
         _add(getattr(import_module(module), name))
     for entry in entry_points(group=GROUP):
-        _add(_loaded(entry))
+        _add(imported(entry))
 
 
-def _loaded(entry: EntryPoint) -> Kind:
+def imported(entry: EntryPoint) -> Kind:
+    """The kind of an entry point. Raises CannotAudit, with the name of its package."""
     try:
         return entry.load()  # type: ignore[no-any-return]
     except Exception as error:

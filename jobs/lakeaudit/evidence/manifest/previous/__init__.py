@@ -32,7 +32,7 @@ class PreviousManifest(ManifestSource):
 
 KIND = ManifestKind(
     name="previous",
-    title="the last audited picture of storage",
+    title="the storage snapshot of the last audit",
     model=PreviousManifest,
     read=deferred("lakeaudit.evidence.manifest.previous.reader:read"),
     changes=deferred("lakeaudit.evidence.manifest.previous.reader:changes"),

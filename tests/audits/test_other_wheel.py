@@ -1,0 +1,74 @@
+"""A kind of evidence in a wheel of its own: built, installed beside lakeaudit, and audited by the command line."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.builders.wheel import ROOT, bare_python
+
+PROJECT = ROOT / "tests" / "other_wheel"
+DAYS = timedelta(days=30).total_seconds()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a new environment in which the wheel is installed."""
+    folder = tmp_path_factory.mktemp("other_wheel")
+    source = shutil.copytree(PROJECT, folder / "source")
+    uv = str(Path(sys.executable).with_name("uv"))
+    quiet = ("--quiet", "--offline", "--python")
+    build = (uv, "build", "--wheel", "--no-build-isolation", "--out-dir", str(folder / "dist"))
+    subprocess.run([*build, *quiet, sys.executable], cwd=source, check=True)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    python = bare_python(folder / "environment")
+    packages = Path(python).parents[1] / "lib"
+    packages.joinpath(
+        f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages", "own.pth"
+    ).write_text(f"{ROOT / 'jobs'}\n")
+    install = (uv, "pip", "install", "--no-deps", "--no-index")
+    subprocess.run([*install, *quiet, str(python), str(wheel)], check=True)
+    return python
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A lake file, and a table of which storage lost one file."""
+    table = tmp_path / "table"
+    table.mkdir()
+    (tmp_path / "list.txt").write_text("kept.csv 4\nlost.csv 4\n")
+    (table / "kept.csv").write_bytes(b"PAR1")
+    (table / "stray.csv").write_bytes(b"PAR1")
+    for path in (tmp_path / "list.txt", *table.iterdir()):
+        old = path.stat().st_mtime - DAYS
+        os.utime(path, (old, old))
+    file = tmp_path / "lake.yaml"
+    file.write_text(
+        f"version: 1\nlake: other\nresults: {tmp_path / 'results'}\n"
+        f"inventories: [{{kind: listing, location: {table}}}]\n"
+        f"tables:\n- name: t\n  location: {table}\n"
+        f"  manifests: [{{kind: path_list, location: {tmp_path / 'list.txt'}}}]\n"
+    )
+    return file
+
+
+def lakeaudit(python: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    code = "import sys; from lakeaudit.cli import main; sys.exit(main(sys.argv[1:]))"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        [str(python), "-c", code, *words], env=clean, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_kind_of_another_wheel_is_audited(installed: Path, lake: Path) -> None:
+    audit = lakeaudit(installed, "audit", str(lake), "--live")
+    assert audit.returncode == 1, audit.stderr
+    shown = lakeaudit(installed, "findings", str(lake), "--format", "jsonl")
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    found = sorted((row["kind"], Path(row["key"]).name) for row in rows)
+    assert found == [("dropped", "lost.csv"), ("unreferenced", "table")]
