@@ -225,6 +225,28 @@ OUTCOMES = {
     "uncovered": "not in the inventory's reach",
 }
 
+_STEPS = {
+    **{status: status for status in ("applied", "undone", "purged")},
+    "moved_on": "no longer listed by their table",
+    "changed": "changed since the plan was made",
+    "unknown": "undecided",
+    "needs_person": "for a person: the store has no conditional requests",
+    "failed": "refused by the store",
+    "started": "started, with no known result",
+    "undoing": "with a started undo",
+    "waiting": "not started",
+    "kept": "kept, see the table `actions`",
+}
+
+
+def steps_in_words(numbers: Mapping[str, int]) -> str:
+    """What became of the steps of a plan, by the statuses of `actions`: 3 applied, 1 refused by the store."""
+    words = _STEPS | {status: status.replace("_", " ") for status in numbers if status not in _STEPS}
+    return ", ".join(
+        f"{count(numbers[status])} {told}" for status, told in words.items() if numbers.get(status)
+    )
+
+
 SIDES = ("manifest", "metastore", "storage")
 CLAIMS = ("size", "etag", "version_id", "time")
 THERE = "there"

@@ -56,7 +56,7 @@ _NOT_BACK = {
     "size_mismatch": "Find who wrote it, and rewrite the file through the table.",
     "content_mismatch": "Find who wrote it, and rewrite the file through the table; trust no result since then.",
 }
-"""What is left to do where a file cannot come back."""
+"""What is left to do if a file is not recoverable."""
 
 CLEARED = frozenset(
     {
@@ -392,7 +392,7 @@ def to_do(kind: str, recoverable: str | None = None, manifest_kind: str | None =
 
     Args:
         kind: of the finding.
-        recoverable: `no` gives the advice for a file that cannot come back.
+        recoverable: `no` gives the advice for a file that is not recoverable.
         manifest_kind: of the table, for advice in the terms of its format.
     """
     if kind not in KINDS:

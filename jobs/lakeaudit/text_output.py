@@ -125,9 +125,14 @@ def _judged(console: Console, page: PageData, size: Size) -> None:
 
 def _by_standing(tables: Sequence[coverage_view.Judged], more: str) -> str:
     """4 more partly judged, 2 more of which nothing could be judged."""
-    of = {"nothing": "of which nothing could be judged", "idle": "of which nothing could be judged"}
-    numbers = Counter(of.get(table.standing, coverage_view.STANDINGS[table.standing]) for table in tables)
-    return ", ".join(f"{formatting.count(number)} {more}{called}" for called, number in numbers.items())
+    numbers = Counter(coverage_view.STANDINGS[table.standing] for table in tables)
+    return ", ".join(
+        f"{formatting.count(number)} {more}{_phrase(called)}" for called, number in numbers.items()
+    )
+
+
+def _phrase(standing: str) -> str:
+    return f"of which {standing}" if standing == coverage_view.NOTHING_JUDGED else standing
 
 
 def _not_whole(table: coverage_view.Judged) -> Text:
@@ -136,25 +141,18 @@ def _not_whole(table: coverage_view.Judged) -> Text:
         formatting.shortened(formatting.visible(table.name or summary.NO_TABLE), NAME), STYLES["warning"]
     )
     cells = {axis: cell for axis, cell in table.cells.items() if cell.state != "off"}
-    parts = [f"{axis_words(axis)} {_share(cell)}" for axis, cell in cells.items() if cell.state not in FINE]
-    if cells and len(parts) == len(cells) and {_share(cell) for cell in cells.values()} == {"nothing"}:
-        parts = ["nothing could be judged"]
+    parts = [f"{axis_words(axis)}: {cell.extent}" for axis, cell in cells.items() if cell.state not in FINE]
+    if cells and len(parts) == len(cells) and len({cell.extent for cell in cells.values()}) == 1:
+        parts = [next(iter(cells.values())).extent]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
     parts += [f"not judged: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
-    parts += ["nothing could be judged"] if len(off) == len(table.cells) else []
+    parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
     return told.append(f"  {'; '.join(parts)}")
 
 
 FINE = ("whole", "empty")
 NAME = 48
 """Characters of a table's name before what could not be judged of it."""
-
-
-def _share(cell: coverage_view.Cell) -> str:
-    told = formatting.share(cell.share) if cell.share is not None else "nothing"
-    if cell.state == "part" and cell.share == 1:
-        return "not all known"  # what a gap hides is in no share
-    return "nothing" if cell.state in ("nothing", "young") else told
 
 
 def _evidence(console: Console, run: Row, size: Size) -> None:

@@ -552,7 +552,7 @@ def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: Mending) -
     broken.plan(io.StringIO())
     first = broken.apply(limit=1)
     assert (first.exit_code, sorted(broken.statuses().values())) == (3, ["applied", "waiting"])
-    assert first.said.startswith("1 applied, 1 not begun; to verify: lakeaudit audit ")
+    assert first.said.startswith("1 applied, 1 not started; to verify: lakeaudit audit ")
     assert broken.apply(limit=1).exit_code in (0, 3)
     assert sorted(broken.statuses().values()) == ["applied", "applied"]
     with pytest.raises(BadInput, match="is applied already"):
@@ -624,7 +624,7 @@ def test_no_step_is_begun_after_too_many_refusals(broken: Mending, monkeypatch: 
     for action in (RemoveDeleteMarker, RestoreVersion):
         monkeypatch.setattr(action, "act", refused)
     ended = broken.apply(failures=1)
-    assert (ended.exit_code, ended.said.partition(";")[0]) == (3, "1 refused by the store, 1 not begun")
+    assert (ended.exit_code, ended.said.partition(";")[0]) == (3, "1 refused by the store, 1 not started")
 
 
 # --- plans that lie elsewhere, and approvals --------------------------------------------------------------------

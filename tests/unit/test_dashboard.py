@@ -943,7 +943,7 @@ def test_plans_say_who_made_and_approved_them_and_what_became_of_their_steps(
         "`ann`",
         "`bob`",
         "applied",
-        "1 failed",
+        "1 refused by the store",
         "`slack`",
         "3 tries: timed out",
         "9 torn",

@@ -106,7 +106,7 @@ def test_an_end_that_cannot_be_told_is_said(
 ) -> None:
     (told,) = ends(con, lifecycle, **version)
     assert told["recoverable_until"] is None
-    assert told["kept_words"].startswith("until when that version is kept cannot be told: ")
+    assert told["kept_words"].startswith("no expiry of that version is known: ")
     assert why in told["kept_words"]
     assert (told["doubt"] is not None) is of_bucket
 

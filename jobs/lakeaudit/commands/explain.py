@@ -11,6 +11,7 @@ from lakeaudit.commands.ask_sources import Said
 from lakeaudit.commands.explanation import Explanation
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import KINDS, axis_words
+from lakeaudit.report import coverage_view
 from lakeaudit.results import recovery
 from lakeaudit.results.read import Row
 from lakeaudit.row_formats import iso
@@ -150,13 +151,10 @@ def _found(console: Console, row: Row, told: Explanation) -> None:
         text_output.line(console, text_output.plain(fact, "dim"), indent=3)
 
 
-_STATUS = {"off": "not judged", "partial": "in part", "overtaken": "left to a newer audit"}
-
-
 def _judged(console: Console, row: Row) -> None:
-    share = f", {formatting.share(row['decided_share'])} judged" if row["decided_share"] is not None else ""
+    cell = coverage_view.cell_of(row)
+    overtaken = "left to a newer audit, " if row["status"] == "overtaken" else ""
+    words = f"{cell.percent} judged" if cell.percent else cell.extent
     reason = f": {row['reason']}" if row["reason"] else ""
-    nothing = ", nothing could be judged" if row["status"] != "off" and row["decided_share"] is None else ""
-    status = _STATUS.get(row["status"], row["status"])
-    told = f"{axis_words(row['axis'])}, {row['table_name']}: {status}{share}{nothing}{reason}"
+    told = f"{axis_words(row['axis'])}, {row['table_name']}: {overtaken}{words}{reason}"
     text_output.line(console, text_output.plain(told, "dim"), indent=1)

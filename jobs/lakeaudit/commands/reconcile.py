@@ -21,7 +21,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
-from lakeaudit.formatting import count, number, size, visible
+from lakeaudit.formatting import count, number, size, steps_in_words, visible
 from lakeaudit.keys import Location
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import Check, leased
@@ -381,29 +381,11 @@ def _require_open(header: Header, journal: Journal, now: datetime) -> None:
         raise BadInput(header.plan_id, f"has expired at {header.expires_at}", "make a new plan")
 
 
-_WORDS = {
-    record.APPLIED: "applied",
-    record.UNDONE: "undone",
-    record.MOVED_ON: "given up by their table",
-    record.CHANGED: "not as planned any more",
-    record.UNKNOWN: "could not be told",
-    record.NOT_SAFE: "for a person: the store honours no safe form",
-    record.FAILED: "refused by the store",
-    record.STARTED: "begun and not known to be done",
-    record.UNDOING: "begun to be undone",
-    record.KEPT: "kept as they are, see the table `actions`",
-    record.PURGED: "purged",
-}
-
-
 def _told(tally: Tally, header: Header, lake_file: str, quiet: Sequence[str], undone: bool = False) -> Ended:
-    told = [
-        f"{count(tally.counts[status])} {words}" for status, words in _WORDS.items() if tally.counts[status]
-    ]
     waiting = header.steps - sum(n for status, n in tally.counts.items() if status != record.WAITING)
-    told += [f"{count(waiting)} not begun"] if waiting and not undone else []
+    told = steps_in_words({**tally.counts, record.WAITING: 0 if undone else waiting})
     loud = sum(n for status, n in tally.counts.items() if status not in quiet)
     partly = bool(loud or tally.is_over or (waiting and not undone))
     verify = f"to verify: lakeaudit audit {operand(lake_file)}"
-    said = f"{', '.join(told) or 'nothing to do'}; {verify}"
+    said = f"{told or 'nothing to do'}; {verify}"
     return Ended(said, 3 if partly else 0, {"plan_id": header.plan_id, "counts": dict(tally.counts)})

@@ -49,7 +49,7 @@ def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
             FROM acts GROUP BY bucket, key, version_id),
         told AS (SELECT *, CASE {_WHY_NOT} END AS why_not, {_DOUBT} AS doubt FROM ended)
         SELECT bucket, key, version_id, CASE WHEN why_not IS NULL THEN sure END AS recoverable_until,
-            coalesce('until when that version is kept cannot be told: ' || why_not, {_BY_RULE}) AS kept_words, doubt
+            coalesce('no expiry of that version is known: ' || why_not, {_BY_RULE}) AS kept_words, doubt
         FROM told
     """
     return duck.made_of(con, sql, versions, rules=rules)
@@ -67,7 +67,7 @@ _WHY_NOT = f"""
         || ' days after it was replaced, and when that was is not known'
 """
 _DOUBT = f"""CASE WHEN unread IS NOT NULL THEN unread WHEN {_ASKS} THEN 'rule ' || tagged || ' of s3://' || bucket
-    || ' asks for tags of objects: until when it keeps older versions that are needed cannot be told' END"""
+    || ' asks for tags of objects: no expiry of the older versions that it deletes is known' END"""
 _BY_RULE = """'lifecycle rule ' || sure_rule || ' deletes that version from ' || strftime(sure, '%Y-%m-%d') || ' on'"""
 
 

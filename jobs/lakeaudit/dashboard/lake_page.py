@@ -24,6 +24,7 @@ from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
+from lakeaudit.report.coverage_view import NOTHING_JUDGED
 from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
@@ -47,7 +48,7 @@ def show(desk: Desk) -> None:
     tables = desk.ask(("tables",), lambda: table_healths(desk.results, desk.lake, desk.now))
     figures = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now, tables))
     if figures.run is None or figures.verdict is None:
-        widgets.title("unjudged", f"{desk.lake.name}: nothing could be judged")
+        widgets.title("unjudged", f"{desk.lake.name}: {NOTHING_JUDGED}")
         _troubles(figures.troubles)
         widgets.failure(f"{desk.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
         return

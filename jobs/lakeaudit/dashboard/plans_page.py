@@ -10,7 +10,7 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import plans as figures
 from lakeaudit.dashboard.queries.plans import PlanSteps
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import UNKNOWN, age, count, duration, rough, second, visible
+from lakeaudit.formatting import UNKNOWN, age, count, duration, rough, second, steps_in_words, visible
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import rank
 from lakeaudit.report.summary import table_label
@@ -61,23 +61,13 @@ def _line(desk: Desk, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
     return (
         widgets.literal(plan["plan_id"]),
         widgets.prose(_state(desk, plan)),
-        widgets.prose(_numbers(steps)) or "nothing done",
+        widgets.prose(steps_in_words(steps)) or "nothing done",
         count(plan["steps"]),
         count(plan["for_person"]),
         f"{age(plan['created_at'], desk.now)} ago",
         _name(plan["created_by"]),
         _name(plan["approved_by"]),
     )
-
-
-def _numbers(steps: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{count(number)} {_SAID.get(status, status.replace('_', ' '))}" for status, number in steps.items()
-    )
-
-
-_SAID = {"unknown": "undecided"}
-"""What came of steps, where the word alone does not tell."""
 
 
 def _name(value: str | None) -> str:
@@ -98,7 +88,7 @@ def _plan(desk: Desk, one: PlanSteps) -> None:
     for row in one.summed:
         became[row["status"]] += row["number"]
     if became:
-        widgets.plain(f"Of its {widgets.number(plan['steps'], 'step')}: {_numbers(became)}.")
+        widgets.plain(f"Of its {widgets.number(plan['steps'], 'step')}: {steps_in_words(became)}.")
     widgets.plain(
         f"{_state(desk, plan).capitalize()}; made {second(plan['created_at'])} by {plan['created_by'] or 'somebody'}, "
         f"approved by {plan['approved_by'] or 'nobody'}; {count(plan['steps'])} steps, "

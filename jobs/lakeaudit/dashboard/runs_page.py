@@ -11,7 +11,6 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import runs as figures
 from lakeaudit.dashboard.queries.runs import Changed, RunFigures
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.dashboard.table_page import STATES, decided
 from lakeaudit.formatting import UNKNOWN, age, count, duration, second, visible
 from lakeaudit.kinds import AXES, axis_words
 from lakeaudit.report import palette
@@ -227,7 +226,7 @@ def _differs(table: Judged, axis: str) -> bool:
 def _said(table: Judged, axis: str) -> str:
     """How much of an axis was judged; a dash where it is off or of no file."""
     cell = table.cells.get(axis)
-    return _SHORT.get(decided(cell), decided(cell)) if cell else UNKNOWN
+    return _SHORT.get(cell.state, cell.extent) if cell else UNKNOWN
 
 
 def _common(tables: Sequence[Judged]) -> dict[str, int]:
@@ -256,16 +255,11 @@ def _judged(table: Judged, axes: Sequence[str], common: Container[str]) -> dict[
 def _own(table: Judged, common: Container[str]) -> list[str]:
     """Why it was not judged whole; where no reason was recorded, of what how much."""
     partly = [cell for axis, cell in table.cells.items() if _differs(table, axis)]
-    told = [cell.reason or f"{axis_words(cell.axis)} {decided(cell)}" for cell in partly]
+    told = [cell.reason or f"{axis_words(cell.axis)} {cell.extent}" for cell in partly]
     return [reason for reason in dict.fromkeys(told) if reason not in common]
 
 
-_SHORT = {
-    STATES["off"]: UNKNOWN,
-    STATES["empty"]: UNKNOWN,
-    "nothing could be judged": "nothing",
-    STATES["young"]: "too young",
-}
+_SHORT = {"off": UNKNOWN, "empty": UNKNOWN, "nothing": "nothing", "young": "too young"}
 
 
 def _table_columns() -> dict[str, Any]:

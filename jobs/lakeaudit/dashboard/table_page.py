@@ -10,7 +10,7 @@ import streamlit as st
 from lakeaudit import next_steps
 from lakeaudit.dashboard import partition_plots, plots, timeline_plot, widgets
 from lakeaudit.dashboard.queries import table as figures
-from lakeaudit.dashboard.queries.lake import Health, table_healths
+from lakeaudit.dashboard.queries.lake import UNSEEN, Health, table_healths
 from lakeaudit.dashboard.queries.table import (
     PAGE_ROWS,
     STANDINGS,
@@ -23,7 +23,7 @@ from lakeaudit.dashboard.queries.table import (
 )
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, count, rough, second, share, size, visible
+from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, count, rough, second, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell, Judged
@@ -274,14 +274,14 @@ def _line(row: Row) -> str:
 def _coverage(health: Health) -> None:
     widgets.section("Coverage")
     if health.looked is None:
-        widgets.plain("Nothing could be judged: no published run looked at it")
+        widgets.plain(f"{UNSEEN[:1].upper()}{UNSEEN[1:]}")
         return
     judged = health.looked.judged
     st.markdown(
         f"{DECIDED[judged.standing].capitalize()} by run {widgets.literal(health.looked.run_id)}, "
         f"evidence up to {second(judged.evidence_up_to)}, table version {count(judged.version)}{_asked(judged)}."
     )
-    rows = [(axis_words(axis), decided(cell), _outcomes(cell),
+    rows = [(axis_words(axis), cell.extent, _outcomes(cell),
              widgets.literal(cell.reason) if cell.reason else "")
             for axis, cell in judged.cells.items()]  # fmt: skip
     widgets.grid(("what was asked", "judged", "files", "why not all of it"), rows, alt="What could be judged")
@@ -292,23 +292,6 @@ def _asked(judged: Judged) -> str:
     asked = sum(cell.state != "off" for cell in judged.cells.values())
     every = len(judged.cells)
     return f"; {count(asked)} of {count(every)} questions were asked" if asked < every else ""
-
-
-STATES = {
-    "off": "not judged",
-    "empty": "no files",
-    "young": "nothing could be judged: all too young",
-    "nothing": "nothing could be judged",
-}
-
-
-def decided(cell: Cell) -> str:
-    """How much of an axis was decided."""
-    if cell.state == "part" and cell.share == 1:
-        return "not all known"  # what a gap hides is in no share
-    return STATES.get(cell.state) or (
-        share(cell.share) if cell.share is not None else "nothing could be judged"
-    )
 
 
 def _outcomes(cell: Cell) -> str:

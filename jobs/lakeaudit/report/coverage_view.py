@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakeaudit import formatting
 from lakeaudit import judged as judged_rows
 from lakeaudit.kinds import AXES, OPEN_OUTCOMES, says_loss
 
@@ -18,12 +19,19 @@ OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "m
 
 OPEN = OPEN_OUTCOMES
 
+NOTHING_JUDGED = "nothing could be judged"
 STANDINGS = {
-    "nothing": "nothing could be judged",
-    "idle": "nothing could be judged",
+    "nothing": NOTHING_JUDGED,
+    "idle": NOTHING_JUDGED,
     "young": "too young to judge",
     "part": "partly judged",
     "whole": "fully judged",
+}
+_WITHOUT_SHARE = {
+    "off": "not judged",
+    "empty": "no files",
+    "young": STANDINGS["young"],
+    "nothing": NOTHING_JUDGED,
 }
 
 
@@ -44,6 +52,20 @@ class Cell:
     reason: str | None
     loss: str | None
     """What a look at a sample has confirmed: so much is gone."""
+
+    @property
+    def percent(self) -> str | None:
+        """The share of its files that was judged; None where the share says too little or too much."""
+        if self.state not in ("part", "whole") or self.share is None:
+            return None
+        hides = self.state == "part" and self.share == 1  # an evidence gap is in no share
+        return None if hides else formatting.share(self.share)
+
+    @property
+    def extent(self) -> str:
+        """How much of the axis was judged: a share, or why there is none."""
+        known = STANDINGS["part"] if self.state == "part" and self.share is not None else NOTHING_JUDGED
+        return self.percent or _WITHOUT_SHARE.get(self.state, known)
 
 
 @dataclass(frozen=True)
@@ -83,7 +105,7 @@ def axes_met(coverage: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _table(name: str, rows: Sequence[Row]) -> Judged:
-    cells = {row["axis"]: _cell(row) for row in rows}
+    cells = {row["axis"]: cell_of(row) for row in rows}
     cuts = [row["storage_cut_from"] for row in rows if cells[row["axis"]].state in {"part", "whole"}]
     return Judged(
         name=name,
@@ -95,7 +117,8 @@ def _table(name: str, rows: Sequence[Row]) -> Judged:
     )
 
 
-def _cell(row: Row) -> Cell:
+def cell_of(row: Row) -> Cell:
+    """One row of coverage."""
     counts = {name: judged_rows.count_of(row, name) for name in OUTCOMES}
     return Cell(
         axis=row["axis"],

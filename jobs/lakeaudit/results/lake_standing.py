@@ -27,7 +27,7 @@ def standing(now: datetime) -> str:
 
 
 def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> list[Row]:
-    """Sums by standing, kind, severity, table and whether it can come back.
+    """Sums by standing, kind, severity, table and whether it is recoverable.
 
     `standing` is open, pending or accepted, from the ledger; or found: a finding of the run that the ledger does not
     follow, as in a suspect run. Of a run that is `past`, see `is_past`, all is `found`: it is not known any more how

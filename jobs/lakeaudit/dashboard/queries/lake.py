@@ -12,7 +12,7 @@ from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages,
 from lakeaudit.dashboard.queries.plans import unheard
 from lakeaudit.formatting import count, duration, share
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
-from lakeaudit.report.coverage_view import STANDINGS, Cell, Judged, judged
+from lakeaudit.report.coverage_view import NOTHING_JUDGED, STANDINGS, Cell, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import AT_STAKE, NO_TABLE, Amount, table_label
 from lakeaudit.report.verdict import Verdict, verdict
@@ -261,6 +261,7 @@ LEVELS = (*AT_STAKE, "unjudged", SEVERITIES[-1], "fine")
 """Worst first: what could not be judged is worse than what is known to be old rubbish."""
 
 
+UNSEEN = f"{NOTHING_JUDGED}: no published run looked at it"
 UNSURE = "that could not be judged whole"
 """Tables of level `unjudged`: nothing worse is known of them."""
 
@@ -290,9 +291,9 @@ def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: date
 def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
     """Why nothing good may be said of a table; empty where it may."""
     if looked is None:
-        return "nothing could be judged: no published run looked at it"
+        return UNSEEN
     if looked.judged.standing in ("nothing", "idle"):
-        return "nothing could be judged"
+        return NOTHING_JUDGED
     if looked.judged.standing == "young":
         reason = looked.judged.cells["content"].reason if "content" in looked.judged.cells else None
         return reason or STANDINGS["young"]
