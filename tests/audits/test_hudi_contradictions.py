@@ -5,7 +5,8 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.backdate import age_all
+from tests.builders.backdate import age_all, backdate
 from tests.builders.healthy_hudi import FOLDER, HudiHistory, Slice
 from tests.builders.hudi import commit, stat
 from tests.builders.shop import Shop
@@ -226,6 +227,9 @@ def replaces_a_second_attempt(table: HudiHistory) -> None:
     """A task left a file of a group that its commit does not list, which readers that list folders took until then."""
     (base,) = table.slices
     each = put_slice(table, base.instant, [1, 2, 3])
+    backdate(
+        table.shop.bucket, f"{table.home}/{FOLDER}/{each.name}", datetime.now(UTC) - timedelta(minutes=1)
+    )
     table.slices.append(each)
     table.overwrite()
 
@@ -405,6 +409,24 @@ def results(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
     lake = shop.lake(tmp_path_factory.mktemp("contradictions"), tables=tables, inventories=listing)
     audited(lake, run_id="one", live=True)
     return results_of(lake)
+
+
+def test_a_replaced_group_whose_files_are_too_young_to_be_unused_is_not_reported(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    """The second attempt of a task explains the group; its file counts as unused only after leftover_age."""
+    table = HudiHistory(Shop(aws.s3, s3, bucket), "young", random.Random(1), itertools.count(1), 1, DAY)
+    table.begin()
+    replaces_a_second_attempt(table)
+    age_all(bucket, DAY)
+    lake = table.shop.lake(
+        tmp_path,
+        tables=[f"- {table.entry}"],
+        inventories=f"[{{kind: listing, location: 's3://{bucket}/'}}]",
+        defaults="grace: 0s, leftover_age: 2d, max_upload: 0s",
+    )
+    outcome = audited(lake, live=True)
+    assert [row["kind"] for row in rows_of(results_of(lake).findings(outcome.run_id))] == []
 
 
 def _of(results: Results, fate: Callable[[HudiHistory], None], layout: int) -> list[dict[str, Any]]:

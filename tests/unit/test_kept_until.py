@@ -101,7 +101,7 @@ UNTOLD: list[tuple[str, Lifecycle, dict[str, Any], str, bool]] = [
     [each[1:] for each in UNTOLD],
     ids=[each[0] for each in UNTOLD],
 )
-def test_an_end_that_cannot_be_told_is_said(
+def test_an_unknown_expiry_is_reported(
     con: Connection, lifecycle: Lifecycle, version: dict[str, Any], why: str, of_bucket: bool
 ) -> None:
     (told,) = ends(con, lifecycle, **version)
@@ -111,7 +111,7 @@ def test_an_end_that_cannot_be_told_is_said(
     assert (told["doubt"] is not None) is of_bucket
 
 
-def test_a_rule_by_tags_that_is_no_sooner_than_another_changes_nothing(con: Connection) -> None:
+def test_a_later_rule_by_tags_changes_nothing(con: Connection) -> None:
     (told,) = ends(con, Lifecycle("lake", older=(rule(3), rule(9, "b", tags=True))))
     assert (told["recoverable_until"], told["doubt"]) == (day(11, 24), None)
 
@@ -123,7 +123,7 @@ def test_midnight_is_that_of_rules_for_current_objects(con: Connection, hours: f
     assert told["recoverable_until"] == Action("old", DELETES, Location("lake", ""), days=7).acts_at(since)
 
 
-def test_a_bucket_is_asked_once_and_not_for_the_past(clients: Clients, aws: Aws, bucket: str) -> None:
+def test_one_request_a_bucket_and_none_for_the_past(clients: Clients, aws: Aws, bucket: str) -> None:
     older: Any = {"Rules": [{"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""},
                              "NoncurrentVersionExpiration": {"NoncurrentDays": 3}}]}  # fmt: skip
     aws.s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=older)

@@ -277,6 +277,7 @@ class Witness:
         version_id: of an older version of the subject that can be read.
         sample: names of files that only the claimed state lists.
         contested: commit ids of what may be a state that lost a race, as claims name them.
+        until: when the last unlisted file was written that would explain it; None: no such file would.
     """
 
     table: str
@@ -292,6 +293,7 @@ class Witness:
     version_id: str | None = None
     sample: tuple[str, ...] = field(default=())
     contested: frozenset[str] = frozenset()
+    until: datetime | None = None
 
     @property
     def proved(self) -> bool:

@@ -11,8 +11,10 @@ from itertools import chain
 from typing import Any
 
 from lakeaudit.compare.coverage import Tallies, Tally, together
+from lakeaudit.compare.evidence_for_tables import cut_of
 from lakeaudit.compare.lineage import JudgedWitness, finding, judged
 from lakeaudit.compare.lost_states import in_turn, is_lost, with_those_between
+from lakeaudit.compare.prefix_match import label_around
 from lakeaudit.compare.rules import RULES
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version
@@ -53,11 +55,34 @@ def check_witnesses(audit: AuditContext) -> None:
 
     A state of the past that cannot be read now may have been cleaned up since: such a table is not missing.
     """
-    of_readers = [one for read in audit.observed.evidence.claims for one in read.witnesses]
+    edges = _unused_until(audit)
+    of_readers = [
+        _explained_by_young_files(one, edges)
+        for read in audit.observed.evidence.claims
+        for one in read.witnesses
+    ]
     missing = missing_table_witnesses(audit) if audit.context.live else ()
     foreign = foreign_states(audit, of_readers)
     _judge(audit, [*of_readers, *missing, *catalog_witnesses(audit), *foreign])
     doubt_hosts(audit)
+
+
+def _unused_until(audit: AuditContext) -> dict[str, datetime]:
+    """By table the time before which an unlisted file was written that counts as unused."""
+    cuts = {stored.info.id: cut_of(stored) for stored in audit.observed.evidence.storage}
+    found = {}
+    for table in audit.scope:
+        if source := label_around(audit.sources.deciding, table.location):
+            age = table.settings.leftover_age + table.settings.max_upload
+            found[table.name] = cuts[source].start - cuts[source].margin - age
+    return found
+
+
+def _explained_by_young_files(one: Witness, unused_until: Mapping[str, datetime]) -> Witness:
+    """The witness; it counts as explained while the unused file that would explain it may be too young."""
+    edge = unused_until.get(one.table)
+    may_be_explained = one.until is not None and (edge is None or one.until > edge)
+    return replace(one, explained=True) if may_be_explained else one
 
 
 def check_what_was_read(

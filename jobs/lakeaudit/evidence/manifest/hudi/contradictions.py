@@ -118,7 +118,7 @@ def _idle_removal(read: TableReading, each: Instant, facts: WriteFacts, groups: 
     if facts.rows is not None and groups.exact + groups.unknown == groups.groups:
         again = max(facts.rows - groups.rows, 0) or None
     claim = (read.name, IDLE_REMOVAL, (CONTENT,), each.file.place.uri, words, int(each.begin))
-    return Witness(*claim, Stake(groups.unknown, again))
+    return Witness(*claim, Stake(groups.unknown, again), until=each.file.modified_at)
 
 
 def _row_change(read: TableReading, each: Instant, after: int, before: int) -> Witness:
