@@ -220,9 +220,9 @@ OUTCOMES = {
     "consistent": "consistent",
     "ignored": "ignored",
     "out_of_window": "too young to judge",
-    "undecided": "could not be told",
-    "moved_on": "changed by the table meanwhile",
-    "uncovered": "not in the inventory's reach",
+    "undecided": "undecided",
+    "moved_on": "changed by the table since the evidence",
+    "uncovered": "not covered by the inventory",
 }
 
 _STEPS = {
