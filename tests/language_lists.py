@@ -160,7 +160,7 @@ PHRASES: Mapping[str, str] = {
 """Not in docstrings, help texts, messages, names of tests, or documents. A space matches any white space."""
 
 EXCEPTIONS: Mapping[str, str] = {
-    r"there\s+(?:is|are|was|were)\s+no\s+\w+": "plain English for absence",
+    r"there\s+(?:is|are|was|were)\s+(?:no\s+\w+|none)": "plain English for absence",
     r"first reading of the": "a person reads a page for the first time",
 }
 """Text that reads well although it matches a phrase, and why."""

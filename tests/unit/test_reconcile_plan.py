@@ -1,4 +1,4 @@
-"""What may be planned for one discrepancy, and when a version is the file that a table lists. No storage is asked."""
+"""Which steps a discrepancy may have, and when a version is the file that a table lists. No request reaches storage."""
 
 import json
 import re
@@ -195,7 +195,7 @@ LATER = (NOON + timedelta(days=1)).replace(tzinfo=UTC)
 def test_what_may_be_all_that_is_left_of_a_commit_stays(
     kind: str, table: str, lost: str, tmp_path: Path, *, waits: bool
 ) -> None:
-    """Whatever the kind of the loss; what restores is planned all the same."""
+    """Whatever the kind of the loss; restores are planned anyway."""
     step = replace(planner(tmp_path), losing={table: lost}).step(row(kind=kind))
     assert (f"lost or contradicts itself ({lost})" in step.evidence.get("why", "")) is waits
 
@@ -273,7 +273,7 @@ def test_every_state_that_one_finding_speaks_for_is_restored(
     assert len({step.action_id for step in steps}) == len(names)
 
 
-def test_a_refusal_is_no_absence(tmp_path: Path) -> None:
+def test_a_refusal_does_not_prove_absence(tmp_path: Path) -> None:
     step = planner(tmp_path, None).step(row())
     assert step.action == NEEDS_PERSON
     assert step.evidence["why"].startswith("versions of s3://lake cannot be listed: access denied")
@@ -352,9 +352,10 @@ def test_a_plan_holds_where_files_lie_and_no_alert(tmp_path: Path) -> None:
     PlanFile.open(plan).close()
 
 
-def test_the_document_names_tests_that_there_are() -> None:
+def test_the_documents_name_tests_that_exist() -> None:
     root = Path(__file__).parents[2]
-    named = set(re.findall(r"`(test_[a-z_]+)`", (root / "docs" / "reconcile.md").read_text()))
+    pages = [page.read_text("utf-8") for page in (root / "docs").glob("reconcile*.md")]
+    named = set(re.findall(r"`(test_[a-z_]+)`", "".join(pages)))
     audits = root / "tests" / "audits"
     long_ones = root / "tests" / "soak" / "test_iceberg_files_given_up.py"
     files = [*audits.glob("test_reconcile*.py"), audits / "test_quarantine.py", long_ones, Path(__file__)]

@@ -1,4 +1,4 @@
-"""The SQL of docs/operations.md, run by DuckDB over result tables."""
+"""The SQL of docs/result-tables.md, run by DuckDB over result tables."""
 
 import re
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from lakeaudit.keys import Location
 from tests.builders.results import NOON, covered, discrepancy, finding, publish, run
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
-STATEMENTS = re.findall(r"```sql\n(.*?)```", OPERATIONS.read_text(encoding="utf-8"), re.DOTALL)
+DOCUMENT = Path(__file__).parents[2] / "docs" / "result-tables.md"
+STATEMENTS = re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
 

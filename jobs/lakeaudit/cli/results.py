@@ -43,7 +43,7 @@ def findings(
     format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
     form: Annotated[
         Literal["delta-inventory", "iceberg-file-list", "s3-batch", "rclone"] | None,
-        typer.Option("--as", help="Write what is open as a list for another tool; see docs/reconcile.md."),
+        typer.Option("--as", help="Write what is open as a list for another tool; see docs/other-tools.md."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where the list of --as is written.")
