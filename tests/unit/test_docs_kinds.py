@@ -122,10 +122,10 @@ def test_a_kind_says_when_what_it_costs_and_what_to_do(kind: Kind) -> None:
 
 
 def test_every_outcome_is_told() -> None:
-    assert [bare(name) for name, _ in table("## Outcomes that are no finding")] == [
+    assert [bare(name) for name, _ in table("## Outcomes other than findings")] == [
         *("consistent", "out_of_window", "undecided", "uncovered", "none")
     ]
-    assert {bare(name) for name, _ in table("## Outcomes that are no finding")} == set(rules.OUTCOMES)
+    assert {bare(name) for name, _ in table("## Outcomes other than findings")} == set(rules.OUTCOMES)
 
 
 COVERING = "## Hadoop's S3Guard tools: what covers what"
