@@ -134,6 +134,7 @@ COMPARE_MAY_USE = {
     *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
     *(
         "lakeaudit.evidence.protocol",
+        "lakeaudit.evidence.kind",
         "lakeaudit.evidence.registry",
         "lakeaudit.evidence.lineage",
         "lakeaudit.evidence.storage.versions",

@@ -27,7 +27,11 @@ class Late(ManifestSource):
 
 
 LATE = replace(
-    MANIFESTS["delta"], name="late", model=Late, rows={}, root=TableRoot("_late", r"\A(.*)/_late/x\z")
+    MANIFESTS["delta"],
+    name="late",
+    model=Late,
+    rows={},
+    root=TableRoot("_late", r"\A(.*)/_late/x\z", "_late/x"),
 )
 
 

@@ -7,13 +7,12 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.compare.coverage import Means
-from lakeaudit.compare.marked_states import FORMATS
 from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places, label_around
 from lakeaudit.compare.table_facts import TableFacts, co_owners, completed_instants, facts_table, roots
 from lakeaudit.config import MetastoreSource, Table
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
-from lakeaudit.evidence.registry import state_kinds
+from lakeaudit.evidence.registry import formats, state_kinds
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -73,7 +72,7 @@ def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
             if name in places and state.state is not None and state.state.number is not None:
                 at = read.info.kind, places[name]
                 lowest[at] = min(state.state.number, lowest.get(at, state.state.number))
-    others = ((kind, place) for kind in FORMATS for place in {*places.values()})
+    others = ((kind, place) for kind in formats() for place in {*places.values()})
     found = {**dict.fromkeys(at for at in others if at not in declared), **lowest}
     return duck.small(
         READ_STATE, [(kind, at.bucket, at.prefix, number) for (kind, at), number in found.items()]

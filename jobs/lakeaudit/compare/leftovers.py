@@ -8,33 +8,31 @@ from lakeaudit import keys
 from lakeaudit.compare.match import partition_folder
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.config import Table
+from lakeaudit.evidence.registry import roots
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 _WAIT = pa.schema([("name", pa.string()), ("root_length", pa.int64()), ("wait", pa.duration("us"))])
 
 
-_METADATA_OF_TABLE = (
-    r"^(.*?)/(?:(_delta_log)/[^/]+\.(?:json|parquet)"
-    rf"|(metadata)/[^/]*\.metadata\.json(?:\.gz)?|(\.hoodie)/.+){keys.END}"
-)
-
-
 def nested_roots(con: Connection, pairs: Rows) -> Relation:
     """Roots of tables (bucket, key, format) in the folders of others, their own roots included, from PAIR rows.
 
-    Metadata of Delta, Iceberg or Hudi shows a root. What lies below `.hoodie` belongs to the Hudi table around it.
+    Metadata of a format shows a root. What lies below `.hoodie` belongs to the Hudi table around it.
     """
-    # the expression is dear, and hardly any key can match it
-    likely = " OR ".join(f"contains(path, '/{name}/')" for name in ("_delta_log", "metadata", ".hoodie"))
-    names = "['root', 'delta', 'iceberg', 'hudi']"
+    known = roots()
+    # the expression is expensive, and hardly any key can match it
+    likely = " OR ".join(f"contains(path, {duck.literal(f'/{each.folder}/')})" for each in known.values())
+    shown = rf"^(.*?)/(?:{'|'.join(f'({each.below})' for each in known.values())}){keys.END}"
+    names = duck.literals(["root", *(f"root_{at}" for at, _ in enumerate(known))])
+    formats = " ".join(
+        f"WHEN found.root_{at} <> '' THEN {duck.literal(name)}" for at, name in enumerate(known)
+    )
     sql = f"""
         SELECT DISTINCT bucket, rtrim(left(key, length(key) - length(relative)) || ltrim(found.root, '/'), '/') AS key,
-            CASE WHEN found.delta <> '' THEN 'delta' WHEN found.iceberg <> '' THEN 'iceberg'
-                WHEN found.hudi <> '' THEN 'hudi' END AS format
+            CASE {formats} END AS format
         FROM (
-            SELECT *, CASE WHEN {likely}
-                THEN regexp_extract(path, {duck.pattern(_METADATA_OF_TABLE)}, {names}) END AS found
+            SELECT *, CASE WHEN {likely} THEN regexp_extract(path, {duck.pattern(shown)}, [{names}]) END AS found
             FROM (SELECT *, '/' || relative AS path FROM input
                 WHERE owner IS NOT NULL AND s_presence = 'present' AND first))
         WHERE format IS NOT NULL

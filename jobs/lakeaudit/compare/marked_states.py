@@ -1,6 +1,6 @@
 """Files of tables' states that a delete marker hides, that are newer than what was read, or that were written again."""
 
-from lakeaudit.keys import END
+from lakeaudit.evidence import registry
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import MARKED_STATE, REPLACED_VERSION
@@ -14,33 +14,22 @@ NEWEST_OF_OTHERS = 2
 OWN_FOLDER = r"(_delta_log|metadata|\.hoodie|\.hoodie/timeline)/$"
 """The folder of a table that holds the files of its states, at the end of its name."""
 
-FORMATS = {
-    "delta": rf"^((?:.*/)?_delta_log/)([0-9]{{20}})\.json{END}",
-    "iceberg": rf"^((?:.*/)?metadata/)v?([0-9]{{1,18}})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?{END}",
-    "hudi": rf"^((?:.*/)?\.hoodie/(?:timeline/)?)([0-9]{{14,17}})(?:_[0-9]{{14,17}})?\.[a-z]*commit{END}",
-}
-"""By format how the key of a state's own file looks: its folder, and its number."""
-_LIKELY = {
-    "iceberg": "(ends_with(key, '.metadata.json') OR ends_with(key, '.metadata.json.gz'))",
-    "delta": "contains(key, '_delta_log/0')",
-    "hudi": "contains(key, '.hoodie/')",
-}
-"""By format what such a key has at least: the patterns are dear, and hardly any key can match them."""
-
 
 def state_files(con: Connection, versions: Rows) -> Relation:
     """VERSION rows of files that hold a state of a table, with its format, folder and number. Held: they are few."""
+    kinds = registry.state_files()
     found = " ".join(
-        f"WHEN {likely} THEN regexp_extract(key, {duck.pattern(FORMATS[name])}, ['folder', 'number'])"
-        for name, likely in _LIKELY.items()
+        f"WHEN {kind.likely} THEN regexp_extract(key, {duck.pattern(kind.pattern)}, ['folder', 'number'])"
+        for kind in kinds.values()
     )
-    formats = " ".join(f"WHEN {likely} THEN {duck.literal(name)}" for name, likely in _LIKELY.items())
-    # old instants of Hudi have no milliseconds
-    number = "CASE WHEN format = 'hudi' AND length(found.number) = 14 THEN found.number || '999' ELSE found.number END"
+    formats = " ".join(f"WHEN {kind.likely} THEN {duck.literal(name)}" for name, kind in kinds.items())
+    numbers = " ".join(f"WHEN {duck.literal(name)} THEN {kind.number}" for name, kind in kinds.items())
+    number = f"CASE format {numbers} END"
+    likely = " OR ".join(kind.likely for kind in kinds.values())
     sql = f"""
         SELECT * EXCLUDE (found), found.folder AS folder, TRY_CAST({number} AS BIGINT) AS number
         FROM (SELECT *, CASE {found} END AS found, CASE {formats} END AS format FROM input
-            WHERE {" OR ".join(_LIKELY.values())})
+            WHERE {likely})
         WHERE found.folder <> ''
     """
     return duck.hold(con, duck.made_of(con, sql, versions))

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label
-from lakeaudit.evidence.registry import formats
+from lakeaudit.evidence.kind import TableRoot
+from lakeaudit.evidence.registry import formats, roots
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -26,7 +27,6 @@ _HIDDEN = "(starts_with(part, '_') OR starts_with(part, '.'))"
 _STOPS = f"({_HIDDEN} OR regexp_matches(part, '^[^=]+='))"
 _DATA = rf"\.(parquet|orc|avro){keys.END}|^[0-9]{{6}}_[0-9]+"
 """Names of data files: columnar ones, and those that Hive gives (`000000_0`)."""
-_METADATA = rf"\.metadata\.json(\.gz)?{keys.END}"
 
 
 @dataclass(frozen=True)
@@ -78,22 +78,37 @@ _NAMED = f"""
 """
 
 
+def _is_of_log(root: TableRoot) -> str:
+    """SQL of a file of a table's log in a folder that readers of files do not pass over."""
+    shown = duck.pattern(f"^{root.below}{keys.END}")
+    last = "folders[len(folders)]"
+    return f"{last} = {duck.literal(root.folder)} AND regexp_matches({last} || '/' || file, {shown})"
+
+
 def _formatted(watch: Watch) -> str:
     age = duck.literal(watch.leftover_age)
     unhidden = f"len(list_filter(folders[stop:], lambda part: {_HIDDEN})) = 0"
     seen = "NOT starts_with(file, '_') AND NOT starts_with(file, '.') AND s_size > 0"
+    hidden = {name: root for name, root in roots().items() if root.is_hidden}
+    visible = {name: root for name, root in roots().items() if not root.is_hidden}
+    hidden_logs = " ".join(
+        f"WHEN folders[stop] = {duck.literal(root.folder)} THEN {duck.literal(name)}"
+        for name, root in hidden.items()
+    )
+    visible_logs = " ".join(
+        f"WHEN stop IS NULL AND {_is_of_log(root)} THEN {duck.literal(name)}"
+        for name, root in visible.items()
+    )
     return f"""
         SELECT *, place || array_to_string(list_append(own, ''), '/') AS folder,
             s_modified_at + {age} <= s_from - s_margin AS old
         FROM (SELECT *,
             CASE WHEN stop IS NOT NULL THEN folders[1:stop - 1]
-                WHEN format = 'iceberg' THEN folders[1:len(folders) - 1] ELSE folders END AS own
-            FROM (SELECT *, CASE
-                WHEN folders[stop] = '_delta_log' THEN 'delta' WHEN folders[stop] = '.hoodie' THEN 'hudi'
+                WHEN format IN ({duck.literals([*visible])}) THEN folders[1:len(folders) - 1] ELSE folders END AS own
+            FROM (SELECT *, CASE {hidden_logs}
                 WHEN stop IS NOT NULL AND {unhidden} AND {seen} AND regexp_matches(file, {duck.pattern(_DATA)})
                     THEN 'hive'
-                WHEN stop IS NULL AND folders[len(folders)] = 'metadata'
-                    AND regexp_matches(file, {duck.pattern(_METADATA)}) THEN 'iceberg' END AS format
+                {visible_logs} END AS format
                 FROM input))
     """
 

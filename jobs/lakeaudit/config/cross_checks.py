@@ -296,8 +296,8 @@ def previous(data: Data) -> Iterator[Found]:
     for path, table in _entries(data, "tables"):
         entries = list(_entries(table, "manifests", path))
         for here, entry in entries:
-            if entry.get("kind") == "previous" and len(entries) > 1:
-                what = "previous is for tables without any other manifest"
+            if entry.get("kind") in registry.snapshot_kinds() and len(entries) > 1:
+                what = f"{entry['kind']} is for tables without any other manifest"
                 yield Found(here, what, "leave it out: the other says more")
 
 

@@ -74,14 +74,36 @@ class TableRoot:
     Attributes:
         folder: the folder below the root that only a table of this format has.
         pattern: a regular expression of a key that proves the table; its group is the root.
+        below: a regular expression of the files below the root that show it, wherever they lie in another table.
         reserved: nothing below such a folder is a table of its own.
         proof: the name of a file directly in the folder -> whether it proves the table; None: the folder proves it.
     """
 
     folder: str
     pattern: str
+    below: str
     reserved: bool = True
     proof: Callable[..., bool] | None = None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether readers of files pass over the folder by its name."""
+        return self.folder.startswith(("_", "."))
+
+
+@dataclass(frozen=True)
+class StateFiles:
+    """The files of a table's log that each hold a state, as a report of storage lists them.
+
+    Attributes:
+        pattern: a regular expression of their keys; its groups are the folder and the number of the state.
+        likely: SQL that preselects keys cheaply.
+        number: SQL of the number, of `found.number`.
+    """
+
+    pattern: str
+    likely: str
+    number: str = "found.number"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +195,7 @@ class ManifestKind(Kind):
         counts_rows: it records the rows of single files, which the live check compares.
         hides_rows: rows of a file may be deleted without a new file.
         root: how its tables are discovered among keys; None: they are not.
+        state_files: which files of its log hold a state; None: no single file does.
         rank: of several formats at one location the least owns the files that none of them lists.
     """
 
@@ -185,4 +208,5 @@ class ManifestKind(Kind):
     counts_rows: bool = False
     hides_rows: bool = False
     root: TableRoot | None = None
+    state_files: StateFiles | None = None
     rank: int = 9

@@ -21,6 +21,7 @@ from lakeaudit.evidence.kind import (
     ManifestKind,
     MetastoreKind,
     RowKind,
+    StateFiles,
     StorageKind,
     TableRoot,
 )
@@ -191,7 +192,7 @@ def import_readers() -> None:
 
 
 def _forget() -> None:
-    for computed in (row_kinds, state_kinds, original_kinds, roots, reserved_folders):
+    for computed in (row_kinds, state_kinds, original_kinds, roots, state_files, reserved_folders):
         computed.cache_clear()
 
 
@@ -220,10 +221,22 @@ def original_kinds() -> tuple[str, ...]:
     return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_original)
 
 
+def snapshot_kinds() -> tuple[str, ...]:
+    """Manifests that are the storage snapshot of the last audit."""
+    return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_snapshot)
+
+
 @cache
 def roots() -> Mapping[str, TableRoot]:
     """By format how its tables are discovered among keys; a table of several formats is one of the first."""
     return MappingProxyType({name: kind.root for name, kind in MANIFESTS.items() if kind.root is not None})
+
+
+@cache
+def state_files() -> Mapping[str, StateFiles]:
+    """By format which files of a log hold a state; a key that looks like that of several is one of the first."""
+    ranked = sorted(MANIFESTS.values(), key=lambda kind: -kind.rank)
+    return MappingProxyType({kind.name: kind.state_files for kind in ranked if kind.state_files is not None})
 
 
 def formats() -> tuple[str, ...]:

@@ -12,16 +12,15 @@ import pyarrow as pa
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.registry import original_kinds
 from lakeaudit.keys import Aliases, Location, origins
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import ASKED
 
-_OF_PLACES = ("s3_inventory", "listing")
-"""Kinds of manifests that are pictures of another place."""
 _LACKS = f"""outcome = 'finding' AND axis = 'content' AND kind IN ('dropped', 'missing_metadata')
-    AND c_kind IN ({duck.literals(_OF_PLACES)})"""
+    AND c_kind IN ({duck.literals(original_kinds())})"""
 _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 
@@ -53,7 +52,7 @@ def without_vacuumed_originals(audit: AuditContext, suspects: Relation) -> Relat
 
 
 def _is_copy(table: Table) -> bool:
-    return any(manifest.kind in _OF_PLACES for manifest in table.manifests)
+    return any(manifest.is_original for manifest in table.manifests)
 
 
 def _still_holds_files(audit: AuditContext, table: Table) -> bool:

@@ -4,7 +4,8 @@ from typing import Literal
 
 from lakeaudit.config.field_types import Flag
 from lakeaudit.config.sources import ManifestSource
-from lakeaudit.evidence.kind import BY_TAG, KEY_ROWS, ManifestKind, RowKind, TableRoot, deferred
+from lakeaudit.evidence.kind import BY_TAG, KEY_ROWS, ManifestKind, RowKind, StateFiles, TableRoot, deferred
+from lakeaudit.keys import END
 
 
 class DeltaManifest(ManifestSource):
@@ -30,6 +31,10 @@ KIND = ManifestKind(
     root=TableRoot(
         "_delta_log",
         r"(?s)\A(?:(.*)/)?_delta_log/[0-9]{20}\.(?:json|checkpoint[^/]*)\z",
+        r"_delta_log/[^/]+\.(?:json|parquet)",
+    ),
+    state_files=StateFiles(
+        rf"^((?:.*/)?_delta_log/)([0-9]{{20}})\.json{END}", likely="contains(key, '_delta_log/0')"
     ),
     rows={"steps": KEY_ROWS, "tagged": RowKind(BY_TAG)},
 )

@@ -4,7 +4,8 @@ from typing import Literal
 
 from lakeaudit.config.field_types import Flag
 from lakeaudit.config.sources import ManifestSource
-from lakeaudit.evidence.kind import KEY_ROWS, ManifestKind, RowKind, TableRoot, deferred
+from lakeaudit.evidence.kind import KEY_ROWS, ManifestKind, RowKind, StateFiles, TableRoot, deferred
+from lakeaudit.keys import END
 
 
 class HudiManifest(ManifestSource):
@@ -30,6 +31,13 @@ KIND = ManifestKind(
     root=TableRoot(
         ".hoodie",
         r"(?s)\A(?:(.*)/)?\.hoodie/hoodie\.properties\z",
+        r"\.hoodie/.+",
+    ),
+    state_files=StateFiles(
+        rf"^((?:.*/)?\.hoodie/(?:timeline/)?)([0-9]{{14,17}})(?:_[0-9]{{14,17}})?\.[a-z]*commit{END}",
+        likely="contains(key, '.hoodie/')",
+        # old instants have no milliseconds
+        number="CASE WHEN length(found.number) = 14 THEN found.number || '999' ELSE found.number END",
     ),
     rows={"hudi_steps": RowKind("hash(table_name, file_group) >> 32"), "hudi_files": KEY_ROWS},
 )

@@ -4,8 +4,8 @@ from typing import ClassVar, Literal
 
 from lakeaudit.config.field_types import Flag, Place, Text
 from lakeaudit.config.sources import ManifestSource, Pointer
-from lakeaudit.evidence.kind import KEY_ROWS, ManifestKind, TableRoot, deferred
-from lakeaudit.keys import Location
+from lakeaudit.evidence.kind import KEY_ROWS, ManifestKind, StateFiles, TableRoot, deferred
+from lakeaudit.keys import END, Location
 
 
 class IcebergManifest(ManifestSource):
@@ -65,8 +65,13 @@ KIND = ManifestKind(
     root=TableRoot(
         "metadata",
         r"(?s)\A(?:(.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?\z",
+        r"metadata/[^/]*\.metadata\.json(?:\.gz)?",
         reserved=False,
         proof=deferred("lakeaudit.evidence.manifest.iceberg.metadata:is_state_file"),
+    ),
+    state_files=StateFiles(
+        rf"^((?:.*/)?metadata/)v?([0-9]{{1,18}})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?{END}",
+        likely="(ends_with(key, '.metadata.json') OR ends_with(key, '.metadata.json.gz'))",
     ),
     rows={"iceberg_files": KEY_ROWS},
 )
