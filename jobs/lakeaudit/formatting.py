@@ -204,6 +204,9 @@ def happened(transition: str, resolution: str | None = None) -> str:
     return _TRANSITIONS.get(transition, transition.replace("_", " "))
 
 
+PENDING, ACCEPTED = "pending confirmation", "accepted"
+"""Discrepancies that one audit found and the next has to confirm, and those that a person has accepted."""
+
 CONFIRMED = {
     "live": "confirmed by a live look",
     "sample": "part of a mass loss, of which a sample was confirmed by a live look",

@@ -104,7 +104,7 @@ CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "o
         ([run()], NOTHING, [INFO], "unjudged", "nothing could be judged"),
         ([run()], WHOLE, [CRITICAL | ACCEPTED], "fine", ""),
         ([run()], WHOLE, [CRITICAL | ACCEPTED | {"ack_until": NOON}], "critical", ""),
-        ([run()], WHOLE, [discrepancy(dropped("a"), "pending")], "unjudged", "1 found and not yet confirmed"),
+        ([run()], WHOLE, [discrepancy(dropped("a"), "pending")], "unjudged", "1 pending confirmation"),
         ([run()], WHOLE, [discrepancy(dropped("a"), "resolved")], "fine", ""),
         ([run()], WHOLE, [discrepancy(dropped("a", severity="odd"))], "odd", ""),
     ],

@@ -120,7 +120,7 @@ def test_an_audit_ends_with_what_changed_and_two_commands(place: Location) -> No
     second_run(place, new, discrepancies=ledger, transitions=changes)
     told = page(place)
     assert closing(told) == (
-        "1 new, 3 resolved (1 closed, not restored, 2 restored), 1 still open, 1 found once and not yet confirmed"
+        "1 new, 3 resolved (1 closed, not restored, 2 restored), 1 still open, 1 pending confirmation"
     )
     assert next_commands(told) == [
         "lakeaudit explain 'conf/my lake.yaml' s3://lake/orders/new",

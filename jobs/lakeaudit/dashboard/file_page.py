@@ -167,7 +167,7 @@ def _state(desk: Desk, row: Row) -> str:
         return f"{said} {how} {formatting.second(row['resolved_at'])}"
     if row["ack_until"] and row["ack_until"] > desk.now:
         return ":gray-badge[accepted]"
-    return f":gray-badge[{'open' if row['state'] == 'open' else 'pending: not yet confirmed'}]"
+    return f":gray-badge[{'open' if row['state'] == 'open' else formatting.PENDING}]"
 
 
 def _sentences(desk: Desk, row: Row) -> Iterator[str]:

@@ -21,7 +21,7 @@ from lakeaudit.dashboard.queries.lake import (
 )
 from lakeaudit.dashboard.queries.plans import newest_plans
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import age, count, duration, second, visible
+from lakeaudit.formatting import ACCEPTED, PENDING, age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import NOTHING_JUDGED
@@ -106,7 +106,7 @@ def _open(figures: LakeFigures, days: OpenByDay) -> None:
         widgets.plain("Of no known severity: " + ", ".join(f"{count(odd[name])} {name}" for name in odd))
 
 
-_APART = {"accepted": "accepted by somebody", "pending": "found once and not yet confirmed"}
+_APART = {"accepted": ACCEPTED, "pending": PENDING}
 
 
 def _apart(figures: LakeFigures, *, drawn: bool) -> str:

@@ -23,7 +23,18 @@ from lakeaudit.dashboard.queries.table import (
 )
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, count, rough, second, size, visible
+from lakeaudit.formatting import (
+    ACCEPTED,
+    OUTCOMES,
+    PENDING,
+    UNKNOWN,
+    age,
+    count,
+    rough,
+    second,
+    size,
+    visible,
+)
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell, Judged
@@ -124,7 +135,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
                 _kind(desk, each)
     if apart:
         number = count(sum(each.number for each in apart))
-        with st.expander(f"Apart from these: {number} accepted by somebody, or not yet confirmed"):
+        with st.expander(f"Apart from these: {number} {ACCEPTED} or {PENDING}"):
             for each in apart[:BROKEN]:
                 _kind(desk, each)
 

@@ -40,7 +40,7 @@ def pressing(page: "PageData") -> str:
 
 
 _CHANGED = ("opened", "reopened", "escalated", "reclassified")
-_HELD = {"open": "still open", "pending": "found once and not yet confirmed", "accepted": "accepted"}
+_HELD = {"open": "still open", "pending": formatting.PENDING, "accepted": formatting.ACCEPTED}
 
 
 def _number(standing: Iterable[Row], name: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.formatting import count, number, visible
+from lakeaudit.formatting import ACCEPTED, PENDING, count, number, visible
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 from lakeaudit.results.recovery import Recovery, sentence
@@ -153,13 +153,13 @@ def _also(worst: Line, severities: Sequence[Line]) -> Iterable[str]:
 def _pending(pressing: Sequence[Row]) -> Iterable[str]:
     pending = sum(row["findings"] for row in pressing if row["standing"] == "pending")
     if pending:
-        yield f"{count(pending)} of all these {'was' if pending == 1 else 'were'} found once and not yet confirmed"
+        yield f"{count(pending)} of these {'is' if pending == 1 else 'are'} {PENDING}"
 
 
 def _accepted(standing: Sequence[Row]) -> Iterable[str]:
     accepted = sum(row["findings"] for row in standing if row["standing"] == "accepted")
     if accepted:
-        yield f"{count(accepted)} accepted by somebody {'is' if accepted == 1 else 'are'} left out here"
+        yield f"Not counted: {count(accepted)} {ACCEPTED}"
 
 
 def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:

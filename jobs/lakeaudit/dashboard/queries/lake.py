@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
 from lakeaudit.dashboard.queries.plans import unheard
-from lakeaudit.formatting import count, duration, share
+from lakeaudit.formatting import PENDING, count, duration, share
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
 from lakeaudit.report.coverage_view import NOTHING_JUDGED, STANDINGS, Cell, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
@@ -284,7 +284,7 @@ def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: date
     if worst is not None and worst != SEVERITIES[-1]:
         return Health(table, worst, doubt, held, looked)
     pending = held.number("pending")
-    doubt = doubt or (f"{count(pending)} found and not yet confirmed" if pending else "")
+    doubt = doubt or (f"{count(pending)} {PENDING}" if pending else "")
     return Health(table, "unjudged" if doubt else worst or "fine", doubt, held, looked)
 
 
