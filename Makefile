@@ -1,6 +1,6 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install demo airflow test check soak bench check-page check-airflow format lock
+.PHONY: help install jars demo airflow test check soak bench check-page check-airflow format lock
 
 BIN := .venv/bin
 # Else every process compiles anew what it imports, and each of pytest's workers all tests.
@@ -11,16 +11,19 @@ COMPILE := UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --python-
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: ## set up .venv, Java and Spark's jars (a second when done)
+install: ## set up .venv and Java (a second when done)
 	@requirements/install.sh
 
-demo: install ## break a small lake and audit it; leaves demo-lake/report.html
+jars: install ## fetch the jars with which Spark writes Delta tables: the demo and the tests load them
+	@$(BIN)/python -m lakeaudit.runtime.install --delta
+
+demo: jars ## break a small lake and audit it; leaves demo-lake/report.html
 	@$(BIN)/lakeaudit demo
 
-test: install ## all tests but the long ones
+test: jars ## all tests but the long ones
 	@$(BIN)/pytest -m "not soak and not airflow" -n 4 --dist loadfile --no-loadscope-reorder
 
-soak: install ## the long tests, and those of properties with many more examples
+soak: jars ## the long tests, and those of properties with many more examples
 	@$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=many
 
 bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|real TABLES=8 MORE="--second --live", MORE="--format iceberg|hudi"

@@ -27,7 +27,7 @@ from lake_outcomes import APPLY, AUDIT, PLAN, Step, apply_arguments, arguments, 
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PREPARED = CHECKOUT / ".venv" / "spark-conf" / "spark-submit"
-"""What `make install` leaves: Spark with the jars and settings of this checkout."""
+"""The spark-submit that `make install` writes: Spark with the settings of this checkout."""
 
 APPROVAL = "approve"
 """The task in which a person says yes or no to a plan."""

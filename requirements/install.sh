@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv what the lock files say, and Spark ready. Needs Python 3.11 or newer; pip brings uv, uv the rest.
+# Makes .venv what the lock files say, and prepares Spark. Needs Python 3.11 or newer; pip brings uv, uv the rest.
 # Safe to interrupt and to run again: each stamp is written when its step is whole, never before.
 set -eu
 cd "$(dirname "$0")/.."

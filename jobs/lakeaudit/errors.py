@@ -83,7 +83,7 @@ class Refused(AuditError):
 
 
 class CannotAudit(AuditError):
-    """Nothing could be audited: no Java, no jars, no evidence."""
+    """Nothing could be audited: no Java, no evidence."""
 
     exit_code = 10
 

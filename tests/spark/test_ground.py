@@ -90,13 +90,13 @@ def test_a_session_asked_for_twice_is_one(spark: SparkSession) -> None:
 def test_spark_submit_without_our_settings_says_what_is_missing(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text("from lakeaudit.runtime.session import build_session\nbuild_session('submitted')\n")
-    make_ready(tmp_path / "conf", os.environ)
+    make_ready(tmp_path / "conf", os.environ, delta=True)
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA"))}
     line = f". {tmp_path}/conf/env.sh; unset SPARK_CONF_DIR; spark-submit --master 'local[1]' {CHEAP} {job}"
     done = subprocess.run(["sh", "-c", line], env=clean, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert (
-        "its JVM lacks io.delta.sql.DeltaSparkSessionExtension; take over" in done.stdout
+        "its JVM lacks io.delta.sql.DeltaSparkSessionExtension; run `python" in done.stdout
     )  # where spark-submit puts Python's stderr
 
 

@@ -60,6 +60,19 @@ def test_all_is_well(capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str
     assert aws.s3.list_objects_v2(Bucket=f"{bucket}-x")["KeyCount"] == 0
 
 
+def test_doctor_asks_for_no_jars(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An audit loads none, so doctor approves of a machine whose cache has none."""
+    monkeypatch.setenv("LAKEAUDIT_CACHE", str(tmp_path / "cache"))
+    log_of(aws, bucket, "orders")
+    listing = {"kind": "listing", "location": f"s3://{bucket}/"}
+    file = lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "orders"), inventories=[listing])
+    code, lines, _ = examined(capsys, file)
+    assert code == 0, lines
+    assert not [each for each in lines if "jar" in each.replace(str(tmp_path), "")]
+
+
 def test_a_table_without_storage_and_one_without_a_log(
     capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws
 ) -> None:

@@ -14,8 +14,10 @@ import pytest
 
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime import jars
+from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.jars import Pin, ivy_module, ivy_settings, jar_folder, pins, ready_jars, verify
 from lakeaudit.runtime.java import find_java
+from lakeaudit.runtime.spark_settings import DELTA_EXTENSION, launch_settings
 
 NO_JAVA = Path("/nonexistent/java")
 
@@ -80,6 +82,32 @@ def test_jars_are_fetched_once_and_then_need_neither_network_nor_java(
     }
     assert left_in_cache(env) == [jar_folder(env).name]
     assert ready_jars(NO_JAVA, env | {"LAKEAUDIT_MAVEN": "http://127.0.0.1:9/"}) == found
+
+
+def test_settings_for_audits_name_no_jars_and_fetch_none(env: dict[str, str], tmp_path: Path) -> None:
+    make_ready(tmp_path / "conf", env | {"LAKEAUDIT_MAVEN": "http://127.0.0.1:9/"})
+    defaults = (tmp_path / "conf" / "spark-defaults.conf").read_text()
+    assert "spark.jars" not in defaults
+    assert DELTA_EXTENSION not in defaults
+    assert not jar_folder(env).exists()
+
+
+def test_settings_for_jobs_that_write_delta_tables_name_the_jars(env: dict[str, str], tmp_path: Path) -> None:
+    make_ready(tmp_path / "conf", env, delta=True)
+    defaults = (tmp_path / "conf" / "spark-defaults.conf").read_text()
+    assert f"spark.jars {','.join(jar.as_uri() for jar in sorted(jar_folder(env).iterdir()))}\n" in defaults
+    assert f"spark.sql.extensions {DELTA_EXTENSION}\n" in defaults
+
+
+@pytest.mark.parametrize("delta", [False, True])
+def test_only_a_session_for_delta_tables_loads_the_jars(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch, delta: bool
+) -> None:
+    """`commands/on_spark.py` builds the session of audits without `delta`."""
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    settings = launch_settings(find_java(os.environ), small=True, brief=True, delta=delta)
+    assert ("spark.jars" in settings, jar_folder(env).exists()) == (delta, delta)
 
 
 def test_another_jar_than_the_pinned_one_is_refused(java: Path, env: dict[str, str], mirror: Path) -> None:

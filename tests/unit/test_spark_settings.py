@@ -79,7 +79,9 @@ def test_a_store_of_ones_own_takes_the_region_of_the_chain(
 
 def test_no_setting_carries_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
-    settings = session_settings() | s3_settings(Endpoint(endpoint="http://127.0.0.1:5000", role_arn="arn:x"))
+    settings = session_settings(delta=True) | s3_settings(
+        Endpoint(endpoint="http://127.0.0.1:5000", role_arn="arn:x")
+    )
     assert not [key for key, value in settings.items() if "s3cr3t" in value or "secret" in key]
 
 

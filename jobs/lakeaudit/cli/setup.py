@@ -42,7 +42,7 @@ def init(
 
 @app.command()
 def doctor(lake: LakeFile, status_file: Status = None) -> int:
-    """Check Java, jars, credentials, every source and the results place, and say what to do.
+    """Check Java, credentials, every source and the results place, and say what to do.
 
     A small table `_probe` and the object `_canary` are written to the results place and removed again.
     """

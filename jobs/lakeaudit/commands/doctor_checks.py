@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -22,7 +21,6 @@ from lakeaudit.formatting import count
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from
 from lakeaudit.runtime.aws_failures import explain
-from lakeaudit.runtime.jars import jar_folder, pins, verify
 from lakeaudit.runtime.java import find_java
 
 Environment = Mapping[str, str]
@@ -92,24 +90,13 @@ def exit_code(checks: Sequence[Check]) -> int:
 
 
 def _ground(env: Environment) -> Iterator[Check]:
-    """Java and jars. Neither is fetched here."""
+    """Check for a usable Java. Nothing is fetched: an audit loads no jars beyond those of Spark."""
     try:
         java = find_java(env)
     except CannotAudit as error:
         yield Check("Java", "fatal", error.what, error.way_out)
     else:
         yield Check("Java", "ok", f"Java {java.version} from {java.origin}: {java.executable}")
-    folder = jar_folder(env)
-    if not folder.is_dir():
-        told = f"not fetched yet; the first audit fetches {len(pins())} from Maven Central"
-        yield Check("jars", "note", told, f"or copy {folder} from a machine that has it")
-        return
-    yield _attempt("jars", partial(_verified, folder), broken="fatal")
-
-
-def _verified(folder: Path) -> str:
-    verify(folder, pins())
-    return f"{len(pins())} jars, every checksum right: {folder}"
 
 
 def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:

@@ -1,8 +1,11 @@
-"""`python -m lakeaudit.runtime.install [FOLDER]` makes Spark ready: Java, jars, trust store, spark-submit settings.
+"""`python -m lakeaudit.runtime.install [--delta] [FOLDER]` prepares Spark: Java, trust store, spark-submit settings.
 
 Without FOLDER it only fills the cache, so that later runs need no network. In FOLDER it writes
 spark-defaults.conf, env.sh with the variables under which `spark-submit jobs/audit.py` finds it, and a program
 spark-submit that sets them itself.
+
+An audit loads no jars beyond Spark's own. `--delta` also fetches the Delta and S3A jars and puts them into the
+settings: the demo, and jobs that read or write Delta tables through Spark, load them.
 """
 
 import os
@@ -16,22 +19,24 @@ from lakeaudit.runtime.cache import write_once
 from lakeaudit.runtime.java import find_java
 from lakeaudit.runtime.spark_settings import jvm_settings, launch_environment, session_settings
 
+DELTA = "--delta"
+
 
 def main(arguments: list[str]) -> int:
-    """Do it, or say in one line why not."""
+    """Prepare Spark, or print in one line why that failed."""
+    folders = [Path(each).absolute() for each in arguments if each != DELTA]
     try:
-        folder = Path(arguments[0]).absolute() if arguments else None
-        make_ready(folder, os.environ)
+        make_ready(next(iter(folders), None), os.environ, delta=DELTA in arguments)
     except AuditError as error:
         print(f"lakeaudit: {error}", file=sys.stderr)  # noqa: T201
         return error.exit_code
     return 0
 
 
-def make_ready(folder: Path | None, env: Mapping[str, str]) -> None:
-    """Fill the cache and, where a folder is given, write Spark's configuration into it."""
+def make_ready(folder: Path | None, env: Mapping[str, str], *, delta: bool = False) -> None:
+    """Fill the cache and, where a folder is given, write Spark's configuration into it; `delta` adds the jars."""
     java = find_java(env)
-    settings = session_settings() | jvm_settings(java, env)
+    settings = session_settings(delta) | jvm_settings(java, env, delta=delta)
     if folder is not None:
         variables = launch_environment(java) | {"SPARK_CONF_DIR": str(folder)}
         write_once(folder / "spark-defaults.conf", spark_defaults(settings).encode())

@@ -1,6 +1,6 @@
-"""The JVM jars Spark needs for Delta and S3A: pinned in jars.lock, fetched once, checked, kept in the cache.
+"""The JVM jars with which Spark reads and writes Delta tables on S3: pinned in jars.lock, fetched once and checked.
 
-They are fetched by the Ivy that pyspark ships, with one resolver (Maven Central, or the mirror that
+An audit loads none of them. They are fetched by the Ivy that pyspark ships, with one resolver (Maven Central, or the mirror that
 LAKEAUDIT_MAVEN names), each pinned artifact by itself and nothing it depends on. A folder of jars appears
 in the cache only whole and with every checksum right, so later runs trust it and need no network.
 """

@@ -31,6 +31,8 @@ from lakeaudit.runtime.spark_settings import (
     session_settings,
 )
 
+INSTALL = "python -m lakeaudit.runtime.install --delta FOLDER"
+
 
 def build_session(
     app_name: str,
@@ -102,9 +104,7 @@ def _start(app_name: str, wanted: dict[str, str], delta: bool) -> SparkSession:
         spark = SparkSession.builder.appName(app_name).config(map=dict(wanted)).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         told = str(getattr(error, "java_exception", error)).partition("\n")[0]
-        raise CannotAudit(
-            "Spark", f"did not start ({told})", "`lakeaudit doctor` checks Java and jars"
-        ) from error
+        raise CannotAudit("Spark", f"did not start ({told})", "`lakeaudit doctor` checks Java") from error
     if delta:
         _check_jars(spark)
     _include_wheels(spark)
@@ -136,7 +136,7 @@ def _check_jars(spark: SparkSession) -> None:
         try:
             _jvm(spark).org.apache.spark.util.Utils.classForName(name, False, False)
         except Py4JError:
-            way_out = "take over the variables of .venv/spark-conf/env.sh first"
+            way_out = f"run `{INSTALL}`, then `. FOLDER/env.sh`, before spark-submit"
             raise CannotAudit("spark-submit", f"its JVM lacks {name}", way_out) from None
 
 

@@ -59,7 +59,7 @@ def s3_settings(s3: S3Settings) -> dict[str, str]:
     return settings | (_role_settings(s3, s3.role_arn) if s3.role_arn else {})
 
 
-def session_settings(delta: bool = True) -> dict[str, str]:
+def session_settings(delta: bool) -> dict[str, str]:
     """What every session needs, wherever it runs; with `delta` what reads and writes Delta on S3."""
     return _PLAIN | (_DELTA if delta else _SPREADING)
 
@@ -90,8 +90,8 @@ _DELTA = {
 }
 
 
-def jvm_settings(java: Java, env: Mapping[str, str], *, delta: bool = True) -> dict[str, str]:
-    """What Spark must be told before its JVM starts: jars, time zone, trusted certificates, quiet logs."""
+def jvm_settings(java: Java, env: Mapping[str, str], *, delta: bool) -> dict[str, str]:
+    """Settings of a JVM that starts: jars where `delta` is true, time zone, trusted certificates, quiet logs."""
     log = log_configuration(env).as_uri()
     options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={log}", *trust_options(env)]
     jars = [jar.as_uri() for jar in ready_jars(java.executable, env)] if delta else []
