@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -87,7 +87,7 @@ def exact_size(value: int | None) -> str:
 
 def moment(value: datetime | None) -> str:
     """2026-11-21 07:36:02Z, with the fraction where there is one."""
-    return UNKNOWN if value is None else _utc(value).replace(tzinfo=None).isoformat(sep=" ") + "Z"
+    return UNKNOWN if value is None else in_utc(value).replace(tzinfo=None).isoformat(sep=" ") + "Z"
 
 
 def value(known: object) -> str:
@@ -115,7 +115,7 @@ def age(then: datetime | None, now: datetime) -> str:
     """
     if then is None:
         return UNKNOWN
-    return duration(max(_utc(now) - _utc(then), timedelta(0)))
+    return duration(max(in_utc(now) - in_utc(then), timedelta(0)))
 
 
 def duration(span: timedelta) -> str:
@@ -147,9 +147,26 @@ def rough(span: timedelta) -> str:
 ROUGH_DAYS = 10
 
 
-def _utc(value: datetime) -> datetime:
-    """A time without a zone is UTC, as in every table."""
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+def iso(value: object) -> str:
+    """Format a time in UTC with Z, or a day, as JSON has it."""
+    if isinstance(value, datetime):
+        return in_utc(value).isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def in_utc(at: datetime) -> datetime:
+    """Convert a time to UTC; a time without a zone is in UTC already."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+NO_TABLE = "(no table)"
+
+
+def table_label(name: str | None) -> str:
+    """Return the table's name; a finding about a source has none."""
+    return NO_TABLE if name is None else name
 
 
 def share(value: float) -> str:

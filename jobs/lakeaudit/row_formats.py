@@ -7,16 +7,15 @@ and a text that a spreadsheet would run as a formula gets a leading apostrophe.
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, TextIO
 
-import pyarrow as pa
 from rich.console import Console
 
 from lakeaudit import text_output
-from lakeaudit.formatting import visible
+from lakeaudit.formatting import iso, visible
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS
 
 Row = Mapping[str, Any]
@@ -72,26 +71,6 @@ WRITERS: dict[str, Callable[[Iterable[Row], TextIO, Kind], int]] = {
     "csv": write_csv,
     "jsonl": write_jsonl,
 }
-
-
-def iso(value: object) -> str:
-    """A time in UTC with Z, or a day."""
-    if isinstance(value, datetime):
-        return in_utc(value).isoformat().replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    raise TypeError(f"no JSON form for {type(value).__name__}")
-
-
-def in_utc(at: datetime) -> datetime:
-    """The same time in UTC; without a zone it is UTC already."""
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-
-
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """The rows of batches, one batch in memory at a time."""
-    for batch in batches:
-        yield from batch.to_pylist()
 
 
 def _cell(value: object) -> object:

@@ -17,7 +17,7 @@ from lakeaudit import formatting, next_steps
 from lakeaudit.command_lines import operand
 from lakeaudit.kinds import WHOLE_PARTITION, axis_words
 from lakeaudit.report import closing, coverage_view, summary, verdict
-from lakeaudit.report.page import PageData
+from lakeaudit.report.page_data import PageData
 from lakeaudit.results import recovery
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _phrase(standing: str) -> str:
 def _not_whole(table: coverage_view.Judged) -> Text:
     """A table and what of it was not judged whole; what was is not said."""
     told = plain(
-        formatting.shortened(formatting.visible(table.name or summary.NO_TABLE), NAME), STYLES["warning"]
+        formatting.shortened(formatting.visible(table.name or formatting.NO_TABLE), NAME), STYLES["warning"]
     )
     cells = {axis: cell for axis, cell in table.cells.items() if cell.state != "off"}
     parts = [f"{axis_words(axis)}: {cell.extent}" for axis, cell in cells.items() if cell.state not in FINE]
@@ -198,7 +198,7 @@ def finding(console: Console, row: Row, place: str | None = None) -> None:
     severity = row["severity"] or ""
     head = plain(severity or formatting.UNKNOWN, STYLES.get(severity, "")).append(" ")
     head.append_text(plain(row["kind"], "bold")).append("  ")
-    head.append_text(plain(row["table_name"] or summary.NO_TABLE)).append(f"  {at_stake(row)}")
+    head.append_text(plain(row["table_name"] or formatting.NO_TABLE)).append(f"  {at_stake(row)}")
     line(console, head, indent=1)
     line(console, plain(place or row["subject"]), indent=3)
     if (row["explanation"] or "").startswith(WHOLE_PARTITION):
@@ -348,7 +348,7 @@ def _reasons(page: PageData, shown: int) -> Iterator[Text]:
     for table in coverage_view.judged(page.coverage):
         for cell in table.cells.values():
             if cell.state in ("nothing", "part", "young") and cell.reason:
-                about = (table.name or summary.NO_TABLE, axis_words(cell.axis), cell.reason)
+                about = (table.name or formatting.NO_TABLE, axis_words(cell.axis), cell.reason)
                 holding.setdefault(_without_place(cell.reason), []).append(about)
     for common, held in list(holding.items())[:shown]:
         names, axes = (list(dict.fromkeys(each[at] for each in held)) for at in (0, 1))

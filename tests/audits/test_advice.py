@@ -28,8 +28,8 @@ from pyiceberg.table import Table
 
 from lakeaudit.cli import main
 from lakeaudit.config import Lake
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.iceberg import IcebergLake

@@ -20,9 +20,9 @@ import pytest
 from lakeaudit import next_steps
 from lakeaudit.config import Lake
 from lakeaudit.reconcile.key_state import KeyReader
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.threads import Pacer
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.iceberg import IcebergLake

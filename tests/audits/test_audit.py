@@ -25,9 +25,9 @@ from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.leftover_groups import expand_groups
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.progress import SilentProgress
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
 from tests.builders.submit import submitted

@@ -15,8 +15,8 @@ import pytest
 from lakeaudit import next_steps
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders import iceberg_files as iceberg
 from tests.builders import inventory
 from tests.builders.audits import audited, results_of

@@ -14,8 +14,8 @@ from lakeaudit.compare.access_patterns import PATTERNS
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.events import event_files
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.access_logs import JOB, LIFECYCLE, PERSON, Line, deleted, expired, written
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate

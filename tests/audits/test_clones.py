@@ -11,7 +11,7 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Action, Log, add, features, metadata, protocol, remove
 from tests.builders.iceberg_files import Entry, Snapshot, written

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
-from lakeaudit.commands.explanation import explain_named
 from lakeaudit.config import load_lake
-from lakeaudit.row_formats import rows_of
+from lakeaudit.explain.explanation import explain_named
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import BORN, add

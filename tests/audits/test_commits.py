@@ -18,8 +18,8 @@ import pytest
 from deltalake import write_deltalake
 
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import Action, add
 from tests.builders.shop import Shop

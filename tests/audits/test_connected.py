@@ -11,9 +11,9 @@ import yaml
 
 from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime import quick_reads
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders import stores
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate

@@ -13,7 +13,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.registry import MANIFESTS
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, leftover_status, results_of
 
 LAKE = """

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import load_lake
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, START, Log, add
 

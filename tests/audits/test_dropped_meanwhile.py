@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.hudi import reader as hudi
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked
 from tests.builders.iceberg_files import Entry, Snapshot, written

@@ -18,8 +18,8 @@ import pytest
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.manifest.spark_event_log import reader
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Log, info
 from tests.builders.event_logs import UUIDS, App, millis, part

@@ -11,8 +11,8 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit import WrittenFile, emit
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.conftest import Aws
 

@@ -21,9 +21,8 @@ from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.reconcile import list_forms
 from lakeaudit.results.acknowledgements import Ack, put_ack
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.schemas import ICEBERG_FILE_LIST, VACUUM_INVENTORY
+from lakeaudit.schemas import ICEBERG_FILE_LIST, VACUUM_INVENTORY, rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.hive_metastore import MetastoreStandIn, served

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import age_all
 from tests.builders.healthy_hudi import FOLDER, HudiHistory

@@ -18,7 +18,7 @@ import pytest
 
 from lakeaudit.config import load_lake
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked
 

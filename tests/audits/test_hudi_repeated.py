@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import commit, laid, lake_of, stat
 

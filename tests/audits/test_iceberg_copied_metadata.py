@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import IcebergLake
 from tests.conftest import Aws

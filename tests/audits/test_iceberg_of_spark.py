@@ -14,8 +14,8 @@ import pytest
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.pipeline import narrow_reading
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.iceberg import BY_SPARK, NO_WAIT, lake_by_spark, tables_of_spark

@@ -9,9 +9,9 @@ import pytest
 
 from lakeaudit.errors import Refused
 from lakeaudit.pipeline.incomplete_reports import lacking
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders import inventory
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import age_all

@@ -13,8 +13,8 @@ from lakeaudit import cli, text_output
 from lakeaudit.commands.findings import Shown
 from lakeaudit.config import Lake
 from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.report.gather import gather
 from lakeaudit.results.change_summary import changes_of
-from lakeaudit.results.page_data import gather
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop

@@ -15,8 +15,8 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.read_sources import read_manifests
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, add
 from tests.builders.iceberg import NO_WAIT, IcebergLake

@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 from lakeaudit.config import Lake
 from lakeaudit.pipeline import narrow_reading
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.glue import GlueCatalog
 from tests.builders.hive_lake import HiveLake

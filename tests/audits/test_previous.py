@@ -23,11 +23,11 @@ from lakeaudit.pipeline.ask_claims import ask_claims
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.results.acknowledgements import Ack, put_ack
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws

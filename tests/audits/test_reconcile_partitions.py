@@ -12,8 +12,8 @@ import pytest
 from botocore.client import BaseClient
 
 from lakeaudit.reconcile.protocol import DROP_PARTITION
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.glue import LONG_AGO
 from tests.builders.hive_lake import HiveLake, break_orders

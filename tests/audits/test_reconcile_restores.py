@@ -19,8 +19,8 @@ from lakeaudit.reconcile import canary
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.mending import Mending, an_hour_old, found, keys_of, states

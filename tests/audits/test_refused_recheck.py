@@ -13,8 +13,8 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked
 from tests.builders.iceberg import IcebergLake

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import unpacked
 from tests.builders.iceberg import IcebergLake

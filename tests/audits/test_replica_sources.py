@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.audits.test_migration import FILES, Move
 from tests.builders.audits import audited, results_of
 from tests.builders.inventory import Version, csv, lay

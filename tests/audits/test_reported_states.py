@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
 from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.iceberg import BY_DAY, SCHEMA, IcebergLake, rows

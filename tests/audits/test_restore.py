@@ -16,8 +16,8 @@ import pytest
 from lakeaudit.config import Lake
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.read import Wanted
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import add, features, remove, vector, vector_file
 from tests.builders.mending import Mending, an_hour_old

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hive_lake import HiveLake
 from tests.conftest import Aws

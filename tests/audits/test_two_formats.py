@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.config import load_lake
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT
 from tests.builders.iceberg_files import DELETED, Entry, Snapshot, written

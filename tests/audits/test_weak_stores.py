@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws

@@ -12,8 +12,8 @@ from pyiceberg.table.statistics import StatisticsFile
 
 from lakeaudit import cli
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import age_all, backdate
 from tests.builders.healthy_hudi import HudiHistory

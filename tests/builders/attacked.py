@@ -24,8 +24,8 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.ledger import lease
 from lakeaudit.ledger.lease_object import LeaseObject
 from lakeaudit.reconcile.journal import begun_batches, left_by_killed
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate
 from tests.builders.mending import actions_of

@@ -15,9 +15,9 @@ from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress
+from lakeaudit.schemas import rows_of
 
 
 def _now() -> datetime:

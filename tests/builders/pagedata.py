@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.page import History, PageData, page_data
+from lakeaudit.report.page_data import History, PageData, page_data
 
 Row = dict[str, Any]
 

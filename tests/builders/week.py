@@ -15,8 +15,8 @@ from lakeaudit.commands.discrepancies import acknowledge
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.acknowledgements import Ack
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import Catcher
 from tests.builders.shop import Shop

@@ -13,8 +13,8 @@ import pytest
 
 from lakeaudit.config import load_lake
 from lakeaudit.ledger import lease
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.attacked import CODES, NEXT, PACE, Attacked, attacked, difference, drawn_positions, struck
 from tests.builders.audits import audited, results_of
 from tests.builders.killed import new_seed

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.commands.ask_sources import ask_metastores
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import LakeFileError
 from lakeaudit.evidence.catalog.find_tables import FoundTables, find_tables
 from lakeaudit.evidence.discovery import with_tables
 from lakeaudit.evidence.manifest.iceberg import PointedIceberg
+from lakeaudit.explain.source_answers import ask_metastores
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.builders.rest_catalog import RestCatalog, served

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS, run, scenario
+from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS, scenario
 from lakeaudit.demo.breaker import CATALOGUE
 from lakeaudit.demo.compare import Comparison, compare, read_run
 from lakeaudit.demo.mending import Mended, mend
@@ -103,7 +103,7 @@ def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFac
         patch.setattr(scenario, "mend", audit_here_and_mend)
         patch.setattr(SparkSession, "stop", lambda _: None)
         folder = tmp_path_factory.mktemp("told") / "lake"
-        code = run(folder, seed=None, faults=None, progress=QUIET)
+        code = scenario.run(folder, seed=None, faults=None, progress=QUIET)
         yield Told(folder, code, server, restored[0], tmp_path_factory)
     forget()
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,8 @@ LISTING_CALLS = {
 }
 ONE_PAGE = {
     *("lakeaudit.evidence.files", "lakeaudit.evidence.storage.listing.s3_listing"),
-    *("lakeaudit.pipeline.ask_storage", "lakeaudit.commands", "lakeaudit.reconcile", "lakeaudit.results"),
+    *("lakeaudit.pipeline.ask_storage", "lakeaudit.explain", "lakeaudit.reconcile", "lakeaudit.results"),
+    "lakeaudit.commands",
 }
 """What asks for a single page: a probe, or the versions of one key, which `history_of` checks."""
 
@@ -224,13 +226,74 @@ def test_no_kind_is_recognised_by_its_class_outside_of_its_package() -> None:
     assert wrong == set()
 
 
-EXPLANATION = ("lakeaudit.commands.explanation", "lakeaudit.commands.ask_sources")
-"""What `explain` and the dashboard's page of a file have in common."""
+@cache
+def known_imports(module: str) -> frozenset[str]:
+    """Modules of the project that a module imports anywhere: in functions and for types, too."""
+    names = set()
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset({found for name in names if (found := module_of(name))} - {module})
+
+
+def module_of(name: str) -> str | None:
+    """The module that a name is, or is defined in; None for what is not ours."""
+    parent = name.rpartition(".")[0]
+    candidates = (name, f"{name}.__init__", parent, f"{parent}.__init__")
+    return next((each for each in candidates if each in MODULES), None)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    try:
+        TopologicalSorter({module: known_imports(module) for module in MODULES}).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
 
 REGISTRY = ("lakeaudit.evidence.kind", "lakeaudit.evidence.registry")
 """The lake file's models of kinds come from here; no reader is imported for it."""
 
-EXCEPT = {"lakeaudit.dashboard": EXPLANATION, "lakeaudit.config": REGISTRY}
+ROOMS = (
+    *("", "errors", "kinds", "keys", "digests", "storage_classes", "formatting", "command_lines", "judged"),
+    *(
+        "format_advice",
+        "schemas",
+        "registry",
+        "config",
+        "runtime",
+        "aws_commands",
+        "next_steps",
+        "evidence",
+        "emit",
+    ),
+    *("compare", "results", "report", "text_output", "row_formats", "ledger", "gates", "alerts", "pipeline"),
+    *("reconcile", "explain", "dashboard", "commands", "demo", "cli", "__main__"),
+)
+"""Packages and modules of the top level, lowest first: none imports from one after it while it runs."""
+
+
+def room_of(module: str) -> str:
+    if module in REGISTRY:
+        return "registry"
+    return module.removeprefix("lakeaudit").removesuffix(".__init__").strip(".").partition(".")[0]
+
+
+def test_no_room_imports_upward() -> None:
+    ours = [module for module in MODULES if below(module, "lakeaudit")]
+    level = {room: number for number, room in enumerate(ROOMS)}
+    assert {room_of(module) for module in ours} == level.keys()
+    upward = {
+        (module, name)
+        for module in ours
+        for name in filter(None, map(module_of, imports(module)))
+        if level[room_of(name)] > level[room_of(module)]
+    }
+    assert upward == set()
+
+
+EXCEPT = {"lakeaudit.config": REGISTRY}
 
 DIRECTIONS = {
     "lakeaudit.pipeline.engine": {"lakeaudit.compare.kernel", "lakeaudit.compare.match", "lakeaudit.compare.rules",
@@ -307,9 +370,7 @@ def test_the_dashboard_is_started_by_its_command_alone() -> None:
 
 
 def test_one_place_of_the_dashboard_touches_the_lake() -> None:
-    askers = {
-        user for user in users_of("lakeaudit.commands.explanation") if below(user, "lakeaudit.dashboard")
-    }
+    askers = {user for user in users_of("lakeaudit.explain") if below(user, "lakeaudit.dashboard")}
     assert askers == {"lakeaudit.dashboard.source_query"}
 
 

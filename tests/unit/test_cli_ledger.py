@@ -13,10 +13,9 @@ from lakeaudit import cli
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
-from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.progress import SilentProgress
-from lakeaudit.schemas import DISCREPANCIES
+from lakeaudit.schemas import DISCREPANCIES, rows_of
 from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run, transition
 
 Captured = pytest.CaptureFixture[str]

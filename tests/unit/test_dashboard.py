@@ -20,12 +20,12 @@ from streamlit.testing.v1 import AppTest
 
 from lakeaudit import cli
 from lakeaudit.commands import dashboard as command
-from lakeaudit.commands.ask_sources import Said
 from lakeaudit.config import load_lake
 from lakeaudit.dashboard import session, widgets
 from lakeaudit.dashboard.serve import Where, options
 from lakeaudit.dashboard.source_query import is_own
 from lakeaudit.errors import BadInput
+from lakeaudit.explain.source_answers import Said
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS

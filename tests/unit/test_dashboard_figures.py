@@ -24,9 +24,10 @@ from lakeaudit.dashboard.queries.lake import (
 )
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
 from lakeaudit.errors import CannotAudit
+from lakeaudit.formatting import NO_TABLE
 from lakeaudit.keys import Location
-from lakeaudit.report.open_by_day import SPAN, OpenByDay
-from lakeaudit.report.summary import NO_TABLE, Amount
+from lakeaudit.report.summary import Amount
+from lakeaudit.results.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.read import Results
 from lakeaudit.results.sql import ask
 from lakeaudit.results.trends import changes

@@ -10,10 +10,12 @@ from lakeaudit import format_advice
 from lakeaudit.compare import rules
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.kinds import KINDS, Kind
+from lakeaudit.reconcile.registry import ACTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("kinds.md", "rules.md", "rules-groups.md", "facts.md", "s3guard-tools.md")
 TEXT = "\n".join((DOCS / page).read_text("utf-8") for page in PAGES)
+SECURITY = (DOCS.parent / "SECURITY.md").read_text("utf-8")
 
 FSCK = (
     *(
@@ -149,3 +151,16 @@ def test_no_rule_or_kind_is_named_that_is_not_there() -> None:
         re.findall(rf"`((?:{'|'.join({rule.axis for rule in rules.RULES.values()})})\.\w+)`", TEXT)
     )
     assert rule_like == set(rules.RULES)
+
+
+def test_security_names_every_action_and_those_without_a_way_back() -> None:
+    rows = [line for line in SECURITY.splitlines() if line.startswith("| ")]
+    names = {name for line in rows for name in re.findall(r"`(\w+)`", line.rsplit("|", 2)[1])}
+    final = {
+        name
+        for line in rows
+        if "no way back" in line
+        for name in re.findall(r"`(\w+)`", line.rsplit("|", 2)[1])
+    }
+    assert names == ACTIONS.keys()
+    assert final == {name for name, action in ACTIONS.items() if action.reversibility == "final"}

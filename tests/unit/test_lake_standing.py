@@ -9,9 +9,9 @@ import pytest
 from lakeaudit import text_output
 from lakeaudit.keys import Location
 from lakeaudit.report.closing import closing, next_commands
-from lakeaudit.report.page import PageData
+from lakeaudit.report.gather import gather
+from lakeaudit.report.page_data import PageData
 from lakeaudit.results.lake_standing import lake_standing, lost_states
-from lakeaudit.results.page_data import gather
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
 from tests.builders.results import LAKE, NOON, covered, discrepancy, finding, publish, run, transition

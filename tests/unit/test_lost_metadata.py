@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit import format_advice, next_steps
-from lakeaudit.commands.ask_sources import STORED, Said
-from lakeaudit.commands.explanation import Explanation
 from lakeaudit.compare.findings import FINDING_ROWS, with_losses
 from lakeaudit.compare.lineage_rules import LINEAGE
 from lakeaudit.compare.rule import Rule
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.spark_sink import reader as spark_sink
+from lakeaudit.explain.explanation import Explanation
+from lakeaudit.explain.source_answers import STORED, Said
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
 from lakeaudit.pipeline import lost_metadata

@@ -13,7 +13,8 @@ import pytest
 from lakeaudit import formatting
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import summary
-from lakeaudit.report.page import MAX_FINDINGS, History, PageData, page_data, render
+from lakeaudit.report.page import render
+from lakeaudit.report.page_data import MAX_FINDINGS, History, PageData, page_data
 from tests.builders import pagedata
 from tests.builders.htmltree import Node, parse
 
@@ -201,7 +202,7 @@ def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) 
         names = [
             given["table_name"]
             for given in totals
-            if formatting.visible(summary.table_label(given["table_name"])) == row.one("a").text
+            if formatting.visible(formatting.table_label(given["table_name"])) == row.one("a").text
         ]
         assert of_table == told("table_name", names[0])
     parts = sum(number(cell(row, severity)) for row in page.all("tr", cls="table") for severity in SEVERITIES)

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from lakeaudit import text_output
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.page import PageData, render
+from lakeaudit.report.page import render
+from lakeaudit.report.page_data import PageData
 from lakeaudit.runtime.progress import JsonProgress, LiveProgress, Progress, SilentProgress, progress_on
 from tests.builders import pagedata
 from tests.builders.htmltree import parse

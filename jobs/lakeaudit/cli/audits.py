@@ -93,8 +93,9 @@ def report(
         return _certificate(lake, output, in_results, status_file)
     from lakeaudit import text_output
     from lakeaudit.commands.status import kept, write_whole
-    from lakeaudit.report.page import MAX_FINDINGS, render
-    from lakeaudit.results.page_data import gather, source_limits
+    from lakeaudit.report.gather import gather, source_limits
+    from lakeaudit.report.page import render
+    from lakeaudit.report.page_data import MAX_FINDINGS
 
     with kept(status_file, "report") as status:
         loaded = loaded_with(lake, status)
@@ -180,7 +181,7 @@ def demo(
     from lakeaudit.runtime.progress import progress_on
 
     try:
-        from lakeaudit.demo import run
+        from lakeaudit.demo.scenario import run
     except ModuleNotFoundError as error:
         raise CannotAudit("demo", f"needs {error.name}", "pip install 'lakeaudit[demo]'") from error
     return run(directory, seed=seed, faults=faults, keep=keep, progress=progress_on(sys.stderr))

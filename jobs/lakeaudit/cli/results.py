@@ -125,18 +125,18 @@ def explain(
     """Print what each source states about a file or a folder, the findings with their reasons, and what to do."""
     from rich.console import Console
 
-    from lakeaudit.commands import explain as command
-    from lakeaudit.commands.explanation import explain_named, verdict_line
+    from lakeaudit.explain.explanation import explain_named
+    from lakeaudit.explain.printed import as_json, as_text, verdict_line
     from lakeaudit.runtime.endpoints import clients_of
 
     loaded = load(lake)
     clients = clients_of(loaded)
     told = explain_named(loaded, results_of(loaded), clients, what, deep=deep)
     if format == "json":
-        typer.echo(command.as_json(told))
+        typer.echo(as_json(told))
     else:
         at = clients.endpoint(told.bucket, told.key)
-        command.as_text(Console(highlight=False), told, lake, at)
+        as_text(Console(highlight=False), told, lake, at)
     return ended_well(verdict_line(told))
 
 

@@ -12,8 +12,8 @@ from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.status import StatusFile, failure
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.formatting import in_utc, iso
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.row_formats import in_utc, iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.interrupt import at_interrupt
@@ -166,7 +166,7 @@ def _printed(
     from rich.console import Console
 
     from lakeaudit import text_output
-    from lakeaudit.results.page_data import gather
+    from lakeaudit.report.gather import gather
     from lakeaudit.results.read import Results
 
     results = Results(lake.results, clients, lake.name)

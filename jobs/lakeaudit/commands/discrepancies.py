@@ -8,13 +8,14 @@ from typing import TextIO
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
-from lakeaudit.formatting import count, second
+from lakeaudit.formatting import count, in_utc, second
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
 from lakeaudit.results.read import UNRESOLVED, Results, Row, Wanted
-from lakeaudit.row_formats import DISCREPANCY_ROWS, WRITERS, in_utc, rows_of
+from lakeaudit.row_formats import DISCREPANCY_ROWS, WRITERS
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
+from lakeaudit.schemas import rows_of
 
 STATES = {"pending": ("pending",), "open": ("open",), "resolved": ("resolved",), "all": ()}
 SHORTEST = 6

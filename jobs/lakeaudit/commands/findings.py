@@ -12,7 +12,8 @@ from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
 from lakeaudit.results.read import Results, Wanted
-from lakeaudit.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row, rows_of
+from lakeaudit.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
+from lakeaudit.schemas import rows_of
 
 
 def write(

@@ -16,10 +16,9 @@ from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.source_query import ask_now
-from lakeaudit.formatting import SIDES, visible
+from lakeaudit.formatting import SIDES, table_label, visible
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
 from lakeaudit.results.recovery import of_finding
 

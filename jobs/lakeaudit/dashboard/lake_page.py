@@ -25,9 +25,9 @@ from lakeaudit.formatting import ACCEPTED, PENDING, age, count, duration, second
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import NOTHING_JUDGED
-from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
+from lakeaudit.results.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.read import Row
 from lakeaudit.results.recovery import sentence
 from lakeaudit.results.trends import changes

@@ -13,8 +13,8 @@ from urllib.parse import quote
 from lakeaudit.formatting import count, second
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
-from lakeaudit.report.open_by_day import Numbers, OpenByDay
 from lakeaudit.report.plots import spark_path
+from lakeaudit.results.open_by_day import Numbers, OpenByDay
 from lakeaudit.results.read import Row
 
 _INKS = "\n".join(

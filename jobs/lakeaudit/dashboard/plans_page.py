@@ -10,10 +10,19 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import plans as figures
 from lakeaudit.dashboard.queries.plans import PlanSteps
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import UNKNOWN, age, count, duration, rough, second, steps_in_words, visible
+from lakeaudit.formatting import (
+    UNKNOWN,
+    age,
+    count,
+    duration,
+    rough,
+    second,
+    steps_in_words,
+    table_label,
+    visible,
+)
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import rank
-from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
 
 WHOLE = 20

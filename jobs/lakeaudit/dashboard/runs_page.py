@@ -11,11 +11,10 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import runs as figures
 from lakeaudit.dashboard.queries.runs import Changed, RunFigures
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import UNKNOWN, age, count, duration, second, visible
+from lakeaudit.formatting import UNKNOWN, age, count, duration, second, table_label, visible
 from lakeaudit.kinds import AXES, axis_words
 from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import STANDINGS, Judged
-from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import PUBLISHED, Row
 
 _ROW = 30

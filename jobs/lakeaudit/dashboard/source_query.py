@@ -4,11 +4,11 @@ import re
 
 import streamlit as st
 
-from lakeaudit.commands.ask_sources import Said
-from lakeaudit.commands.explanation import explain_file
 from lakeaudit.config import Lake, glob_to_regex
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.session import Desk
+from lakeaudit.explain.explanation import explain_file
+from lakeaudit.explain.source_answers import Said
 from lakeaudit.keys import identify
 from lakeaudit.runtime.endpoints import clients_of
 

@@ -39,8 +39,9 @@ from lakeaudit.next_steps import THINK_FIRST, way_back
 from lakeaudit.pipeline.audit import audit
 from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.spark_engine import SparkEngine
-from lakeaudit.report.page import MAX_FINDINGS, PageData, render
-from lakeaudit.results.page_data import gather, source_limits
+from lakeaudit.report.gather import gather, source_limits
+from lakeaudit.report.page import render
+from lakeaudit.report.page_data import MAX_FINDINGS, PageData
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
@@ -75,10 +76,22 @@ class Verdict:
     page: PageData
 
 
-def tell(
-    folder: Path, *, seed: int | None, faults: int | None, progress: Progress, keep: bool = False
-) -> int:
-    """The whole story; 0 exactly when the audit found what was broken and nothing else."""
+def run(folder: Path, *, seed: int | None, faults: int | None, progress: Progress, keep: bool = False) -> int:
+    """Build a lake, break it, audit it, and leave lake.yaml, results and report.html in `folder`, which is replaced.
+
+    Args:
+        folder: a folder of the demo's own: missing, empty, or left by an earlier demo.
+        seed: draws the faults; None draws a seed.
+        faults: how many acts, 0 to MOST_FAULTS; None draws a number.
+        progress: told of every stage.
+        keep: let the server stay until Ctrl-C, for commands on the lake.
+
+    Returns:
+        0 exactly when the audit found what was broken and nothing else, else 1.
+
+    Raises:
+        BadInput: the folder holds something else, or that many faults cannot be made.
+    """
     draw = Draw.of(seed, faults)
     prepare(folder)
     with serving() as server:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakeaudit.config.sources import (
+    from lakeaudit.config.sources.roles import (
         CatalogSource,
         EventsSource,
         ManifestSource,

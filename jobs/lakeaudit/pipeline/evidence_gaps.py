@@ -8,9 +8,9 @@ from typing import Any
 
 from lakeaudit.config import Ignore, Lake, Table, glob_to_regex
 from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.formatting import in_utc
 from lakeaudit.keys import identify
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.row_formats import in_utc
 
 SAMPLES = 3
 MOST_NOTES = 1000

@@ -18,10 +18,10 @@ from lakeaudit.evidence.lineage import (
     Witness,
 )
 from lakeaudit.evidence.protocol import Claims, TableState
+from lakeaudit.formatting import iso
 from lakeaudit.keys import Location, identify, uri_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.older_versions import by_root
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
 

@@ -13,13 +13,13 @@ from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.formatting import iso
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.judged import files_judged
 from lakeaudit.kinds import FILE_AXES
 from lakeaudit.ledger.ledger_tables import Standing
 from lakeaudit.pipeline.judge import Judgement
 from lakeaudit.pipeline.read_sources import Observed
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import RECENT_COMMIT

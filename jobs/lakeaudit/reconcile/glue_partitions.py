@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from lakeaudit.evidence.catalog.glue import Glue
 from lakeaudit.evidence.catalog.hive_tables import format_of, hive_table, location_of
+from lakeaudit.formatting import iso
 from lakeaudit.reconcile.partition_store import Occupied, Partition, TableSeen
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of
 from lakeaudit.runtime.aws_responses import required

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.head import ObjectHead
+from lakeaudit.formatting import in_utc
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.planning import Planner
@@ -23,7 +24,7 @@ from lakeaudit.reconcile.registry import FOLLOWED_BY, WAYS
 from lakeaudit.results.lake_standing import lost_states
 from lakeaudit.results.past_audits import first_audits
 from lakeaudit.results.read import PUBLISHED, Results, Wanted
-from lakeaudit.row_formats import in_utc, rows_of
+from lakeaudit.schemas import rows_of
 
 Row = Mapping[str, Any]
 

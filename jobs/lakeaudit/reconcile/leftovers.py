@@ -8,6 +8,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.registry import roots
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, is_md5
+from lakeaudit.formatting import iso
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.copying import found
@@ -15,7 +16,6 @@ from lakeaudit.reconcile.key_state import Current, KeyState
 from lakeaudit.reconcile.need import Need
 from lakeaudit.reconcile.protocol import OLDER, Case, Look, NotProved, Sight, Target
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.row_formats import iso
 
 PROOF = "the audit, and four yeses"
 """What a plan says: the third is asked again when it is applied."""

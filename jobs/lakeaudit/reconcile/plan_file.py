@@ -23,10 +23,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, SourceError
 from lakeaudit.evidence.files import copied
+from lakeaudit.formatting import iso
 from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.reconcile.totals import Totals
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
 

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Any, Self
 
 from lakeaudit.errors import BadInput
-from lakeaudit.row_formats import iso
+from lakeaudit.formatting import iso
 
 NEEDS_PERSON = "needs_person"
 """In place of an action: nothing here may be done by a program, or nobody has taught this one how."""

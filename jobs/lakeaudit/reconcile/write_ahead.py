@@ -12,10 +12,10 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.files import list_files, put_bytes, read_bytes, remove_file
+from lakeaudit.formatting import iso
 from lakeaudit.results.delta_writer import in_words
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.write_errors import refuse
-from lakeaudit.row_formats import iso
 
 FOLDER = "_reconcile"
 _NUMBERED = re.compile(r"[0-9]+\.json")

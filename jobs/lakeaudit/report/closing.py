@@ -1,20 +1,18 @@
 """The last words of an audit: what it changed in the ledger, and what to type next."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakeaudit import formatting, next_steps
 from lakeaudit.command_lines import operand
 from lakeaudit.report import broken, summary
+from lakeaudit.report.page_data import PageData
 from lakeaudit.results import recovery
-
-if TYPE_CHECKING:
-    from lakeaudit.report.page import PageData
 
 Row = Mapping[str, Any]
 
 
-def closing(page: "PageData") -> str:
+def closing(page: PageData) -> str:
     """2 new, 1 resolved (restored), 7 still open: what the run changed, and what stays as it was."""
     changes = page.history.changes if page.history else ()
     of: dict[str, int] = {}
@@ -30,7 +28,7 @@ def closing(page: "PageData") -> str:
     return ", ".join(told) or "nothing new, nothing open"
 
 
-def pressing(page: "PageData") -> str:
+def pressing(page: PageData) -> str:
     """Open now: 5 critical, 2 error; recoverable: 9 of 13, until ... Empty where nothing above info is open."""
     held = [row for row in broken.pressing(page.standing) if row["severity"] in summary.AT_STAKE]
     lines = [line for line in summary.by_severity(held) if line.stake.findings]
@@ -61,7 +59,7 @@ def _ends(changes: Iterable[Row]) -> str:
     )
 
 
-def next_commands(page: "PageData") -> list[str]:
+def next_commands(page: PageData) -> list[str]:
     """The two commands that lead on from here, with the lake file as it was typed."""
     lake = operand(page.lake)
     told = [f"lakeaudit doctor {lake}"] if page.run["status"] == "failed" else []

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from lakeaudit.formatting import count, second, shortened, size, visible
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.coverage_view import OUTCOMES, Cell
-from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import Line
+from lakeaudit.results.open_by_day import OpenByDay
 
 WIDTH = 100.0
 """Bars are drawn 100 wide and stretched by the page."""

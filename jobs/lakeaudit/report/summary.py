@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from lakeaudit import formatting
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.next_steps import LOSS_KINDS
 
@@ -13,7 +14,6 @@ Row = Mapping[str, Any]
 AT_STAKE = SEVERITIES[:-1]
 """Severities above info, so that old leftovers do not drown a loss."""
 
-NO_TABLE = "(no table)"
 WHOLE_TABLE = "(no partition)"
 
 MAX_PARTITIONS = 12
@@ -110,17 +110,12 @@ def by_kind(totals: Sequence[Row]) -> tuple[Line, ...]:
 
 def by_table(totals: Sequence[Row]) -> tuple[TableLine, ...]:
     """One line for each table with a finding, worst first, with its partitions."""
-    grouped = _grouped(totals, lambda row: table_label(row["table_name"]))
+    grouped = _grouped(totals, lambda row: formatting.table_label(row["table_name"]))
     lines = sorted((_line(name, rows) for name, rows in grouped.items()), key=worst_first)
     return tuple(
         _with_partitions(line, grouped[line.name], MAX_PARTITIONS if at < MAX_DETAILED else 0)
         for at, line in enumerate(lines)
     )
-
-
-def table_label(name: str | None) -> str:
-    """The table's name; findings about a source have none."""
-    return NO_TABLE if name is None else name
 
 
 def worst_first(line: Line) -> tuple[int, int, int, str]:

@@ -8,7 +8,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.keys import uri_of
 from lakeaudit.results.read import ALL, Results, Row, Wanted
 from lakeaudit.results.sql import ask, text
-from lakeaudit.row_formats import rows_of
+from lakeaudit.schemas import rows_of
 
 FIRST = 3
 """Files named of a group; the rest is a number."""

@@ -5,8 +5,8 @@ from datetime import datetime
 import pyarrow as pa
 from deltalake import QueryBuilder
 
+from lakeaudit.formatting import in_utc
 from lakeaudit.results.read import Results, Row
-from lakeaudit.row_formats import in_utc
 
 
 def ask(results: Results, sql: str, *tables: str) -> list[Row]:

@@ -7,9 +7,9 @@ from datetime import date, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.report.open_by_day import SPAN, Numbers, OpenByDay
-from lakeaudit.report.summary import table_label
+from lakeaudit.formatting import table_label
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
+from lakeaudit.results.open_by_day import SPAN, Numbers, OpenByDay
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, moment, rows, texts
 

@@ -1,7 +1,7 @@
 """The JVM jars with which Spark reads and writes Delta tables on S3: pinned in jars.lock, fetched once and checked.
 
-An audit loads none of them. They are fetched by the Ivy that pyspark ships, with one resolver (Maven Central, or the mirror that
-LAKEAUDIT_MAVEN names), each pinned artifact by itself and nothing it depends on. A folder of jars appears
+An audit loads none of them. They are fetched by the Ivy that pyspark ships, with one resolver (Maven Central, or the
+mirror that LAKEAUDIT_MAVEN names), each pinned artifact by itself and nothing it depends on. A folder of jars appears
 in the cache only whole and with every checksum right, so later runs trust it and need no network.
 """
 

@@ -24,7 +24,7 @@ from lakeaudit.schemas.answers import (
     RIVALS,
     TALLY,
 )
-from lakeaudit.schemas.columns import plain_time, without_zone
+from lakeaudit.schemas.columns import plain_time, rows_of, without_zone
 from lakeaudit.schemas.evidence import (
     CLAIM,
     DECLARED,
@@ -180,5 +180,6 @@ __all__ = [
     "WATCHED_PREFIX",
     "WRITE",
     "plain_time",
+    "rows_of",
     "without_zone",
 ]

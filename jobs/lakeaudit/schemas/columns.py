@@ -4,8 +4,9 @@ Inside an audit times are UTC without a zone (`time`), so that DuckDB compares t
 tables they carry their zone (`instant`).
 """
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import overload
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -30,6 +31,12 @@ def row(**columns: str) -> pa.Schema:
 def result(**columns: str) -> pa.Schema:
     """A result table's columns: times with their zone."""
     return row(**{name: "instant" if kind == "time" else kind for name, kind in columns.items()})
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of batches as mappings, with one batch in memory at a time."""
+    for batch in batches:
+        yield from batch.to_pylist()
 
 
 def without_zone(schema: pa.Schema) -> pa.Schema:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from lakeaudit.config import Lake
 from lakeaudit.formatting import duration, second
-from lakeaudit.results.page_data import source_limits
+from lakeaudit.report.gather import source_limits
 from lakeaudit.results.read import PUBLISHED, Row
 
 

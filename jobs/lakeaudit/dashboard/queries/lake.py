@@ -10,13 +10,13 @@ import pyarrow as pa
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
 from lakeaudit.dashboard.queries.plans import unheard
-from lakeaudit.formatting import PENDING, count, duration, share
+from lakeaudit.formatting import NO_TABLE, PENDING, count, duration, share, table_label
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
 from lakeaudit.report.coverage_view import NOTHING_JUDGED, STANDINGS, Cell, Judged, judged
-from lakeaudit.report.open_by_day import OpenByDay
-from lakeaudit.report.summary import AT_STAKE, NO_TABLE, Amount, table_label
+from lakeaudit.report.summary import AT_STAKE, Amount
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
+from lakeaudit.results.open_by_day import OpenByDay
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, moment, text, texts

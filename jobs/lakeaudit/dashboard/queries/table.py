@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.dashboard.queries.lake import Day, counted_back
+from lakeaudit.formatting import NO_TABLE
 from lakeaudit.kinds import SEVERITIES, rank
-from lakeaudit.report.summary import NO_TABLE, Amount
+from lakeaudit.report.summary import Amount
 from lakeaudit.results.lake_standing import UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery

@@ -7,11 +7,11 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence import s3_responses
+from lakeaudit.formatting import iso
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import ABORT, Case, Proposal, Sight, Target, Undo
 from lakeaudit.reconcile.steps import FINAL, Step
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws_failures import explain
 
 Uploads = Mapping[str, datetime | None]

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.head import head_of
+from lakeaudit.formatting import iso
 from lakeaudit.keys import NULL_VERSION, Location
 from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
@@ -23,7 +24,6 @@ from lakeaudit.reconcile.matching import is_there
 from lakeaudit.reconcile.protocol import PROBABLE, Case, MetSomebody, NotProved, Proposal, Sight, Target, Undo
 from lakeaudit.reconcile.restoring import Restoring, written_object
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws_failures import explain, is_missing
 
 

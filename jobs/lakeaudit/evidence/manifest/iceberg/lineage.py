@@ -36,8 +36,8 @@ from lakeaudit.evidence.manifest.iceberg.lines import contested, descends, logge
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
+from lakeaudit.formatting import iso
 from lakeaudit.keys import Location
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 
 KIND = "iceberg"

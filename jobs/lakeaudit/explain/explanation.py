@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from lakeaudit import formatting
-from lakeaudit.commands.ask_sources import (
+from lakeaudit.config import Lake, Table
+from lakeaudit.errors import BadInput
+from lakeaudit.evidence.catalog.find_tables import find_tables
+from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
+from lakeaudit.explain.source_answers import (
     STORAGE_VERSIONS,
     STORED,
     Said,
@@ -19,13 +22,9 @@ from lakeaudit.commands.ask_sources import (
     ask_storage,
     unread_manifests,
 )
-from lakeaudit.commands.explain_subject import named
-from lakeaudit.config import Lake, Table
-from lakeaudit.errors import BadInput
-from lakeaudit.evidence.catalog.find_tables import find_tables
-from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
+from lakeaudit.explain.subject import named
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
-from lakeaudit.kinds import axis_words, rank
+from lakeaudit.kinds import rank
 from lakeaudit.pipeline.collapsed_locations import as_stored
 from lakeaudit.results.leftover_groups import group_samples
 from lakeaudit.results.read import Results, Row
@@ -240,54 +239,6 @@ def explain_file(
         discrepancies=remembered,
         history=results.history(ids) if ids else [],
     )
-
-
-def verdict_line(told: Explanation) -> str:
-    """The worst finding about the file, or what else can be said of it in a line."""
-    if told.is_back:
-        return formatting.visible(
-            f"BACK: storage holds it again, and an audit with --live closes it: {told.uri}"
-        )
-    rows = [*told.findings, *told.groups]
-    if told.totals:
-        number = ", ".join(f"{formatting.count(row['findings'])} {row['kind']}" for row in told.totals)
-        return formatting.visible(f"{told.totals[0]['severity'].upper()}: {number} below {told.uri}")
-    if rows:
-        worst = min(rows, key=lambda row: rank(row["severity"]))
-        group = "" if worst in told.findings else f", with {formatting.number(worst['files'], 'file')}"
-        return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}{group}: {told.uri}")
-    if held := told.held:
-        worst = min(held, key=lambda row: rank(row["severity"]))
-        since = f"open since {formatting.second(worst['first_seen_at'])}"
-        by = "the last audit did not judge it" if told.run else "no audit could be published yet"
-        return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}, {since}; {by}: {told.uri}")
-    if told.unknown:
-        return formatting.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
-    if told.run is None:
-        return formatting.visible(f"UNDECIDED: no audit has finished yet: {told.uri}")
-    return formatting.visible(f"{_without_finding(told)}: {told.uri}")
-
-
-def _without_finding(told: Explanation) -> str:
-    """What to say of a file that the last audit has no finding about."""
-    if told.is_gone and told.listed_by:
-        return f"GONE: storage does not have it now, and {told.listed_by} lists it{_since(told)}"
-    undecided = [row["axis"] for row in told.coverage if row["status"] not in ("complete", "off")]
-    if undecided or all(row["status"] == "off" for row in told.coverage):
-        bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
-        what = f"{', '.join(map(axis_words, undecided))} only partly judged" if undecided else bare
-        return f"UNDECIDED: no finding, but {what}"
-    if told.is_gone and any(said.answer == "not_asked" for said in told.sources):
-        return (
-            f"UNDECIDED: storage does not have it now; --deep shows whether the table lists it{_since(told)}"
-        )
-    return f"OK: no finding of run {told.run['run_id'] if told.run else ''}"
-
-
-def _since(told: Explanation) -> str:
-    """How old the storage snapshot of the last audit is, in brackets."""
-    cuts = [row["storage_cut_from"] for row in told.coverage if row["storage_cut_from"] is not None]
-    return f" (the last audit judged a snapshot of {formatting.second(min(cuts))})" if cuts else ""
 
 
 def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:

@@ -7,14 +7,14 @@ from rich.console import Console
 
 from lakeaudit import formatting, text_output
 from lakeaudit.command_lines import operand, option
-from lakeaudit.commands.ask_sources import Said
-from lakeaudit.commands.explanation import Explanation
+from lakeaudit.explain.explanation import Explanation
+from lakeaudit.explain.source_answers import Said
+from lakeaudit.formatting import iso
 from lakeaudit.keys import uri_of
-from lakeaudit.kinds import KINDS, axis_words
+from lakeaudit.kinds import KINDS, axis_words, rank
 from lakeaudit.report import coverage_view
 from lakeaudit.results import recovery
 from lakeaudit.results.read import Row
-from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Endpoint
 
 
@@ -158,3 +158,51 @@ def _judged(console: Console, row: Row) -> None:
     reason = f": {row['reason']}" if row["reason"] else ""
     told = f"{axis_words(row['axis'])}, {row['table_name']}: {overtaken}{words}{reason}"
     text_output.line(console, text_output.plain(told, "dim"), indent=1)
+
+
+def verdict_line(told: Explanation) -> str:
+    """The worst finding about the file, or what else can be said of it in a line."""
+    if told.is_back:
+        return formatting.visible(
+            f"BACK: storage holds it again, and an audit with --live closes it: {told.uri}"
+        )
+    rows = [*told.findings, *told.groups]
+    if told.totals:
+        number = ", ".join(f"{formatting.count(row['findings'])} {row['kind']}" for row in told.totals)
+        return formatting.visible(f"{told.totals[0]['severity'].upper()}: {number} below {told.uri}")
+    if rows:
+        worst = min(rows, key=lambda row: rank(row["severity"]))
+        group = "" if worst in told.findings else f", with {formatting.number(worst['files'], 'file')}"
+        return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}{group}: {told.uri}")
+    if held := told.held:
+        worst = min(held, key=lambda row: rank(row["severity"]))
+        since = f"open since {formatting.second(worst['first_seen_at'])}"
+        by = "the last audit did not judge it" if told.run else "no audit could be published yet"
+        return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}, {since}; {by}: {told.uri}")
+    if told.unknown:
+        return formatting.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
+    if told.run is None:
+        return formatting.visible(f"UNDECIDED: no audit has finished yet: {told.uri}")
+    return formatting.visible(f"{_without_finding(told)}: {told.uri}")
+
+
+def _without_finding(told: Explanation) -> str:
+    """What to say of a file that the last audit has no finding about."""
+    if told.is_gone and told.listed_by:
+        return f"GONE: storage does not have it now, and {told.listed_by} lists it{_since(told)}"
+    undecided = [row["axis"] for row in told.coverage if row["status"] not in ("complete", "off")]
+    if undecided or all(row["status"] == "off" for row in told.coverage):
+        bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
+        what = f"{', '.join(map(axis_words, undecided))} only partly judged" if undecided else bare
+        return f"UNDECIDED: no finding, but {what}"
+    if told.is_gone and any(said.answer == "not_asked" for said in told.sources):
+        return (
+            f"UNDECIDED: storage does not have it now; --deep shows whether the table lists it{_since(told)}"
+        )
+    return f"OK: no finding of run {told.run['run_id'] if told.run else ''}"
+
+
+def _since(told: Explanation) -> str:
+    """How old the storage snapshot of the last audit is, in brackets."""
+    cuts = [row["storage_cut_from"] for row in told.coverage if row["storage_cut_from"] is not None]
+    return f" (the last audit judged a snapshot of {formatting.second(min(cuts))})" if cuts else ""
