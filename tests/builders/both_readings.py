@@ -13,9 +13,9 @@ from lakeaudit.compare import screen
 from lakeaudit.evidence.protocol import Kept, Part, Stage
 from lakeaudit.pipeline import chunks, narrow_reading
 from lakeaudit.pipeline import first_reading as first
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
 from lakeaudit.pipeline.engine import Answers, AuditEngine, InProcessEngine, KeptHere
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
@@ -91,14 +91,23 @@ def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
 def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
     gone: list[LetGo] = []
 
-    def noted(audit: AuditContext, runner: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
-        gone.append(narrow_reading.narrow_reading(audit, runner, rows))
+    def noted(evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
+        gone.append(narrow_reading.narrow_reading(evidence, runner, rows))
         return gone[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(first, "narrow_reading", noted)
-        answers = _answers(first.first_reading(lake.audit(), engine))
+        answers = _answers(_first_reading(lake.evidence(), engine))
     return FirstAnswers(answers, gone[-1])
+
+
+def _first_reading(evidence: Evidence, engine: AuditEngine) -> first.FirstReading:
+    """The first reading of rows that show no new gaps."""
+    while True:
+        read = first.read_rows(evidence, engine)
+        evidence = first.with_gaps_of_rows(read)
+        if evidence.gaps == read.evidence.gaps:
+            return first.first_reading(read, engine)
 
 
 def _answers(read: first.FirstReading) -> dict[str, Any]:

@@ -48,10 +48,10 @@ def read_all(lake: Lake, rows: str) -> Read:
     notes = [row for batch in batches.pop("notes", []) for row in batch.to_pylist()]
     counts = _counts(batches.pop("counted", []))
     gaps = {f"{hole.table or hole.source}: {hole.reason}" for hole in _holes(observed, counts, notes)}
-    for claims in observed.evidence.claims:
+    for claims in observed.sources.claims:
         for name, state in claims.states.items():
             gaps |= {f"{name}: {each}" for each in (state.refused, state.not_yet) if each}
-    found = _claims(observed.evidence.claims, batches) if rows == "claims" else _texts(batches[rows])
+    found = _claims(observed.sources.claims, batches) if rows == "claims" else _texts(batches[rows])
     return Read(tuple(sorted(found)), frozenset(gaps | {*observed.warnings}))
 
 
@@ -71,12 +71,12 @@ def _counts(batches: list[pa.RecordBatch]) -> dict[str, Any]:
 
 def _holes(observed: Any, counts: Mapping[str, Any], notes: list[dict[str, Any]]) -> Iterator[Any]:
     late = [
-        hole for read in observed.evidence.claims for note in notes
+        hole for read in observed.sources.claims for note in notes
         if read.hole_of and note["source"] == read.info.id and (hole := read.hole_of(note))
     ]  # fmt: skip
     yield from late
     yield from all_holes(observed.holes, counts, [note for note in notes if note["reason"]])
-    for store in observed.evidence.metastores:
+    for store in observed.sources.metastores:
         if store.check and (fault := store.check([n for n in notes if n["source"] == store.info.id])):
             yield _Fault(store.info.id, fault)
 

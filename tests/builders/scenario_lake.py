@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakeaudit.compare import duplicates, metastore_tree, rules
 from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps, with_vacuums
 from lakeaudit.compare.clones import under_own_root
-from lakeaudit.compare.evidence_for_tables import Evidence, source_facts
+from lakeaudit.compare.evidence_for_tables import Sources, source_facts
 from lakeaudit.compare.fresh import FreshLook, fresh_claims
 from lakeaudit.compare.kernel import removals
 from lakeaudit.compare.leftovers import unfinished_uploads
@@ -97,9 +97,9 @@ class Lake:
         }
         return storage | {each.store_id for each in self.scenarios if _has_hole(each.scenario.store)}
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Sources:
         stores = self._stores()
-        return Evidence(self._claims(), self._storage(), [store for store, _ in stores],
+        return Sources(self._claims(), self._storage(), [store for store, _ in stores],
                         {store.info.id: source for store, source in stores})  # fmt: skip
 
     @cached_property

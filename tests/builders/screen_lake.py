@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.compare.evidence_for_tables import Evidence
+from lakeaudit.compare.evidence_for_tables import Sources
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.screen import Screen, screen_of
 from lakeaudit.compare.table_facts import TableFacts
@@ -31,9 +31,10 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.keys import Location
 from lakeaudit.ledger.load_open import Memory
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.kept_rows import WORTH
+from lakeaudit.pipeline.lifecycles import Lifecycles
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -123,12 +124,12 @@ class ScreenLake:
         """The rows by kind."""
         return {kind: rows_table(KINDS[kind], rows) for kind, rows in self.rows.items() if rows}
 
-    def audit(self) -> AuditContext:
-        """An audit of the lake, before its first reading."""
+    def evidence(self) -> Evidence:
+        """What an audit of the lake knows before it reads the rows."""
         configured = [fact.table for fact in self.tables]
         scope = [each for each in configured if self.scope is None or each.name in self.scope]
         open_files = rows_table(KNOWN, self.known) if self.known else None
-        audit = AuditContext(
+        return Evidence(
             cast(
                 "Lake",
                 SimpleNamespace(
@@ -137,15 +138,16 @@ class ScreenLake:
             ),
             scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),
             Stamp("run", "lake", CUT), Memory(open_files), connection(),
+            tuple(self.tables), Lifecycles(Clients(), live=False),
         )  # fmt: skip
-        audit.facts = self.tables
-        return audit
 
     def screen(self) -> Screen:
         """The screen of such an audit."""
-        audit = self.audit()
-        traces = {kind: each for read in audit.observed.evidence.claims for kind, each in read.traces.items()}
-        return screen_of(audit.sources, audit.facts, audit.words.scope, traces)
+        evidence = self.evidence()
+        traces = {
+            kind: each for read in evidence.observed.sources.claims for kind, each in read.traces.items()
+        }
+        return screen_of(evidence.source_facts, evidence.facts, evidence.words.scope, traces)
 
     def _observed(self) -> Observed:
         storage = [self._stored(number, source) for number, source in enumerate(self.storage)]
@@ -155,7 +157,7 @@ class ScreenLake:
             for n, source in enumerate(self.metastores)
         }
         return Observed(
-            Evidence([*self._logs(), *self._lists(), *self._originals()], storage, stores, guards), (), (), ()
+            Sources([*self._logs(), *self._lists(), *self._originals()], storage, stores, guards), (), (), ()
         )
 
     def _stored(self, number: int, source: Source) -> Stored:

@@ -55,7 +55,7 @@ class Truth:
     def __init__(self, lake: ScreenLake) -> None:
         self.lake = lake
         self.con = connection()
-        self.audit = lake.audit()
+        self.evidence = lake.evidence()
         self.screen = lake.screen()
         self.sides = {row["name"]: row["sides"] for row in self.screen.tables.to_pylist()}
         self._made: dict[Any, list[tuple[str, pa.Table]]] = {}
@@ -147,7 +147,7 @@ class Truth:
         return {
             axis: (name, fired[axis])
             for axis, name in judged.items()
-            if name in self.audit.words.scope and fired[axis] != rules.NONE
+            if name in self.evidence.words.scope and fired[axis] != rules.NONE
         }
 
     def _of_tree(self, key: Key) -> list[Any]:
@@ -161,7 +161,7 @@ class Truth:
 
     @cached_property
     def _pair_rows(self) -> pa.Table:
-        return duck.table(pairs(self.con, self.rows, self.audit.sources))
+        return duck.table(pairs(self.con, self.rows, self.evidence.source_facts))
 
     @cached_property
     def _pairs(self) -> dict[Key, list[Row]]:
@@ -170,12 +170,12 @@ class Truth:
     @cached_property
     def _tree(self) -> dict[Key, list[Row]]:
         """Entries whose store mostly has ETags, as the lake's stores do."""
-        con, sources = self.con, self.audit.sources
+        con, sources = self.con, self.evidence.source_facts
         entries = duck.table(metastore_tree.of_trees(con, self.rows["entries"]))
         tree = metastore_tree.tree_rows(con, entries, self._pair_rows, sources)
         children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, self._pair_rows))
         parents = metastore_tree.parent_rows(con, entries)
-        judged = metastore_tree.tree_verdicts(con, children, parents, sources, self.audit.words)
+        judged = metastore_tree.tree_verdicts(con, children, parents, sources, self.evidence.words)
         return _by_key(duck.table(duck.query(con, "SELECT * FROM input WHERE mostly_etags", input=judged)))
 
 

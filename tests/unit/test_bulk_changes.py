@@ -13,7 +13,7 @@ import pytest
 from lakeaudit.compare import coverage, findings
 from lakeaudit.compare.bulk_changes import ENOUGH, folded
 from lakeaudit.compare.coverage import Tallies, Tally
-from lakeaudit.compare.evidence_for_tables import Evidence, source_facts
+from lakeaudit.compare.evidence_for_tables import Sources, source_facts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.verdicts import words
@@ -81,7 +81,7 @@ def answers() -> Mapping[str, pa.Table]:
     facts = [table(name) for name in TABLES]
     tables = [fact.table for fact in facts]
     claims = claims_of([claim(row["key"], row["key"].partition("/")[0]) for row in rows], ())
-    evidence = Evidence([claims], [stored_of([row for row in rows if not row.get("lost")])], [], {})
+    evidence = Sources([claims], [stored_of([row for row in rows if not row.get("lost")])], [], {})
     sources = replace(source_facts(evidence, tables, facts), objects=folded_objects)
     kernel = Kernel(sources, words(tables, (), date(2026, 11, 20)), {}, metastores=False)
     given = [*claims.rows, *(source.rows for source in evidence.storage)]

@@ -32,7 +32,7 @@ def audit(before: dict[str, LastState], now: dict[str, str], kind: str = "delta"
     read = SimpleNamespace(info=SimpleNamespace(kind="delta"), states=states)
     return SimpleNamespace(
         lake=SimpleNamespace(tables=TABLES),
-        observed=SimpleNamespace(evidence=SimpleNamespace(claims=[read])),
+        observed=SimpleNamespace(sources=SimpleNamespace(claims=[read])),
         context=SimpleNamespace(last_states={(kind, name): each for name, each in before.items()}),
     )
 
@@ -89,7 +89,7 @@ def test_the_own_state_stays_on_record_while_that_of_another_table_is_read(
     judged = [JudgedWitness(Witness("orders", claim, (), f"{SALES}/9.json", "w"), rule, outcome)]
     seen = ReadTables({"orders": (6, 600)})
     rows = state_rows(
-        run.observed.evidence.claims, TABLES[:1], before, judged, seen, Stamp("now", "shop", NOON)
+        run.observed.sources.claims, TABLES[:1], before, judged, seen, Stamp("now", "shop", NOON)
     )
     assert [(row["table_id"], row["standing"]) for row in rows] == expected
 
@@ -99,4 +99,4 @@ def test_the_state_of_another_table_is_not_recorded_at_the_first_audit() -> None
     witness = Witness("orders", FOREIGN_STATE, (), f"{SALES}/9.json", "w")
     judged = [JudgedWitness(witness, "content.table_doubted", "undecided")]
     given: Any = (TABLES[:1], {}, judged, ReadTables(), Stamp("now", "shop", NOON))
-    assert state_rows(run.observed.evidence.claims, *given) == []
+    assert state_rows(run.observed.sources.claims, *given) == []

@@ -64,8 +64,8 @@ def lake(first: tuple[Path, int], tmp_path: Path) -> ScreenLake:
 
 def keeper(lake: ScreenLake) -> KeptScreen | None:
     """How an audit of the lake would keep its screen."""
-    audit = lake.audit()
-    return kept_screen.kept_screen(audit, lake.screen(), [*audit.observed.rows()])
+    evidence = lake.evidence()
+    return kept_screen.kept_screen(evidence, lake.screen(), [*evidence.observed.rows()])
 
 
 def said(lake: ScreenLake) -> Screened | None:

@@ -9,7 +9,7 @@ import pytest
 
 from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps
 from lakeaudit.compare.clones import under_own_root
-from lakeaudit.compare.evidence_for_tables import Evidence, deciding_places, source_facts
+from lakeaudit.compare.evidence_for_tables import Sources, deciding_places, source_facts
 from lakeaudit.compare.kernel import removals
 from lakeaudit.compare.leftovers import logs_seen
 from lakeaudit.compare.match import SourceFacts, pairs
@@ -71,7 +71,7 @@ def known(
         )
         for store in metastores
     }
-    evidence = Evidence(claimed, storage, metastores, sources)
+    evidence = Sources(claimed, storage, metastores, sources)
     return replace(source_facts(evidence, [fact.table for fact in tables], tables), objects=folded_objects)
 
 

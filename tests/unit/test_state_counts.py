@@ -27,7 +27,7 @@ def audit(state: TableState, last: LastState, **given: Any) -> Any:
     return SimpleNamespace(
         partitions=given.get("partitions", ()),
         scope=[ORDERS],
-        observed=SimpleNamespace(evidence=SimpleNamespace(claims=reads)),
+        observed=SimpleNamespace(sources=SimpleNamespace(claims=reads)),
         context=SimpleNamespace(live=given.get("live", True), last_states={("delta", "orders"): last}),
     )
 
@@ -96,7 +96,7 @@ def test_which_counts_show_a_loss(name: str) -> None:
 def test_the_largest_count_of_a_state_stays_on_record(
     state: TableState, last: LastState, counted: dict[str, tuple[int, int]], expected: tuple[int, int]
 ) -> None:
-    reads = audit(state, last).observed.evidence.claims
+    reads = audit(state, last).observed.sources.claims
     before = {("delta", "orders"): last}
     (row,) = state_rows(reads, [ORDERS], before, (), ReadTables(counted), Stamp("now", "shop", NOON))
     assert (row["files"], row["bytes"]) == expected

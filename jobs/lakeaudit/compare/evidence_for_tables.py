@@ -20,8 +20,8 @@ from lakeaudit.schemas import CUT, READ_STATE, plain_time
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """All observations of a run. `metastore_sources` are the lake-file entries behind `metastores`, by source id."""
+class Sources:
+    """The sources that a run has read; `metastore_sources` are the entries of `metastores` in the lake file, by id."""
 
     claims: Sequence[Claims]
     storage: Sequence[Stored]
@@ -29,24 +29,24 @@ class Evidence:
     metastore_sources: Mapping[str, MetastoreSource]
 
 
-def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
+def source_facts(sources: Sources, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
     """What holds for the sources of a run as wholes."""
-    repeats = tuple(source.info.id for source in evidence.storage if source.repeats)
-    older_alone = tuple(source.info.id for source in evidence.storage if source.older_alone)
-    authoritative = {id_: source.trusted for id_, source in evidence.metastore_sources.items()}
+    repeats = tuple(source.info.id for source in sources.storage if source.repeats)
+    older_alone = tuple(source.info.id for source in sources.storage if source.older_alone)
+    authoritative = {id_: source.trusted for id_, source in sources.metastore_sources.items()}
     return SourceFacts(
         tables=facts_table(facts),
         instants=completed_instants(facts),
         roots=roots(tables),
-        folds=tuple(read.fold for read in evidence.claims),
+        folds=tuple(read.fold for read in sources.claims),
         # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
-        event_kinds=sum(read.info.kind not in state_kinds() for read in evidence.claims),
-        deciding=_but_unseen(deciding_places(evidence.storage), facts),
-        storage_cuts=_cut_table(source.info for source in evidence.storage),
+        event_kinds=sum(read.info.kind not in state_kinds() for read in sources.claims),
+        deciding=_but_unseen(deciding_places(sources.storage), facts),
+        storage_cuts=_cut_table(source.info for source in sources.storage),
         objects=partial(one_row_per_key, repeats=repeats, older_alone=older_alone),
-        scopes={place: store.info.id for store in evidence.metastores for place in store.scope},
-        everywhere=next((store.info.id for store in evidence.metastores if not store.scope), None),
-        metastore_cuts=_cut_table(store.info for store in evidence.metastores),
+        scopes={place: store.info.id for store in sources.metastores for place in store.scope},
+        everywhere=next((store.info.id for store in sources.metastores if not store.scope), None),
+        metastore_cuts=_cut_table(store.info for store in sources.metastores),
         trusted_stores=tuple(id_ for id_, trust in authoritative.items() if trust == "all"),
         trusted={
             place: "trusted"
@@ -54,11 +54,11 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
             if not isinstance(trust, str)
             for place in trust
         },
-        ttls={store.info.id: store.ttl for store in evidence.metastores if store.ttl is not None},
+        ttls={store.info.id: store.ttl for store in sources.metastores if store.ttl is not None},
         holed=_holed_places(facts),
-        contradictions=tuple(read.contradictions for read in evidence.claims if read.contradictions),
+        contradictions=tuple(read.contradictions for read in sources.claims if read.contradictions),
         co_owners=co_owners(tables),
-        read_states=read_states(evidence.claims, tables),
+        read_states=read_states(sources.claims, tables),
     )
 
 
@@ -105,14 +105,14 @@ def _cut_table(infos: Iterable[SourceInfo]) -> pa.Table:
 
 
 def means(
-    evidence: Evidence,
+    sources: Sources,
     tables: Sequence[TableFacts],
     metastores: Sequence[MetastoreSource],
     holed: Collection[str],
 ) -> Means:
     """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
-    cuts = {source.info.id: cut_of(source) for source in evidence.storage}
-    decides = deciding_places(evidence.storage)
+    cuts = {source.info.id: cut_of(source) for source in sources.storage}
+    decides = deciding_places(sources.storage)
     places = {fact.table.name: fact.table.location for fact in tables}
     of_storage = {name: _cut_for(place, decides, cuts) for name, place in places.items()}
     asked = {
@@ -122,14 +122,14 @@ def means(
     return Means(
         storage_cuts={name: cut for name, cut in of_storage.items() if cut is not None},
         metastore_cuts={
-            name: cuts_of for name, place in places.items() if (cuts_of := _metastore_cuts(place, evidence))
+            name: cuts_of for name, place in places.items() if (cuts_of := _metastore_cuts(place, sources))
         },
         metastores_wanted=frozenset(name for name, stores in asked.items() if stores),
         treeless=frozenset(
             n for n, stores in asked.items() if stores and not any(s.has_tree for s in stores)
         ),
         holed_sources=tuple(sorted(holed)),
-        reasons={} if evidence.storage else {"storage": "no storage source could be read"},
+        reasons={} if sources.storage else {"storage": "no storage source could be read"},
         covered=[place.uri for place in sorted(decides)],
     )
 
@@ -161,10 +161,10 @@ def cut_of(source: Stored) -> Cut:
     return source.info.cut
 
 
-def _metastore_cuts(place: Location, evidence: Evidence) -> tuple[Cut, ...]:
+def _metastore_cuts(place: Location, sources: Sources) -> tuple[Cut, ...]:
     """Of the stores that could be read and speak for the place."""
     return tuple(
-        store.info.cut for store in evidence.metastores if store.info.cut and _meets(place, store.scope)
+        store.info.cut for store in sources.metastores if store.info.cut and _meets(place, store.scope)
     )
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.ceiling import ABSENCES, LEAST, Missing, Trial, over_ceiling
 from lakeaudit.pipeline import live_check
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -19,9 +19,9 @@ _ROLE = "CASE kind " + " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in
 Counts = Mapping[tuple[str, str], int]
 
 
-def sample_absences(audit: AuditContext, suspects: Rows, claimed: Rows) -> list[Trial]:
+def sample_absences(evidence: Evidence, suspects: Rows, claimed: Rows) -> list[Trial]:
     """The trials of every source that lacks too much of a table, from judged suspects and what sources should hold."""
-    con = audit.con
+    con = evidence.con
     if duck.are_few(suspects, LEAST):
         return []
     absent = duck.hold(con, _absent(con, suspects))
@@ -31,12 +31,12 @@ def sample_absences(audit: AuditContext, suspects: Rows, claimed: Rows) -> list[
     if sum(row["files"] for row in counts) < LEAST:
         return []
     should_hold = _counted(con, claimed, "sum(files)")
-    labels = {info.id: f"{info.kind} {info.location}" for info in audit.observed.infos}
+    labels = {info.id: f"{info.kind} {info.location}" for info in evidence.observed.infos}
     missing = [_missing(row, should_hold, labels) for row in counts]
-    over = over_ceiling(missing, should_hold, audit.lake.ceiling.share)
-    may_look = audit.limits()
+    over = over_ceiling(missing, should_hold, evidence.lake.ceiling.share)
+    may_look = evidence.limits()
     asked = [each for each in over if each.table in may_look]
-    trials = _looked_at(audit, absent, asked) if asked else {}
+    trials = _looked_at(evidence, absent, asked) if asked else {}
     return [replace(trials.get(_pool(m)) or Trial(m), missing=m) for m in over]
 
 
@@ -52,13 +52,15 @@ def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, s
     return Missing(table, source, row["role"], row["files"], of, labels[source], whole=whole)
 
 
-def _looked_at(audit: AuditContext, absent: Rows, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:
-    con = audit.con
-    sample = duck.hold(con, sampled(con, absent, asked, audit.lake.ceiling.sample, audit.stamp.run_id))
-    answers = audit.look(duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample)))
+def _looked_at(evidence: Evidence, absent: Rows, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:
+    con = evidence.con
+    sample = duck.hold(con, sampled(con, absent, asked, evidence.lake.ceiling.sample, evidence.stamp.run_id))
+    answers = evidence.look(
+        duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample))
+    )
     bare = duck.query(con, "SELECT * EXCLUDE (role, source, pool) FROM input", input=sample)
     # held: DuckDB 2.0 fails to bind when it pushes the conditions that follow down into the rules
-    judged = duck.hold(con, audit.judge_again(live_check.with_answers(con, bare, answers)))
+    judged = duck.hold(con, evidence.judge_again(live_check.with_answers(con, bare, answers)))
     again = _absent(con, judged)
     answered = """
         SELECT sample.* FROM sample SEMI JOIN (SELECT * FROM answers WHERE l_confirmation = 'live') live

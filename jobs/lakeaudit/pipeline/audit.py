@@ -1,7 +1,7 @@
 """One audit from top to bottom: load what is open, read, match, classify, look now, settle, publish."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lakeaudit.compare.findings import Stamp
+from lakeaudit.compare.table_facts import table_facts
 from lakeaudit.config import Lake
 from lakeaudit.evidence.lineage import with_moved
 from lakeaudit.evidence.protocol import Context
@@ -27,12 +28,15 @@ from lakeaudit.ledger.renamed_tables import (
     warnings,
 )
 from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.audit_plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
 from lakeaudit.pipeline.collapsed_locations import with_collapsed
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.judge import Judgement, judge
+from lakeaudit.pipeline.lifecycles import Lifecycles
+from lakeaudit.pipeline.metadata_aims import read_aims
 from lakeaudit.pipeline.pictures import keep_pictures, pictures_of
+from lakeaudit.pipeline.pointed_tables import catalog_sources, pointed_tables
 from lakeaudit.pipeline.preflight import require_results
 from lakeaudit.pipeline.read_sources import Observed, read_sources
 from lakeaudit.pipeline.run_outcome import Outcome, conclude, recent_commits
@@ -83,24 +87,15 @@ def audit(
         )
         run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
         expectation_suites.preload()
-        with progress.stage("find evidence") as log:
-            pictures = pictures_of(plan.lake, options, run.ledger, context)
-            observed = read_sources(plan.lake, replace(context, pictures=pictures), plan.listed)
-            observed = observed.beside(plan.infos, plan.holes)
-            run.begun = replace(run.begun, context=with_moved_tables(run.begun.context, observed))
-            log.note(sources=len(observed.infos))
+        evidence = run.read(options, pause)
         engine.ready(progress)
-        judgement = judge(run.audit_context(observed, pause), engine, progress)
-        changes = run.settle(observed, judgement)
-        report = run.check(observed, judgement, changes)
-        outcome = run.publish(observed, judgement, changes, report)
-        unkept = keep_pictures(observed, judgement, outcome.status, stamp.run_id)
-        whole = () if plan.partitions else plan.names
-        untidy = upkeep(
-            run.writer, run.earlier, outcome.run_row, plan.lake.keep, context.now, progress, whole
-        )
-    told = (*plan.warnings, *run.warnings, *outcome.warnings, *unkept, *untidy)
-    return replace(outcome, warnings=told, tables=plan.lake.tables)
+        judgement = judge(evidence, engine, progress)
+        settled = run.settle(evidence, judgement)
+        checked = run.check(evidence.observed, judgement, settled.changes)
+        outcome = run.publish(evidence, judgement, settled.changes, checked.report)
+        later = run.tidy(evidence.observed, judgement, outcome, checked.earlier)
+    warnings = (*plan.warnings, *settled.warnings, *outcome.warnings, *later)
+    return replace(outcome, warnings=warnings, tables=plan.lake.tables)
 
 
 @dataclass(frozen=True)
@@ -127,48 +122,75 @@ class _Begun:
         return running | ({"status": "failed", "finished_at": self.clock()} | ended if ended else {})
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Settled:
+    """What the findings change in the ledger, and warnings about renamed tables."""
+
+    changes: Changes
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The expectations that do not hold, and the rows of earlier runs that they were compared with."""
+
+    report: Guarded
+    earlier: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class _Run:
-    """A run whose results are open: what it was begun with, what is remembered, and its last steps."""
+    """A run whose results are open: what it was begun with, what the ledger holds open, and its steps."""
 
     begun: _Begun
     past: Results
     writer: ResultsWriter
     ledger: LedgerTables
     memory: Memory
-    earlier: list[dict[str, Any]]
-    """Rows of the runs before it."""
-    warnings: tuple[str, ...] = ()
 
-    def audit_context(self, observed: Observed, pause: Callable[[float], None]) -> AuditContext:
+    def read(self, options: Options, pause: Callable[[float], None]) -> Evidence:
+        """Everything that can be known of the lake before the rows of its files are read."""
         begun = self.begun
-        plan = begun.plan
-        return AuditContext(
-            plan.lake,
-            plan.scope,
-            plan.partitions,
-            observed,
-            begun.context,
-            begun.stamp,
-            self.memory,
-            begun.con,
-            plan.named,
-            pause,
-            plan.all_found,
+        plan, context = begun.plan, begun.context
+        with begun.progress.stage("find evidence") as log:
+            pictures = pictures_of(plan.lake, options, self.ledger, context)
+            observed = read_sources(plan.lake, replace(context, pictures=pictures), plan.listed)
+            observed = observed.beside(plan.infos, plan.holes)
+            log.note(sources=len(observed.infos))
+        sources = catalog_sources(plan.lake)
+        pointed = pointed_tables(begun.con, plan.scope, observed.catalogs, sources)
+        aims = () if pointed is None or plan.partitions else read_aims(context.clients, pointed.named)
+        return Evidence(
+            lake=plan.lake,
+            scope=plan.scope,
+            partitions=plan.partitions,
+            observed=observed,
+            context=with_moved_tables(context, observed),
+            stamp=begun.stamp,
+            memory=self.memory,
+            con=begun.con,
+            facts=tuple(table_facts(plan.lake.tables, observed.sources.claims)),
+            lifecycles=Lifecycles(context.clients, live=context.live),
+            pointed=pointed,
+            metadata_aims=aims,
+            named=plan.named,
+            all_found=plan.all_found,
+            pause=pause,
         )
 
-    def settle(self, observed: Observed, judgement: Judgement) -> Changes:
+    def settle(self, evidence: Evidence, judgement: Judgement) -> _Settled:
         """What the findings change in the ledger."""
         begun = self.begun
         with begun.progress.stage("settle") as log:
             known = self.ledger.rows(begun.con, judgement.findings)
+            former, renaming = self._accepted_before(evidence)
             seen = Seen(
                 judgement.findings,
                 judgement.words,
                 judgement.observations,
                 begun.plan.known,
                 judgement.members,
-                self._accepted_before(observed),
+                former,
             )
             changes = update_ledger(
                 begun.con,
@@ -180,42 +202,42 @@ class _Run:
                 begun.plan.lake.ledger.ack_growth,
             )
             log.note(**changes.counts)
-        return changes
+        return _Settled(changes, renaming)
 
-    def _accepted_before(self, observed: Observed) -> Rows | None:
-        """What is accepted of renamed tables, under their new names; None where no table has another name."""
+    def _accepted_before(self, evidence: Evidence) -> tuple[Rows | None, tuple[str, ...]]:
+        """What is accepted of renamed tables, under their new names, and warnings; None: no table has another name."""
         begun = self.begun
         lake, con = begun.plan.lake, begun.con
-        now = states_read(observed.evidence.claims, lake.tables)
-        renamed = renames(begun.context.last_states, now, begun.plan.known)
+        now = states_read(evidence.observed.sources.claims, lake.tables)
+        renamed = renames(evidence.context.last_states, now, begun.plan.known)
         if not renamed:
-            return None
+            return None, ()
         rows = self.ledger.accepted_of(con, [*renamed.names, *renamed.doubtful], begun.context.now)
         accepted = {row["table_name"] for row in duck.rows_of(duck.made_of(con, _NAMES_OF, rows))}
-        self.warnings = warnings(renamed, accepted)
-        return under_new_names(con, rows, renamed.names, lake.name) if renamed.names else None
+        former = under_new_names(con, rows, renamed.names, lake.name) if renamed.names else None
+        return former, warnings(renamed, accepted)
 
-    def check(self, observed: Observed, judgement: Judgement, changes: Changes) -> Guarded:
+    def check(self, observed: Observed, judgement: Judgement, changes: Changes) -> _Checked:
         """Hold the run against the expectations; where a critical one does not hold, it ends as failed."""
         begun = self.begun
         lake = begun.plan.lake
         with begun.progress.stage("gates") as log:
-            self.earlier = self.past.again().runs()
-            report = guard(begun.con, lake, observed.infos, judgement, changes, self.earlier, begun.stamp)
+            earlier = self.past.again().runs()
+            report = guard(begun.con, lake, observed.infos, judgement, changes, earlier, begun.stamp)
             log.note(broken=len(report.broken))
             if refused := refusal(report.broken, lake.results.uri):
                 self.writer.put_run(begun.run_row(error=str(refused), gates=report.words))
                 raise refused
-        return report
+        return _Checked(report, earlier)
 
-    def publish(self, observed: Observed, judgement: Judgement, changes: Changes, report: Guarded) -> Outcome:
+    def publish(self, evidence: Evidence, judgement: Judgement, changes: Changes, report: Guarded) -> Outcome:
         """Write the run's rows in the contract's order: those of the ledger and the final row of `runs` come last."""
-        begun, run_id = self.begun, self.begun.stamp.run_id
+        begun, observed, run_id = self.begun, evidence.observed, self.begun.stamp.run_id
         with begun.progress.stage("publish") as log:
             self.writer.put("coverage", judgement.coverage_rows, run_id)
             self.writer.write("leftover_files", judgement.leftover_files, run_id)
             self.writer.write("commits", recent_commits(observed, begun.plan.names, begun.stamp), run_id)
-            self.writer.write("states", self._states(observed, judgement), run_id)
+            self.writer.write("states", self._states(evidence, judgement), run_id)
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
             standing = self.ledger.standing(begun.context.now)
@@ -233,18 +255,29 @@ class _Run:
             log.note(findings=sum(outcome.summary["findings"].values()))
         return outcome
 
-    def _states(self, observed: Observed, judgement: Judgement) -> pa.Table:
+    def _states(self, evidence: Evidence, judgement: Judgement) -> pa.Table:
         begun = self.begun
-        before, claims = begun.context.last_states, observed.evidence.claims
+        before, claims = evidence.context.last_states, evidence.observed.sources.claims
         seen = ReadTables(judgement.counted, judgement.hosts, judgement.stored, judgement.catalogued)
         rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, seen, begun.stamp)
         return pa.Table.from_pylist(rows, STATES)
+
+    def tidy(
+        self, observed: Observed, judgement: Judgement, outcome: Outcome, earlier: Sequence[dict[str, Any]]
+    ) -> tuple[str, ...]:
+        """Keep the storage snapshot of a published run, and maintain the result tables; warnings of both."""
+        begun, plan = self.begun, self.begun.plan
+        unkept = keep_pictures(observed, judgement, outcome.status, begun.stamp.run_id)
+        whole = () if plan.partitions else plan.names
+        now = begun.context.now
+        untidy = upkeep(self.writer, earlier, outcome.run_row, plan.lake.keep, now, begun.progress, whole)
+        return (*unkept, *untidy)
 
 
 def with_moved_tables(context: Context, observed: Observed) -> Context:
     """The run's context, in which tables that got another name and another place at once have their last states."""
     last = context.last_states
-    for read in observed.evidence.claims:
+    for read in observed.sources.claims:
         last = with_moved(last, read.info.kind, ((name, each.state) for name, each in read.states.items()))
     return replace(context, last_states=last)
 
@@ -266,7 +299,7 @@ def _opened(begun: _Begun, past: Results, still_ours: Callable[[], None]) -> _Ru
         if (nothing := begun.plan.nothing) is not None:
             writer.put_run(begun.run_row(error=str(nothing)))
             raise nothing
-        return _Run(begun, past, writer, ledger, load_open(ledger, past, begun.plan.names, begun.stamp), [])
+        return _Run(begun, past, writer, ledger, load_open(ledger, past, begun.plan.names, begun.stamp))
 
 
 def _driver_connection() -> Any:

@@ -10,44 +10,44 @@ from lakeaudit.evidence.catalog.metadata_pointers import Aim
 from lakeaudit.evidence.lineage import CATALOG, MISSING_TABLE, TWO_LINES, Witness
 from lakeaudit.evidence.manifest.iceberg.folder import state_before
 from lakeaudit.evidence.manifest.iceberg.two_lines import words_of_two_lines
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.pointed_tables import Named
 
 
-def catalog_witnesses(audit: AuditContext) -> Iterator[Witness]:
+def catalog_witnesses(evidence: Evidence) -> Iterator[Witness]:
     """What the metadata.json files that catalogs point at say of the tables in scope; of parts of tables nothing."""
-    if audit.partitions:
+    if evidence.partitions:
         return
     reported = {
-        name for read in audit.observed.evidence.claims for name, s in read.states.items() if s.missing
+        name for read in evidence.observed.sources.claims for name, s in read.states.items() if s.missing
     }
-    for named, aim in audit.metadata_aims:
-        if aim.there is False and named.table.name not in reported and not _has_moved(audit, named):
-            yield _missing(audit, named, aim)
-    yield from _two_lines(audit)
+    for named, aim in evidence.metadata_aims:
+        if aim.there is False and named.table.name not in reported and not _has_moved(evidence, named):
+            yield _missing(evidence, named, aim)
+    yield from _two_lines(evidence)
 
 
-def _missing(audit: AuditContext, named: Named, aim: Aim) -> Witness:
-    before = state_before(audit.context.clients, aim.place) or named.by.previous_location
+def _missing(evidence: Evidence, named: Named, aim: Aim) -> Witness:
+    before = state_before(evidence.context.clients, aim.place) or named.by.previous_location
     restore = f"; the metadata.json before it is {before}" if before else ""
     words = f"{named.catalog} has {named.by.name} at {aim.place.uri}, which is not there{restore}"
     return Witness(named.table.name, MISSING_TABLE, (CATALOG,), aim.place.uri, words)
 
 
-def _has_moved(audit: AuditContext, named: Named) -> bool:
+def _has_moved(evidence: Evidence, named: Named) -> bool:
     """Whether the catalog does not know the table any more, or points at another state of it."""
-    source = audit.catalog_sources[named.by.catalog]
+    source = evidence.catalog_sources[named.by.catalog]
     ask = registry.catalog(source.kind).current
     try:
-        now = None if ask is None else ask(source, audit.context.clients, named.by.name)
+        now = None if ask is None else ask(source, evidence.context.clients, named.by.name)
     except SourceError:
         return False
     return ask is not None and (now is None or now.metadata_location != named.by.metadata_location)
 
 
-def _two_lines(audit: AuditContext) -> Iterator[Witness]:
+def _two_lines(evidence: Evidence) -> Iterator[Witness]:
     by_table: dict[str, list[tuple[Named, Aim]]] = defaultdict(list)
-    for named, aim in audit.metadata_aims:
+    for named, aim in evidence.metadata_aims:
         by_table[named.table.name].append((named, aim))
     for table, aims in by_table.items():
         for (one, first), (other, second) in combinations(aims, 2):
@@ -56,7 +56,7 @@ def _two_lines(audit: AuditContext) -> Iterator[Witness]:
             words = words_of_two_lines(
                 (f"{one.catalog} {one.by.name}", first.place, first.metadata),
                 (f"{other.catalog} {other.by.name}", second.place, second.metadata),
-                audit.context.clients,
+                evidence.context.clients,
             )
             if words:
                 yield Witness(table, TWO_LINES, (CATALOG,), first.place.uri, words)

@@ -11,7 +11,7 @@ from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.verdicts import group_verdicts
 from lakeaudit.evidence.protocol import DeclaredState
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.first_reading import FirstReading, Listed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
@@ -29,29 +29,29 @@ class ChecksumChecks:
     warnings: tuple[str, ...] = ()
 
 
-def checksum_checks(audit: AuditContext, first: FirstReading) -> ChecksumChecks:
+def checksum_checks(evidence: Evidence, first: FirstReading) -> ChecksumChecks:
     """Where a writer counted other files of the tables in scope than their logs list; of parts of tables nothing."""
-    if audit.partitions:
+    if evidence.partitions:
         return ChecksumChecks()
-    told = list(_declared(audit))
+    told = list(_declared(evidence))
     rows = [
         _row(fact, said, first.live.get(fact.table.name, (0, 0))) for fact, said in told if not said.unread
     ]
     judged = duck.hold_any(
-        audit.con, group_verdicts(audit.con, duck.small(CHECKSUM, rows), TABLE, audit.words)
+        evidence.con, group_verdicts(evidence.con, duck.small(CHECKSUM, rows), TABLE, evidence.words)
     )
     unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
-    tallies = tallies_of(coverage.count_others(audit.con, judged, "0"))
-    return ChecksumChecks([_findings(audit, judged)], tallies, unread)
+    tallies = tallies_of(coverage.count_others(evidence.con, judged, "0"))
+    return ChecksumChecks([_findings(evidence, judged)], tallies, unread)
 
 
-def checksum_doubts(audit: AuditContext, live: Mapping[str, Listed]) -> dict[str, str]:
+def checksum_doubts(evidence: Evidence, live: Mapping[str, Listed]) -> dict[str, str]:
     """By table how its checksum differs from its log: one of them lacks files, so that no file is called unused."""
-    if audit.partitions:
+    if evidence.partitions:
         return {}
     differing = {
         fact.table.name: _difference(said, live.get(fact.table.name, (0, 0)))
-        for fact, said in _declared(audit)
+        for fact, said in _declared(evidence)
         if not fact.holed
     }
     return {name: words for name, words in differing.items() if words}
@@ -68,9 +68,9 @@ def _difference(said: DeclaredState, listed: Listed) -> str:
     return "" if said.unread or not counted else f"{said.place.uri} counts {'; '.join(counted)}"
 
 
-def _declared(audit: AuditContext) -> Iterator[tuple[TableFacts, DeclaredState]]:
-    logs = [read.commits for read in audit.observed.evidence.claims if read.commits is not None]
-    for fact in audit.facts_in_scope:
+def _declared(evidence: Evidence) -> Iterator[tuple[TableFacts, DeclaredState]]:
+    logs = [read.commits for read in evidence.observed.sources.claims if read.commits is not None]
+    for fact in evidence.facts_in_scope:
         for each in logs:
             said = each.declared.get(fact.table.name)
             if said is not None and said.version == fact.version:
@@ -85,8 +85,8 @@ def _row(fact: TableFacts, said: DeclaredState, listed: Listed) -> tuple[Any, ..
     return name, relative, *place, said.version, said.files, said.bytes, *listed, holed
 
 
-def _findings(audit: AuditContext, judged: Relation) -> Relation:
-    found = duck.made_of(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
+def _findings(evidence: Evidence, judged: Relation) -> Relation:
+    found = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     given = {
         "subject_type": "'table'",
         "subject": "judged_table || '#checksum'",
@@ -103,4 +103,4 @@ def _findings(audit: AuditContext, judged: Relation) -> Relation:
             || concat_ws(', ', format('{{:,}} files', files_listed), format('{{:,}} bytes', bytes_listed)), {because()},
             'one of the two is wrong')""",
     }
-    return finished(audit.con, found, given, audit.stamp)
+    return finished(evidence.con, found, given, evidence.stamp)

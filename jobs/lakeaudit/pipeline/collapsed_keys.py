@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakeaudit.keys import collapsed
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import ASKED, POINTED_OBJECT
@@ -27,14 +27,14 @@ class Renamed:
     objects: pa.Table
 
 
-def under_single_slashes(audit: AuditContext, suspects: Relation) -> Renamed:
+def under_single_slashes(evidence: Evidence, suspects: Relation) -> Renamed:
     """Clear losses of files that lie under the key with single slashes, at the recorded size."""
-    con = audit.con
-    tables = [table.name for table in audit.scope if audit.confirms(table)]
+    con = evidence.con
+    tables = [table.name for table in evidence.scope if evidence.confirms(table)]
     sql = f"""
         SELECT DISTINCT bucket, key, c_size FROM input
         WHERE {_LACKS} AND judged_table IN ({duck.literals(tables)})
-        ORDER BY ALL LIMIT {int(audit.lake.settings.confirm.limit)}
+        ORDER BY ALL LIMIT {int(evidence.lake.settings.confirm.limit)}
     """
     lacking = duck.rows_of(duck.made_of(con, sql, suspects)) if tables else []
     if not lacking:
@@ -42,7 +42,7 @@ def under_single_slashes(audit: AuditContext, suspects: Relation) -> Renamed:
     asked = [
         {"bucket": r["bucket"], "key": collapsed(r["key"]), "footer": False, "fresh": True} for r in lacking
     ]
-    answers = audit.look(pa.Table.from_pylist(asked, schema=ASKED)).to_pylist()
+    answers = evidence.look(pa.Table.from_pylist(asked, schema=ASKED)).to_pylist()
     there = [
         (row["bucket"], row["key"], answer["key"])
         for row, answer in zip(lacking, answers, strict=True)

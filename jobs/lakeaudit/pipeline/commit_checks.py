@@ -27,9 +27,9 @@ from lakeaudit.digests import digest
 from lakeaudit.evidence.protocol import Claims, CommitContents, CommitFile, CommitLogs
 from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.pipeline.ask_claims import ask_claims
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.commit_rows import Finding, finding
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.lifecycles import ends
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -70,24 +70,29 @@ class CommitChecks:
 _WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
 
 
-def commit_checks(audit: AuditContext, engine: AuditEngine, versions: Rows, alike: Rows) -> CommitChecks:
+def commit_checks(evidence: Evidence, engine: AuditEngine, versions: Rows, alike: Rows) -> CommitChecks:
     """What is wrong with single commits of the tables in scope, from LOG_VERSIONS and REPEATED rows."""
     found = CommitChecks()
-    if not audit.partitions:  # of a part nothing can be said about its table
-        for read in audit.observed.evidence.claims:
+    if not evidence.partitions:  # of a part nothing can be said about its table
+        for read in evidence.observed.sources.claims:
             if read.commits is not None:
                 _check(
-                    audit, engine, _suspects(audit, versions, alike, read.commits), read, read.commits, found
+                    evidence,
+                    engine,
+                    _suspects(evidence, versions, alike, read.commits),
+                    read,
+                    read.commits,
+                    found,
                 )
-        _say_until_when(audit, found)
+        _say_until_when(evidence, found)
     return found
 
 
-def _say_until_when(audit: AuditContext, found: CommitChecks) -> None:
+def _say_until_when(evidence: Evidence, found: CommitChecks) -> None:
     """Until when the lost versions are kept, by the lifecycle of their buckets."""
     lost = [(one.place.bucket, one.place.key, one.lost_version_id, one.lost_size, one.replaced_at, one.newer)
             for one, _ in found.lost]  # fmt: skip
-    ended, found.untold = ends(audit.con, duck.small(OLDER_VERSIONS, lost), audit.lifecycles)
+    ended, found.untold = ends(evidence.con, duck.small(OLDER_VERSIONS, lost), evidence.lifecycles)
     told = {(row["bucket"], row["key"], row["version_id"]): row for row in duck.rows_of(ended)}
     for one, row in found.lost:
         if end := told.get((one.place.bucket, one.place.key, one.lost_version_id)):
@@ -96,7 +101,7 @@ def _say_until_when(audit: AuditContext, found: CommitChecks) -> None:
 
 
 def _check(
-    audit: AuditContext,
+    evidence: Evidence,
     engine: AuditEngine,
     suspected: Sequence[Suspect],
     read: Claims,
@@ -104,9 +109,9 @@ def _check(
     found: CommitChecks,
 ) -> None:
     """Read the suspects, judge them, and count every commit of the logs once."""
-    places = {table.name: table.location for table in audit.scope}
-    known = _known(audit, engine, suspected, read, logs)
-    verdicts = one_a_commit(judged(audit.con, known, audit.words))
+    places = {table.name: table.location for table in evidence.scope}
+    known = _known(evidence, engine, suspected, read, logs)
+    verdicts = one_a_commit(judged(evidence.con, known, evidence.words))
     for one in verdicts:
         file = one.suspect.file
         if one.outcome == "finding":
@@ -116,7 +121,7 @@ def _check(
         elif one.outcome == UNDECIDED:
             found.unsure[file.table] = one.suspect.unread
         elif one.suspect.compared:
-            found.whole.append(digest(audit.stamp.lake, file.table, AXIS, "commit", file.place.uri))
+            found.whole.append(digest(evidence.stamp.lake, file.table, AXIS, "commit", file.place.uri))
     found.tallies |= {
         (name, AXIS): _tally(count, [one for one in verdicts if one.suspect.file.table == name])
         for name, count in logs.counts.items() if name in places
@@ -130,19 +135,19 @@ def _tally(commits_read: int, verdicts: Sequence[Judged]) -> Tally:
     return Tally({**outcomes, "consistent": outcomes["consistent"] + quiet})
 
 
-def _suspects(audit: AuditContext, versions: Rows, alike: Rows, logs: CommitLogs) -> list[Suspect]:
-    places = {table.name: table.location for table in audit.scope}
+def _suspects(evidence: Evidence, versions: Rows, alike: Rows, logs: CommitLogs) -> list[Suspect]:
+    places = {table.name: table.location for table in evidence.scope}
     pairs = [
         pair
-        for pair in duck.rows_of(duck.relation(audit.con, alike))
+        for pair in duck.rows_of(duck.relation(evidence.con, alike))
         if pair["table_name"] in places and pair["table_name"] in logs.since
     ]
-    doubts = [doubt for doubt in logs.doubts(audit.context.clients) if doubt.commit.table in places]
-    return suspects(commits.rewritten(audit.con, versions, places, logs.since), doubts, pairs, logs)
+    doubts = [doubt for doubt in logs.doubts(evidence.context.clients) if doubt.commit.table in places]
+    return suspects(commits.rewritten(evidence.con, versions, places, logs.since), doubts, pairs, logs)
 
 
 def _known(
-    audit: AuditContext, engine: AuditEngine, each: Sequence[Suspect], read: Claims, logs: CommitLogs
+    evidence: Evidence, engine: AuditEngine, each: Sequence[Suspect], read: Claims, logs: CommitLogs
 ) -> list[Suspect]:
     """The suspects with what their commits say: these are read at once, and their files looked up at once."""
     versions = _limited([n for n, one in enumerate(each) if one.is_rewritten], each)
@@ -153,13 +158,13 @@ def _known(
     ]
     if not files:
         return list(each)
-    said = logs.read(files, audit.context.clients)
-    claims = claims_of_commits(audit, engine, read, said, files)
+    said = logs.read(files, evidence.context.clients)
+    claims = claims_of_commits(evidence, engine, read, said, files)
     compared = dict(
-        zip(versions, _compared(audit.con, said, claims, [each[n] for n in versions]), strict=True)
+        zip(versions, _compared(evidence.con, said, claims, [each[n] for n in versions]), strict=True)
     )
     begin = 2 * len(versions)
-    live = dict(zip(batches, _batches(audit.con, said, claims, files, begin), strict=True))
+    live = dict(zip(batches, _batches(evidence.con, said, claims, files, begin), strict=True))
     return [
         replace(
             one,
@@ -218,14 +223,14 @@ def _batches(
 
 
 def claims_of_commits(
-    audit: AuditContext, engine: AuditEngine, read: Claims, said: CommitContents, files: Sequence[CommitFile]
+    evidence: Evidence, engine: AuditEngine, read: Claims, said: CommitContents, files: Sequence[CommitFile]
 ) -> Relation:
     """What the tables' states say of the files that these commits name: CLAIM rows."""
-    keys = duck.table(duck.query(audit.con, "SELECT DISTINCT bucket, key FROM f", f=said.files))
+    keys = duck.table(duck.query(evidence.con, "SELECT DISTINCT bucket, key FROM f", f=said.files))
     if not keys.num_rows:
-        return duck.relation(audit.con, CLAIM.empty_table())
+        return duck.relation(evidence.con, CLAIM.empty_table())
     batches = ask_claims(engine, [read], {file.table for file in files}, _as_they_are, keys)
-    return duck.relation(audit.con, pa.Table.from_batches(batches, None if batches else CLAIM))
+    return duck.relation(evidence.con, pa.Table.from_batches(batches, None if batches else CLAIM))
 
 
 def _as_they_are(con: Connection, claims: Rows) -> Relation:

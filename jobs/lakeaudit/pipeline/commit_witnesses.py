@@ -13,9 +13,9 @@ import pyarrow as pa
 from lakeaudit.compare.repeated_batches import LiveBatch, live_batches
 from lakeaudit.evidence.lineage import CHANGED_ROWS, CONTENT, IDLE_REMOVAL, RIVAL_OVERWRITES, Stake, Witness
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.commit_checks import MOST, MOST_OF_TABLE, claims_of_commits
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Rows
@@ -24,28 +24,28 @@ from lakeaudit.schemas import IDLE_REMOVALS
 Row = Mapping[str, Any]
 
 
-def commit_witnesses(audit: AuditContext, engine: AuditEngine, first: FirstReading) -> list[Witness]:
+def commit_witnesses(evidence: Evidence, engine: AuditEngine, first: FirstReading) -> list[Witness]:
     """The witnesses of the tables in scope. An audit of partitions judges no commits."""
-    if audit.partitions:
+    if evidence.partitions:
         return []
     return [
         witness
-        for read in audit.observed.evidence.claims if read.commits is not None
+        for read in evidence.observed.sources.claims if read.commits is not None
         for found in (
-            _idle(audit, read, read.commits, first.idle_removals),
-            _changed(audit, read.commits, first.changed_rows),
-            _rivals(audit, engine, read, read.commits, first.rivals),
+            _idle(evidence, read, read.commits, first.idle_removals),
+            _changed(evidence, read.commits, first.changed_rows),
+            _rivals(evidence, engine, read, read.commits, first.rivals),
         )
         for witness in found
     ]  # fmt: skip
 
 
-def _in_scope(audit: AuditContext, logs: CommitLogs, rows: Rows) -> list[Row]:
+def _in_scope(evidence: Evidence, logs: CommitLogs, rows: Rows) -> list[Row]:
     """The newest commits of each table first, limited to a number that a person can read."""
-    names = {table.name for table in audit.scope} & logs.since.keys()
+    names = {table.name for table in evidence.scope} & logs.since.keys()
     taken: Counter[str] = Counter()
     chosen: list[Row] = []
-    for row in sorted(duck.rows_of(duck.relation(audit.con, rows)), key=_newest_first):
+    for row in sorted(duck.rows_of(duck.relation(evidence.con, rows)), key=_newest_first):
         name = row["table_name"]
         if name in names and taken[name] < MOST_OF_TABLE and len(chosen) < MOST:
             taken[name] += 1
@@ -64,15 +64,15 @@ _TOGETHER = """SELECT table_name, version, bool_and(from_start) AS from_start, s
     FROM input GROUP BY table_name, version"""
 
 
-def _idle(audit: AuditContext, read: Claims, logs: CommitLogs, rows: Rows) -> Iterator[Witness]:
+def _idle(evidence: Evidence, read: Claims, logs: CommitLogs, rows: Rows) -> Iterator[Witness]:
     """Removals of what no state lists. Where older states are not known, only those whose file readers still read."""
-    shares = duck.relation(audit.con, rows)
-    found = _in_scope(audit, logs, duck.query(audit.con, _TOGETHER, input=shares))
+    shares = duck.relation(evidence.con, rows)
+    found = _in_scope(evidence, logs, duck.query(evidence.con, _TOGETHER, input=shares))
     unlisted = {row["table_name"] for row in found if row["live"] < row["files"]}
     if unlisted and read.respelled is not None:
-        more = duck.relation(audit.con, _known_tables(read.respelled(unlisted), logs))
-        both = duck.union(audit.con, [duck.table(shares), duck.table(more)])
-        found = _in_scope(audit, logs, duck.query(audit.con, _TOGETHER, input=both))
+        more = duck.relation(evidence.con, _known_tables(read.respelled(unlisted), logs))
+        both = duck.union(evidence.con, [duck.table(shares), duck.table(more)])
+        found = _in_scope(evidence, logs, duck.query(evidence.con, _TOGETHER, input=both))
     for row in found:
         if row["live"] or row["from_start"]:
             yield _witness(logs, row, IDLE_REMOVAL, _in_vain(row), _stake_of_idle(row))
@@ -94,8 +94,8 @@ def _stake_of_idle(row: Row) -> Stake:
     return Stake(row["live"], row["rows"], row["bytes"]) if row["live"] else Stake(row["files"])
 
 
-def _changed(audit: AuditContext, logs: CommitLogs, rows: Rows) -> Iterator[Witness]:
-    for row in _in_scope(audit, logs, rows):
+def _changed(evidence: Evidence, logs: CommitLogs, rows: Rows) -> Iterator[Witness]:
+    for row in _in_scope(evidence, logs, rows):
         operation = f" ({row['operation']})" if row["operation"] else ""
         words = (
             f"commit {row['version']}{operation} removes files of {row['before']:,} rows and adds files of "
@@ -106,16 +106,16 @@ def _changed(audit: AuditContext, logs: CommitLogs, rows: Rows) -> Iterator[Witn
 
 
 def _rivals(
-    audit: AuditContext, engine: AuditEngine, read: Claims, logs: CommitLogs, rows: Rows
+    evidence: Evidence, engine: AuditEngine, read: Claims, logs: CommitLogs, rows: Rows
 ) -> Iterator[Witness]:
     """Overwrites of one state that both left files live; not where one application tried again."""
-    pairs = _in_scope(audit, logs, rows)
+    pairs = _in_scope(evidence, logs, rows)
     files = [logs.file(row["table_name"], row[each]) for row in pairs for each in ("older", "younger")]
     if not files:
         return
-    said = logs.read(files, audit.context.clients)
-    claims = claims_of_commits(audit, engine, read, said, files)
-    live = live_batches(audit.con, said.files, claims, [file.table for file in files])
+    said = logs.read(files, evidence.context.clients)
+    claims = claims_of_commits(evidence, engine, read, said, files)
+    live = live_batches(evidence.con, said.files, claims, [file.table for file in files])
     for number, row in enumerate(pairs):
         older, younger = said.commits[2 * number : 2 * number + 2]
         again = bool(older.applications & younger.applications)

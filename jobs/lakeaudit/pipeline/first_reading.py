@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +18,8 @@ from lakeaudit.compare.verdicts import with_outcome
 from lakeaudit.evidence.protocol import Batches, Hole, Kept, Part
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.answers import AnswersByKind, answers_of, few_answers, hold_answers, tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.evidence_gaps import all_holes, sources_with_gaps
 from lakeaudit.pipeline.folder_counts import HELD, CountingEngine
 from lakeaudit.pipeline.narrow_reading import LetGo, lost_siblings, narrow_reading
@@ -75,29 +75,60 @@ class FirstReading:
     partitions: frozenset[str]
 
 
-def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
-    """Everything read, matched and judged once."""
-    con = audit.con
-    rows = [*audit.observed.rows(), *_known(audit)]
-    gone = narrow_reading(audit, engine, rows)
+@dataclass(frozen=True)
+class RowsRead:
+    """The answers of one pass over all rows, before anything is concluded from them.
+
+    `evidence` is what the pass was made by. It includes the tables that the projection pass showed to be uncovered.
+    """
+
+    evidence: Evidence
+    rows: Sequence[Part | Kept]
+    gone: LetGo
+    answers: AnswersByKind
+
+    @cached_property
+    def notes(self) -> Sequence[Mapping[str, Any]]:
+        return few_answers(self.answers, "notes")
+
+    @cached_property
+    def counts(self) -> Counts:
+        return _counts(self.answers)
+
+    @cached_property
+    def holes(self) -> tuple[Hole, ...]:
+        """All gaps of sources: those known before, and those that the pass showed."""
+        known = (*self.evidence.observed.holes, *_layout_faults(self.evidence, self.notes))
+        return all_holes(known, self.counts, [note for note in self.notes if note["reason"]])
+
+
+def read_rows(evidence: Evidence, engine: AuditEngine) -> RowsRead:
+    """Read all rows once and match them."""
+    rows = [*evidence.observed.rows(), *_known(evidence)]
+    gone = narrow_reading(evidence, engine, rows)
     if gone.screen is not None:
-        audit.miss(_unseen(audit, gone.logs))
-    # where there was a narrow reading, folders were counted in it
-    count = audit.folder_count if gone.screen is None else None
-    answers = hold_answers(con, CountingEngine(engine, count).run(rows, audit.kernel.stages, gone.reading))
-    notes = few_answers(answers, "notes")
-    if lost := _lost_logs(audit, notes):
-        audit.lose(lost)
-        return first_reading(audit, engine)
-    counts = _counts(answers)
-    faults = _layout_faults(audit, notes)
-    holes = all_holes((*audit.observed.holes, *faults), counts, [note for note in notes if note["reason"]])
-    if unseen := _unseen(audit, _places(answers, "logs_seen"), sources_with_gaps(holes)):
-        audit.miss(unseen)
-        return first_reading(audit, engine)
-    siblings, answers = _siblings(audit, engine, rows, gone, answers)
-    entries, of_entries = _entries(audit, answers, sources_with_gaps(holes))
-    uploads = duck.hold_any(con, _uploads(audit, answers))
+        evidence = evidence.with_uncovered(_unseen(evidence, gone.logs))
+    # a projection pass has counted the folders already
+    count = evidence.folder_count if gone.screen is None else None
+    answers = CountingEngine(engine, count).run(rows, evidence.kernel.stages, gone.reading)
+    return RowsRead(evidence, rows, gone, hold_answers(evidence.con, answers))
+
+
+def with_gaps_of_rows(read: RowsRead) -> Evidence:
+    """The evidence with logs that were lost while they were read, or else with tables that reports do not cover."""
+    if lost := _lost_logs(read.evidence, read.notes):
+        return read.evidence.with_gaps(lost)
+    logs = _places(read.answers, "logs_seen")
+    return read.evidence.with_uncovered(_unseen(read.evidence, logs, sources_with_gaps(read.holes)))
+
+
+def first_reading(read: RowsRead, engine: AuditEngine) -> FirstReading:
+    """The verdicts of a pass that showed no new gaps."""
+    evidence, gone, holes = read.evidence, read.gone, read.holes
+    con = evidence.con
+    siblings, answers = _siblings(read, engine)
+    entries, of_entries = _entries(evidence, answers, sources_with_gaps(holes))
+    uploads = duck.hold_any(con, _uploads(evidence, answers))
     of_uploads = tallies_of(coverage.count_others(con, uploads, "s_size"))
     unfinished = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", uploads)
     let_go = duck.small(ANSWERS["claimed"], gone.claimed())
@@ -128,7 +159,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         unnamed_fields=tuple(few_answers(answers, "unnamed_fields")),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answers_of(con, answers, "removals")),
-        counts=counts,
+        counts=read.counts,
         holes=holes,
         partitions=frozenset(
             r["partition_uri"] for r in few_answers(answers, "partitions") if r["partition_uri"]
@@ -158,25 +189,25 @@ def _formats(answers: AnswersByKind) -> dict[Location, frozenset[str]]:
     return found
 
 
-def _lost_logs(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> list[Hole]:
-    """Logs that were lost while they were read: nobody knows what these tables list, so all has to be judged anew."""
+def _lost_logs(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> list[Hole]:
+    """Logs that were lost while they were read: nobody knows what these tables list, so all rows are read again."""
     found = [
         hole
-        for read in audit.observed.evidence.claims
+        for read in evidence.observed.sources.claims
         for note in notes
         if read.hole_of and note["source"] == read.info.id and (hole := read.hole_of(note))
     ]
-    return [hole for hole in found if hole not in audit.observed.holes]
+    return [hole for hole in found if hole not in evidence.observed.holes]
 
 
-def _unseen(audit: AuditContext, seen: Collection[Location], holed: Collection[str] = ()) -> list[str]:
+def _unseen(evidence: Evidence, seen: Collection[Location], holed: Collection[str] = ()) -> list[str]:
     """Tables of whose log a whole report names no file, though one was there before the report was begun."""
-    if audit.observed.listed or audit.partitions:
+    if evidence.observed.listed or evidence.partitions:
         return []
-    cuts = {stored.info.id: cut_of(stored) for stored in audit.observed.evidence.storage}
+    cuts = {stored.info.id: cut_of(stored) for stored in evidence.observed.sources.storage}
     unseen = []
-    for fact in audit.facts_in_scope:
-        source = label_around(audit.sources.deciding, fact.table.location)
+    for fact in evidence.facts_in_scope:
+        source = label_around(evidence.source_facts.deciding, fact.table.location)
         if not source or source in holed or fact.log_since is None or fact.table.location in seen:
             continue
         edge = cuts[source].start - cuts[source].margin
@@ -185,11 +216,9 @@ def _unseen(audit: AuditContext, seen: Collection[Location], holed: Collection[s
     return unseen
 
 
-def _siblings(
-    audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, answers: AnswersByKind
-) -> tuple[Tallies, AnswersByKind]:
+def _siblings(read: RowsRead, engine: AuditEngine) -> tuple[Tallies, AnswersByKind]:
     """Tallies of let-go entries; those below a folder at fault are judged singly, into the answers about the tree."""
-    con = audit.con
+    con, answers = read.evidence.con, read.answers
     judged = answers_of(con, answers, "siblings_judged")
     sums = """
         SELECT judged_table, axis, outcome, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
@@ -201,23 +230,23 @@ def _siblings(
     """
     lost = duck.table(duck.made_of(con, at_fault, judged))
     if lost.num_rows:
-        more = hold_answers(con, lost_siblings(audit, engine, rows, gone, lost))
+        more = hold_answers(con, lost_siblings(read.evidence, engine, read.rows, read.gone, lost))
         kinds = [kind for kind in ("tree_tallies", "tree_suspects") if kind in more]
         answers = {**answers, **{k: duck.union(con, [answers_of(con, answers, k), more[k]]) for k in kinds}}
     return tallies_of(duck.made_of(con, sums, judged)), answers
 
 
-def _layout_faults(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> Iterator[Hole]:
+def _layout_faults(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> Iterator[Hole]:
     """Stores that prove to be none of their kind, once all of their parts were read."""
-    for store in audit.observed.evidence.metastores:
+    for store in evidence.observed.sources.metastores:
         mine = [note for note in notes if note["source"] == store.info.id]
         if store.check and (fault := store.check(mine)):
             yield Hole(store.info.id, fault, store.info.location)
 
 
-def _known(audit: AuditContext) -> Iterator[Part]:
+def _known(evidence: Evidence) -> Iterator[Part]:
     """What the ledger holds open, as rows that meet the others."""
-    still_open = audit.memory.still_open
+    still_open = evidence.memory.still_open
     if still_open is not None:
         yield Part("ledger", partial(_read_known, still_open), still_open.nbytes)
 
@@ -239,9 +268,9 @@ def _counts(answers: AnswersByKind) -> dict[str, dict[str, Any]]:
     return counts
 
 
-def _entries(audit: AuditContext, answers: AnswersByKind, holed: frozenset[str]) -> tuple[Relation, Tallies]:
+def _entries(evidence: Evidence, answers: AnswersByKind, holed: frozenset[str]) -> tuple[Relation, Tallies]:
     """Findings about entries of metadata stores, and the tallies of all entries, by their stores' habits."""
-    con = audit.con
+    con = evidence.con
     habits = _habits(answers)
     mine = f"mostly_etags = (source IN ({duck.literals([s for s, most in habits.items() if most])}))"
     settled = duck.made_of(
@@ -255,7 +284,7 @@ def _entries(audit: AuditContext, answers: AnswersByKind, holed: frozenset[str])
         FROM input WHERE coalesce({mine}, NOT mostly_etags)
     """
     suspects = duck.made_of(con, marked, answers_of(con, answers, "tree_suspects"))
-    judged = duck.hold_any(con, judged_tree(con, suspects, audit.words))
+    judged = duck.hold_any(con, judged_tree(con, suspects, evidence.words))
     found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     blamed = findings.parents_at_fault(con, found)
     counted = [coverage.count_others(con, rows, "size") for rows in (judged, blamed)]
@@ -272,13 +301,15 @@ def _habits(answers: AnswersByKind) -> dict[str, bool]:
     return {source: with_etag * 2 > files for source, (files, with_etag) in sums.items()}
 
 
-def _uploads(audit: AuditContext, answers: AnswersByKind) -> Relation:
+def _uploads(evidence: Evidence, answers: AnswersByKind) -> Relation:
     """Verdict rows of multipart uploads that were never completed."""
-    con = audit.con
+    con = evidence.con
     begun = answers_of(con, answers, "uploads")
-    rows = unfinished_uploads(con, begun, audit.sources.storage_cuts, audit.scope, audit.sources.roots)
-    judged = with_outcome(con, rows, audit.words)
-    places = uris(audit.partitions)
+    rows = unfinished_uploads(
+        con, begun, evidence.source_facts.storage_cuts, evidence.scope, evidence.source_facts.roots
+    )
+    judged = with_outcome(con, rows, evidence.words)
+    places = uris(evidence.partitions)
     if not places:
         return judged
     labelled = attach_label(con, judged, places, "partition_uri")

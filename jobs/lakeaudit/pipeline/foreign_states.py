@@ -9,18 +9,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from lakeaudit.evidence.lineage import FOREIGN_STATE, METADATA, LastState, StateRef, Witness
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 
 Homes = Mapping[tuple[str, str], frozenset[str]]
 """By kind of manifest and table id the locations at which audits have read it, or this run has."""
 
 
-def foreign_states(audit: AuditContext, known: Sequence[Witness]) -> Iterator[Witness]:
+def foreign_states(evidence: Evidence, known: Sequence[Witness]) -> Iterator[Witness]:
     """Doubts about tables whose id belongs to a table at another location; those that `known` names are left out."""
-    places = {table.name: table.location.uri for table in audit.lake.tables}
+    places = {table.name: table.location.uri for table in evidence.lake.tables}
     named = {one.table for one in known if one.claim == FOREIGN_STATE}
-    suspects = [each for each in _exchanged(audit, places) if each[1] not in named]
-    homes = _homes(audit, places) if suspects else {}
+    suspects = [each for each in _exchanged(evidence, places) if each[1] not in named]
+    homes = _homes(evidence, places) if suspects else {}
     for kind, name, state, last in suspects:
         elsewhere = sorted(homes.get((kind, state.table_id), frozenset()) - {places[name]})
         if elsewhere:
@@ -28,25 +28,25 @@ def foreign_states(audit: AuditContext, known: Sequence[Witness]) -> Iterator[Wi
 
 
 def _exchanged(
-    audit: AuditContext, places: Mapping[str, str]
+    evidence: Evidence, places: Mapping[str, str]
 ) -> Iterator[tuple[str, str, StateRef, LastState]]:
     """Kind, name, state and last state of tables that have another id now than the last audit read there."""
-    for read in audit.observed.evidence.claims:
+    for read in evidence.observed.sources.claims:
         for name, each in read.states.items():
-            last = audit.context.last_states.get((read.info.kind, name))
+            last = evidence.context.last_states.get((read.info.kind, name))
             if each.state is None or last is None or name not in places:
                 continue
             if last.is_of_another(places[name], each.state.table_id):
                 yield read.info.kind, name, each.state, last
 
 
-def _homes(audit: AuditContext, places: Mapping[str, str]) -> Homes:
+def _homes(evidence: Evidence, places: Mapping[str, str]) -> Homes:
     """Where tables lie by their ids; a table that has left its location lies there no more."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for (kind, _), last in audit.context.last_states.items():
+    for (kind, _), last in evidence.context.last_states.items():
         if not last.departed:
             found[kind, last.state.table_id].add(last.location)
-    for read in audit.observed.evidence.claims:
+    for read in evidence.observed.sources.claims:
         for name, each in read.states.items():
             if each.state is not None and name in places:
                 found[read.info.kind, each.state.table_id].add(places[name])

@@ -10,10 +10,10 @@ from lakeaudit.compare.clones import clone_findings, clone_outcomes
 from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.pipeline.access_hazards import access_hazards
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.checksum_checks import ChecksumChecks, checksum_checks
 from lakeaudit.pipeline.commit_checks import CommitChecks, commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.evidence_gaps import sources_with_gaps
 from lakeaudit.pipeline.expiring_files import Hazards
 from lakeaudit.pipeline.first_reading import FirstReading
@@ -55,25 +55,25 @@ class GroupChecks:
 
 
 def group_checks(
-    audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies, known: Traced
+    evidence: Evidence, engine: AuditEngine, first: FirstReading, tallies: Tallies, known: Traced
 ) -> GroupChecks:
     """All of it, for the tables in scope. An audit of partitions judges no whole table."""
-    moved = duck.hold_any(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
-    of_moved = tallies_of(half_moved.tally_rows(audit.con, moved))
-    commits = commit_checks(audit, engine, first.log_versions, first.repeated)
-    checksums = checksum_checks(audit, first)
-    writes = write_checks(audit, sources_with_gaps(first.holes))
-    attempts = attempt_checks(audit, first.copies)
-    stores = log_store_checks(audit, engine)
-    pointers = pointer_checks(audit, engine, first, sources_with_gaps(first.holes))
-    places = watch_checks(audit, first)
-    if audit.partitions:
+    moved = duck.hold_any(evidence.con, half_moved.half_moved(evidence.con, first.moves, evidence.words))
+    of_moved = tallies_of(half_moved.tally_rows(evidence.con, moved))
+    commits = commit_checks(evidence, engine, first.log_versions, first.repeated)
+    checksums = checksum_checks(evidence, first)
+    writes = write_checks(evidence, sources_with_gaps(first.holes))
+    attempts = attempt_checks(evidence, first.copies)
+    stores = log_store_checks(evidence, engine)
+    pointers = pointer_checks(evidence, engine, first, sources_with_gaps(first.holes))
+    places = watch_checks(evidence, first)
+    if evidence.partitions:
         parts = (moved, commits, checksums, writes, attempts, stores, pointers, places)
         return GroupChecks(*parts, (), of_moved, {}, ())
-    threats = _hazards(audit, engine, first, tallies)
-    unsure = _unsure(audit, commits, writes, stores)
-    blind = _unread_requests(audit, known)
-    accesses = access_hazards(audit.con, known.patterns, audit.scope, audit.words)
+    threats = _hazards(evidence, engine, first, tallies)
+    unsure = _unsure(evidence, commits, writes, stores)
+    blind = _unread_requests(evidence, known)
+    accesses = access_hazards(evidence.con, known.patterns, evidence.scope, evidence.words)
     return GroupChecks(
         moved,
         commits,
@@ -83,7 +83,7 @@ def group_checks(
         stores,
         pointers,
         places,
-        (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows, *accesses),
+        (*commits.rows, *clone_findings(evidence.con, first.cloned), *threats.rows, *accesses),
         together(
             of_moved,
             commits.tallies,
@@ -92,7 +92,7 @@ def group_checks(
             attempts.tallies,
             stores.tallies,
             pointers.tallies,
-            _of_hazards(audit, first, threats, blind),
+            _of_hazards(evidence, first, threats, blind),
         ),
         unsure
         | {
@@ -104,17 +104,17 @@ def group_checks(
             *commits.warnings(),
             *checksums.warnings,
             *pointers.warnings,
-            *(threats.untold if audit.context.live else ()),
+            *(threats.untold if evidence.context.live else ()),
         ),
     )
 
 
 def _unsure(
-    audit: AuditContext, commits: CommitChecks, writes: WriteChecks, stores: LogStoreChecks
+    evidence: Evidence, commits: CommitChecks, writes: WriteChecks, stores: LogStoreChecks
 ) -> dict[tuple[str, str], str]:
     """By table why not every commit and write of it has a verdict."""
-    logged = {fact.table.name for fact in audit.facts_in_scope if fact.stateful}
-    told: dict[str, list[str]] = {name: [_NO_VERSIONS] for name in logged if audit.observed.listed}
+    logged = {fact.table.name for fact in evidence.facts_in_scope if fact.stateful}
+    told: dict[str, list[str]] = {name: [_NO_VERSIONS] for name in logged if evidence.observed.listed}
     told |= {table: [why] for table, why in commits.unsure.items()}
     for table, why in (*writes.unsure.items(), *stores.unsure.items()):
         told.setdefault(table, []).append(why)
@@ -124,29 +124,31 @@ def _unsure(
 _NO_VERSIONS = "a listing shows no older versions of the log's files"
 
 
-def _hazards(audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies) -> Hazards:
+def _hazards(evidence: Evidence, engine: AuditEngine, first: FirstReading, tallies: Tallies) -> Hazards:
     """What lifecycle rules will do to live files; the files of a table are those that its content is judged by."""
     elsewhere = places_elsewhere(first.elsewhere)
-    lifecycles = lifecycles_of(audit.scope, audit.lifecycles, elsewhere)
+    lifecycles = lifecycles_of(evidence.scope, evidence.lifecycles, elsewhere)
     files = {table: tally.files for (table, axis), tally in tallies.items() if axis == "content"}
-    claims = audit.observed.evidence.claims
-    return hazards(engine, audit.con, audit.facts_in_scope, claims, lifecycles, audit.words, files, elsewhere)
+    claims = evidence.observed.sources.claims
+    return hazards(
+        engine, evidence.con, evidence.facts_in_scope, claims, lifecycles, evidence.words, files, elsewhere
+    )
 
 
-def _unread_requests(audit: AuditContext, known: Traced) -> list[str]:
+def _unread_requests(evidence: Evidence, known: Traced) -> list[str]:
     """Why patterns of access may have gone unseen, so that none that was seen before has ended."""
-    holes = [hole for hole in audit.observed.holes if hole.source.startswith(ROLE)]
+    holes = [hole for hole in evidence.observed.holes if hole.source.startswith(ROLE)]
     return ["records of requests were not read whole"] if holes or known.holes else []
 
 
-def _of_hazards(audit: AuditContext, first: FirstReading, threats: Hazards, blind: Sequence[str]) -> Tallies:
+def _of_hazards(evidence: Evidence, first: FirstReading, threats: Hazards, blind: Sequence[str]) -> Tallies:
     """Files by what is to come of them: a clone's file at risk is none of those that no rule concerns."""
-    clones = clone_outcomes(audit.con, first.cloned)
+    clones = clone_outcomes(evidence.con, first.cloned)
     return {
         (table.name, HAZARD): _hazard_tally(
             threats.outcomes[table.name], clones[table.name], "undecided" if blind else "consistent"
         )
-        for table in audit.scope
+        for table in evidence.scope
     }
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.facts import CLOCK_STEP
 from lakeaudit.formatting import number
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -20,17 +20,17 @@ FEWEST_WITH_VERSIONS = 2
 undone: the object is then as old as before. Without versions one file proves it."""
 
 
-def incomplete_reports(audit: AuditContext, marked: Rows, answers: pa.Table) -> Mapping[str, str]:
+def incomplete_reports(evidence: Evidence, marked: Rows, answers: pa.Table) -> Mapping[str, str]:
     """By table why the storage source that decides there is not complete.
 
     Args:
-        audit: the run.
+        evidence: what the run knows.
         marked: verdict rows as the snapshots alone show them.
         answers: LIVE rows, what storage says now.
     """
-    labels = {info.id: f"{info.kind} {info.location}" for info in audit.observed.infos}
+    labels = {info.id: f"{info.kind} {info.location}" for info in evidence.observed.infos}
     found: dict[str, list[str]] = defaultdict(list)
-    for row in duck.rows_of(lacking(audit.con, marked, answers)):
+    for row in duck.rows_of(lacking(evidence.con, marked, answers)):
         files = number(row["files"], "file")
         found[row["judged_table"]].append(
             f"{labels[row['source']]} lacks {files} of the table that storage has and that were written before the"

@@ -13,15 +13,13 @@ import pyarrow as pa
 
 from lakeaudit.compare import coverage, findings, half_moved
 from lakeaudit.compare.bulk_changes import apart, folded, members
-from lakeaudit.compare.ceiling import Trial, uncovered
+from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.coverage import Means, Tallies, Tally
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.compare.lost_states import (
     count_written_again,
-    files_of_contested_states,
-    files_written_again,
     one_loss_a_table,
 )
 from lakeaudit.compare.one_per_subject import one_per_subject
@@ -31,20 +29,16 @@ from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
 from lakeaudit.pipeline import recheck
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.commit_witnesses import commit_witnesses
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.evidence_gaps import gap_findings, sources_with_gaps
-from lakeaudit.pipeline.first_reading import Counts, FirstReading, Listed, first_reading
+from lakeaudit.pipeline.first_reading import Counts, FirstReading, Listed
 from lakeaudit.pipeline.group_checks import GroupChecks, group_checks
 from lakeaudit.pipeline.host_doubts import Hosts, catalogued, hosts_of
 from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.lineage_checks import (
-    audited_before,
-    check_what_was_read,
     check_witnesses,
-    contested_commits,
     lineage_findings,
     lineage_tallies,
     listed_less,
@@ -52,13 +46,12 @@ from lakeaudit.pipeline.lineage_checks import (
 )
 from lakeaudit.pipeline.lister_checks import ListerChecks
 from lakeaudit.pipeline.lost_metadata import with_versions
+from lakeaudit.pipeline.match_and_confirm import Confirmed, match_and_confirm
 from lakeaudit.pipeline.moved_bytes import with_other_places
-from lakeaudit.pipeline.older_versions import of_older_versions
 from lakeaudit.pipeline.outside_files import not_compared, outside_files
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
-from lakeaudit.pipeline.recheck import Rechecked
-from lakeaudit.pipeline.state_counts import counted_whole, less_listed, repeated_entries, with_leftovers
+from lakeaudit.pipeline.state_counts import counted_whole
 from lakeaudit.pipeline.trace_requests import Traced, explained, traced
 from lakeaudit.pipeline.unnamed_fields import UnnamedFields, unnamed_fields
 from lakeaudit.runtime import duck
@@ -67,18 +60,18 @@ from lakeaudit.runtime.progress import Progress
 from lakeaudit.storage_classes import unknown_class_warnings
 
 
-@dataclass
+@dataclass(frozen=True)
 class Judgement:
     """The result rows of one run, and the small facts its summary is made of."""
 
     holes: tuple[Hole, ...]
     counts: Counts
-    coverage_rows: list[dict[str, Any]]
+    coverage_rows: Sequence[dict[str, Any]]
     findings: Relation
     leftover_files: Relation
     words: Relation
-    observations: list[AxisObservation]
-    trials: list[Trial]
+    observations: Sequence[AxisObservation]
+    trials: tuple[Trial, ...]
     as_asked: frozenset[str] = frozenset()
     """Reasons of coverage that are no hindrance: only parts of the tables were asked for."""
     members: Relation | None = None
@@ -91,7 +84,6 @@ class Judgement:
     lineage: tuple[JudgedWitness, ...] = ()
     """What is known of other states of the tables than those that were read."""
     hosts: Hosts = field(default_factory=dict)
-
     catalogued: frozenset[str] = frozenset()
     """Tables that a catalog names."""
 
@@ -104,31 +96,31 @@ class Judgement:
         }
 
 
-def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
+def judge(evidence: Evidence, engine: AuditEngine, progress: Progress) -> Judgement:
     """All findings, leftovers and the coverage of the tables in scope."""
-    check_witnesses(audit)
-    read = _readings(audit, engine, progress)
-    known = _traced(audit, engine, read, progress)
+    read = match_and_confirm(check_witnesses(evidence), engine, progress)
+    evidence = read.evidence
+    known = _traced(evidence, engine, read, progress)
     with progress.stage("make findings"):
-        tallies = _tallies(audit, read)
-        leftovers = leftover_checks(audit, engine, read.first, read.answers, read.again.renamed)
-        groups = group_checks(audit, engine, read.first, tallies, known)
-        tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(audit))
-        files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
-        found = _findings(audit, read.first, read.remaining, files.rows, leftovers, groups, known)
-        rows = duck.hold(audit.con, found)
-        unnamed = unnamed_fields(audit, read.first.unnamed_fields, read.remaining)
-        able = _with_listers(_means(audit, read, groups, unnamed), leftovers.others)
-        covered = _covered(audit, coverage.together(tallies, _new_files(audit)), able)
+        tallies = _tallies(evidence, read)
+        leftovers = leftover_checks(evidence, engine, read.first, read.answers, read.again.renamed)
+        groups = group_checks(evidence, engine, read.first, tallies, known)
+        tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(evidence))
+        files = _about_files(evidence, engine, read, groups.attempts.copies, tallies, known)
+        found = _findings(evidence, read.first, read.remaining, files.rows, leftovers, groups, known)
+        rows = duck.hold(evidence.con, found)
+        unnamed = unnamed_fields(evidence, read.first.unnamed_fields, read.remaining)
+        able = _with_listers(_means(evidence, read, groups, unnamed), leftovers.others)
+        covered = _covered(evidence, coverage.together(tallies, _new_files(evidence)), able)
         rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
     return Judgement(
         (*read.first.holes, *known.holes),
         read.first.counts,
         rows_of_coverage,
         rows,
-        findings.as_leftover_rows(audit.con, leftovers.files),
-        duck.union(audit.con, [resolutions(audit.con, read.remaining), groups.commits.words()]),
-        _observations(audit, rows_of_coverage, able),
+        findings.as_leftover_rows(evidence.con, leftovers.files),
+        duck.union(evidence.con, [resolutions(evidence.con, read.remaining), groups.commits.words()]),
+        _observations(evidence, rows_of_coverage, able),
         read.trials,
         as_asked(able.narrowed) | not_compared(able.outside) | covered.reasons,
         files.members,
@@ -145,10 +137,10 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
             )
         ),
         frozenset(row["table_name"] for row in groups.watched.coverage_rows),
-        counted_whole(audit, read.first.live, read.first.holes),
-        audit.lineage,
-        hosts_of(audit, read.first.cloned),
-        catalogued(audit),
+        counted_whole(evidence, read.first.live, read.first.holes),
+        evidence.lineage,
+        hosts_of(evidence, read.first.cloned),
+        catalogued(evidence),
     )
 
 
@@ -156,77 +148,19 @@ def _of_classes(counts: Counts) -> list[str]:
     return unknown_class_warnings(each for count in counts.values() for each in count["unknown_classes"])
 
 
-@dataclass(frozen=True)
-class _Read:
-    """What the first reading found, and what the second reading made of its suspects."""
-
-    first: FirstReading
-    again: Rechecked
-
-    @property
-    def remaining(self) -> Relation:
-        return self.again.rows
-
-    @property
-    def trials(self) -> list[Trial]:
-        return self.again.trials
-
-    @property
-    def answers(self) -> pa.Table:
-        return self.again.answers
-
-
-def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _Read:
-    """Everything read and judged, and suspects looked at again.
-
-    Where a source turns out not to cover a table that has no log to tell it by, all is read once more without it.
-    """
-    with progress.stage("match and classify") as log:
-        first = first_reading(audit, engine)
-        of_commits = commit_witnesses(audit, engine, first)
-        counted = counted_whole(audit, first.live, first.holes)
-        of_states = [
-            *of_older_versions(audit, first.replaced_versions),
-            *of_commits,
-            *repeated_entries(audit, first.suspects),
-            *less_listed(audit, counted, partial(with_leftovers, audit, first.leftovers)),
-        ]
-        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers, of_states):
-            first = first_reading(audit, engine)
-        log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
-    with progress.stage("check findings again") as log:
-        vacuumed = [row["vacuumed"] for row in first.vacuums]
-        again = recheck.second_reading(
-            audit, first.suspects, first.fresh, first.claimed, sources_with_gaps(first.holes), vacuumed
-        )
-        rewritten = files_written_again(audit.con, again.rows, audited_before(audit))
-        certain = files_of_contested_states(audit.con, rewritten, contested_commits(audit))
-        again = replace(again, rows=duck.hold(audit.con, certain))
-        log.note(
-            suspects=duck.count_of(first.suspects),
-            fresh=duck.count_of(first.fresh),
-            looked_at=again.answers.num_rows,
-        )
-    missed = set(uncovered(again.trials)) & {f.table.name for f in audit.facts if f.log_since is None}
-    if not missed or audit.observed.listed:
-        return _Read(first, again)
-    audit.miss(missed)
-    return _readings(audit, engine, progress)
-
-
-def _tallies(audit: AuditContext, read: _Read) -> Tallies:
+def _tallies(evidence: Evidence, read: Confirmed) -> Tallies:
     """Files by outcome: settled at once, and suspects as they are in the end.
 
     Fresh files were counted as too young, or as uncovered, before anybody looked at them.
     """
-    before = coverage.uncounted(audit.con, read.first.fresh, None, "coalesce(s_size, c_size)")
-    again = coverage.count(audit.con, read.remaining)
+    before = coverage.uncounted(evidence.con, read.first.fresh, None, "coalesce(s_size, c_size)")
+    again = coverage.count(evidence.con, read.remaining)
     return coverage.together(read.first.tallies, tallies_of(before), tallies_of(again))
 
 
-def _new_files(audit: AuditContext) -> Tallies:
+def _new_files(evidence: Evidence) -> Tallies:
     """Files that are too new for a claim, where the last storage snapshot makes the claims."""
-    states = [state for claims in audit.observed.evidence.claims for state in claims.states.values()]
+    states = [state for claims in evidence.observed.sources.claims for state in claims.states.values()]
     return {
         (state.table, "content"): Tally({"out_of_window": state.new_files}, state.new_bytes)
         for state in states
@@ -246,39 +180,41 @@ class _AboutFiles:
     unsure: tuple[str, ...]
 
 
-def _traced(audit: AuditContext, engine: AuditEngine, read: _Read, progress: Progress) -> Traced:
+def _traced(evidence: Evidence, engine: AuditEngine, read: Confirmed, progress: Progress) -> Traced:
     """What caused the findings, where records of requests are configured."""
-    if not audit.observed.events:
+    if not evidence.observed.events:
         return Traced()
     with progress.stage("read requests") as log:
-        known = traced(audit, engine, read.remaining, read.first.holes)
+        known = traced(evidence, engine, read.remaining, read.first.holes)
         log.note(causes=known.number)
     return known
 
 
 def _about_files(
-    audit: AuditContext, engine: AuditEngine, read: _Read, copies: Rows, tallies: Tallies, known: Traced
+    evidence: Evidence, engine: AuditEngine, read: Confirmed, copies: Rows, tallies: Tallies, known: Traced
 ) -> _AboutFiles:
-    findings_of_files, unsure = _single(audit, read.remaining, copies)
-    named = with_other_places(audit, duck.hold(audit.con, findings_of_files))
-    single = duck.hold(audit.con, explained(audit, named, known))
-    whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
-    prefixes = {fact.table.name: fact.table.location.prefix for fact in audit.facts}
-    count = partial(files_of_partitions, engine, audit.observed.evidence.claims, prefixes)
-    single = duck.hold(audit.con, with_whole_partitions(audit.con, single, whole, partial(count, live=True)))
-    rows = folded(audit.con, single, whole, audit.stamp, count)
-    return _AboutFiles(rows, members(audit.con, single, rows), tuple(unsure))
+    findings_of_files, unsure = _single(evidence, read.remaining, copies)
+    named = with_other_places(evidence, duck.hold(evidence.con, findings_of_files))
+    single = duck.hold(evidence.con, explained(evidence, named, known))
+    whole = {} if evidence.partitions else tallies  # of a part nothing can be said about its table
+    prefixes = {fact.table.name: fact.table.location.prefix for fact in evidence.facts}
+    count = partial(files_of_partitions, engine, evidence.observed.sources.claims, prefixes)
+    single = duck.hold(
+        evidence.con, with_whole_partitions(evidence.con, single, whole, partial(count, live=True))
+    )
+    rows = folded(evidence.con, single, whole, evidence.stamp, count)
+    return _AboutFiles(rows, members(evidence.con, single, rows), tuple(unsure))
 
 
-def _single(audit: AuditContext, remaining: Rows, copies: Rows) -> tuple[Relation, Sequence[str]]:
+def _single(evidence: Evidence, remaining: Rows, copies: Rows) -> tuple[Relation, Sequence[str]]:
     """FINDINGS about single files, and what cannot be told of until when some can come back."""
-    found = duck.made_of(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", remaining)
-    rows, unsure = with_ends(audit.con, duck.union(audit.con, [found, copies]), audit.lifecycles)
-    return findings.file_findings(audit.con, rows, audit.stamp), unsure
+    found = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", remaining)
+    rows, unsure = with_ends(evidence.con, duck.union(evidence.con, [found, copies]), evidence.lifecycles)
+    return findings.file_findings(evidence.con, rows, evidence.stamp), unsure
 
 
 def _findings(
-    audit: AuditContext,
+    evidence: Evidence,
     first: FirstReading,
     remaining: Relation,
     about_files: Relation,
@@ -287,18 +223,18 @@ def _findings(
     known: Traced,
 ) -> Relation:
     """FINDINGS of everything."""
-    con, stamp = audit.con, audit.stamp
+    con, stamp = evidence.con, evidence.stamp
     rows = gap_findings(
-        audit.lake,
-        audit.scope,
-        audit.observed.infos,
-        _reported(audit, (*first.holes, *known.holes)),
+        evidence.lake,
+        evidence.scope,
+        evidence.observed.infos,
+        _reported(evidence, (*first.holes, *known.holes)),
         first.vacuums,
         stamp.as_of.date(),
-        (*lineage_findings(audit), *groups.rows),
+        (*lineage_findings(evidence), *groups.rows),
     )
     rows = one_loss_a_table(
-        with_versions(audit, rows), listed_less(audit, first.live), count_written_again(con, remaining)
+        with_versions(evidence, rows), listed_less(evidence, first.live), count_written_again(con, remaining)
     )
     frames = [
         about_files,
@@ -313,15 +249,15 @@ def _findings(
         *groups.log_entries.findings,
         *groups.pointers.findings,
         *groups.watched.findings,
-        explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
+        explained(evidence, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
-    rows_of_all = duck.hold(con, _with_formats(audit, duck.union(con, frames)))
+    rows_of_all = duck.hold(con, _with_formats(evidence, duck.union(con, frames)))
     return findings.with_losses(con, one_per_subject(con, rows_of_all))
 
 
-def _with_formats(audit: AuditContext, rows: Relation) -> Relation:
+def _with_formats(evidence: Evidence, rows: Relation) -> Relation:
     """FINDINGS, in which the kind of a table's only manifest stands where the evidence names none."""
-    kinds = {table.name: {manifest.kind for manifest in table.manifests} for table in audit.scope}
+    kinds = {table.name: {manifest.kind for manifest in table.manifests} for table in evidence.scope}
     alone = [(name, *found) for name, found in kinds.items() if len(found) == 1]
     if not alone or duck.is_empty(rows):
         return rows
@@ -329,41 +265,41 @@ def _with_formats(audit: AuditContext, rows: Relation) -> Relation:
         SELECT findings.* REPLACE (coalesce(manifest_kind, only_kind) AS manifest_kind)
         FROM findings LEFT JOIN formats ON table_name = name
     """
-    return duck.query(audit.con, sql, findings=rows, formats=duck.small(_FORMATS, alone))
+    return duck.query(evidence.con, sql, findings=rows, formats=duck.small(_FORMATS, alone))
 
 
 _FORMATS = pa.schema([("name", pa.string()), ("only_kind", pa.string())])
 
 
-def _reported(audit: AuditContext, holes: Sequence[Hole]) -> list[Hole]:
+def _reported(evidence: Evidence, holes: Sequence[Hole]) -> list[Hole]:
     """Gaps that are findings of their own: of a table that is missing as a whole no single file is reported.
 
     What an audit of the past cannot read may have been cleaned up since then: that is no loss, only a gap.
     """
-    missing = missing_tables(audit)
+    missing = missing_tables(evidence)
     reported = [hole for hole in holes if not (hole.table in missing and hole.kind == "missing_metadata")]
-    if audit.context.live:
+    if evidence.context.live:
         return reported
     return [replace(hole, kind=hole.kind and "unreadable_evidence") for hole in reported]
 
 
-def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
+def _looked_at(evidence: Evidence, remaining: Rows) -> dict[str, int]:
     """Small: by table how many files too young for the evidence a live look has answered for."""
     sql = f"""
         SELECT judged_table, count(*) AS files FROM input
         WHERE {recheck.FRESH} AND s_source IS NOT NULL AND l_confirmation = 'live' GROUP BY judged_table
     """
     return {
-        row["judged_table"]: row["files"] for row in duck.rows_of(duck.made_of(audit.con, sql, remaining))
+        row["judged_table"]: row["files"] for row in duck.rows_of(duck.made_of(evidence.con, sql, remaining))
     }
 
 
-def _means(audit: AuditContext, read: _Read, groups: GroupChecks, unnamed: UnnamedFields) -> Means:
+def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: UnnamedFields) -> Means:
     """What there was to judge with."""
     holed = sources_with_gaps(read.first.holes)
-    stores = [store for store in audit.lake.metastores if store.knows_files]
-    able = means(audit.observed.evidence, audit.facts_in_scope, stores, holed)
-    pointed, elsewhere = audit.pointed, outside_files(audit, read.first.outside, read.remaining)
+    stores = [store for store in evidence.lake.metastores if store.knows_files]
+    able = means(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
+    pointed, elsewhere = evidence.pointed, outside_files(evidence, read.first.outside, read.remaining)
     return replace(
         able,
         storage_cuts={**able.storage_cuts, **groups.watched.storage_cuts},
@@ -371,14 +307,14 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks, unnamed: Unnam
         catalog_cuts=pointed.cuts if pointed else {},
         catalog_gap=pointed.gap if pointed else "",
         catalog_holes=pointed.holes if pointed else {},
-        overtaken=audit.memory.overtaken,
+        overtaken=evidence.memory.overtaken,
         trials=tuple(read.trials),
-        narrowed=narrowed(audit.partitions, read.first.partitions),
-        fresh=_looked_at(audit, read.remaining),
+        narrowed=narrowed(evidence.partitions, read.first.partitions),
+        fresh=_looked_at(evidence, read.remaining),
         outside=elsewhere.reasons,
         looked_outside=elsewhere.looked_at,
         remarks=groups.remarks,
-        declared=frozenset(fact.table.name for fact in audit.facts_in_scope if fact.declared),
+        declared=frozenset(fact.table.name for fact in evidence.facts_in_scope if fact.declared),
         not_rechecked=read.again.not_rechecked,
         incomplete_reports=read.again.incomplete,
         unnamed_fields=unnamed.reasons,
@@ -391,18 +327,18 @@ def _with_listers(able: Means, others: ListerChecks) -> Means:
     return replace(able, other_listers=others.unknown, remarks={**doubts, **able.remarks})
 
 
-def _covered(audit: AuditContext, tallies: Tallies, able: Means) -> ExpectedReasons:
+def _covered(evidence: Evidence, tallies: Tallies, able: Means) -> ExpectedReasons:
     """The rows of coverage, in which the lake file's expectations are marked."""
-    scope = [fact.table.name for fact in audit.facts_in_scope]
-    rows = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
-    return mark_expected(rows, audit.lake.expected, scope, audit.stamp.as_of.date())
+    scope = [fact.table.name for fact in evidence.facts_in_scope]
+    rows = coverage.rows(evidence.facts_in_scope, tallies, able, evidence.stamp.run_id, evidence.stamp.lake)
+    return mark_expected(rows, evidence.lake.expected, scope, evidence.stamp.as_of.date())
 
 
-def _observations(audit: AuditContext, covered: list[dict[str, Any]], able: Means) -> list[AxisObservation]:
+def _observations(evidence: Evidence, covered: list[dict[str, Any]], able: Means) -> list[AxisObservation]:
     return axis_observations(
         covered,
         able,
-        audit.stamp.as_of,
-        all_sources=not audit.observed.listed,
-        refuted=audit.memory.refuted,
+        evidence.stamp.as_of,
+        all_sources=not evidence.observed.listed,
+        refuted=evidence.memory.refuted,
     )

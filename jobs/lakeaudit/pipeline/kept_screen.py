@@ -27,9 +27,9 @@ from lakeaudit.compare.screen_again import Wanted, bitmap, bits_at, count_of
 from lakeaudit.digests import digest
 from lakeaudit.evidence.protocol import Kept, Part, Stage, pieces
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import Reading
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.kept_files import KeptFiles, code_of
 from lakeaudit.pipeline.kept_rows import READERS
 from lakeaudit.runtime import duck
@@ -142,11 +142,10 @@ class KeptScreen:
         return {name: (counts[name], sizes[name]) for name in self.numbers.values()}
 
 
-def kept_screen(audit: AuditContext, screen: Screen, rows: Sequence[Part | Kept]) -> KeptScreen | None:
+def kept_screen(evidence: Evidence, screen: Screen, rows: Sequence[Part | Kept]) -> KeptScreen | None:
     """How the screen of these rows is kept; None: the next one could hardly be spared."""
-    evidence = audit.observed.evidence
-    of_stores = [*(each.rows for each in evidence.storage), *(each.rows for each in evidence.metastores)]
-    stored = [*pieces(*of_stores)]
+    sources = evidence.observed.sources
+    stored = [*pieces(*(each.rows for side in (sources.storage, sources.metastores) for each in side))]
     firm = [each for each in rows if _is_firm(each)]
     loose = [each for each in rows if not _is_firm(each)]
     weight = sum(each.weight for each in loose if isinstance(each, Part))
@@ -154,14 +153,14 @@ def kept_screen(audit: AuditContext, screen: Screen, rows: Sequence[Part | Kept]
         not all(map(_is_firm, stored))
         or len(firm) == len(stored)
         or weight * MOST > sum(part.weight for part in firm)
-        or audit.folder_count is not None
-        or len(audit.scope) < len(audit.lake.tables)  # the whole lake's is worth more
+        or evidence.folder_count is not None
+        or len(evidence.scope) < len(evidence.lake.tables)  # the whole lake's is worth more
     ):
         return None
     made_by = code_of_screens(), _told(_made_with(screen)), *sorted(part.identity for part in firm)
-    folder = audit.lake.results.join(FOLDER, digest(audit.lake.name))
+    folder = evidence.lake.results.join(FOLDER, digest(evidence.lake.name))
     numbers = {row["number"]: row["name"] for row in screen.tables.to_pylist()}
-    return KeptScreen(KeptFiles(folder, audit.context.clients), digest(*made_by), loose, numbers)
+    return KeptScreen(KeptFiles(folder, evidence.context.clients), digest(*made_by), loose, numbers)
 
 
 def _is_firm(rows: Part | Kept) -> TypeGuard[Part]:

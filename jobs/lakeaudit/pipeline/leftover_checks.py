@@ -11,8 +11,8 @@ from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.pipeline.host_doubts import hosts_of_absent
 from lakeaudit.pipeline.listed_slices import with_listed_slices
@@ -33,57 +33,61 @@ class LeftoverChecks:
 
 
 def leftover_checks(
-    audit: AuditContext, engine: AuditEngine, first: FirstReading, answers: pa.Table, renamed: pa.Table
+    evidence: Evidence, engine: AuditEngine, first: FirstReading, answers: pa.Table, renamed: pa.Table
 ) -> LeftoverChecks:
     """The leftovers of the tables in scope, and uploads that were never completed.
 
     `renamed` are objects (bucket, key) that count as files of other names.
     """
-    there, gone = _there(audit, first.leftovers, answers, renamed)
-    there, of_slices = with_listed_slices(audit, there)
-    unnamed = unnamed_roots(first.nested, audit.lake.tables)
-    own, elsewhere = _own(audit, there, unnamed)
+    there, gone = _there(evidence, first.leftovers, answers, renamed)
+    there, of_slices = with_listed_slices(evidence, there)
+    unnamed = unnamed_roots(first.nested, evidence.lake.tables)
+    own, elsewhere = _own(evidence, there, unnamed)
     logs = {(name, kind) for root in unnamed for name in root.beside for kind in root.formats}
-    others = lister_checks(audit, engine, own, logs, first.marked_states)
-    others = replace(others, unknown={**hosts_of_absent(audit, own, first.nested), **others.unknown})
-    own, listed = _unlisted(audit, own, others)
-    rows = findings.leftover_files(audit.con, duck.union(audit.con, [own, first.uploads]), audit.stamp)
+    others = lister_checks(evidence, engine, own, logs, first.marked_states)
+    others = replace(others, unknown={**hosts_of_absent(evidence, own, first.nested), **others.unknown})
+    own, listed = _unlisted(evidence, own, others)
+    rows = findings.leftover_files(
+        evidence.con, duck.union(evidence.con, [own, first.uploads]), evidence.stamp
+    )
     return LeftoverChecks(
-        duck.hold_any(audit.con, rows),
+        duck.hold_any(evidence.con, rows),
         coverage.together(gone, of_slices, elsewhere, listed),
         tuple(_unnamed(unnamed)),
         others,
     )
 
 
-def _unlisted(audit: AuditContext, leftovers: Relation, others: ListerChecks) -> tuple[Relation, Tallies]:
+def _unlisted(evidence: Evidence, leftovers: Relation, others: ListerChecks) -> tuple[Relation, Tallies]:
     """Without the files that others list, and those of which nobody can tell; and what that changes in the tallies."""
     if not (others.listed.num_rows or others.undecided):
         return leftovers, {}
     sql = f"""SELECT input.*, CASE WHEN listed.key IS NOT NULL THEN 'consistent'
             WHEN judged_table IN ({duck.literals(sorted(others.undecided))}) THEN 'undecided' END AS instead
         FROM input LEFT JOIN listed USING (bucket, key)"""
-    marked = duck.hold_any(audit.con, duck.made_of(audit.con, sql, leftovers, listed=others.listed))
-    kept = duck.made_of(audit.con, "SELECT * EXCLUDE (instead) FROM input WHERE instead IS NULL", marked)
+    marked = duck.hold_any(evidence.con, duck.made_of(evidence.con, sql, leftovers, listed=others.listed))
+    kept = duck.made_of(evidence.con, "SELECT * EXCLUDE (instead) FROM input WHERE instead IS NULL", marked)
     cleared_sql = "SELECT * EXCLUDE (instead), instead AS outcome FROM input WHERE instead IS NOT NULL"
-    cleared = duck.hold_any(audit.con, duck.made_of(audit.con, cleared_sql, marked))
+    cleared = duck.hold_any(evidence.con, duck.made_of(evidence.con, cleared_sql, marked))
     counts = (
-        coverage.uncounted(audit.con, cleared, "finding", "size"),
-        coverage.count_others(audit.con, cleared, "size"),
+        coverage.uncounted(evidence.con, cleared, "finding", "size"),
+        coverage.count_others(evidence.con, cleared, "size"),
     )
     return kept, coverage.together(*map(tallies_of, counts))
 
 
 def _there(
-    audit: AuditContext, leftovers: Relation, answers: pa.Table, renamed: pa.Table
+    evidence: Evidence, leftovers: Relation, answers: pa.Table, renamed: pa.Table
 ) -> tuple[Relation, Tallies]:
     """The leftovers that a live look has not found gone, and what goes from the tallies with the others."""
     gone = """SELECT bucket, key FROM answers WHERE l_confirmation = 'live' AND l_presence = 'absent'
         UNION SELECT bucket, key FROM renamed"""
     sql = "SELECT input.* FROM input {} JOIN ({}) gone USING (bucket, key)"
-    removed = duck.made_of(audit.con, sql.format("SEMI", gone), leftovers, answers=answers, renamed=renamed)
-    kept = duck.made_of(audit.con, sql.format("ANTI", gone), leftovers, answers=answers, renamed=renamed)
-    return kept, tallies_of(coverage.uncounted(audit.con, removed, "finding", "size"))
+    removed = duck.made_of(
+        evidence.con, sql.format("SEMI", gone), leftovers, answers=answers, renamed=renamed
+    )
+    kept = duck.made_of(evidence.con, sql.format("ANTI", gone), leftovers, answers=answers, renamed=renamed)
+    return kept, tallies_of(coverage.uncounted(evidence.con, removed, "finding", "size"))
 
 
 @dataclass(frozen=True)
@@ -106,17 +110,15 @@ def unnamed_roots(roots: Mapping[Location, Collection[str]], tables: Sequence[Ta
     return found
 
 
-def _own(
-    audit: AuditContext, leftovers: Relation, unnamed: Sequence[UnnamedRoot]
-) -> tuple[Relation, Tallies]:
+def _own(evidence: Evidence, leftovers: Relation, unnamed: Sequence[UnnamedRoot]) -> tuple[Relation, Tallies]:
     """Without the files of tables inside others that nobody named; and what goes from the tallies with these."""
     labels = {root.place: root.place.uri for root in unnamed if not root.beside}
-    marked = duck.hold_any(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
-    theirs = duck.made_of(audit.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", marked)
+    marked = duck.hold_any(evidence.con, attach_label(evidence.con, leftovers, labels, "nested_root"))
+    theirs = duck.made_of(evidence.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", marked)
     own = duck.made_of(
-        audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", marked
+        evidence.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", marked
     )
-    return own, tallies_of(coverage.uncounted(audit.con, theirs, "finding", "size"))
+    return own, tallies_of(coverage.uncounted(evidence.con, theirs, "finding", "size"))
 
 
 NAMED = 10

@@ -32,11 +32,11 @@ from lakeaudit.evidence.lineage import (
 )
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole
 from lakeaudit.keys import Location, identify
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.checksum_checks import checksum_doubts
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.foreign_states import foreign_states
-from lakeaudit.pipeline.host_doubts import doubt_hosts
+from lakeaudit.pipeline.host_doubts import with_doubted_hosts
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.pipeline.newer_states import newer_states
 from lakeaudit.runtime import duck
@@ -50,29 +50,29 @@ SAMPLES = 3
 OF_OLDER_STATES = "files that older states list"
 
 
-def check_witnesses(audit: AuditContext) -> None:
+def check_witnesses(evidence: Evidence) -> Evidence:
     """Judge what the readers' witnesses claim, and which tables have no state that can be read.
 
     A state of the past that cannot be read now may have been cleaned up since: such a table is not missing.
     """
-    edges = _unused_until(audit)
+    edges = _unused_until(evidence)
     of_readers = [
         _explained_by_young_files(one, edges)
-        for read in audit.observed.evidence.claims
+        for read in evidence.observed.sources.claims
         for one in read.witnesses
     ]
-    missing = missing_table_witnesses(audit) if audit.context.live else ()
-    foreign = foreign_states(audit, of_readers)
-    _judge(audit, [*of_readers, *missing, *catalog_witnesses(audit), *foreign])
-    doubt_hosts(audit)
+    missing = missing_table_witnesses(evidence) if evidence.context.live else ()
+    foreign = foreign_states(evidence, of_readers)
+    witnesses = [*of_readers, *missing, *catalog_witnesses(evidence), *foreign]
+    return with_doubted_hosts(_judge(evidence, witnesses))
 
 
-def _unused_until(audit: AuditContext) -> dict[str, datetime]:
+def _unused_until(evidence: Evidence) -> dict[str, datetime]:
     """By table the time before which an unlisted file was written that counts as unused."""
-    cuts = {stored.info.id: cut_of(stored) for stored in audit.observed.evidence.storage}
+    cuts = {stored.info.id: cut_of(stored) for stored in evidence.observed.sources.storage}
     found = {}
-    for table in audit.scope:
-        if source := label_around(audit.sources.deciding, table.location):
+    for table in evidence.scope:
+        if source := label_around(evidence.source_facts.deciding, table.location):
             age = table.settings.leftover_age + table.settings.max_upload
             found[table.name] = cuts[source].start - cuts[source].margin - age
     return found
@@ -86,56 +86,53 @@ def _explained_by_young_files(one: Witness, unused_until: Mapping[str, datetime]
 
 
 def check_what_was_read(
-    audit: AuditContext,
+    evidence: Evidence,
     marked: Sequence[Mapping[str, Any]],
     live: Mapping[str, tuple[int, int | None]],
     leftovers: Relation,
     others: Sequence[Witness] = (),
-) -> bool:
-    """Judge what only reading the rows shows: whether it is a loss or a doubt that was not known before.
+) -> Evidence:
+    """Judge what only the rows show of tables' states; losses and doubts become gaps of the evidence.
 
     Args:
-        audit: the run.
+        evidence: what the run knows.
         marked: MARKED_STATE rows.
         live: by table how many data files its newest state lists.
         leftovers: LEFTOVERS rows.
         others: what commits, older versions and counts contradict.
     """
-    found = (newer_states(audit, marked), _of_counts(audit, live), _of_names(audit, leftovers))
+    found = (newer_states(evidence, marked), _of_counts(evidence, live), _of_names(evidence, leftovers))
     witnesses = [*chain(*found), *others]
-    before = _holes(audit.lineage), _doubts(audit.lineage)
-    doubts = checksum_doubts(audit, live)
-    audit.doubt(doubts)
-    if witnesses:
-        _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
-        doubt_hosts(audit)
-    return bool(doubts) or (_holes(audit.lineage), _doubts(audit.lineage)) != before
+    doubted = evidence.with_doubts(checksum_doubts(evidence, live))
+    if not witnesses:
+        return doubted
+    return with_doubted_hosts(_judge(doubted, [*(one.witness for one in doubted.lineage), *witnesses]))
 
 
-def lineage_findings(audit: AuditContext) -> list[dict[str, Any]]:
+def lineage_findings(evidence: Evidence) -> list[dict[str, Any]]:
     """Rows for FINDINGS."""
-    return [finding(one) for one in audit.lineage if one.outcome == "finding"]
+    return [finding(one) for one in evidence.lineage if one.outcome == "finding"]
 
 
-def audited_before(audit: AuditContext) -> dict[str, datetime]:
+def audited_before(evidence: Evidence) -> dict[str, datetime]:
     """When each table that has lost a state was last audited, without a zone."""
-    lost = {one.witness.table for one in audit.lineage if is_lost(one)}
-    by_age = sorted(audit.context.last_states.items(), key=lambda each: each[1].as_of)
+    lost = {one.witness.table for one in evidence.lineage if is_lost(one)}
+    by_age = sorted(evidence.context.last_states.items(), key=lambda each: each[1].as_of)
     return {table: plain_time(last.as_of) for (_, table), last in by_age if table in lost}
 
 
-def contested_commits(audit: AuditContext) -> list[tuple[str, str]]:
+def contested_commits(evidence: Evidence) -> list[tuple[str, str]]:
     """(table, commit id) of commits that may have lost a race."""
-    doubts = [one.witness for one in audit.lineage if one.is_doubt]
+    doubts = [one.witness for one in evidence.lineage if one.is_doubt]
     return sorted({(each.table, commit) for each in doubts for commit in each.contested})
 
 
 def listed_less(
-    audit: AuditContext, live: Mapping[str, tuple[int, int | None]]
+    evidence: Evidence, live: Mapping[str, tuple[int, int | None]]
 ) -> dict[str, tuple[int | None, int | None]]:
     """By table that has lost a state how many files and bytes less it lists (`live`) than the last audit counted."""
-    lost = {one.witness.table for one in audit.lineage if is_lost(one)}
-    before = {table: last for (_, table), last in audit.context.last_states.items() if table in lost}
+    lost = {one.witness.table for one in evidence.lineage if is_lost(one)}
+    before = {table: last for (_, table), last in evidence.context.last_states.items() if table in lost}
     return {
         table: _difference((last.files, last.bytes), live.get(table, (0, 0)))
         for table, last in before.items()
@@ -151,52 +148,52 @@ def _difference(
     return files, size
 
 
-def lineage_tallies(audit: AuditContext) -> Tallies:
+def lineage_tallies(evidence: Evidence) -> Tallies:
     """Claims by outcome on the axes that do not count files; claims about one subject are one finding."""
     counted = {
         (one.witness.table, axis, one.outcome, one.witness.subject if one.outcome == "finding" else number)
-        for number, one in enumerate(audit.lineage)
+        for number, one in enumerate(evidence.lineage)
         if (axis := RULES[one.rule].axis) not in ("content", "leftover")
     }
     return together(*({(table, axis): Tally({outcome: 1})} for table, axis, outcome, _ in counted))
 
 
-def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
+def _judge(evidence: Evidence, witnesses: Sequence[Witness]) -> Evidence:
     """Replace the run's lineage. An audit of a part of a table judges no states."""
-    if audit.partitions or not witnesses:
-        return
-    exist = {name for read in audit.observed.evidence.claims for name, state in read.states.items()
+    if evidence.partitions or not witnesses:
+        return evidence
+    exist = {name for read in evidence.observed.sources.claims for name, state in read.states.items()
              if state.missing not in ("", ABSENT)}  # fmt: skip
-    known = {name for _, name in audit.context.last_states} | set(audit.named) | exist
-    verdicts = judged(audit.con, _as_named(audit, witnesses), audit.scope, known, audit.words)
-    audit.lineage = tuple(_looked_up(audit, in_turn(with_those_between(verdicts, _numbers(audit)))))
-    reported = {*audit.observed.holes}
-    audit.lose([hole for hole in _holes(audit.lineage) if hole not in reported])
-    audit.doubt(_doubts(audit.lineage))
+    known = {name for _, name in evidence.context.last_states} | set(evidence.named) | exist
+    verdicts = judged(evidence.con, _as_named(evidence, witnesses), evidence.scope, known, evidence.words)
+    lineage = tuple(_looked_up(evidence, in_turn(with_those_between(verdicts, _numbers(evidence)))))
+    reported = {*evidence.observed.holes}
+    lost = [hole for hole in _holes(lineage) if hole not in reported]
+    return replace(evidence, lineage=lineage).with_gaps(lost).with_doubts(_doubts(lineage))
 
 
-def _as_named(audit: AuditContext, witnesses: Sequence[Witness]) -> list[Witness]:
+def _as_named(evidence: Evidence, witnesses: Sequence[Witness]) -> list[Witness]:
     """The witnesses, whose words name places of tables as the catalogs of these do."""
-    named = {table.name: table for table in audit.scope if table.scheme}
+    named = {table.name: table for table in evidence.scope if table.scheme}
     return [
         replace(one, words=named[one.table].as_named(one.words)) if one.table in named else one
         for one in witnesses
     ]
 
 
-def _numbers(audit: AuditContext) -> dict[str, int | None]:
+def _numbers(evidence: Evidence) -> dict[str, int | None]:
     """By table the number of the state that was read."""
     return {
         name: state.state.number
-        for read in audit.observed.evidence.claims
+        for read in evidence.observed.sources.claims
         for name, state in read.states.items()
         if state.state is not None
     }
 
 
-def missing_tables(audit: AuditContext) -> frozenset[str]:
+def missing_tables(evidence: Evidence) -> frozenset[str]:
     """Tables that `table_missing` reports, together with the files of their logs for want of which it does."""
-    return frozenset(one.witness.table for one in audit.lineage if one.witness.claim == MISSING_TABLE)
+    return frozenset(one.witness.table for one in evidence.lineage if one.witness.claim == MISSING_TABLE)
 
 
 def _holes(lineage: Sequence[JudgedWitness]) -> tuple[Hole, ...]:
@@ -216,88 +213,86 @@ def _doubts(lineage: Sequence[JudgedWitness]) -> dict[str, str]:
     return {one.witness.table: one.witness.words for one in lineage if one.is_doubt}
 
 
-def _of_counts(audit: AuditContext, live: Mapping[str, tuple[int, int | None]]) -> Iterator[Witness]:
+def _of_counts(evidence: Evidence, live: Mapping[str, tuple[int, int | None]]) -> Iterator[Witness]:
     """What contradicts the rows of tables whose newest state lists another number of files than was expected."""
-    names = {table.name for table in audit.scope}
-    for read in audit.observed.evidence.claims:
+    names = {table.name for table in evidence.scope}
+    for read in evidence.observed.sources.claims:
         for name, files in read.expected_files.items():
             counted = live.get(name, (0, None))[0]
             if read.recount and name in names and files != counted and (witness := read.recount(name)):
                 yield witness
 
 
-def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
+def _of_names(evidence: Evidence, leftovers: Relation) -> Iterator[Witness]:
     """States that files name which no state lists."""
-    for read in audit.observed.evidence.claims:
+    for read in evidence.observed.sources.claims:
         if read.unlisted is not None and not duck.is_empty(leftovers):
-            yield from read.unlisted(audit.con, leftovers)
+            yield from read.unlisted(evidence.con, leftovers)
 
 
 _THERE = (LESS_LISTED, DROPPED_BY_APPEND, UNMET_COUNTS, FOREIGN_STATE)
 """Claims about a state whose own file is there: what its older versions are worth only their content shows."""
 
 
-def _looked_up(audit: AuditContext, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:
+def _looked_up(evidence: Evidence, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:
     """Lost states with the versions that can bring them back, and with what they added."""
-    readers = {name: read for read in audit.observed.evidence.claims for name in read.states}
+    readers = {name: read for read in evidence.observed.sources.claims for name in read.states}
     for number, one in enumerate(verdicts):
         if (
             not one.is_loss
             or one.witness.claim in _THERE
-            or not audit.context.live
+            or not evidence.context.live
             or number >= MOST_LOOKED_UP
         ):
             yield one
             continue
         witness = one.witness
-        version = witness.version_id or _older_version(audit, witness.subject)
-        stake = _stake(audit, witness, version, readers.get(witness.table)) if version else None
+        version = witness.version_id or _older_version(evidence, witness.subject)
+        stake = _stake(evidence, witness, version, readers.get(witness.table)) if version else None
         yield replace(one, witness=replace(witness, version_id=version, **(stake or {})))
 
 
-def _older_version(audit: AuditContext, subject: str) -> str | None:
+def _older_version(evidence: Evidence, subject: str) -> str | None:
     """The newest older version of a file that is gone; None where none is known."""
     place = identify(subject)
     if place is None:
         return None
     try:
-        return older_version(audit.context.clients, Location(*place))
+        return older_version(evidence.context.clients, Location(*place))
     except SourceError:
         return None
 
 
-def _stake(audit: AuditContext, witness: Witness, version: str, read: Claims | None) -> dict[str, Any] | None:
+def _stake(evidence: Evidence, witness: Witness, version: str, read: Claims | None) -> dict[str, Any] | None:
     """What a lost state added, from its older version; None where that does not tell."""
     place = identify(witness.subject)
     if read is None or place is None or witness.number is None or witness.claim != LOST_STATE:
         return None
     if read.lost_content is not None:
-        return _by_reader(audit, read.lost_content, Location(*place), version)
-    return None if read.commits is None else _by_commit(audit, witness, version, read.commits)
+        return _by_reader(evidence, read.lost_content, Location(*place), version)
+    return None if read.commits is None else _by_commit(evidence, witness, version, read.commits)
 
 
 def _by_reader(
-    audit: AuditContext,
+    evidence: Evidence,
     lost_content: Callable[[Location, str, Clients], LostContent | None],
     place: Location,
     version: str,
 ) -> dict[str, Any] | None:
     try:
-        content = lost_content(place, version, audit.context.clients)
+        content = lost_content(place, version, evidence.context.clients)
     except SourceError:
         return None
     return None if content is None else {"stake": content.stake, "sample": content.sample}
 
 
-def _by_commit(
-    audit: AuditContext, witness: Witness, version: str, logs: CommitLogs
-) -> dict[str, Any] | None:
+def _by_commit(evidence: Evidence, witness: Witness, version: str, logs: CommitLogs) -> dict[str, Any] | None:
     place = identify(witness.subject)
     if place is None or witness.number is None:
         return None
-    table = next(table for table in audit.scope if table.name == witness.table)
+    table = next(table for table in evidence.scope if table.name == witness.table)
     lost = CommitFile(witness.table, table.location, witness.number, Location(*place), version)
-    files = logs.read([lost], audit.context.clients).files
+    files = logs.read([lost], evidence.context.clients).files
     added = [row for row in files.to_pylist() if row["added"]]
     if not added:
         return None

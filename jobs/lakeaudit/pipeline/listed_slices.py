@@ -16,7 +16,7 @@ from lakeaudit.compare.rule import OUT
 from lakeaudit.compare.verdicts import with_outcome
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import LEFTOVERS, SLICE, plain_time
@@ -28,44 +28,52 @@ MOST_COUNTED = 200
 _THREADS = 16
 
 
-def with_listed_slices(audit: AuditContext, leftovers: Relation) -> tuple[Relation, Tallies]:
+def with_listed_slices(evidence: Evidence, leftovers: Relation) -> tuple[Relation, Tallies]:
     """LEFTOVERS rows, those that no reader takes as what they are then; and what that changes in the tallies."""
     if duck.is_empty(leftovers):
         return leftovers, {}
     by_name = f"rule IN ({duck.literals(BY_NAME)})"
-    named = duck.hold(audit.con, duck.made_of(audit.con, f"SELECT * FROM input WHERE {by_name}", leftovers))
+    named = duck.hold(
+        evidence.con, duck.made_of(evidence.con, f"SELECT * FROM input WHERE {by_name}", leftovers)
+    )
     if duck.is_empty(named):
         return leftovers, {}
-    judged = duck.hold(audit.con, _judged(audit, named, _slices(audit, named)))
-    others = duck.made_of(audit.con, f"SELECT * FROM input WHERE NOT {by_name}", leftovers)
-    found = duck.made_of(audit.con, "SELECT * EXCLUDE (outcome) FROM input WHERE outcome = 'finding'", judged)
-    kept = duck.union(audit.con, [others, _with_rows(audit, duck.conform(audit.con, found, LEFTOVERS))])
-    counts = (
-        coverage.uncounted(audit.con, named, "finding", "size"),
-        coverage.count_others(audit.con, judged, "size"),
+    judged = duck.hold(evidence.con, _judged(evidence, named, _slices(evidence, named)))
+    others = duck.made_of(evidence.con, f"SELECT * FROM input WHERE NOT {by_name}", leftovers)
+    found = duck.made_of(
+        evidence.con, "SELECT * EXCLUDE (outcome) FROM input WHERE outcome = 'finding'", judged
     )
-    return duck.hold_any(audit.con, kept), coverage.together(*map(tallies_of, counts))
+    kept = duck.union(
+        evidence.con, [others, _with_rows(evidence, duck.conform(evidence.con, found, LEFTOVERS))]
+    )
+    counts = (
+        coverage.uncounted(evidence.con, named, "finding", "size"),
+        coverage.count_others(evidence.con, judged, "size"),
+    )
+    return duck.hold_any(evidence.con, kept), coverage.together(*map(tallies_of, counts))
 
 
-def _slices(audit: AuditContext, named: Relation) -> Relation:
+def _slices(evidence: Evidence, named: Relation) -> Relation:
     """SLICE rows, of what the readers know."""
     readers = [
-        read.listed_slices for read in audit.observed.evidence.claims if read.listed_slices is not None
+        read.listed_slices for read in evidence.observed.sources.claims if read.listed_slices is not None
     ]
-    return duck.union(audit.con, [SLICE.empty_table(), *(slices(audit.con, named) for slices in readers)])
+    return duck.union(
+        evidence.con, [SLICE.empty_table(), *(slices(evidence.con, named) for slices in readers)]
+    )
 
 
-def _judged(audit: AuditContext, named: Relation, slices: Relation) -> Relation:
+def _judged(evidence: Evidence, named: Relation, slices: Relation) -> Relation:
     """The rows with their outcome: what no reader takes is judged as any other file that nothing lists.
 
     A removal within the grace before the picture of storage may be under way.
     """
     facts = [
         (fact.table.name, plain_time(fact.horizon), fact.table.settings.grace)
-        for fact in audit.facts_in_scope
+        for fact in evidence.facts_in_scope
     ]
     cuts = duck.query(
-        audit.con, "SELECT min(start - margin) AS edge FROM cuts", cuts=audit.sources.storage_cuts
+        evidence.con, "SELECT min(start - margin) AS edge FROM cuts", cuts=evidence.source_facts.storage_cuts
     )
     sql = """
         SELECT input.* EXCLUDE (kind, severity) REPLACE (
@@ -75,35 +83,39 @@ def _judged(audit: AuditContext, named: Relation, slices: Relation) -> Relation:
             coalesce(taken AND removed_at + grace > edge, false) AS young
         FROM input LEFT JOIN slices USING (judged_table, bucket, key)
         LEFT JOIN facts ON judged_table = name CROSS JOIN cuts"""
-    rows = duck.made_of(audit.con, sql, named, slices=slices, facts=duck.small(_FACTS, facts), cuts=cuts)
-    judged = with_outcome(audit.con, rows, audit.words)
+    rows = duck.made_of(evidence.con, sql, named, slices=slices, facts=duck.small(_FACTS, facts), cuts=cuts)
+    judged = with_outcome(evidence.con, rows, evidence.words)
     young = f"""SELECT * EXCLUDE (young) REPLACE (CASE WHEN young THEN {duck.literal(OUT)} ELSE outcome END AS outcome)
         FROM input"""
-    return duck.made_of(audit.con, young, judged)
+    return duck.made_of(evidence.con, young, judged)
 
 
 _FACTS = pa.schema([("name", pa.string()), ("horizon", pa.timestamp("us")), ("grace", pa.duration("us"))])
 _COUNTED = pa.schema([("bucket", pa.string()), ("key", pa.string()), ("rows", pa.int64())])
 
 
-def _with_rows(audit: AuditContext, found: Relation) -> Relation:
+def _with_rows(evidence: Evidence, found: Relation) -> Relation:
     """LEFTOVERS rows with the rows that footers count, where no instant says how many a file has."""
-    asked = {fact.table.name for fact in audit.facts_in_scope if fact.table.settings.confirm.mode != "none"}
-    if not audit.context.live:
+    asked = {
+        fact.table.name for fact in evidence.facts_in_scope if fact.table.settings.confirm.mode != "none"
+    }
+    if not evidence.context.live:
         return found
     sql = f"""SELECT bucket, key, size FROM input WHERE kind = 'stale_visible' AND records IS NULL
         AND judged_table IN ({duck.literals(sorted(asked))}) ORDER BY bucket, key LIMIT {MOST_COUNTED}"""
-    counted = duck.small(_COUNTED, list(_counted(audit, duck.rows_of(duck.made_of(audit.con, sql, found)))))
+    counted = duck.small(
+        _COUNTED, list(_counted(evidence, duck.rows_of(duck.made_of(evidence.con, sql, found))))
+    )
     filled = """SELECT input.* REPLACE (coalesce(records, counted."rows") AS records)
         FROM input LEFT JOIN counted USING (bucket, key)"""
-    return duck.made_of(audit.con, filled, found, counted=counted)
+    return duck.made_of(evidence.con, filled, found, counted=counted)
 
 
-def _counted(audit: AuditContext, files: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, int | None]]:
+def _counted(evidence: Evidence, files: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, int | None]]:
     """The rows that each file's own footer counts."""
 
     def rows(file: dict[str, Any]) -> int | None:
-        return rows_of(audit.context.clients, file["bucket"], file["key"], file["size"] or 0)
+        return rows_of(evidence.context.clients, file["bucket"], file["key"], file["size"] or 0)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         for file, count in zip(files, pool.map(rows, files), strict=True):

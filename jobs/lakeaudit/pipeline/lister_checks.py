@@ -15,8 +15,8 @@ from lakeaudit.evidence.other_listers import OWN_CLEANER, by_log, by_tables
 from lakeaudit.evidence.protocol import Claims, Hole
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.pipeline.ask_claims import claims_of
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.newer_states import newer_states_of_others
 from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.runtime import duck
@@ -50,55 +50,57 @@ class ListerChecks:
 
 
 def lister_checks(
-    audit: AuditContext, engine: AuditEngine, leftovers: Relation, logs: OwnLogs, marked: MarkedStates = ()
+    evidence: Evidence, engine: AuditEngine, leftovers: Relation, logs: OwnLogs, marked: MarkedStates = ()
 ) -> ListerChecks:
     """What others list of the unused files; `marked` are states that delete markers hide, of all formats."""
-    listers = dict(_listers(audit, logs))
+    listers = dict(_listers(evidence, logs))
     if not listers:
         return ListerChecks()
     names = duck.literals(sorted(listers))
     sql = f"SELECT DISTINCT judged_table, bucket, key FROM input WHERE judged_table IN ({names})"
-    unused = duck.table(duck.made_of(audit.con, sql, leftovers))
+    unused = duck.table(duck.made_of(evidence.con, sql, leftovers))
     left = set(unused["judged_table"].unique().to_pylist())
     of = {each.name: name for name in left for each in listers[name]}
     asked = [each for name in left for each in listers[name]]
     if not asked:
         return ListerChecks()
-    return _requested(audit, engine, asked, of, unused.select(_LISTED.names), marked)
+    return _requested(evidence, engine, asked, of, unused.select(_LISTED.names), marked)
 
 
-def _listers(audit: AuditContext, logs: OwnLogs) -> Iterator[tuple[str, list[Table]]]:
+def _listers(evidence: Evidence, logs: OwnLogs) -> Iterator[tuple[str, list[Table]]]:
     """By table in scope what else may list its files."""
-    for table in audit.scope:
+    for table in evidence.scope:
         found = [by_log(table, kind) for name, kind in sorted(logs) if name == table.name]
-        for said in audit.observed.catalogs:
-            store = audit.catalog_sources[said.info.id]
+        for said in evidence.observed.catalogs:
+            store = evidence.catalog_sources[said.info.id]
             if isinstance(store, CatalogSource):
-                found += by_tables(table, said.tables, audit.lake.tables, store)
+                found += by_tables(table, said.tables, evidence.lake.tables, store)
         if found:
             yield table.name, found
 
 
 def _requested(
-    audit: AuditContext,
+    evidence: Evidence,
     engine: AuditEngine,
     listers: Sequence[Table],
     of: Mapping[str, str],
     keys: pa.Table,
     marked: MarkedStates,
 ) -> ListerChecks:
-    beside = audit.lake.model_copy(update={"tables": tuple(listers)})
-    claims, holes = read_manifests(beside, audit.context)
+    beside = evidence.lake.model_copy(update={"tables": tuple(listers)})
+    claims, holes = read_manifests(beside, evidence.context)
     listed, unknown, doubtful = [_LISTED.empty_table()], dict[str, str](), dict[str, str]()
     for read in claims:
         rows, notes = claims_of(engine, read, [*read.states], keys)
-        listed += [duck.table(duck.query(audit.con, _NEEDED, input=batch)) for batch in rows]
+        listed += [duck.table(duck.query(evidence.con, _NEEDED, input=batch)) for batch in rows]
         lost = [hole for note in notes if read.hole_of and (hole := read.hole_of(note))]
         unknown |= {of[name]: f"{name}: {why}" for name, why in _unread(read, [*holes, *lost])}
         own_cleaner = OWN_CLEANER if MANIFESTS[read.info.kind].model.has_own_cleaner else None
         kept = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
         doubtful |= {of[name]: f"{name}: {why}" for name, why in kept if why}
-        unknown |= {of[name]: f"{name}: {why}" for name, why in _other_states(audit, read, listers, marked)}
+        unknown |= {
+            of[name]: f"{name}: {why}" for name, why in _other_states(evidence, read, listers, marked)
+        }
     unread = of.keys() - {name for read in claims for name in read.states}
     why = next((hole.reason for hole in holes), "it cannot be read")
     unknown |= {of[name]: f"{name}: {why}" for name in unread}
@@ -106,11 +108,11 @@ def _requested(
 
 
 def _other_states(
-    audit: AuditContext, read: Claims, listers: Sequence[Table], marked: MarkedStates
+    evidence: Evidence, read: Claims, listers: Sequence[Table], marked: MarkedStates
 ) -> Iterator[tuple[str, str]]:
     """Tables with another state than the one that was read, which may list more: lost, replaced or a rival of it."""
     places = {table.name: table.location for table in listers}
-    newer = newer_states_of_others(read, places, marked, audit.context.clients, live=audit.context.live)
+    newer = newer_states_of_others(read, places, marked, evidence.context.clients, live=evidence.context.live)
     for one in (*read.witnesses, *newer):
         if one.table in places and one.claim in MAY_LIST_MORE and not (one.recreated or one.explained):
             yield one.table, one.words

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from lakeaudit.compare import log_entries
 from lakeaudit.compare.coverage import Tallies, together
 from lakeaudit.evidence.registry import METASTORES
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime.duck import Relation
 
 
@@ -19,19 +19,21 @@ class LogStoreChecks:
     unsure: dict[str, str] = field(default_factory=dict)
 
 
-def log_store_checks(audit: AuditContext, engine: AuditEngine) -> LogStoreChecks:
+def log_store_checks(evidence: Evidence, engine: AuditEngine) -> LogStoreChecks:
     """What is wrong with commits by each log store, of the tables in scope; of parts of tables nothing."""
     found = LogStoreChecks()
-    for store in () if audit.partitions else audit.observed.log_entries:
+    for store in () if evidence.partitions else evidence.observed.log_entries:
         format_ = METASTORES[store.info.kind].model.commits_of
-        tables = [t for t in audit.scope if any(each.kind == format_ for each in t.manifests)]
+        tables = [t for t in evidence.scope if any(each.kind == format_ for each in t.manifests)]
         if not tables:
             continue
         by = store.compare({table.location: table.name for table in tables})
         met = engine.meet([store.rows], by.project, by.compare)
         found.unsure |= {str(note["subject"]): str(note["reason"]) for note in met.notes if note["reason"]}
         graces = {table.name: table.settings.grace for table in tables}
-        judged = log_entries.judged_entries(audit.con, [*met.batches("log_suspects")], graces, audit.words)
-        found.findings.append(log_entries.findings(audit.con, judged, audit.stamp))
-        found.tallies = together(found.tallies, log_entries.tallies(audit.con, judged))
+        judged = log_entries.judged_entries(
+            evidence.con, [*met.batches("log_suspects")], graces, evidence.words
+        )
+        found.findings.append(log_entries.findings(evidence.con, judged, evidence.stamp))
+        found.tallies = together(found.tallies, log_entries.tallies(evidence.con, judged))
     return found

@@ -15,7 +15,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.keys import Location
 from lakeaudit.kinds import NEWER_TORN
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.evidence_gaps import Finding
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.storage_classes import restore_takes
@@ -31,18 +31,18 @@ NAMED = 10
 _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 
-def with_versions(audit: AuditContext, rows: Sequence[Finding]) -> list[Finding]:
+def with_versions(evidence: Evidence, rows: Sequence[Finding]) -> list[Finding]:
     """The rows; those of files of a log say what storage has now, and whether an older version can come back."""
-    tables = {table.name for table in audit.scope if audit.confirms(table)}
+    tables = {table.name for table in evidence.scope if evidence.confirms(table)}
     lost = [row for row in rows if _is_lost_file(row) and row["table_name"] in tables][:MOST]
     places = list(dict.fromkeys((row["bucket"], row["key"]) for row in lost))
     if not places:
         return list(rows)
     columns = [list(column) for column in zip(*places, strict=True)]
-    answers = audit.look(pa.table(columns, schema=_KEYS)).to_pylist()
+    answers = evidence.look(pa.table(columns, schema=_KEYS)).to_pylist()
     known = {place: answer for place, answer in zip(places, answers, strict=True) if answer["l_presence"]}
     looked = {id(row) for row in lost}
-    clients = audit.context.clients
+    clients = evidence.context.clients
     told = [
         row | _answered(clients, row, known[row["bucket"], row["key"]])
         if id(row) in looked and (row["bucket"], row["key"]) in known

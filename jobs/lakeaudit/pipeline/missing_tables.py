@@ -22,29 +22,31 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.protocol import Claims, TableState
 from lakeaudit.evidence.registry import formats, roots
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 
 SAMPLES = 3
 
 
-def missing_table_witnesses(audit: AuditContext) -> Iterator[Witness]:
+def missing_table_witnesses(evidence: Evidence) -> Iterator[Witness]:
     """Tables of which no state can be read by anybody."""
-    places = {table.name: table.location for table in audit.scope}
+    places = {table.name: table.location for table in evidence.scope}
     buckets: dict[str, str] = {}
-    for read in audit.observed.evidence.claims:
+    for read in evidence.observed.sources.claims:
         for name, state in read.states.items():
-            last = audit.context.last_states.get((read.info.kind, name))
+            last = evidence.context.last_states.get((read.info.kind, name))
             if name not in places:
                 continue
-            gone = "" if state.missing else _lost_its_bucket(audit, read, state, places[name], last, buckets)
+            gone = (
+                "" if state.missing else _lost_its_bucket(evidence, read, state, places[name], last, buckets)
+            )
             if state.missing or gone:
                 yield _missing_table(
-                    audit, replace(state, refused=state.refused or gone), places[name], read, last
+                    evidence, replace(state, refused=state.refused or gone), places[name], read, last
                 )
 
 
 def _lost_its_bucket(
-    audit: AuditContext,
+    evidence: Evidence,
     read: Claims,
     state: TableState,
     location: Location,
@@ -62,7 +64,7 @@ def _lost_its_bucket(
         return ""
     if location.bucket not in buckets:
         try:
-            ensure_bucket(audit.context.clients, location)
+            ensure_bucket(evidence.context.clients, location)
             buckets[location.bucket] = ""
         except SourceError as error:
             buckets[location.bucket] = str(error)
@@ -70,19 +72,19 @@ def _lost_its_bucket(
 
 
 def _missing_table(
-    audit: AuditContext, state: TableState, location: Location, read: Claims, last: LastState | None
+    evidence: Evidence, state: TableState, location: Location, read: Claims, last: LastState | None
 ) -> Witness:
     detail = state.missing_state
     gaps = [hole for hole in read.holes if hole.table == state.table and hole.kind == "missing_metadata"]
     whys = [f"{hole.subject}: {hole.reason}" for hole in gaps[:SAMPLES]] or [state.refused or ""]
-    older = _older_log(audit, location, read.info.kind) if state.missing == ABSENT else ""
+    older = _older_log(evidence, location, read.info.kind) if state.missing == ABSENT else ""
     restore = detail.restore if detail else ""
     words = "; ".join(filter(None, [*whys, _last_read(last), restore, older]))
     subject = gaps[0].subject if gaps else _subject(detail, last) or location.uri
-    evidence = (CATALOG if detail and detail.named_by else CONTENT,)
+    proof = (CATALOG if detail and detail.named_by else CONTENT,)
     stake = NOT_KNOWN if last is None else Stake(last.files, None, last.bytes)
     number = None if last is None else last.state.number
-    return Witness(state.table, MISSING_TABLE, evidence, subject, words, number, stake)
+    return Witness(state.table, MISSING_TABLE, proof, subject, words, number, stake)
 
 
 def _subject(detail: MissingState | None, last: LastState | None) -> str:
@@ -100,13 +102,13 @@ def _last_read(last: LastState | None) -> str:
     return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read {what}{files}"
 
 
-def _older_log(audit: AuditContext, location: Location, kind: str) -> str:
+def _older_log(evidence: Evidence, location: Location, kind: str) -> str:
     """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
-    if kind not in roots() or not audit.context.live or location.is_local or location.is_azure:
+    if kind not in roots() or not evidence.context.live or location.is_local or location.is_azure:
         return ""
     folder = location.join(roots()[kind].folder)
     try:
-        files = older_files(audit.context.clients, folder, SAMPLES)
+        files = older_files(evidence.context.clients, folder, SAMPLES)
     except SourceError:
         return ""
     if not files:

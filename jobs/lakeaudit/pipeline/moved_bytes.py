@@ -17,7 +17,7 @@ from lakeaudit.compare.half_moved import UNREPEATED
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
@@ -31,15 +31,17 @@ _DIGEST = re.compile(f"{MD5_TEXT}|{PARTS_TEXT}")
 _FOUND = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "other")])
 
 
-def with_other_places(audit: AuditContext, findings: Relation) -> Relation:
+def with_other_places(evidence: Evidence, findings: Relation) -> Relation:
     """FINDINGS about single files, in which a dropped file names the file that holds its bytes as `related_key`."""
     if duck.is_empty(findings):
         return findings
-    tables = {table.name: table for table in audit.scope if audit.confirms(table) and table.location.is_in_s3}
+    tables = {
+        table.name: table for table in evidence.scope if evidence.confirms(table) and table.location.is_in_s3
+    }
     found = [
         (name, lost["bucket"], lost["key"], other)
-        for name, rows in list(_lost(audit, findings, tables).items())[:MOST_TABLES]
-        for lost, other in _moved(audit, tables[name], rows)
+        for name, rows in list(_lost(evidence, findings, tables).items())[:MOST_TABLES]
+        for lost, other in _moved(evidence, tables[name], rows)
     ]
     if not found:
         return findings
@@ -51,10 +53,10 @@ def with_other_places(audit: AuditContext, findings: Relation) -> Relation:
                 || 'do not restore it beside that file' ELSE '' END AS explanation)
         FROM findings LEFT JOIN found USING (table_name, bucket, key)
     """
-    return duck.query(audit.con, sql, findings=findings, found=duck.small(_FOUND, found))
+    return duck.query(evidence.con, sql, findings=findings, found=duck.small(_FOUND, found))
 
 
-def _lost(audit: AuditContext, findings: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]]:
+def _lost(evidence: Evidence, findings: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]]:
     """Small: the dropped files by table that are known by their bytes, or by a name that no two writers give."""
     sql = f"""
         SELECT table_name, bucket, key, manifest_size, manifest_etag FROM input
@@ -62,17 +64,17 @@ def _lost(audit: AuditContext, findings: Relation, tables: Mapping[str, Table]) 
         QUALIFY row_number() OVER (PARTITION BY table_name ORDER BY key) <= {MOST_LOST} ORDER BY table_name, key
     """
     lost: dict[str, list[Row]] = {}
-    for row in duck.rows_of(duck.query(audit.con, sql, input=findings)) if tables else ():
+    for row in duck.rows_of(duck.query(evidence.con, sql, input=findings)) if tables else ():
         if _by_bytes(row) or re.search(UNREPEATED, _name(row["key"])):
             lost.setdefault(row["table_name"], []).append(row)
     return lost
 
 
-def _moved(audit: AuditContext, table: Table, lost: Sequence[Row]) -> Iterator[tuple[Row, str]]:
+def _moved(evidence: Evidence, table: Table, lost: Sequence[Row]) -> Iterator[tuple[Row, str]]:
     """The lost files with the key of a visible file that holds the same bytes."""
     gone = {row["key"] for row in lost}
     try:
-        listed = list(islice(list_files(audit.context.clients, table.location), MOST_LISTED))
+        listed = list(islice(list_files(evidence.context.clients, table.location), MOST_LISTED))
     except SourceError:
         return
     there = [file for file in listed if file.place.key not in gone and _is_visible(table, file)]

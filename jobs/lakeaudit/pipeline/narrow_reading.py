@@ -18,9 +18,9 @@ from lakeaudit.compare.screen_again import Wanted, ask_again, bitmap, read_again
 from lakeaudit.compare.screen_traces import traces
 from lakeaudit.evidence.protocol import Kept, Part
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import WHOLE, Reading, tells_of_fault
 from lakeaudit.pipeline.engine import Answers, AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.folder_counts import CountingEngine, without_folders
 from lakeaudit.pipeline.kept_rest import KeptRest
 from lakeaudit.pipeline.kept_rows import kept_rows
@@ -77,35 +77,35 @@ class LetGo:
         ]
 
 
-def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
+def narrow_reading(evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
     """Read everything narrowly, if that pays."""
     weight = sum(each.weight for each in rows if isinstance(each, Part))
-    if weight < SCREEN_FROM or audit.partitions:
+    if weight < SCREEN_FROM or evidence.partitions:
         return LetGo()
-    by_kind = {kind: trace for read in audit.observed.evidence.claims for kind, trace in read.traces.items()}
-    screen = screen_of(audit.sources, audit.facts, audit.words.scope, by_kind)
-    kept = kept_rows(audit.lake.results, audit.lake.name, audit.context.clients)
+    by_kind = {
+        kind: trace for read in evidence.observed.sources.claims for kind, trace in read.traces.items()
+    }
+    screen = screen_of(evidence.source_facts, evidence.facts, evidence.words.scope, by_kind)
+    kept = kept_rows(evidence.lake.results, evidence.lake.name, evidence.context.clients)
     kept.prepare([each for each in rows if isinstance(each, Part)])
     folders: list[pa.RecordBatch] = []
-    keeper = kept_screen(audit, screen, rows)
+    keeper = kept_screen(evidence, screen, rows)
     found = keeper.last(engine) if keeper else None
     if found is None:
         narrow = Reading(project=partial(traces, screen), width=TRACE_WIDTH, rows=kept.rows_to_keep)
         stage = keeper.stage(screen) if keeper else partial(let_go, screen)
-        answers = CountingEngine(engine, audit.folder_count).project(rows, [stage], narrow)
+        answers = CountingEngine(engine, evidence.folder_count).project(rows, [stage], narrow)
         found = _sorted_out(without_folders(answers, folders))
         if keeper:
             found = keeper.keep(found, engine)
     wanted = found.wanted
-    again = partial(read_again, screen, wanted, audit.kernel.metastores)
+    again = partial(read_again, screen, wanted, evidence.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
     left = wanted.count / max(wanted.count + found.files, 1)
     all_rows = kept.rows
-    if keeper and found.rest and audit.kernel.metastores:
-        evidence = audit.observed.evidence
-        stored = frozenset(
-            [*(each.info.id for each in evidence.storage), *(each.info.id for each in evidence.metastores)]
-        )
+    if keeper and found.rest and evidence.kernel.metastores:
+        sources = evidence.observed.sources
+        stored = frozenset(each.info.id for side in (sources.storage, sources.metastores) for each in side)
         all_rows = KeptRest(keeper.kept, found.rest, stored, screen, wanted, found.more, kept.rows).rows
     reading = Reading(partial(ask_again, wanted), again, left, rows=all_rows)
     whole = Reading(rows=kept.rows)
@@ -113,14 +113,14 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
 
 
 def lost_siblings(
-    audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, lost: pa.Table
+    evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, lost: pa.Table
 ) -> Answers:
     """Verdicts of let-go entries whose folders' own entries are at fault, see `metastore_tree.sibling_tallies`."""
     if gone.screen is None or gone.wanted is None:
         return iter(())
     of_lost = partial(read_siblings, gone.screen, gone.wanted, lost)
     reading = replace(gone.whole, select=of_lost)
-    return engine.run(rows, [partial(judge_children, audit.kernel)], reading)
+    return engine.run(rows, [partial(judge_children, evidence.kernel)], reading)
 
 
 def _sorted_out(answers: Answers) -> Screened:

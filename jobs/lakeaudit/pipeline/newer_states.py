@@ -20,7 +20,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.protocol import Claims, TableState
 from lakeaudit.formatting import iso
 from lakeaudit.keys import Location, identify, uri_of
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.older_versions import by_root
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
@@ -31,19 +31,19 @@ Row = Mapping[str, Any]
 """A row of MARKED_STATE."""
 
 
-def newer_states(audit: AuditContext, marked: Sequence[Row]) -> Iterator[Witness]:
+def newer_states(evidence: Evidence, marked: Sequence[Row]) -> Iterator[Witness]:
     """States of the tables in scope that are newer than the one that was read.
 
     Args:
-        audit: the run.
+        evidence: what the run knows.
         marked: MARKED_STATE rows.
     """
-    rows, look = by_root(marked), _Presence(audit.context.clients, live=audit.context.live)
-    tables_at = Counter(table.location for table in audit.lake.tables) if rows else Counter[Location]()
-    for read in audit.observed.evidence.claims:
-        for fact in audit.facts_in_scope:
+    rows, look = by_root(marked), _Presence(evidence.context.clients, live=evidence.context.live)
+    tables_at = Counter(table.location for table in evidence.lake.tables) if rows else Counter[Location]()
+    for read in evidence.observed.sources.claims:
+        for fact in evidence.facts_in_scope:
             name, place = fact.table.name, fact.table.location
-            last = audit.context.last_states.get((read.info.kind, name))
+            last = evidence.context.last_states.get((read.info.kind, name))
             found = rows.get((read.info.kind, place.bucket, place.prefix), ())
             yield from states_above(read, name, found, last, look, shared=tables_at[place] > 1)
 

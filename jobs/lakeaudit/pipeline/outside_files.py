@@ -12,7 +12,7 @@ from typing import Any
 from lakeaudit.config.parsers import is_location
 from lakeaudit.config.sources import StorageSource
 from lakeaudit.keys import Location, in_known_store
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws_failures import why_not_read
 from lakeaudit.runtime.duck import Rows
@@ -43,18 +43,18 @@ class _UncheckedFiles:
     denied: int
 
 
-def outside_files(audit: AuditContext, counted: Iterable[Mapping[str, Any]], remaining: Rows) -> OutsideFiles:
+def outside_files(evidence: Evidence, counted: Iterable[Mapping[str, Any]], remaining: Rows) -> OutsideFiles:
     """Describe, for coverage, the files that lie where no storage source looks.
 
     Args:
-        audit: the run.
+        evidence: what the run knows.
         counted: rows of `kernel.outside_places`.
         remaining: verdict rows after the live look.
     """
-    folders = _folders(audit, counted)
+    folders = _folders(evidence, counted)
     if not folders:
         return OutsideFiles({}, {})
-    answers = _answers(audit, remaining)
+    answers = _answers(evidence, remaining)
     looked_at: Counter[str] = Counter()
     unchecked: dict[str, list[_UncheckedFiles]] = {}
     for place, (folder, files) in folders.items():
@@ -63,7 +63,7 @@ def outside_files(audit: AuditContext, counted: Iterable[Mapping[str, Any]], rem
             unchecked.setdefault(place[0], []).append(_UncheckedFiles(folder, left, answers["denied", place]))
     reasons = {}
     for table in {name for name, _, _ in folders}:
-        why = _reason(audit, unchecked[table]) if table in unchecked else ""
+        why = _reason(evidence, unchecked[table]) if table in unchecked else ""
         files = looked_at[table]
         reasons[table, "content"] = why
         reasons[table, "duplicate"] = (
@@ -77,9 +77,9 @@ def not_compared(reasons: Mapping[tuple[str, str], str]) -> frozenset[str]:
     return frozenset(reason for reason in reasons.values() if reason.endswith(_COMPARED))
 
 
-def _folders(audit: AuditContext, counted: Iterable[Mapping[str, Any]]) -> dict[Place, tuple[Location, int]]:
+def _folders(evidence: Evidence, counted: Iterable[Mapping[str, Any]]) -> dict[Place, tuple[Location, int]]:
     """By place the folder that holds all its files, and their number."""
-    locations = {table.name: table.location for table in audit.lake.tables}
+    locations = {table.name: table.location for table in evidence.lake.tables}
     ranges: dict[Place, tuple[str, str, int]] = {}
     for row in counted:
         place = (row["table_name"], row["bucket"], row["owner"] or "")
@@ -98,7 +98,7 @@ def _common_folder(first: str, last: str) -> str:
     return common.rpartition("/")[0]
 
 
-def _answers(audit: AuditContext, remaining: Rows) -> Counter[tuple[str, Place]]:
+def _answers(evidence: Evidence, remaining: Rows) -> Counter[tuple[str, Place]]:
     """Small: by answer (live, or denied where storage gave none) and place how many files were looked at."""
     sql = """
         SELECT judged_table, bucket, coalesce(owner, '') AS owner, count(*) AS files,
@@ -107,12 +107,12 @@ def _answers(audit: AuditContext, remaining: Rows) -> Counter[tuple[str, Place]]
         GROUP BY judged_table, bucket, owner, answer
     """
     found: Counter[tuple[str, Place]] = Counter()
-    for row in duck.rows_of(duck.made_of(audit.con, sql, remaining)):
+    for row in duck.rows_of(duck.made_of(evidence.con, sql, remaining)):
         found[row["answer"], (row["judged_table"], row["bucket"], row["owner"])] += row["files"]
     return found
 
 
-def _reason(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> str:
+def _reason(evidence: Evidence, unchecked: Sequence[_UncheckedFiles]) -> str:
     """Which files nobody looked at, and what in the lake file lets an audit look at them."""
     files = sum(each.files for each in unchecked)
     worst = sorted(unchecked, key=lambda each: (-each.files, each.place))
@@ -120,7 +120,7 @@ def _reason(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> str:
     more = f" and in {len(worst) - PLACES_NAMED:,} more places" if len(worst) > PLACES_NAMED else ""
     lie = "file lies" if files == 1 else "files lie"
     sentence = f"{files:,} listed {lie} where no storage source looks: {named}{more}"
-    return "; ".join([sentence, *_remedies(audit, worst[:PLACES_NAMED])])
+    return "; ".join([sentence, *_remedies(evidence, worst[:PLACES_NAMED])])
 
 
 def _note(one: _UncheckedFiles) -> str:
@@ -131,7 +131,7 @@ def _note(one: _UncheckedFiles) -> str:
     return f" (storage refused {one.denied:,} {looks})" if one.denied else ""
 
 
-def _remedies(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> list[str]:
+def _remedies(evidence: Evidence, unchecked: Sequence[_UncheckedFiles]) -> list[str]:
     """What covers the places that a source can cover: lines of the lake file, and rights."""
     readable = [
         each for each in unchecked if in_known_store(each.place.bucket) and is_location(each.place.uri)
@@ -139,9 +139,9 @@ def _remedies(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> list
     lines = ", ".join(
         f"{{kind: listing, location: {_quoted(each.place.uri)}}}"
         for each in readable
-        if not _has_source(audit, each.place)
+        if not _has_source(evidence, each.place)
     )
-    live = audit.observed.listed
+    live = evidence.observed.listed
     after = " (an audit without --live reads them)" if live else ""
     remedies = [f"to cover them, add to inventories: [{lines}]{after}"] if lines else []
     if any(each.denied for each in readable):
@@ -151,9 +151,9 @@ def _remedies(audit: AuditContext, unchecked: Sequence[_UncheckedFiles]) -> list
     return remedies
 
 
-def _has_source(audit: AuditContext, place: Location) -> bool:
+def _has_source(evidence: Evidence, place: Location) -> bool:
     """Whether a storage source of the lake file covers the place; a live audit reads none."""
-    return any(cover.contains(place) for source in audit.lake.inventories for cover in _covers(source))
+    return any(cover.contains(place) for source in evidence.lake.inventories for cover in _covers(source))
 
 
 def _covers(source: StorageSource) -> Sequence[Location]:

@@ -30,12 +30,12 @@ def keep_pictures(observed: Observed, judgement: Judgement, status: str, run_id:
     overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
     if overtaken or status not in PUBLISHED or status == "suspect":
         return ()
-    storage = {stored.info.id for stored in observed.evidence.storage}
+    storage = {stored.info.id for stored in observed.sources.storage}
     unread = {info.id for info in observed.infos if info.role == "storage"} - storage
     whole = not unread and not any(hole.source in storage for hole in judgement.holes)
     return tuple(
         warning
-        for read in observed.evidence.claims
+        for read in observed.sources.claims
         if read.after_publishing is not None
         for warning in read.after_publishing(run_id, whole)
     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakeaudit.compare.pointer_folders import NAMED_AS_FILE
 from lakeaudit.compare.prefix_match import Places
 from lakeaudit.compare.table_facts import ownership_rank
-from lakeaudit.config import MetastoreSource, Table
+from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
 from lakeaudit.evidence.protocol import Cut
 from lakeaudit.keys import Location
@@ -109,13 +109,28 @@ def _differing(table: Table, places: Mapping[str, str]) -> str:
     return f"{table.name}: {told}; the lake file says {table.location.uri}"
 
 
+def catalog_sources(lake: Lake) -> Mapping[str, MetastoreSource]:
+    """The catalogs of the lake file by the ids of their sources."""
+    sources = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
+    return {
+        id_: source
+        for id_, source in sources.items()
+        if isinstance(source, CatalogSource) and source.knows_partitions
+    }
+
+
 def pointed_tables(
     con: Connection,
     tables: Sequence[Table],
     catalogs: Sequence[Pointers],
     sources: Mapping[str, MetastoreSource],
-) -> PointedTables:
-    """What these catalogs say of these tables; `sources` are the catalogs of the lake file by id, readable or not."""
+) -> PointedTables | None:
+    """What these catalogs say of these tables; None: there are no catalogs.
+
+    `sources` are the catalogs of the lake file by id, readable or not.
+    """
+    if not sources:
+        return None
     named = tuple(each for pointers in catalogs for each in _named(pointers, tables, sources))
     batches = (batch for each in catalogs for batch in _partitions(each))
     partitions = duck.hold_batches(con, PARTITION, batches)

@@ -12,8 +12,8 @@ from lakeaudit.compare.verdicts import group_verdicts, severity_rank
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import registry
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.pipeline.metadata_aims import aim_rows
 from lakeaudit.pipeline.pointed_tables import PointedTables
@@ -43,28 +43,28 @@ class PointerChecks:
 
 
 def pointer_checks(
-    audit: AuditContext, engine: AuditEngine, first: FirstReading, holed: Collection[str]
+    evidence: Evidence, engine: AuditEngine, first: FirstReading, holed: Collection[str]
 ) -> PointerChecks:
     """What is wrong with pointers of the tables in scope; of parts of tables nothing."""
-    pointed = audit.pointed
-    if pointed is None or audit.partitions:
+    pointed = evidence.pointed
+    if pointed is None or evidence.partitions:
         return PointerChecks()
-    con, found = audit.con, PointerChecks(unsure=pointed.holes, warnings=pointed.disagreements)
-    for table, rows in _subjects(audit, first, pointed, holed).items():
-        judged = _looked_at(audit, engine, table, group_verdicts(con, rows, table, audit.words))
-        judged = duck.hold(con, _still_known(audit, pointed, judged))
-        found.findings.append(findings(con, judged, table, audit.stamp))
+    con, found = evidence.con, PointerChecks(unsure=pointed.holes, warnings=pointed.disagreements)
+    for table, rows in _subjects(evidence, first, pointed, holed).items():
+        judged = _looked_at(evidence, engine, table, group_verdicts(con, rows, table, evidence.words))
+        judged = duck.hold(con, _still_known(evidence, pointed, judged))
+        found.findings.append(findings(con, judged, table, evidence.stamp))
         found.tallies = together(found.tallies, tallies_of(coverage.count_others(con, judged, "bytes")))
     return found
 
 
 def _subjects(
-    audit: AuditContext, first: FirstReading, pointed: PointedTables, holed: Collection[str]
+    evidence: Evidence, first: FirstReading, pointed: PointedTables, holed: Collection[str]
 ) -> dict[str, Relation]:
-    con, named = audit.con, pointed.rows
+    con, named = evidence.con, pointed.rows
     held = duck.hold(con, pointers.below(con, first.folders))
-    by = (audit.sources, [*holed])
-    aims = aim_rows(audit.context.clients, audit.metadata_aims, audit.context.now)
+    by = (evidence.source_facts, [*holed])
+    aims = aim_rows(evidence.context.clients, evidence.metadata_aims, evidence.context.now)
     registered = pointers.partition_pointers(con, pointed.partitions, named, held, *by)
     return {
         "partitions": registered,
@@ -73,25 +73,27 @@ def _subjects(
     }
 
 
-def _looked_at(audit: AuditContext, engine: AuditEngine, table: str, verdicts: Relation) -> Relation:
+def _looked_at(evidence: Evidence, engine: AuditEngine, table: str, verdicts: Relation) -> Relation:
     """The verdicts, with those that are findings judged again by what storage says now."""
-    con = audit.con
+    con = evidence.con
     judged = duck.hold(con, verdicts)
     suspects = duck.hold(con, duck.query(con, "FROM input WHERE outcome = 'finding'", input=judged))
-    places = _places(audit, con, suspects)
+    places = _places(evidence, con, suspects)
     if not places:
         return judged
-    answers = looks(engine, audit.context.clients, places[: audit.lake.settings.confirm.limit])
-    known = duck.query(con, _with_answers(audit, table), suspects=suspects, answers=answers)
-    again = group_verdicts(con, duck.hold(con, duck.conform(con, known, SCHEMAS[table])), table, audit.words)
+    answers = looks(engine, evidence.context.clients, places[: evidence.lake.settings.confirm.limit])
+    known = duck.query(con, _with_answers(evidence, table), suspects=suspects, answers=answers)
+    again = group_verdicts(
+        con, duck.hold(con, duck.conform(con, known, SCHEMAS[table])), table, evidence.words
+    )
     rest = duck.query(con, "FROM input WHERE outcome <> 'finding'", input=judged)
     return duck.union(con, [rest, again])
 
 
-def _with_answers(audit: AuditContext, table: str) -> str:
+def _with_answers(evidence: Evidence, table: str) -> str:
     """SQL of the suspects of a table of rules with what storage says now, from its `answers`."""
     there = _THERE[table]
-    confirmed = [each.name for each in audit.scope if audit.confirms(each)]
+    confirmed = [each.name for each in evidence.scope if evidence.confirms(each)]
     # a partition that is filled now shows that not all are empty
     filled = f"bool_or(coalesce(look_there, {there}, false)) OVER (PARTITION BY catalog_id, s.table_name)"
     all_empty = f", all_empty AND NOT {filled} AS all_empty" if table == "partitions" else ""
@@ -113,9 +115,9 @@ _THERE = {
 """SQL of whether a place is filled now, from an answer; files of 0 bytes fill no partition whose rows are counted."""
 
 
-def _places(audit: AuditContext, con: Connection, suspects: Relation) -> list[tuple[str, str]]:
+def _places(evidence: Evidence, con: Connection, suspects: Relation) -> list[tuple[str, str]]:
     """Folders to be looked at, the worst first."""
-    confirmed = [table.name for table in audit.scope if audit.confirms(table)]
+    confirmed = [table.name for table in evidence.scope if evidence.confirms(table)]
     sql = f"""
         SELECT bucket, key FROM input WHERE judged_table IN ({duck.literals(confirmed)}) AND bucket IS NOT NULL
             AND look IS NULL GROUP BY bucket, key ORDER BY min({severity_rank()}), bucket, key
@@ -123,14 +125,14 @@ def _places(audit: AuditContext, con: Connection, suspects: Relation) -> list[tu
     return [(row["bucket"], row["key"]) for row in duck.rows_of(duck.query(con, sql, input=suspects))]
 
 
-def _still_known(audit: AuditContext, pointed: PointedTables, judged: Relation) -> Relation:
+def _still_known(evidence: Evidence, pointed: PointedTables, judged: Relation) -> Relation:
     """The verdicts, of which those about tables that were dropped meanwhile have moved on."""
-    con = audit.con
+    con = evidence.con
     held = duck.hold(con, judged)
     sql = "SELECT DISTINCT catalog_id, table_name FROM input WHERE outcome = 'finding' ORDER BY ALL"
     asked = [(row["catalog_id"], row["table_name"]) for row in duck.rows_of(duck.query(con, sql, input=held))]
     aims = {(each.by.catalog, each.by.name): each.by.metadata_location for each in pointed.named}
-    gone = {each for each in asked[:MOST_TABLES] if _has_moved(audit, *each, aims[each])}
+    gone = {each for each in asked[:MOST_TABLES] if _has_moved(evidence, *each, aims[each])}
     moved = f"""
         SELECT * REPLACE (CASE WHEN outcome = 'finding' AND (catalog_id, table_name) IN ({_pairs(gone)})
             THEN 'moved_on' ELSE outcome END AS outcome) FROM input
@@ -142,12 +144,12 @@ def _pairs(gone: Collection[tuple[str, str]]) -> str:
     return ", ".join(f"({duck.literal(id_)}, {duck.literal(name)})" for id_, name in gone)
 
 
-def _has_moved(audit: AuditContext, catalog: str, name: str, aim: str) -> bool:
+def _has_moved(evidence: Evidence, catalog: str, name: str, aim: str) -> bool:
     """Whether the catalog does not know the table any more, or points at another state of it."""
-    source = audit.catalog_sources[catalog]
+    source = evidence.catalog_sources[catalog]
     ask = registry.catalog(source.kind).current
     try:
-        now = None if ask is None else ask(source, audit.context.clients, name)
+        now = None if ask is None else ask(source, evidence.context.clients, name)
     except SourceError:
         return False
     return ask is not None and (now is None or now.metadata_location != aim)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from lakeaudit.compare.evidence_for_tables import Evidence
+from lakeaudit.compare.evidence_for_tables import Sources
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.table_facts import roots
 from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
@@ -61,7 +61,7 @@ class Observed:
     `listed`: places were listed now, and the lake file's storage sources were left alone.
     """
 
-    evidence: Evidence
+    sources: Sources
     infos: tuple[SourceInfo, ...]
     holes: tuple[Hole, ...]
     warnings: tuple[str, ...]
@@ -81,11 +81,11 @@ class Observed:
 
     def rows(self) -> Iterator[Part | Kept]:
         """Everything that the engine has to bring together."""
-        for stored in self.evidence.storage:
+        for stored in self.sources.storage:
             yield from pieces(stored.rows)
-        for entries in self.evidence.metastores:
+        for entries in self.sources.metastores:
             yield from pieces(entries.rows)
-        for read in self.evidence.claims:
+        for read in self.sources.claims:
             yield from pieces(*read.rows)
 
 
@@ -149,15 +149,15 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         claims = _claims(reading, pool, lake, after)
         catalogs = tuple(reading.taken(pointed))
         events = tuple(reading.taken(told))
-    sources = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
-    evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})
+    configured = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
+    sources = Sources(claims, stored, entries, {read.info.id: configured[read.info.id] for read in entries})
     infos, holes, warnings = (
         tuple(reading.infos),
         tuple(reading.holes),
         tuple(dict.fromkeys(reading.warnings)),
     )
     log_entries = tuple(read for read in of_stores if isinstance(read, LogEntries))
-    return Observed(evidence, infos, holes, warnings, bool(live), events, log_entries, catalogs)
+    return Observed(sources, infos, holes, warnings, bool(live), events, log_entries, catalogs)
 
 
 def read_manifests(
@@ -260,8 +260,8 @@ def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
 
     If a kind of manifest cannot be read again at all, every one of its tables is unsure.
     """
-    again = replace(context, storage=tuple(observed.evidence.storage))
-    return [_changes(read, _with_manifest(lake, read.info.kind), again) for read in observed.evidence.claims]
+    again = replace(context, storage=tuple(observed.sources.storage))
+    return [_changes(read, _with_manifest(lake, read.info.kind), again) for read in observed.sources.claims]
 
 
 def _changes(read: Claims, tables: Sequence[Table], context: Context) -> Changes:

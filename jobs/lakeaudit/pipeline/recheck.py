@@ -16,8 +16,8 @@ from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.ledger.axis_observation import evidence_at
 from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.absence_sampling import sample_absences, source_of
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.collapsed_keys import under_single_slashes
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.incomplete_reports import incomplete_reports
 from lakeaudit.pipeline.read_sources import changes
 from lakeaudit.pipeline.replica_sources import without_vacuumed_originals
@@ -39,7 +39,7 @@ class Rechecked:
     """
 
     rows: Relation
-    trials: list[Trial]
+    trials: tuple[Trial, ...]
     answers: pa.Table
     not_rechecked: Mapping[str, str] = field(default_factory=dict)
     incomplete: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Rechecked:
 
 
 def second_reading(
-    audit: AuditContext,
+    evidence: Evidence,
     suspects: Rows,
     fresh: Rows,
     claimed: Rows,
@@ -57,17 +57,17 @@ def second_reading(
     """Judge suspects again with everything that is known by now.
 
     Args:
-        audit: the run.
+        evidence: what the run knows.
         suspects: verdict rows with known_as, known_at and suspected.
         fresh: the same of files too young for the evidence, which are looked at all the same.
         claimed: how many files each source should hold of each table, see `kernel.claimed_of_sources`.
         holed: ids of sources with gaps.
         vacuumed: tables whose absent history an unlogged VACUUM explains.
     """
-    con = audit.con
+    con = evidence.con
     looked_at = duck.union(con, [suspects, fresh])
     if duck.is_empty(looked_at):
-        return Rechecked(duck.relation(con, RECHECKED.empty_table()), [], LIVE.empty_table())
+        return Rechecked(duck.relation(con, RECHECKED.empty_table()), (), LIVE.empty_table())
     named = """
         SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known,
             NULL::VARCHAR AS recheck_words
@@ -77,21 +77,21 @@ def second_reading(
     marked = duck.hold(con, with_vacuums(con, marked, vacuumed))
     # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
     hopeful = duck.made_of(con, "SELECT * REPLACE (false AS h_storage), h_storage AS held FROM input", marked)
-    hopeful = duck.hold(con, audit.judge_again(hopeful))
-    trials = sample_absences(audit, hopeful, claimed)
+    hopeful = duck.hold(con, evidence.judge_again(hopeful))
+    trials = tuple(sample_absences(evidence, hopeful, claimed))
     marked = doubted(con, marked, trials)
-    keys = _keys_to_look_at(audit, hopeful, trials)
+    keys = _keys_to_look_at(evidence, hopeful, trials)
     if not keys.num_rows:
-        rows = by_second_cut(con, audit.judge_again(marked), _cuts_of_axes(audit))
+        rows = by_second_cut(con, evidence.judge_again(marked), _cuts_of_axes(evidence))
         return Rechecked(rows, trials, LIVE.empty_table())
-    answers = audit.look(keys)
-    not_asked = [table.name for table in audit.scope if not audit.confirms(table)]
-    answered = duck.hold(con, audit.judge_again(live_check.with_answers(con, marked, answers, not_asked)))
-    renamed = under_single_slashes(audit, without_vacuumed_originals(audit, answered))
-    current, not_rechecked = _by_newest_states(audit, renamed.rows, marked)
-    twice = by_second_cut(con, current, _cuts_of_axes(audit))
-    incomplete = incomplete_reports(audit, marked, answers)
-    rows = by_sample(audit, twice, losses(trials))
+    answers = evidence.look(keys)
+    not_asked = [table.name for table in evidence.scope if not evidence.confirms(table)]
+    answered = duck.hold(con, evidence.judge_again(live_check.with_answers(con, marked, answers, not_asked)))
+    renamed = under_single_slashes(evidence, without_vacuumed_originals(evidence, answered))
+    current, not_rechecked = _by_newest_states(evidence, renamed.rows, marked)
+    twice = by_second_cut(con, current, _cuts_of_axes(evidence))
+    incomplete = incomplete_reports(evidence, marked, answers)
+    rows = by_sample(evidence, twice, losses(trials))
     return Rechecked(rows, trials, answers, not_rechecked, incomplete, renamed.objects)
 
 
@@ -112,13 +112,13 @@ def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:
 _CUTS = pa.schema([("judged_table", pa.string()), ("axis", pa.string()), ("cut_at", pa.timestamp("us"))])
 
 
-def _cuts_of_axes(audit: AuditContext) -> pa.Table:
-    able = means(audit.observed.evidence, audit.facts_in_scope, (), ())
-    places = [(fact.table.name, axis) for fact in audit.facts_in_scope for axis in LIVE_AXES]
+def _cuts_of_axes(evidence: Evidence) -> pa.Table:
+    able = means(evidence.observed.sources, evidence.facts_in_scope, (), ())
+    places = [(fact.table.name, axis) for fact in evidence.facts_in_scope for axis in LIVE_AXES]
     return duck.small(_CUTS, [(*place, plain_time(evidence_at(*place, able))) for place in places])
 
 
-def by_sample(audit: AuditContext, rows: Rows, lost: Sequence[Trial]) -> Relation:
+def by_sample(evidence: Evidence, rows: Rows, lost: Sequence[Trial]) -> Relation:
     """Of a mass loss the sample speaks for what was beyond the limit of live looks: it is one loss, and told as one."""
     of_these = [
         f"(judged_table = {duck.literal(trial.missing.table)} AND {source_of()} = {duck.literal(trial.missing.source)})"
@@ -127,23 +127,23 @@ def by_sample(audit: AuditContext, rows: Rows, lost: Sequence[Trial]) -> Relatio
     spoken_for = f"outcome = 'finding' AND l_confirmation = 'limit' AND ({' OR '.join(of_these) or 'false'})"
     confirmation = f"CASE WHEN {spoken_for} THEN 'sample' ELSE l_confirmation END AS l_confirmation"
     sql = f"SELECT * REPLACE ({confirmation}) FROM input"
-    return duck.made_of(audit.con, sql, rows)
+    return duck.made_of(evidence.con, sql, rows)
 
 
-def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial]) -> pa.Table:
+def _keys_to_look_at(evidence: Evidence, suspects: Rows, trials: Sequence[Trial]) -> pa.Table:
     """The keys of the live check, worst first, within each table's limit and the lake's.
 
     Where a sample has shown that the evidence is bad, nothing more of the table is looked at.
     """
-    limits = audit.limits(without=[trial.missing.table for trial in trials if trial.verdict == BAD])
+    limits = evidence.limits(without=[trial.missing.table for trial in trials if trial.verdict == BAD])
     if not limits:
         return ASKED.empty_table()
-    con = audit.con
+    con = evidence.con
     ranked = live_check.limited(con, suspects, limits)
-    worst = live_check.candidates(con, ranked, audit.lake.settings.confirm.limit)
+    worst = live_check.candidates(con, ranked, evidence.lake.settings.confirm.limit)
     of_tables = f"{FRESH} AND judged_table IN ({duck.literals([*limits])})"
     fresh = duck.made_of(con, f"SELECT bucket, key FROM input WHERE {of_tables}", suspects)
-    footers = [table.name for table in audit.scope if table.settings.confirm.mode == "footer"]
+    footers = [table.name for table in evidence.scope if table.settings.confirm.mode == "footer"]
     return live_check.with_claims(con, worst, fresh, suspects, footers)
 
 
@@ -151,17 +151,17 @@ _LOOKED_AT = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
 
 
 def _by_newest_states(
-    audit: AuditContext, suspects: Relation, by_cut: Rows
+    evidence: Evidence, suspects: Relation, by_cut: Rows
 ) -> tuple[Relation, Mapping[str, str]]:
     """Clear suspects whose table has moved on since it was read; also returns the tables that nobody could read again.
 
     `by_cut` are the same rows before storage answered: what the snapshots alone show.
     """
-    con = audit.con
+    con = evidence.con
     if not duck.count_of(duck.made_of(con, f"FROM input WHERE {_LOOKED_AT} LIMIT 1", suspects)):
         return suspects, {}  # nothing that a newer state could take back
     unread: dict[str, str] = {}
-    for newer in changes(audit.observed, audit.lake, audit.context):
+    for newer in changes(evidence.observed, evidence.lake, evidence.context):
         unread |= newer.unsure
         # what the readable part of a table's newest state lacks may be in the other part
         read = f"NOT coalesce(table_name IN ({duck.literals([*newer.unsure])}), false)"
@@ -177,7 +177,7 @@ def _by_newest_states(
     not_rechecked = {table: why for table, why in unread.items() if table in left}
     if not not_rechecked:
         return suspects, {}
-    seen = duck.hold(con, audit.judge_again(by_cut))
+    seen = duck.hold(con, evidence.judge_again(by_cut))
     return duck.hold(con, without_recheck(con, suspects, seen, not_rechecked)), not_rechecked
 
 

@@ -14,7 +14,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.registry import original_kinds
 from lakeaudit.keys import Aliases, Location, origins
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import ASKED
@@ -24,23 +24,23 @@ _LACKS = f"""outcome = 'finding' AND axis = 'content' AND kind IN ('dropped', 'm
 _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 
-def without_vacuumed_originals(audit: AuditContext, suspects: Relation) -> Relation:
+def without_vacuumed_originals(evidence: Evidence, suspects: Relation) -> Relation:
     """The verdict rows; files that copies lack are consistent if their originals are gone now, too."""
-    maps, confirmed = audit.context.clients.maps, [t for t in audit.scope if audit.confirms(t)]
+    maps, confirmed = evidence.context.clients.maps, [t for t in evidence.scope if evidence.confirms(t)]
     tables = [table for table in confirmed if _is_copy(table)]
     if not maps or not tables:
         return suspects
-    con, most = audit.con, audit.lake.settings.confirm.limit
+    con, most = evidence.con, evidence.lake.settings.confirm.limit
     sql = f"""
         SELECT DISTINCT judged_table, bucket, key FROM input
         WHERE {_LACKS} AND judged_table IN ({duck.literals([table.name for table in tables])})
         ORDER BY ALL LIMIT {int(most)}
     """
     lacking = duck.rows_of(duck.made_of(con, sql, suspects))
-    living = {table.name for table in tables if lacking and _still_holds_files(audit, table)}
+    living = {table.name for table in tables if lacking and _still_holds_files(evidence, table)}
     copies = {(row["bucket"], row["key"]): [*_originals(maps, row["bucket"], row["key"])]
               for row in lacking if row["judged_table"] in living}  # fmt: skip
-    gone = _absent_originals(audit, copies)
+    gone = _absent_originals(evidence, copies)
     if not gone:
         return suspects
     cleared = f"""
@@ -55,9 +55,9 @@ def _is_copy(table: Table) -> bool:
     return any(manifest.is_original for manifest in table.manifests)
 
 
-def _still_holds_files(audit: AuditContext, table: Table) -> bool:
+def _still_holds_files(evidence: Evidence, table: Table) -> bool:
     """Whether the other place has any file of the table now; a refusal is no proof of it."""
-    clients = audit.context.clients
+    clients = evidence.context.clients
     try:
         return any(next(list_files(clients, place), None) for place in origins(clients.maps, table.location))
     except SourceError:
@@ -71,14 +71,14 @@ def _originals(maps: Aliases, bucket: str, key: str) -> Iterator[Location]:
 
 
 def _absent_originals(
-    audit: AuditContext, copies: dict[tuple[str, str], list[Location]]
+    evidence: Evidence, copies: dict[tuple[str, str], list[Location]]
 ) -> Sequence[tuple[str, str]]:
     """Copies all of whose originals storage does not have now."""
     asked = sorted({place for places in copies.values() for place in places})
     if not asked:
         return []
     rows = [{"bucket": place.bucket, "key": place.key, "footer": False, "fresh": True} for place in asked]
-    answers = audit.look(pa.Table.from_pylist(rows, schema=ASKED)).to_pylist()
+    answers = evidence.look(pa.Table.from_pylist(rows, schema=ASKED)).to_pylist()
     absent = {
         Location(row["bucket"], row["key"])
         for row in answers

@@ -110,7 +110,7 @@ def _read(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -
 
 def recent_commits(observed: Observed, tables: Sequence[str], stamp: Stamp) -> pa.Table:
     """Rows of `commits`: the newest ones of these tables, as far as their logs were read."""
-    read = [claims.recent for claims in observed.evidence.claims if claims.recent is not None]
+    read = [claims.recent for claims in observed.sources.claims if claims.recent is not None]
     found = pa.concat_tables([RECENT_COMMIT.empty_table(), *read])
     mine = found.filter(pc.field("table_name").isin(list(tables)))
     for name, value in (("lake", stamp.lake), ("run_id", stamp.run_id)):

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from lakeaudit.evidence.lineage import LAST_AUDIT, LESS_LISTED, LastState, Stake, Witness
 from lakeaudit.evidence.protocol import Hole, TableState
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Rows
 
@@ -22,17 +22,17 @@ _CLOCKS = timedelta(minutes=1)
 
 
 def counted_whole(
-    audit: AuditContext, live: Counted, holes: Collection[Hole]
+    evidence: Evidence, live: Counted, holes: Collection[Hole]
 ) -> dict[str, tuple[int, int | None]]:
     """Of `live` the counts that a later audit may compare: of tables whose present state was read whole.
 
     A table with several manifests is left out: files of each are counted together.
     """
-    if audit.partitions or not audit.context.live:
+    if evidence.partitions or not evidence.context.live:
         return {}
     holed = {hole.table for hole in holes if hole.table}
     states: dict[str, list[TableState]] = {}
-    for read in audit.observed.evidence.claims:
+    for read in evidence.observed.sources.claims:
         for name, state in read.states.items():
             states.setdefault(name, []).append(state)
     return {
@@ -43,18 +43,18 @@ def counted_whole(
 
 
 def less_listed(
-    audit: AuditContext, counted: Counted, unused: Callable[[], Collection[str]] = frozenset
+    evidence: Evidence, counted: Counted, unused: Callable[[], Collection[str]] = frozenset
 ) -> Iterator[Witness]:
     """States that list fewer files than the last published audit counted in them.
 
     Lists may be deleted together with their files, so of lists that have no numbers some file must be left
     (`unused` looks up the tables with files that no state lists).
     """
-    for read in audit.observed.evidence.claims:
-        for table in audit.scope:
+    for read in evidence.observed.sources.claims:
+        for table in evidence.scope:
             state, last = (
                 read.states.get(table.name),
-                audit.context.last_states.get((read.info.kind, table.name)),
+                evidence.context.last_states.get((read.info.kind, table.name)),
             )
             if table.name not in counted or state is None or last is None or last.files is None:
                 continue
@@ -65,17 +65,17 @@ def less_listed(
                 yield _witness(table.name, state, last, counted[table.name])
 
 
-def with_leftovers(audit: AuditContext, leftovers: Rows) -> frozenset[str]:
+def with_leftovers(evidence: Evidence, leftovers: Rows) -> frozenset[str]:
     """Tables with files that no state lists, by LEFTOVERS rows."""
     sql = "SELECT DISTINCT judged_table FROM input"
-    return frozenset(row["judged_table"] for row in duck.rows_of(duck.made_of(audit.con, sql, leftovers)))
+    return frozenset(row["judged_table"] for row in duck.rows_of(duck.made_of(evidence.con, sql, leftovers)))
 
 
-def repeated_entries(audit: AuditContext, suspects: Rows) -> Iterator[Witness]:
+def repeated_entries(evidence: Evidence, suspects: Rows) -> Iterator[Witness]:
     """What states contradict that list a file more than once, by the SUSPECTS rows of a reading."""
     sql = f"SELECT DISTINCT table_name FROM input WHERE rule = {duck.literal(_LISTED_TWICE)}"
-    names = {row["table_name"] for row in duck.rows_of(duck.made_of(audit.con, sql, suspects))}
-    for read in audit.observed.evidence.claims:
+    names = {row["table_name"] for row in duck.rows_of(duck.made_of(evidence.con, sql, suspects))}
+    for read in evidence.observed.sources.claims:
         if read.repeated_entries is not None and (mine := names & read.states.keys()):
             yield from read.repeated_entries(mine)
 

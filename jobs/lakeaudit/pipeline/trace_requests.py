@@ -18,9 +18,9 @@ from lakeaudit.compare.access_patterns import Watched
 from lakeaudit.evidence.protocol import Events, Hole
 from lakeaudit.keys import identify
 from lakeaudit.pipeline.access_hazards import watched
-from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import Reading
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.evidence_gaps import all_holes
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -44,16 +44,16 @@ class Traced:
         return int(self.causes.num_rows)
 
 
-def traced(audit: AuditContext, engine: AuditEngine, remaining: Rows, holes: Sequence[Hole]) -> Traced:
+def traced(evidence: Evidence, engine: AuditEngine, remaining: Rows, holes: Sequence[Hole]) -> Traced:
     """What is known to have caused the findings among these verdict rows, and the loss of files of tables' own logs."""
-    if not audit.observed.events:
+    if not evidence.observed.events:
         return Traced()
-    found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
+    found = duck.query(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
     asked = duck.table(
-        duck.union(audit.con, [causes.effects(audit.con, found), _of_logs(holes, audit.stamp.as_of)])
+        duck.union(evidence.con, [causes.effects(evidence.con, found), _of_logs(holes, evidence.stamp.as_of)])
     )
-    patterns = None if audit.partitions else watched(audit.lake, audit.scope)
-    return read_requests(engine, audit.observed.events, asked, patterns)
+    patterns = None if evidence.partitions else watched(evidence.lake, evidence.scope)
+    return read_requests(engine, evidence.observed.events, asked, patterns)
 
 
 def read_requests(
@@ -137,7 +137,7 @@ def _lost_files(holes: Sequence[Hole]) -> Iterator[tuple[str, str]]:
             yield place
 
 
-def explained(audit: AuditContext, findings: Rows, known: Traced) -> Relation:
+def explained(evidence: Evidence, findings: Rows, known: Traced) -> Relation:
     """FINDINGS with their causes, where any is known."""
-    rows = duck.relation(audit.con, findings)
-    return causes.with_causes(audit.con, rows, known.causes) if known.number else rows
+    rows = duck.relation(evidence.con, findings)
+    return causes.with_causes(evidence.con, rows, known.causes) if known.number else rows

@@ -8,7 +8,7 @@ from typing import Any
 from lakeaudit.compare.unnamed_fields import CLASS, of_verdicts
 from lakeaudit.formatting import number
 from lakeaudit.keys import is_azure, uri_of
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Rows
 
@@ -22,22 +22,22 @@ class UnnamedFields:
 
 
 def unnamed_fields(
-    audit: AuditContext, counted: Iterable[Mapping[str, Any]], remaining: Rows
+    evidence: Evidence, counted: Iterable[Mapping[str, Any]], remaining: Rows
 ) -> UnnamedFields:
     """Describe, for coverage, what storage does not name of undecided files.
 
     Args:
-        audit: the run.
+        evidence: what the run knows.
         counted: UNNAMED_FIELDS rows of the kernel.
         remaining: verdict rows after the live look.
     """
-    rows = [*counted, *duck.rows_of(of_verdicts(audit.con, remaining))]
-    infos = {info.id: info for info in audit.observed.infos}
+    rows = [*counted, *duck.rows_of(of_verdicts(evidence.con, remaining))]
+    infos = {info.id: info for info in evidence.observed.infos}
     gaps: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     fields: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for row in sorted(rows, key=lambda row: str(tuple(row.values()))):
         bucket, info = row["bucket"], infos[row["source"]]
-        at = _endpoint(audit, bucket)
+        at = _endpoint(evidence, bucket)
         gaps[row["judged_table"], row["axis"]][_gap(row, f"{info.kind} {info.location}{at}")] += row["files"]
         if row["storage_class"] is None:
             # a live audit lists each table by itself, and the store is the same for all
@@ -61,7 +61,7 @@ def _gap(row: Mapping[str, Any], source: str) -> str:
     return f"{source} does not name {row['field']}"
 
 
-def _endpoint(audit: AuditContext, bucket: str) -> str:
+def _endpoint(evidence: Evidence, bucket: str) -> str:
     """The endpoint of a bucket that the lake file names, in brackets; empty: AWS's own, or no S3 at all."""
-    named = audit.context.clients.endpoint(bucket).endpoint if bucket and not is_azure(bucket) else None
+    named = evidence.context.clients.endpoint(bucket).endpoint if bucket and not is_azure(bucket) else None
     return f" (at {named})" if named else ""

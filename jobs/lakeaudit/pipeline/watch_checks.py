@@ -15,7 +15,7 @@ from lakeaudit.compare.watched import Known, prefixes
 from lakeaudit.evidence.protocol import Cut
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.evidence_gaps import sources_with_gaps
 from lakeaudit.pipeline.first_reading import FirstReading
 from lakeaudit.runtime import duck
@@ -34,38 +34,38 @@ class WatchChecks:
     storage_cuts: Mapping[str, Cut] = field(default_factory=dict)
 
 
-def watch_checks(audit: AuditContext, first: FirstReading) -> WatchChecks:
+def watch_checks(evidence: Evidence, first: FirstReading) -> WatchChecks:
     """What no table owns in the places that are watched."""
-    watch = audit.kernel.watch
+    watch = evidence.kernel.watch
     if watch is None:
         return WatchChecks()
-    con = audit.con
-    grouped = duck.hold(con, prefixes(con, first.watched, watch.places, _known(audit)))
-    judged = duck.hold(con, group_verdicts(con, grouped, "watched", audit.watch_words))
-    able = means(audit.observed.evidence, _facts(audit), (), sources_with_gaps(first.holes))
-    rows = _coverage(audit, _tallies(con, judged), replace(able, overtaken=audit.memory.overtaken))
-    return WatchChecks((_findings(audit, judged),), rows, able.storage_cuts)
+    con = evidence.con
+    grouped = duck.hold(con, prefixes(con, first.watched, watch.places, _known(evidence)))
+    judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_words))
+    able = means(evidence.observed.sources, _facts(evidence), (), sources_with_gaps(first.holes))
+    rows = _coverage(evidence, _tallies(con, judged), replace(able, overtaken=evidence.memory.overtaken))
+    return WatchChecks((_findings(evidence, judged),), rows, able.storage_cuts)
 
 
-def _known(audit: AuditContext) -> Known:
-    pointed, watched = audit.pointed, [place.location for place in audit.watched]
-    own = [each for each in audit.lake.own_places if not any(each.contains(place) for place in watched)]
-    named = [t.location for told in audit.observed.catalogs for t in told.tables if t.location is not None]
+def _known(evidence: Evidence) -> Known:
+    pointed, watched = evidence.pointed, [place.location for place in evidence.watched]
+    own = [each for each in evidence.lake.own_places if not any(each.contains(place) for place in watched)]
+    named = [t.location for told in evidence.observed.catalogs for t in told.tables if t.location is not None]
     return Known(
-        [table.location for table in audit.lake.tables],
+        [table.location for table in evidence.lake.tables],
         [*named, *own],
         pointed.partitions if pointed else PARTITION.empty_table(),
-        bool(_gap(audit)),
+        bool(_gap(evidence)),
     )
 
 
-def _gap(audit: AuditContext) -> str:
+def _gap(evidence: Evidence) -> str:
     """Why a table that no catalog names may have one all the same; "" where there is no such reason."""
-    return audit.pointed.gap if audit.pointed else ""
+    return evidence.pointed.gap if evidence.pointed else ""
 
 
-def _facts(audit: AuditContext) -> list[TableFacts]:
-    return [TableFacts(place) for place in audit.watched]
+def _facts(evidence: Evidence) -> list[TableFacts]:
+    return [TableFacts(place) for place in evidence.watched]
 
 
 def _tallies(con: Connection, judged: Relation) -> Tallies:
@@ -85,8 +85,8 @@ def _tallies(con: Connection, judged: Relation) -> Tallies:
     return tallies_of(duck.query(con, sql, input=duck.query(con, counted, input=judged)))
 
 
-def _findings(audit: AuditContext, judged: Relation) -> Relation:
-    con = audit.con
+def _findings(evidence: Evidence, judged: Relation) -> Relation:
+    con = evidence.con
     found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     time = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')".format
     given = {
@@ -100,22 +100,22 @@ def _findings(audit: AuditContext, judged: Relation) -> Relation:
             'written from ' || {time("oldest")} || ' to ' || {time("newest")},
             'such as ' || array_to_string(examples, ', '), 'storage as of ' || {time("cut")})""",
     }
-    return finished(con, found, given, audit.stamp)
+    return finished(con, found, given, evidence.stamp)
 
 
-def _coverage(audit: AuditContext, tallies: Tallies, able: coverage.Means) -> list[dict[str, Any]]:
+def _coverage(evidence: Evidence, tallies: Tallies, able: coverage.Means) -> list[dict[str, Any]]:
     """A row a place, of the one axis that is asked of it."""
     able = replace(able, reasons={"storage": "no storage source covers the watched place"})
-    stamp = audit.stamp
-    rows = coverage.rows(_facts(audit), tallies, able, stamp.run_id, stamp.lake, (AXIS,))
-    places = {place.name: place.location for place in audit.watched}
-    return [_hindered(audit, row, places[row["table_name"]]) for row in rows]
+    stamp = evidence.stamp
+    rows = coverage.rows(_facts(evidence), tallies, able, stamp.run_id, stamp.lake, (AXIS,))
+    places = {place.name: place.location for place in evidence.watched}
+    return [_hindered(evidence, row, places[row["table_name"]]) for row in rows]
 
 
-def _hindered(audit: AuditContext, row: dict[str, Any], place: Location) -> dict[str, Any]:
+def _hindered(evidence: Evidence, row: dict[str, Any], place: Location) -> dict[str, Any]:
     """The row, `partial` where something kept the place from being judged whole."""
-    decides = deciding_places(audit.observed.evidence.storage)
+    decides = deciding_places(evidence.observed.sources.storage)
     in_part = "storage sources cover only parts of the watched place"
-    reason = _gap(audit) if label_around(decides, place) else in_part
+    reason = _gap(evidence) if label_around(decides, place) else in_part
     whole = row["status"] == "complete"
     return {**row, "status": "partial", "reason": reason} if whole and reason else row

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from lakeaudit.compare import attempts, write_totals
 from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.pipeline.answers import tallies_of
-from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.schemas import SAME_SPLIT
@@ -24,25 +24,25 @@ class WriteChecks:
     unsure: dict[str, str] = field(default_factory=dict)
 
 
-def write_checks(audit: AuditContext, holed: Collection[str]) -> WriteChecks:
+def write_checks(evidence: Evidence, holed: Collection[str]) -> WriteChecks:
     """What storage lacks of whole writes, by every manifest that declares totals; of parts of tables nothing."""
     found = WriteChecks()
-    for read in audit.observed.evidence.claims:
-        if read.totals is None or audit.partitions:
+    for read in evidence.observed.sources.claims:
+        if read.totals is None or evidence.partitions:
             continue
         doubts = dict(read.totals.doubts)
         judged = duck.hold(
-            audit.con,
+            evidence.con,
             write_totals.judged_writes(
-                audit.con, read.totals.short, audit.sources, doubts, holed, audit.words
+                evidence.con, read.totals.short, evidence.source_facts, doubts, holed, evidence.words
             ),
         )
-        found.findings.append(write_totals.findings(audit.con, judged, audit.stamp))
-        found.unsure |= write_totals.undecided(audit.con, judged, doubts)
-        outcomes = write_totals.outcomes(audit.con, judged)
+        found.findings.append(write_totals.findings(evidence.con, judged, evidence.stamp))
+        found.unsure |= write_totals.undecided(evidence.con, judged, doubts)
+        outcomes = write_totals.outcomes(evidence.con, judged)
         counted = {
             (table.name, AXIS): _tally(read.totals.counts[table.name], outcomes[table.name])
-            for table in audit.scope
+            for table in evidence.scope
             if table.name in read.totals.counts and not table.state_manifests
         }
         found.tallies = together(found.tallies, counted)
@@ -64,14 +64,16 @@ class AttemptChecks:
     tallies: Tallies
 
 
-def attempt_checks(audit: AuditContext, copies: Rows) -> AttemptChecks:
+def attempt_checks(evidence: Evidence, copies: Rows) -> AttemptChecks:
     """Files that are one split of one job by what any manifest says; of `copies` a file has one verdict."""
-    con = audit.con
-    told = [read.attempts for read in audit.observed.evidence.claims if read.attempts is not None]
-    repeated = duck.union(con, [SAME_SPLIT.empty_table(), *(() if audit.partitions else told)])
-    judged = duck.hold_any(con, attempts.judged_attempts(con, repeated, audit.sources, audit.words))
+    con = evidence.con
+    told = [read.attempts for read in evidence.observed.sources.claims if read.attempts is not None]
+    repeated = duck.union(con, [SAME_SPLIT.empty_table(), *(() if evidence.partitions else told)])
+    judged = duck.hold_any(
+        con, attempts.judged_attempts(con, repeated, evidence.source_facts, evidence.words)
+    )
     return AttemptChecks(
-        attempts.findings(con, judged, audit.stamp),
+        attempts.findings(con, judged, evidence.stamp),
         attempts.other_copies(con, copies, judged),
         tallies_of(attempts.tally_rows(con, judged, copies)),
     )

@@ -1,8 +1,8 @@
-"""What every step of judging one run needs."""
+"""Evidence: everything that one run knows, as one immutable value. What a step learns becomes a new value."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import pyarrow as pa
@@ -15,24 +15,39 @@ from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.pointer_folders import FolderCount
-from lakeaudit.compare.table_facts import TableFacts, table_facts
+from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.watched import Watch
-from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
+from lakeaudit.config import Lake, MetastoreSource, Table
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline.ask_storage import look, look_twice
 from lakeaudit.pipeline.lifecycles import Lifecycles
-from lakeaudit.pipeline.metadata_aims import KnownAim, read_aims
+from lakeaudit.pipeline.metadata_aims import KnownAim
 from lakeaudit.pipeline.partitions import Partitions, uris
-from lakeaudit.pipeline.pointed_tables import PointedTables, pointed_tables
+from lakeaudit.pipeline.pointed_tables import PointedTables, catalog_sources
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import POINTED_OBJECT, plain_time
 
+Gap = Hole | tuple[str, str]
+"""What must not be concluded from: a hole of a source, or (table, reason)."""
+UNCOVERED = "the storage reports do not cover this table"
 
-@dataclass
-class AuditContext:
-    """The lake, what was read of it, and the driver's connection, on which suspects are judged again."""
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The lake, what was read of it, and the driver's connection, on which suspects are confirmed.
+
+    Attributes:
+        scope: the tables that this run audits.
+        facts: of every table of the lake what its manifests say of it as a whole.
+        lifecycles: the lifecycle rules of buckets; each bucket is read once, when a check needs it.
+        pointed: what catalogs say of the tables in scope; None: there are no catalogs.
+        metadata_aims: the metadata.json files that catalogs point at.
+        lineage: other states of the tables than those that were read.
+        named: tables that the lake file itself names.
+        all_found: whether discovery cannot have missed a table that the lake file describes.
+    """
 
     lake: Lake
     scope: Sequence[Table]
@@ -42,45 +57,48 @@ class AuditContext:
     stamp: Stamp
     memory: Memory
     con: Connection
-    named: Collection[str] = ()
-    """Tables that the lake file itself names."""
-    pause: Callable[[float], None] = time.sleep
-    all_found: bool = False
-    """Whether no table that the lake file describes can have been missed."""
-    facts: list[TableFacts] = field(init=False)
-    lifecycles: Lifecycles = field(init=False)
+    facts: tuple[TableFacts, ...]
+    lifecycles: Lifecycles
+    pointed: PointedTables | None = None
+    metadata_aims: Sequence[KnownAim] = ()
     lineage: tuple[JudgedWitness, ...] = ()
-    """What is known of other states of the tables than those that were read."""
+    named: Collection[str] = ()
+    all_found: bool = False
+    pause: Callable[[float], None] = time.sleep
 
-    def __post_init__(self) -> None:
-        self.lifecycles = Lifecycles(self.context.clients, live=self.context.live)
-        self.facts = table_facts(self.lake.tables, self.observed.evidence.claims)
-
-    def lose(self, holes: Sequence[Hole]) -> None:
-        """Take holes into account that were found while rows were read: what was made of the logs is stale."""
-        self.observed = replace(self.observed, holes=(*self.observed.holes, *holes))
+    def with_gaps(self, holes: Sequence[Hole]) -> "Evidence":
+        """Add holes that showed while rows were read."""
+        if not holes:
+            return self
+        observed = replace(self.observed, holes=(*self.observed.holes, *holes))
         of_table = {fact.table.name: [h for h in holes if h.table == fact.table.name] for fact in self.facts}
-        self._know([replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts])
+        facts = [replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts]
+        return replace(self, observed=observed, facts=tuple(facts))
 
-    def doubt(self, reasons: Mapping[str, str]) -> None:
-        """Record by table why another state than the one that was read may be the current one."""
-        if reasons:
-            self._know([replace(f, doubt=reasons.get(f.table.name, f.doubt)) for f in self.facts])
+    def with_doubts(self, reasons: Mapping[str, str]) -> "Evidence":
+        """Add by table why another state than the one that was read may be the current one."""
+        if not reasons:
+            return self
+        facts = [replace(fact, doubt=reasons.get(fact.table.name, fact.doubt)) for fact in self.facts]
+        return replace(self, facts=tuple(facts))
 
-    def miss(self, names: Collection[str]) -> None:
-        """Take into account that reports do not cover these tables, as was found while rows were read."""
-        if names:
-            self._know([replace(f, unseen=f.unseen or f.table.name in names) for f in self.facts])
-
-    def _know(self, facts: list[TableFacts]) -> None:
-        """Other facts of the tables: what was made of the old ones is made anew."""
-        self.facts = facts
-        for name in ("sources", "kernel"):
-            self.__dict__.pop(name, None)
+    def with_uncovered(self, names: Collection[str]) -> "Evidence":
+        """Add tables that the storage reports prove not to cover."""
+        if not names:
+            return self
+        facts = [replace(fact, unseen=fact.unseen or fact.table.name in names) for fact in self.facts]
+        return replace(self, facts=tuple(facts))
 
     @cached_property
-    def sources(self) -> SourceFacts:
-        return source_facts(self.observed.evidence, self.lake.tables, self.facts)
+    def gaps(self) -> frozenset[Gap]:
+        """Everything that rows must not be judged without: a run reads again only if this differs from before."""
+        doubts = ((fact.table.name, fact.doubt) for fact in self.facts if fact.doubt)
+        uncovered = ((fact.table.name, UNCOVERED) for fact in self.facts if fact.unseen)
+        return frozenset((*self.observed.holes, *doubts, *uncovered))
+
+    @cached_property
+    def source_facts(self) -> SourceFacts:
+        return source_facts(self.observed.sources, self.lake.tables, self.facts)
 
     @cached_property
     def words(self) -> verdicts.Words:
@@ -88,14 +106,14 @@ class AuditContext:
 
     @cached_property
     def kernel(self) -> Kernel:
-        trees = any(store.tree for store in self.observed.evidence.metastores)
+        trees = any(store.tree for store in self.observed.sources.metastores)
         return Kernel(
-            self.sources, self.words, uris(self.partitions), trees, self._fresh_look(), self._watch()
+            self.source_facts, self.words, uris(self.partitions), trees, self._fresh_look(), self._watch()
         )
 
     @cached_property
     def watched(self) -> Sequence[Table]:
-        """The places that are watched by this run: none where it was asked of less than the whole lake."""
+        """The places that this run watches; none unless it audits the whole lake."""
         whole = len(self.scope) == len(self.lake.tables) and not self.partitions and not self.observed.listed
         return self.lake.watched if whole else ()
 
@@ -112,7 +130,7 @@ class AuditContext:
         return Watch(places, self.watched[0].settings.leftover_age, self.watch_words.ignored, objects)
 
     def _fresh_look(self) -> FreshLook | None:
-        """How many files may be looked at that the evidence cannot speak of; None: none."""
+        """How many files that are newer than the evidence may be looked at; None: none."""
         may_look = {t.name: t.settings.confirm.fresh for t in self.scope if self.confirms(t)}
         limits = {name: fresh for name, fresh in may_look.items() if fresh}
         if not limits:
@@ -120,36 +138,17 @@ class AuditContext:
         now, most = plain_time(self.context.now), self.lake.settings.confirm.fresh
         return FreshLook(now, limits, most, outside=self.observed.listed)
 
-    @cached_property
+    @property
     def catalog_sources(self) -> Mapping[str, MetastoreSource]:
         """The catalogs of the lake file by the ids of their sources."""
-        named = {metastore_id(number): source for number, source in enumerate(self.lake.metastores)}
-        return {
-            id_: source
-            for id_, source in named.items()
-            if isinstance(source, CatalogSource) and source.knows_partitions
-        }
-
-    @cached_property
-    def pointed(self) -> PointedTables | None:
-        """What catalogs say of the tables in scope; None: there are no catalogs."""
-        if not self.catalog_sources:
-            return None
-        return pointed_tables(self.con, self.scope, self.observed.catalogs, self.catalog_sources)
-
-    @cached_property
-    def metadata_aims(self) -> Sequence[KnownAim]:
-        """The metadata.json files that catalogs point at, as they are now; none of parts of tables."""
-        if self.pointed is None or self.partitions:
-            return ()
-        return read_aims(self.context.clients, self.pointed.named)
+        return catalog_sources(self.lake)
 
     @property
     def folder_count(self) -> FolderCount | None:
-        """What is counted while storage is read, for what catalogs point at; None: nothing."""
+        """The places of catalogs whose files are counted by folder while storage is read; None: there are none."""
         if self.pointed is None or not self.pointed.places or self.partitions:
             return None
-        return FolderCount(self.pointed.places, self.sources.deciding, self.pointed.objects)
+        return FolderCount(self.pointed.places, self.source_facts.deciding, self.pointed.objects)
 
     @property
     def facts_in_scope(self) -> list[TableFacts]:
