@@ -120,7 +120,7 @@ class Recorder:
             frames = [each for each in traceback.extract_stack() if PACKAGE in each.filename]
             calls = [(each.filename.partition(PACKAGE)[2], each.name) for each in frames]
             calls.append(("compare/classify.py", "ruled"))
-            self.blocks["calls"] = "".join(f"{module:<26} {name}\n" for module, name in calls)
+            self.blocks["calls"] = "".join(f"{module:<29} {name}\n" for module, name in calls)
 
 
 def of_file(rows: Iterable[Mapping[str, Any]], name: str = LOST) -> list[Mapping[str, Any]]:

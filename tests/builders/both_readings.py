@@ -97,11 +97,11 @@ def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(first, "narrow_reading", noted)
-        answers = _answers(_first_reading(lake.evidence(), engine))
+        answers = _answers(_match(lake.evidence(), engine))
     return FirstAnswers(answers, gone[-1])
 
 
-def _first_reading(evidence: Evidence, engine: AuditEngine) -> first.FirstReading:
+def _match(evidence: Evidence, engine: AuditEngine) -> first.FirstReading:
     """The first reading of rows that show no new gaps."""
     while True:
         read = first.read_rows(evidence, engine)

@@ -500,6 +500,62 @@ def test_no_module_takes_what_is_private_of_another() -> None:
     } == set()
 
 
+TRAVEL = (
+    *("lakeaudit.pipeline", "lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.gates"),
+    *("lakeaudit.evidence.protocol", "lakeaudit.evidence.lineage", "lakeaudit.evidence.catalog.protocol"),
+)
+"""Where the objects are defined that travel through a run."""
+MAY_CHANGE = {
+    ("lakeaudit.pipeline.chunks", "Counted"): "counts the rows of one part while a task reads it",
+    (
+        "lakeaudit.pipeline.read_sources",
+        "_Reading",
+    ): "collects what the readers return, inside read_sources alone",
+    (
+        "lakeaudit.pipeline.run_outcome",
+        "Outcome",
+    ): "its two rows are plain objects that commands write as JSON",
+}
+MUTABLE = {"list", "dict", "set", "Counter", "defaultdict", "bytearray"}
+
+
+def test_what_travels_through_a_run_is_immutable() -> None:
+    """A dataclass is frozen, and its fields have no type that invites a change."""
+    classes = {
+        (module, node.name): node
+        for module in MODULES
+        if any(below(module, room) for room in TRAVEL)
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.ClassDef) and any(map(_is_dataclass, node.decorator_list))
+    }
+    assert len(classes) > 100
+    assert {name for name, node in classes.items() if not _is_immutable(node)} == set(MAY_CHANGE)
+
+
+def _is_dataclass(decorator: ast.expr) -> bool:
+    return "dataclass" in {node.id for node in ast.walk(decorator) if isinstance(node, ast.Name)}
+
+
+def _is_immutable(node: ast.ClassDef) -> bool:
+    words = {
+        (word.arg, word.value.value)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        for word in decorator.keywords
+        if isinstance(word.value, ast.Constant)
+    }
+    fields = [each.annotation for each in node.body if isinstance(each, ast.AnnAssign)]
+    return ("frozen", True) in words and not any(map(_is_mutable, fields))
+
+
+def _is_mutable(annotation: ast.expr) -> bool:
+    """Whether the type is a mutable collection, or optional such; what it contains does not count."""
+    if isinstance(annotation, ast.BinOp):
+        return _is_mutable(annotation.left) or _is_mutable(annotation.right)
+    outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return isinstance(outer, ast.Name) and outer.id in MUTABLE
+
+
 CLOCKS = {"now", "utcnow", "today", "uuid4", "uuid1"}
 SHELL = {
     *(

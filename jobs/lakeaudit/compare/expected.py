@@ -13,7 +13,7 @@ from lakeaudit.config import Expected, glob_to_regex
 class ExpectedReasons:
     """Coverage rows in which what was expected says so; `reasons` are those; `stale`: what no longer applies."""
 
-    rows: list[dict[str, Any]]
+    rows: Sequence[dict[str, Any]]
     reasons: frozenset[str] = frozenset()
     stale: tuple[str, ...] = ()
 

@@ -20,11 +20,11 @@ from lakeaudit.schemas import CHECKSUM
 TABLE = "checksums"
 
 
-@dataclass
+@dataclass(frozen=True)
 class ChecksumChecks:
     """FINDINGS rows, checksums by outcome, and what to say of those that could not be read."""
 
-    findings: list[Relation] = field(default_factory=list)
+    findings: tuple[Relation, ...] = ()
     tallies: Tallies = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -42,7 +42,7 @@ def checksum_checks(evidence: Evidence, first: FirstReading) -> ChecksumChecks:
     )
     unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
     tallies = tallies_of(coverage.count_others(evidence.con, judged, "0"))
-    return ChecksumChecks([_findings(evidence, judged)], tallies, unread)
+    return ChecksumChecks((_findings(evidence, judged),), tallies, unread)
 
 
 def checksum_doubts(evidence: Evidence, live: Mapping[str, Listed]) -> dict[str, str]:

@@ -4,8 +4,9 @@ What a lost version added is looked up in the claims of its table: what a later 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import pyarrow as pa
 
@@ -44,19 +45,28 @@ MOST_OF_TABLE, MOST = 20, 200
 AXIS = "commit"
 
 
-@dataclass
+@dataclass(frozen=True)
 class CommitChecks:
     """Rows for FINDINGS; subjects that a look has shown to be whole, as `words`; tables not all judged, and why.
 
-    `lost` are versions that can bring something back, each with its finding; `untold`: what of their ends is unknown.
+    `unknown_ends` are warnings about lost versions: until when they are kept is not known.
     """
 
-    rows: list[Finding] = field(default_factory=list)
-    whole: list[str] = field(default_factory=list)
-    unsure: dict[str, str] = field(default_factory=dict)
+    rows: tuple[Finding, ...] = ()
+    whole: tuple[str, ...] = ()
+    unsure: Mapping[str, str] = field(default_factory=dict)
     tallies: Tallies = field(default_factory=dict)
-    lost: list[tuple[Rewritten, Finding]] = field(default_factory=list)
-    untold: list[str] = field(default_factory=list)
+    unknown_ends: tuple[str, ...] = ()
+
+    def plus(self, other: "CommitChecks") -> "CommitChecks":
+        """The results of both."""
+        return CommitChecks(
+            self.rows + other.rows,
+            self.whole + other.whole,
+            {**self.unsure, **other.unsure},
+            {**self.tallies, **other.tallies},
+            self.unknown_ends + other.unknown_ends,
+        )
 
     def words(self) -> pa.Table:
         """What the run says of known subjects, see `ledger.resolution.resolutions`."""
@@ -64,7 +74,7 @@ class CommitChecks:
 
     def warnings(self) -> list[str]:
         """What to say of the tables that were not all judged, and of lost versions."""
-        return [*(f"{table}: {why}" for table, why in sorted(self.unsure.items())), *self.untold]
+        return [*(f"{table}: {why}" for table, why in sorted(self.unsure.items())), *self.unknown_ends]
 
 
 _WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
@@ -72,32 +82,14 @@ _WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string(
 
 def commit_checks(evidence: Evidence, engine: AuditEngine, versions: Rows, alike: Rows) -> CommitChecks:
     """What is wrong with single commits of the tables in scope, from LOG_VERSIONS and REPEATED rows."""
-    found = CommitChecks()
-    if not evidence.partitions:  # of a part nothing can be said about its table
-        for read in evidence.observed.sources.claims:
-            if read.commits is not None:
-                _check(
-                    evidence,
-                    engine,
-                    _suspects(evidence, versions, alike, read.commits),
-                    read,
-                    read.commits,
-                    found,
-                )
-        _say_until_when(evidence, found)
-    return found
-
-
-def _say_until_when(evidence: Evidence, found: CommitChecks) -> None:
-    """Until when the lost versions are kept, by the lifecycle of their buckets."""
-    lost = [(one.place.bucket, one.place.key, one.lost_version_id, one.lost_size, one.replaced_at, one.newer)
-            for one, _ in found.lost]  # fmt: skip
-    ended, found.untold = ends(evidence.con, duck.small(OLDER_VERSIONS, lost), evidence.lifecycles)
-    told = {(row["bucket"], row["key"], row["version_id"]): row for row in duck.rows_of(ended)}
-    for one, row in found.lost:
-        if end := told.get((one.place.bucket, one.place.key, one.lost_version_id)):
-            row["recoverable_until"] = end["recoverable_until"]
-            row["explanation"] += f"; {end['kept_words']}"
+    if evidence.partitions:  # of a part nothing can be said about its table
+        return CommitChecks()
+    checked = (
+        _check(evidence, engine, _suspects(evidence, versions, alike, read.commits), read, read.commits)
+        for read in evidence.observed.sources.claims
+        if read.commits is not None
+    )
+    return reduce(CommitChecks.plus, checked, CommitChecks())
 
 
 def _check(
@@ -106,26 +98,50 @@ def _check(
     suspected: Sequence[Suspect],
     read: Claims,
     logs: CommitLogs,
-    found: CommitChecks,
-) -> None:
+) -> CommitChecks:
     """Read the suspects, judge them, and count every commit of the logs once."""
     places = {table.name: table.location for table in evidence.scope}
     known = _known(evidence, engine, suspected, read, logs)
     verdicts = one_a_commit(judged(evidence.con, known, evidence.words))
-    for one in verdicts:
-        file = one.suspect.file
-        if one.outcome == "finding":
-            found.rows.append(finding(one))
-            if found.rows[-1].get("recovery_version_id") and one.suspect.other:
-                found.lost.append((one.suspect.other, found.rows[-1]))
-        elif one.outcome == UNDECIDED:
-            found.unsure[file.table] = one.suspect.unread
-        elif one.suspect.compared:
-            found.whole.append(digest(evidence.stamp.lake, file.table, AXIS, "commit", file.place.uri))
-    found.tallies |= {
+    rows, unknown_ends = _with_ends(evidence, [one for one in verdicts if one.outcome == "finding"])
+    whole = (
+        digest(evidence.stamp.lake, one.suspect.file.table, AXIS, "commit", one.suspect.file.place.uri)
+        for one in verdicts
+        if one.outcome not in ("finding", UNDECIDED) and one.suspect.compared
+    )
+    unsure = {one.suspect.file.table: one.suspect.unread for one in verdicts if one.outcome == UNDECIDED}
+    tallies = {
         (name, AXIS): _tally(count, [one for one in verdicts if one.suspect.file.table == name])
         for name, count in logs.counts.items() if name in places
     }  # fmt: skip
+    return CommitChecks(tuple(rows), tuple(whole), unsure, tallies, tuple(unknown_ends))
+
+
+def _with_ends(evidence: Evidence, judged: Sequence[Judged]) -> tuple[list[Finding], list[str]]:
+    """Rows for FINDINGS, with the time until which lost versions are kept; and for which it is not known."""
+    found = [(_recoverable(one, row), row) for one in judged for row in [finding(one)]]
+    lost = [(one.place.bucket, one.place.key, one.lost_version_id, one.lost_size, one.replaced_at, one.newer)
+            for one, _ in found if one is not None]  # fmt: skip
+    if not lost:
+        return [row for _, row in found], []
+    ended, unknown = ends(evidence.con, duck.small(OLDER_VERSIONS, lost), evidence.lifecycles)
+    by_version = {(row["bucket"], row["key"], row["version_id"]): row for row in duck.rows_of(ended)}
+    return [_with_end(row, one, by_version) for one, row in found], unknown
+
+
+def _recoverable(one: Judged, row: Finding) -> Rewritten | None:
+    """The lost version that can bring something back."""
+    return one.suspect.other if row.get("recovery_version_id") else None
+
+
+def _with_end(
+    row: Finding, one: Rewritten | None, ended: Mapping[tuple[str, str, str | None], Finding]
+) -> Finding:
+    end = None if one is None else ended.get((one.place.bucket, one.place.key, one.lost_version_id))
+    if end is None:
+        return row
+    explanation = f"{row['explanation']}; {end['kept_words']}"
+    return {**row, "recoverable_until": end["recoverable_until"], "explanation": explanation}
 
 
 def _tally(commits_read: int, verdicts: Sequence[Judged]) -> Tally:

@@ -25,13 +25,13 @@ R = TypeVar("R")
 Answers = Iterator[tuple[str, pa.RecordBatch]]
 
 
-@dataclass
+@dataclass(frozen=True)
 class KeptHere:
     """Rows that were read already, in this process."""
 
-    chunks: list[Chunk]
-    notes: list[dict[str, Any]]
-    counts: Counter[str]
+    chunks: Sequence[Chunk]
+    notes: Sequence[Mapping[str, Any]]
+    counts: Mapping[str, int]
 
     def batches(self, kind: str) -> Iterator[pa.RecordBatch]:
         """The rows of one kind."""

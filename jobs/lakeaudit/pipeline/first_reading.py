@@ -69,7 +69,7 @@ class FirstReading:
     """What storage does not name of undecided files, see `compare.unnamed_fields`."""
     nested: Mapping[Location, frozenset[str]]
     """Roots of tables in tables' folders, with the formats of their metadata."""
-    vacuums: list[dict[str, Any]]
+    vacuums: Sequence[Mapping[str, Any]]
     counts: Counts
     holes: tuple[Hole, ...]
     partitions: frozenset[str]

@@ -32,11 +32,11 @@ MOST_TABLES = 200
 """Of so many tables with findings catalogs are asked again whether they still know them."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class PointerChecks:
     """FINDINGS rows, pointers by outcome, by table why some are undecided, and what is to be said of catalogs."""
 
-    findings: list[Relation] = field(default_factory=list)
+    findings: tuple[Relation, ...] = ()
     tallies: Tallies = field(default_factory=dict)
     unsure: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -49,13 +49,14 @@ def pointer_checks(
     pointed = evidence.pointed
     if pointed is None or evidence.partitions:
         return PointerChecks()
-    con, found = evidence.con, PointerChecks(unsure=pointed.holes, warnings=pointed.disagreements)
+    con, tallies = evidence.con, Tallies()
+    rows_of_findings: list[Relation] = []
     for table, rows in _subjects(evidence, first, pointed, holed).items():
         judged = _looked_at(evidence, engine, table, group_verdicts(con, rows, table, evidence.words))
         judged = duck.hold(con, _still_known(evidence, pointed, judged))
-        found.findings.append(findings(con, judged, table, evidence.stamp))
-        found.tallies = together(found.tallies, tallies_of(coverage.count_others(con, judged, "bytes")))
-    return found
+        rows_of_findings.append(findings(con, judged, table, evidence.stamp))
+        tallies = together(tallies, tallies_of(coverage.count_others(con, judged, "bytes")))
+    return PointerChecks(tuple(rows_of_findings), tallies, pointed.holes, pointed.disagreements)
 
 
 def _subjects(

@@ -8,7 +8,7 @@ import io
 import os
 import pickle
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
@@ -75,13 +75,13 @@ _SETTINGS = {
 """A plan is one exchange of few fat rows: there is nothing to adapt."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class KeptOnSpark:
     """Rows that were read already, as chunks in Spark's storage."""
 
     frame: DataFrame
-    notes: list[dict[str, Any]]
-    counts: Counter[str]
+    notes: Sequence[Mapping[str, Any]]
+    counts: Mapping[str, int]
     size: int
 
     def batches(self, kind: str) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """What writers' own records say of whole writes, of which storage has less, and of attempts, of which it has more."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lakeaudit.compare import attempts, write_totals
@@ -15,18 +15,20 @@ from lakeaudit.schemas import SAME_SPLIT
 AXIS = "commit"
 
 
-@dataclass
+@dataclass(frozen=True)
 class WriteChecks:
     """FINDINGS rows, how many writes were judged how, and by table why some were not."""
 
-    findings: list[Relation] = field(default_factory=list)
+    findings: tuple[Relation, ...] = ()
     tallies: Tallies = field(default_factory=dict)
-    unsure: dict[str, str] = field(default_factory=dict)
+    unsure: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_checks(evidence: Evidence, holed: Collection[str]) -> WriteChecks:
     """What storage lacks of whole writes, by every manifest that declares totals; of parts of tables nothing."""
-    found = WriteChecks()
+    found: list[Relation] = []
+    tallies: Tallies = {}
+    unsure: dict[str, str] = {}
     for read in evidence.observed.sources.claims:
         if read.totals is None or evidence.partitions:
             continue
@@ -37,16 +39,16 @@ def write_checks(evidence: Evidence, holed: Collection[str]) -> WriteChecks:
                 evidence.con, read.totals.short, evidence.source_facts, doubts, holed, evidence.words
             ),
         )
-        found.findings.append(write_totals.findings(evidence.con, judged, evidence.stamp))
-        found.unsure |= write_totals.undecided(evidence.con, judged, doubts)
+        found.append(write_totals.findings(evidence.con, judged, evidence.stamp))
+        unsure |= write_totals.undecided(evidence.con, judged, doubts)
         outcomes = write_totals.outcomes(evidence.con, judged)
         counted = {
             (table.name, AXIS): _tally(read.totals.counts[table.name], outcomes[table.name])
             for table in evidence.scope
             if table.name in read.totals.counts and not table.state_manifests
         }
-        found.tallies = together(found.tallies, counted)
-    return found
+        tallies = together(tallies, counted)
+    return WriteChecks(tuple(found), tallies, unsure)
 
 
 def _tally(writes: int, outcomes: Counter[str]) -> Tally:
