@@ -15,6 +15,7 @@ from lakeaudit.compare.evidence_for_tables import Sources
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.screen import Screen, screen_of
 from lakeaudit.compare.table_facts import TableFacts
+from lakeaudit.compare.verdicts import words
 from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.file_list import fold
@@ -138,7 +139,7 @@ class ScreenLake:
             ),
             scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),
             Stamp("run", "lake", CUT), Memory(open_files), connection(),
-            tuple(self.tables), Lifecycles(Clients(), live=False),
+            tuple(self.tables), words(scope, (), CUT.date()), Lifecycles(Clients(), live=False),
         )  # fmt: skip
 
     def screen(self) -> Screen:

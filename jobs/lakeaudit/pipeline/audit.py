@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.table_facts import table_facts
+from lakeaudit.compare.verdicts import words
 from lakeaudit.config import Lake
 from lakeaudit.evidence.lineage import with_moved
 from lakeaudit.evidence.protocol import Context
@@ -170,6 +171,7 @@ class _Run:
             memory=self.memory,
             con=begun.con,
             facts=tuple(table_facts(plan.lake.tables, observed.sources.claims)),
+            words=words(plan.scope, plan.lake.ignores, begun.stamp.as_of.date()),
             lifecycles=Lifecycles(context.clients, live=context.live),
             pointed=pointed,
             metadata_aims=aims,

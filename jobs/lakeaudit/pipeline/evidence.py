@@ -41,6 +41,7 @@ class Evidence:
     Attributes:
         scope: the tables that this run audits.
         facts: of every table of the lake what its manifests say of it as a whole.
+        words: what the lake file says of findings in these tables.
         lifecycles: the lifecycle rules of buckets; each bucket is read once, when a check needs it.
         pointed: what catalogs say of the tables in scope; None: there are no catalogs.
         metadata_aims: the metadata.json files that catalogs point at.
@@ -58,6 +59,7 @@ class Evidence:
     memory: Memory
     con: Connection
     facts: tuple[TableFacts, ...]
+    words: verdicts.Words
     lifecycles: Lifecycles
     pointed: PointedTables | None = None
     metadata_aims: Sequence[KnownAim] = ()
@@ -99,10 +101,6 @@ class Evidence:
     @cached_property
     def source_facts(self) -> SourceFacts:
         return source_facts(self.observed.sources, self.lake.tables, self.facts)
-
-    @cached_property
-    def words(self) -> verdicts.Words:
-        return verdicts.words(self.scope, self.lake.ignores, self.stamp.as_of.date())
 
     @cached_property
     def kernel(self) -> Kernel:
