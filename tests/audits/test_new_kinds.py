@@ -5,7 +5,7 @@ All read JSON Lines: of objects, of entries, of files that a table lists, of req
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import (
+    CatalogSource,
     EventsSource,
     ManifestSource,
     MetastoreSource,
@@ -26,7 +27,17 @@ from lakeaudit.config import (
 from lakeaudit.config.field_types import Place
 from lakeaudit.config.lake import Lake
 from lakeaudit.evidence import registry
-from lakeaudit.evidence.kind import KEY_ROWS, EventsKind, ManifestKind, MetastoreKind, StorageKind
+from lakeaudit.evidence.catalog.find_tables import find_tables
+from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
+from lakeaudit.evidence.catalog.reading import no_entry
+from lakeaudit.evidence.kind import (
+    KEY_ROWS,
+    CatalogKind,
+    EventsKind,
+    ManifestKind,
+    MetastoreKind,
+    StorageKind,
+)
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.protocol import (
     Batches,
@@ -68,6 +79,15 @@ class ToyStore(MetastoreSource):
     @property
     def places(self) -> tuple[Location, ...]:
         return (self.lies,)
+
+
+class ToyCatalog(CatalogSource):
+    kind: Literal["toy_catalog"]
+    lies: Place
+
+    @property
+    def name(self) -> str:
+        return self.word
 
 
 class ToyManifest(ManifestSource):
@@ -159,6 +179,18 @@ def get(source: ToyStore, _: Clients, __: str, key: str) -> dict[str, Any] | Non
     return next((line for line in lines(source.lies) if line["key"] == key), None)
 
 
+def list_tables(source: ToyCatalog, _: Clients, source_id: str, names: Callable[[str], bool]) -> Pointers:
+    tables = [
+        CatalogTable(source_id, line["name"], BUCKET, line["key"], "hive") for line in lines(source.lies)
+    ]
+    info = SourceInfo(source_id, "metastore", source.kind, source.lies.uri, "a toy", None)
+    return Pointers(info, tuple(table for table in tables if names(table.name)))
+
+
+def read_catalog(source: ToyCatalog, ctx: Context, source_id: str) -> Pointers:
+    return list_tables(source, ctx.clients, source_id, lambda _: True)
+
+
 def probe(source: StorageSource | MetastoreSource | EventsSource, _: Clients, __: datetime) -> Probed:
     (place,) = source.places
     return Probed(f"{len(lines(place))} lines", covers=(Location(BUCKET, ""),))
@@ -172,6 +204,15 @@ def nothing_new(_: Claims, __: Sequence[Table], ___: Context) -> Changes:
 TOYS = (
     StorageKind(name="toy_storage", title="a toy", model=ToyStorage, read=read_storage, probe=probe),
     MetastoreKind(name="toy_store", title="a toy", model=ToyStore, read=read_store, probe=probe, get=get),
+    CatalogKind(
+        name="toy_catalog",
+        title="a toy",
+        model=ToyCatalog,
+        read=read_catalog,
+        probe=probe,
+        get=no_entry,
+        list_tables=list_tables,
+    ),
     EventsKind(name="toy_events", title="a toy", model=ToyEvents, read=read_events, probe=probe),
     ManifestKind(
         name="toy_manifest",
@@ -253,4 +294,19 @@ def test_doctor_tries_them(lake: Lake) -> None:
         "3 lines",
         "4 lines",
         "1 lines",
+    ]
+
+
+def test_tables_are_discovered_in_a_catalog(tmp_path: Path) -> None:
+    named = [{"name": "raw.orders", "key": "raw/orders/"}, {"name": "tmp.scratch", "key": "tmp/scratch/"}]
+    (tmp_path / "named").write_text("".join(json.dumps(row) + "\n" for row in named))
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: toys\nresults: {tmp_path / 'results'}\n"
+        f"metastores: [{{kind: toy_catalog, lies: {tmp_path / 'named'}}}]\n"
+        "tables: [{discover: {from: toy_catalog, exclude: [tmp.*]}}]\n"
+    )
+    found = find_tables(load_lake(path, {}), Clients())
+    assert [(table.name, table.location.uri) for table in found.tables] == [
+        ("raw.orders", f"s3://{BUCKET}/raw/orders")
     ]

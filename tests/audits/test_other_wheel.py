@@ -65,6 +65,12 @@ def lakeaudit(python: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def test_the_page_shows_the_whole_package() -> None:
+    page = (ROOT / "docs" / "add-a-kind.md").read_text("utf-8")
+    for name in ("pyproject.toml", "lakeaudit_path_lists/__init__.py", "lakeaudit_path_lists/reader.py"):
+        assert f"\n{(PROJECT / name).read_text('utf-8')}```\n" in page
+
+
 def test_a_kind_of_another_wheel_is_audited(installed: Path, lake: Path) -> None:
     audit = lakeaudit(installed, "audit", str(lake), "--live")
     assert audit.returncode == 1, audit.stderr

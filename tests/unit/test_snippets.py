@@ -14,6 +14,8 @@ import yaml
 
 from lakeaudit.cli import frame
 from lakeaudit.config import load_lake
+from lakeaudit.evidence import registry
+from tests.other_wheel.lakeaudit_path_lists import KIND
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md")
@@ -24,6 +26,14 @@ WHOLE_FILE = re.compile(r"^version: 1$", re.MULTILINE)
 MINIMUM = ("version: 1\n", "lake: shop\n", "results: s3://audit-results/shop\n")
 TABLES = "tables: [{name: sales.orders, location: s3://lake/warehouse/orders, manifests: [{kind: delta}]}]\n"
 INVENTORIES = "inventories: [{kind: s3_inventory, location: s3://inventories/lake/daily/}]\n"
+
+
+@pytest.fixture(autouse=True)
+def example_kind() -> Iterator[None]:
+    """The kind that docs/add-a-kind.md adds."""
+    registry.register(KIND)
+    yield
+    registry.unregister(KIND)
 
 
 def snippets(language: str) -> Iterator[Any]:
