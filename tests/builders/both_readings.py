@@ -102,7 +102,7 @@ def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
 
 
 def _match(evidence: Evidence, engine: AuditEngine) -> first.FirstReading:
-    """The first reading of rows that show no new gaps."""
+    """Match rows that show no new gaps."""
     while True:
         read = first.read_rows(evidence, engine)
         evidence = first.with_gaps_of_rows(read)

@@ -549,7 +549,7 @@ def _is_immutable(node: ast.ClassDef) -> bool:
 
 
 def _is_mutable(annotation: ast.expr) -> bool:
-    """Whether the type is a mutable collection, or optional such; what it contains does not count."""
+    """Whether the type is a mutable collection, or an optional one; its content does not count."""
     if isinstance(annotation, ast.BinOp):
         return _is_mutable(annotation.left) or _is_mutable(annotation.right)
     outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation

@@ -1,4 +1,4 @@
-"""docs/commands.md against the command line, and the links between all documents."""
+"""docs/commands.md against the command line; and for all documents links, length and the first sentence."""
 
 import re
 from collections.abc import Iterator
@@ -13,6 +13,11 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = (ROOT / "docs" / "commands.md").read_text("utf-8")
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+LONG = {
+    "kinds.md": "one section per kind, compared with the code",
+    "performance.md": "tables that the benchmark writes",
+}
+OWN_BEGINNING = {"deploy.md"}
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -50,3 +55,13 @@ def test_every_link_leads_to_a_file_and_a_heading(document: Path) -> None:
         path = (document.parent / target).resolve() if target else document
         assert path.exists(), target
         assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+PAGES = [page for page in DOCUMENTS if page.parent != ROOT]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_names_its_readers_first_and_has_at_most_300_lines(page: Path) -> None:
+    lines = page.read_text("utf-8").splitlines()
+    assert lines[2].startswith("For ") or page.name in OWN_BEGINNING
+    assert len(lines) <= 300 or page.name in LONG

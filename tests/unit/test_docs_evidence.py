@@ -39,7 +39,7 @@ def section(title: str, of: str) -> str:
     return of.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def shown() -> set[tuple[str, str]]:
+def examples() -> set[tuple[str, str]]:
     """(block, kind) of the sources in the document's examples."""
     found = set()
     for text in re.findall(r"^```yaml\n(.*?)^```", EVIDENCE, re.MULTILINE | re.DOTALL):
@@ -55,7 +55,7 @@ def shown() -> set[tuple[str, str]]:
 @pytest.mark.parametrize(("block", "kind"), KINDS)
 def test_every_kind_has_a_section_and_an_example(block: str, kind: str) -> None:
     assert kind in kinds_in("".join(re.findall(r"^##+ .*$", EVIDENCE, re.MULTILINE)))
-    assert (block, kind) in shown()
+    assert (block, kind) in examples()
 
 
 def overview() -> list[str]:
@@ -89,13 +89,13 @@ def test_the_overview_is_that_of_the_registry() -> None:
     assert rows[1:] == overview()
 
 
-def test_of_every_kind_it_is_said_what_it_was_tried_on() -> None:
+def test_every_kind_has_a_record_of_its_trials() -> None:
     rows = [
         line
         for line in section("What each reader was tried on", EVIDENCE).splitlines()
         if line.startswith("| `")
     ]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    told = [kind for kinds, *_ in cells for kind in re.findall(r"`(\w+)`", kinds)]
-    assert sorted(told) == sorted(kind for kinds in BLOCKS.values() for kind in kinds)
+    documented = [kind for kinds, *_ in cells for kind in re.findall(r"`(\w+)`", kinds)]
+    assert sorted(documented) == sorted(kind for kinds in BLOCKS.values() for kind in kinds)
     assert all(by_itself or by_documents for _, by_itself, by_documents in cells)

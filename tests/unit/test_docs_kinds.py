@@ -72,10 +72,10 @@ def test_every_fact_has_its_words() -> None:
 
 @pytest.mark.parametrize("name", rules.TABLES)
 def test_the_rules_of_a_table_stand_in_order_with_their_conditions_and_verdicts(name: str) -> None:
-    assert table(f"### {name}") == [list(_told(rule)) for rule in rules.TABLES[name]]
+    assert table(f"### {name}") == [list(cells_of(rule)) for rule in rules.TABLES[name]]
 
 
-def _told(rule: rules.Rule) -> Iterator[str]:
+def cells_of(rule: rules.Rule) -> Iterator[str]:
     yield f"`{rule.id}`"
     yield (
         "; ".join(FACTS[condition.removeprefix("!")][condition.startswith("!")] for condition in rule.when)
@@ -84,9 +84,11 @@ def _told(rule: rules.Rule) -> Iterator[str]:
     yield f"`{rule.verdict}`" + (f", {rule.severity}" if rule.severity else "")
 
 
-def test_the_rules_beside_the_tables_are_told_as_well() -> None:
-    told = [(bare(rule), bare(verdict)) for rule, _, verdict in table("### Groups of files and uploads")]
-    assert told == [(rule.id, rule.verdict) for rule in rules.OTHER]
+def test_the_rules_outside_the_tables_are_documented() -> None:
+    documented = [
+        (bare(rule), bare(verdict)) for rule, _, verdict in table("### Groups of files and uploads")
+    ]
+    assert documented == [(rule.id, rule.verdict) for rule in rules.OTHER]
 
 
 def test_the_overview_names_every_kind_once() -> None:
@@ -105,25 +107,25 @@ def test_the_glossary_explains_every_axis_outcome_and_kind() -> None:
 KIND = re.compile(r"^### `(\w+)` \((\w+), (\w+)\)\n\n(.+)\.\n", re.MULTILINE)
 
 
-def test_every_kind_is_told_once_with_its_axis_severity_and_words() -> None:
-    told = [(name, axis, severity, words.lower()) for name, axis, severity, words in KIND.findall(TEXT)]
-    assert sorted(told) == sorted((k.name, k.axis, k.severity, k.words.lower()) for k in KINDS.values())
+def test_every_kind_is_documented_once_with_its_axis_severity_and_description() -> None:
+    documented = [(name, axis, severity, words.lower()) for name, axis, severity, words in KIND.findall(TEXT)]
+    assert sorted(documented) == sorted((k.name, k.axis, k.severity, k.words.lower()) for k in KINDS.values())
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_a_kind_says_when_what_it_costs_and_what_to_do(kind: Kind) -> None:
-    told = section(f"### `{kind.name}` ({kind.axis}, {kind.severity})")
+    documented = section(f"### `{kind.name}` ({kind.axis}, {kind.severity})")
     for question in ("Reported when", "Costs", "Do"):
-        (answer,) = re.findall(rf"^- \*\*{question}:\*\* (.+)$", told, re.MULTILINE)
+        (answer,) = re.findall(rf"^- \*\*{question}:\*\* (.+)$", documented, re.MULTILINE)
         assert len(answer) > 10
     assert answer == kind.do
-    by_format = dict(re.findall(r"^- \*\*Do, (.+):\*\* (.+)$", told, re.MULTILINE))
+    by_format = dict(re.findall(r"^- \*\*Do, (.+):\*\* (.+)$", documented, re.MULTILINE))
     assert by_format == {
         format_advice.NAMES[name]: text for name, text in format_advice.DO.get(kind.name, {}).items()
     }
 
 
-def test_every_outcome_is_told() -> None:
+def test_every_outcome_iscells_of() -> None:
     assert [bare(name) for name, _ in table("## Outcomes other than findings")] == [
         *("consistent", "out_of_window", "undecided", "uncovered", "none")
     ]
