@@ -83,6 +83,7 @@ def test_its_tables_are_discovered() -> None:
     ("kind", "why"),
     [
         (replace(MANIFESTS["delta"]), "two packages register it"),
+        (replace(MANIFESTS["delta"], name="late"), "the `kind` of its model is not Literal"),
         (Kind(name="x", title="x"), "is no StorageKind"),
         (
             MetastoreKind(

@@ -261,14 +261,17 @@ def ignore(data: Data) -> Iterator[Found]:
 def catalogs(data: Data) -> Iterator[Found]:
     """Iceberg tables whose state a catalog says that is not there, or that several could be."""
     words = [_word(entry) for _, entry in _entries(data, "metastores") if _is_catalog(entry)]
+    named = registry.kinds_named_by_catalogs()
     for path, table in _entries(data, "tables"):
         for here, entry in _entries(table, "manifests", path):
-            if entry.get("kind") == "iceberg" and "catalog" in entry:
+            if entry.get("kind") not in named:
+                continue
+            if "catalog" in entry:
                 yield from _unclear((*here, "catalog"), entry["catalog"], words)
                 if "metadata" in entry:
                     what = "the catalog says already which metadata is current"
                     yield Found((*here, "metadata"), what, "leave one of the two out")
-            elif entry.get("kind") == "iceberg" and "table" in entry:
+            elif "table" in entry:
                 yield Found((*here, "table"), "no catalog is named that calls it so", "name its `catalog`")
 
 

@@ -5,12 +5,13 @@ whose value is the kind's object; a program may also `register` one. All are loa
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from threading import Event, RLock
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args
 
 from lakeaudit.errors import CannotAudit
 from lakeaudit.evidence.kind import (
@@ -136,6 +137,9 @@ def _add(kind: Kind) -> None:
         raise CannotAudit(f"kind {kind.name}", "its model is that of a catalog", "describe it by CatalogKind")
     for role in ROLES.values():
         if isinstance(kind, role.role):
+            if get_args(kind.model.model_fields["kind"].annotation) != (kind.name,):
+                what = f"the `kind` of its model is not Literal[{kind.name!r}]"
+                raise CannotAudit(f"kind {kind.name}", what, "correct the annotation")
             role.add(kind)  # type: ignore[arg-type]
             return
     what = "is no StorageKind, MetastoreKind, CatalogKind, EventsKind or ManifestKind"
@@ -183,12 +187,15 @@ def imported(entry: EntryPoint) -> Kind:
 
 
 def import_readers() -> None:
-    """Import every function of every kind: for a process from which workers are forked."""
+    """Import every function of every kind, for a process from which workers are forked.
+
+    A function that cannot be imported fails where it is called, and not here.
+    """
     for role in ROLES.values():
         for kind in role.values():
             for each in vars(kind).values():
-                if isinstance(each, Deferred):
-                    _ = each.function
+                with suppress(ImportError):
+                    _ = each.function if isinstance(each, Deferred) else each
 
 
 def _forget() -> None:
@@ -219,6 +226,11 @@ def state_kinds() -> tuple[str, ...]:
 def original_kinds() -> tuple[str, ...]:
     """Manifests that are other places, of which a table should be a copy."""
     return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_original)
+
+
+def kinds_named_by_catalogs() -> tuple[str, ...]:
+    """Manifests whose newest state catalogs name."""
+    return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_named_by_catalogs)
 
 
 def snapshot_kinds() -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Fields whose values are named by the registry of kinds: each is looked up when a file is read."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from functools import cache
+from typing import Annotated, Any, get_args
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, SchemaValidator, core_schema
 
 from lakeaudit.config.sources.base import Source
 from lakeaudit.config.sources.roles import EventsSource, ManifestSource, MetastoreSource, StorageSource
@@ -35,12 +36,21 @@ class OneOf:
         name = kind_of(value)
         if not isinstance(name, str) or name not in self.kinds:
             raise _unknown(name, tuple(self.kinds))
-        model: type[Source] = self.kinds[name].model
-        return model.model_validate(value)
+        source: Source = _validator_of(self.kinds[name].model).validate_python(value)
+        return source
 
     def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         choices = {kind: model.__pydantic_core_schema__ for kind, model in self.models.items()}
         return handler(core_schema.tagged_union_schema(choices, discriminator=kind_of))
+
+
+@cache
+def _validator_of(model: type[Source]) -> SchemaValidator:
+    """A validator of one kind, whose errors have the kind in their location, as those of a union have."""
+    (kind,) = get_args(model.model_fields["kind"].annotation)
+    return SchemaValidator(
+        core_schema.tagged_union_schema({kind: model.__pydantic_core_schema__}, discriminator=kind_of)
+    )
 
 
 class OneName:
