@@ -419,7 +419,10 @@ def stopped_and_overtaken(one: Attacked, victims: Zygote, which: Kill) -> str:
         ".lakeaudit-canary/",
         "-plain?delete",
     )  # the request that follows the check, on objects of its own
-    strike.written[:] = [each for each in strike.written if not any(sign in each for sign in canary)]
+    issued = () if which.at is None else (strike.requests[which.at],)  # before the command was stopped
+    strike.written[:] = [
+        each for each in strike.written if each not in issued and not any(sign in each for sign in canary)
+    ]
     if held and code not in ENDS[which.command]:
         wrong.append(f"the other run ended with {code}: {said[-600:]}")
     if held and ended.code in (2, 13) and strike.written:
