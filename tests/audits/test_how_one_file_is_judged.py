@@ -162,7 +162,7 @@ def record_rows(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     patch(
         recheck,
-        "second_reading",
+        "confirm",
         lambda result: recorder.add("answer", of_file(result.answers.to_pylist())),
     )
 

@@ -107,7 +107,7 @@ def _match(evidence: Evidence, engine: AuditEngine) -> first.FirstReading:
         read = first.read_rows(evidence, engine)
         evidence = first.with_gaps_of_rows(read)
         if evidence.gaps == read.evidence.gaps:
-            return first.first_reading(read, engine)
+            return first.match(read, engine)
 
 
 def _answers(read: first.FirstReading) -> dict[str, Any]:

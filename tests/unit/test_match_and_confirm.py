@@ -69,7 +69,7 @@ def test_a_run_repeats_only_what_a_new_gap_makes_stale(what: str, monkeypatch: p
     patches = {
         "read_rows": read,
         "with_gaps_of_rows": lambda read: read.evidence.with_uncovered(gaps_of(READ)),
-        "first_reading": match,
+        "match": match,
         "_with_checked_states": check_states,
         "_confirm": confirm,
         "_uncovered_tables": lambda _evidence, _again: gaps_of(CONFIRM),

@@ -122,7 +122,7 @@ def with_gaps_of_rows(read: RowsRead) -> Evidence:
     return read.evidence.with_uncovered(_unseen(read.evidence, logs, sources_with_gaps(read.holes)))
 
 
-def first_reading(read: RowsRead, engine: AuditEngine) -> FirstReading:
+def match(read: RowsRead, engine: AuditEngine) -> FirstReading:
     """The verdicts of a pass that showed no new gaps."""
     evidence, gone, holes = read.evidence, read.gone, read.holes
     con = evidence.con

@@ -8,14 +8,15 @@ import pyarrow as pa
 
 from lakeaudit.compare.ceiling import Trial, uncovered
 from lakeaudit.compare.lost_states import files_of_contested_states, files_written_again
+from lakeaudit.pipeline import recheck
 from lakeaudit.pipeline.commit_witnesses import commit_witnesses
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.evidence_gaps import sources_with_gaps
-from lakeaudit.pipeline.first_reading import FirstReading, first_reading, read_rows, with_gaps_of_rows
+from lakeaudit.pipeline.first_reading import FirstReading, match, read_rows, with_gaps_of_rows
 from lakeaudit.pipeline.lineage_checks import audited_before, check_what_was_read, contested_commits
 from lakeaudit.pipeline.older_versions import of_older_versions
-from lakeaudit.pipeline.recheck import Rechecked, second_reading
+from lakeaudit.pipeline.recheck import Rechecked
 from lakeaudit.pipeline.state_counts import counted_whole, less_listed, repeated_entries, with_leftovers
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
@@ -57,7 +58,7 @@ def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progres
             evidence = with_gaps_of_rows(read)
             if evidence.gaps != known_gaps:
                 continue
-            first = first_reading(read, engine)
+            first = match(read, engine)
             log.note(
                 files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content")
             )
@@ -90,7 +91,7 @@ def _confirm(evidence: Evidence, first: FirstReading, progress: Progress) -> Rec
     with progress.stage("check findings again") as log:
         vacuumed = [row["vacuumed"] for row in first.vacuums]
         holed = sources_with_gaps(first.holes)
-        again = second_reading(evidence, first.suspects, first.fresh, first.claimed, holed, vacuumed)
+        again = recheck.confirm(evidence, first.suspects, first.fresh, first.claimed, holed, vacuumed)
         rewritten = files_written_again(evidence.con, again.rows, audited_before(evidence))
         certain = files_of_contested_states(evidence.con, rewritten, contested_commits(evidence))
         log.note(

@@ -46,7 +46,7 @@ class Rechecked:
     renamed: pa.Table = field(default_factory=POINTED_OBJECT.empty_table)
 
 
-def second_reading(
+def confirm(
     evidence: Evidence,
     suspects: Rows,
     fresh: Rows,
