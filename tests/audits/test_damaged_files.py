@@ -179,7 +179,7 @@ def test_a_kind_of_manifest_that_cannot_be_read_at_all_judges_none_of_its_tables
     def unread(*_: object) -> Claims:
         raise error
 
-    monkeypatch.setitem(MANIFESTS, "delta", replace(MANIFESTS["delta"], read=unread))
+    monkeypatch.setitem(MANIFESTS._by_name, "delta", replace(MANIFESTS["delta"], read=unread))
     assert audited(lake, run_id="r").exit_code == 3
     status = leftover_status(lake, "r")
     assert status == {"one": "partial", "two": "partial", "symlinked": "complete"}
