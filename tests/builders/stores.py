@@ -63,6 +63,9 @@ def before_checksums(app: App) -> App:
         ]
         chunked = "aws-chunked" in environ.get("HTTP_CONTENT_ENCODING", "") or "HTTP_X_AMZ_TRAILER" in environ
         if (names and names != ["HTTP_X_AMZ_CHECKSUM_MODE"]) or chunked:
+            # a client that still writes sees no response
+            whole = -1 if environ.get("wsgi.input_terminated") else 0
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or whole))
             start(
                 "400 Bad Request",
                 [("Content-Type", "application/xml"), ("Content-Length", str(len(REFUSED)))],
