@@ -111,7 +111,7 @@ def means(
     holed: Collection[str],
 ) -> Means:
     """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
-    cuts = {source.info.id: cut_of(source) for source in sources.storage}
+    cuts = storage_cuts(sources.storage)
     decides = deciding_places(sources.storage)
     places = {fact.table.name: fact.table.location for fact in tables}
     of_storage = {name: _cut_for(place, decides, cuts) for name, place in places.items()}
@@ -152,6 +152,11 @@ def _but_unseen(decides: Mapping[Location, str], facts: Sequence[TableFacts]) ->
 def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
     covering = [s for s in storage if any(cover.contains(place) for cover in s.covers)]
     return max(covering, key=lambda source: cut_of(source).start)
+
+
+def storage_cuts(storage: Iterable[Stored]) -> dict[str, Cut]:
+    """The cuts of storage sources by the ids of the sources."""
+    return {source.info.id: cut_of(source) for source in storage}
 
 
 def cut_of(source: Stored) -> Cut:

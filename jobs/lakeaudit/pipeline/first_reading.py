@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakeaudit.compare import coverage, findings
 from lakeaudit.compare.apply_gaps import assumed_vacuums
 from lakeaudit.compare.coverage import Tallies
-from lakeaudit.compare.evidence_for_tables import cut_of
+from lakeaudit.compare.evidence_for_tables import storage_cuts
 from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.metastore_tree import judged_tree
 from lakeaudit.compare.prefix_match import attach_label, label_around
@@ -204,7 +204,7 @@ def _unseen(evidence: Evidence, seen: Collection[Location], holed: Collection[st
     """Tables of whose log a whole report names no file, though one was there before the report was begun."""
     if evidence.observed.listed or evidence.partitions:
         return []
-    cuts = {stored.info.id: cut_of(stored) for stored in evidence.observed.sources.storage}
+    cuts = storage_cuts(evidence.observed.sources.storage)
     unseen = []
     for fact in evidence.facts_in_scope:
         source = label_around(evidence.source_facts.deciding, fact.table.location)

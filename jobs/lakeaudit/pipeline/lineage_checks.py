@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from lakeaudit.compare.coverage import Tallies, Tally, together
-from lakeaudit.compare.evidence_for_tables import cut_of
+from lakeaudit.compare.evidence_for_tables import storage_cuts
 from lakeaudit.compare.lineage import JudgedWitness, finding, judged
 from lakeaudit.compare.lost_states import in_turn, is_lost, with_those_between
 from lakeaudit.compare.prefix_match import label_around
@@ -55,9 +55,8 @@ def check_witnesses(evidence: Evidence) -> Evidence:
 
     A state of the past that cannot be read now may have been cleaned up since: such a table is not missing.
     """
-    edges = _unused_until(evidence)
     of_readers = [
-        _explained_by_young_files(one, edges)
+        replace(one, explained=True) if _may_be_explained(evidence, one) else one
         for read in evidence.observed.sources.claims
         for one in read.witnesses
     ]
@@ -67,22 +66,16 @@ def check_witnesses(evidence: Evidence) -> Evidence:
     return with_doubted_hosts(_judge(evidence, witnesses))
 
 
-def _unused_until(evidence: Evidence) -> dict[str, datetime]:
-    """By table the time before which an unlisted file was written that counts as unused."""
-    cuts = {stored.info.id: cut_of(stored) for stored in evidence.observed.sources.storage}
-    found = {}
-    for table in evidence.scope:
+def _may_be_explained(evidence: Evidence, one: Witness) -> bool:
+    """Whether the unused file that would explain a claim may be too young to count as unused."""
+    if one.until is None:
+        return False
+    for table in (each for each in evidence.scope if each.name == one.table):
         if source := label_around(evidence.source_facts.deciding, table.location):
+            cut = storage_cuts(evidence.observed.sources.storage)[source]
             age = table.settings.leftover_age + table.settings.max_upload
-            found[table.name] = cuts[source].start - cuts[source].margin - age
-    return found
-
-
-def _explained_by_young_files(one: Witness, unused_until: Mapping[str, datetime]) -> Witness:
-    """The witness; it counts as explained while the unused file that would explain it may be too young."""
-    edge = unused_until.get(one.table)
-    may_be_explained = one.until is not None and (edge is None or one.until > edge)
-    return replace(one, explained=True) if may_be_explained else one
+            return one.until + age > cut.start - cut.margin
+    return True
 
 
 def check_what_was_read(
