@@ -161,7 +161,7 @@ def _judged(console: Console, row: Row) -> None:
 
 
 def verdict_line(told: Explanation) -> str:
-    """The worst finding about the file, or what else can be said of it in a line."""
+    """The worst finding about the file; if it has none, its status in one line."""
     if told.is_back:
         return formatting.visible(
             f"BACK: storage holds it again, and an audit with --live closes it: {told.uri}"

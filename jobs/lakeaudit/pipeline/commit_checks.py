@@ -82,7 +82,7 @@ _WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string(
 
 def commit_checks(evidence: Evidence, engine: AuditEngine, versions: Rows, alike: Rows) -> CommitChecks:
     """What is wrong with single commits of the tables in scope, from LOG_VERSIONS and REPEATED rows."""
-    if evidence.partitions:  # of a part nothing can be said about its table
+    if evidence.partitions:  # a part shows nothing about its whole table
         return CommitChecks()
     checked = (
         _check(evidence, engine, _suspects(evidence, versions, alike, read.commits), read, read.commits)

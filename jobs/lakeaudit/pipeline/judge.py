@@ -196,7 +196,7 @@ def _about_files(
     findings_of_files, unsure = _single(evidence, read.remaining, copies)
     named = with_other_places(evidence, duck.hold(evidence.con, findings_of_files))
     single = duck.hold(evidence.con, explained(evidence, named, known))
-    whole = {} if evidence.partitions else tallies  # of a part nothing can be said about its table
+    whole = {} if evidence.partitions else tallies  # a part shows nothing about its whole table
     prefixes = {fact.table.name: fact.table.location.prefix for fact in evidence.facts}
     count = partial(files_of_partitions, engine, evidence.observed.sources.claims, prefixes)
     single = duck.hold(

@@ -38,9 +38,9 @@ class Held:
     rows: Amount = NO_ROWS
     """At stake in what is open of the worst severity above info: a file may have a finding of a lower one beside it."""
     recovery: Recovery = NO_RECOVERY
-    """Of what is open above info, as far as it has not expired."""
+    """How many open discrepancies above info can be restored; expired ones do not count."""
     worst_recovery: Recovery = NO_RECOVERY
-    """Of what is open of the worst severity."""
+    """How many open discrepancies of the worst severity can be restored."""
     worst_kinds: Mapping[str, int] = field(default_factory=dict)
     """By kind how many are open of the worst severity, the most first."""
     again: int = 0
