@@ -51,7 +51,6 @@ from lakeaudit.runtime.endpoints import dynamodb_endpoint
 if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient
 
-KIND = "glue"
 SEGMENTS = 10
 """Into so many parts the partitions of a large table are read: as many as Glue allows."""
 PAGE = 1000
@@ -93,7 +92,7 @@ def list_tables(
         ]
     identity = f"{count(len(databases))} databases, {count(len(read.tables))} tables"
     cut = Cut(start, clock(), source.margin or timedelta(0))
-    info = SourceInfo(source_id, "metastore", KIND, source.name, identity, cut, len(read.tables))
+    info = SourceInfo(source_id, "metastore", source.kind, source.name, identity, cut, len(read.tables))
     return Pointers(info, tuple(read.tables), tuple(parts), tuple(read.holes), hive=read.hive)
 
 
