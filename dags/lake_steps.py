@@ -110,9 +110,9 @@ class LakeStep(SparkSubmitOperator):
         try:
             connection = BaseHook.get_connection(name)
         except AirflowNotFoundException:
-            way_out = f"airflow connections add {name} --conn-type spark --conn-host 'local[*]'"
+            hint = f"airflow connections add {name} --conn-type spark --conn-host 'local[*]'"
             raise AirflowFailException(
-                f"Airflow has no connection {name}: add it, such as with `{way_out}`"
+                f"Airflow has no connection {name}: add it, such as with `{hint}`"
             ) from None
         extra = connection.extra_dejson
         mode = self.lake.spark_conf.get("spark.submit.deployMode") or extra.get("deploy-mode") or "client"

@@ -31,22 +31,22 @@ class AuditError(Exception):
     Args:
         where: the source, object or setting it was met at.
         what: the problem, in words.
-        way_out: what to do about it.
-        may_pass: whether it may be gone when the same is tried again, though nobody has done anything.
+        hint: what to do about it.
+        retryable: whether it may be gone when the same is tried again, though nobody has done anything.
     """
 
     exit_code: ClassVar[int] = 70
-    may_pass = False
+    retryable = False
 
-    def __init__(self, where: str, what: str, way_out: str, may_pass: bool = False) -> None:
+    def __init__(self, where: str, what: str, hint: str, retryable: bool = False) -> None:
         self.where = where
         self.what = one_line(what)  # it may quote another program's error, with its colours
-        self.way_out = one_line(way_out)
-        self.may_pass = may_pass
-        super().__init__(where, what, way_out, may_pass)
+        self.hint = one_line(hint)
+        self.retryable = retryable
+        super().__init__(where, what, hint, retryable)
 
     def __str__(self) -> str:
-        return one_line(f"{self.where}: {self.what}; {self.way_out}")
+        return one_line(f"{self.where}: {self.what}; {self.hint}")
 
 
 class BadInput(AuditError):

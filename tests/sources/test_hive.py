@@ -93,7 +93,7 @@ def test_one_table_now_for_pointers_explain_and_doctor(metastore: MetastoreStand
     assert isinstance(none, SourceError)
     assert hive.current(source, Clients(), "sales.none") is None
     assert hive.probe(source, Clients(), NOW).told == "can be read, 1 databases"
-    assert hive.probe(source_of(metastore, databases=("none",)), Clients(), NOW).way_out
+    assert hive.probe(source_of(metastore, databases=("none",)), Clients(), NOW).hint
     told = reading.get_entry(hive.list_tables, source, Clients(), "lake", "orders/day=1/x")
     assert told is not None
     assert (told["table"], told["partitioned_by"]) == ("sales.orders", "day")

@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_a_hole_and_stops_nothing_else(
     server.faults.append(lambda _, path, __: (status, refusal) if path.endswith(at) else None)
     found = listed(server)
     (hole,) = found.holes
-    assert (hole.subject, hole.may_pass) == (subject, status != 403)
+    assert (hole.subject, hole.retryable) == (subject, status != 403)
     assert f"answers {status}: no" in hole.reason
     assert len(found.tables) == (4 if at.startswith("/") else 3)
     assert len(pauses) == (0 if status == 403 else http.TRIES - 1)
@@ -225,7 +225,7 @@ def test_nobody_at_that_port(server: RestCatalog) -> None:
     nowhere = IcebergRest(kind="iceberg_rest", uri="http://127.0.0.1:9")
     with pytest.raises(SourceError, match="does not answer") as caught:
         iceberg_rest.probe(nowhere, Clients(), datetime.now(UTC))
-    assert caught.value.may_pass
+    assert caught.value.retryable
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a\x00b", "\ud800", "a\nb"])

@@ -338,12 +338,12 @@ MISTYPED = [
 ]
 
 
-@pytest.mark.parametrize(("typed", "way_out"), MISTYPED)
+@pytest.mark.parametrize(("typed", "hint"), MISTYPED)
 def test_what_is_mistyped_names_the_help_of_its_command(
-    capsys: pytest.CaptureFixture[str], typed: list[str], way_out: str
+    capsys: pytest.CaptureFixture[str], typed: list[str], hint: str
 ) -> None:
     assert cli.main(typed) == 2
-    assert capsys.readouterr().err.strip().endswith(way_out)
+    assert capsys.readouterr().err.strip().endswith(hint)
 
 
 def test_commands_on_a_demo_lake_say_that_its_server_has_ended(

@@ -150,7 +150,7 @@ def test_json_is_the_one_object(audited: Audit, capsys: Captured, lake: str, tmp
             "s3://r: may not be written; grant it",
         ),
         (CannotAudit("Java", "none", "install it"), 10, "Java: none; install it"),
-        (Busy("s3://r", "taken", "wait", may_pass=True), 13, "s3://r: taken; wait"),
+        (Busy("s3://r", "taken", "wait", retryable=True), 13, "s3://r: taken; wait"),
         (RuntimeError("x"), 70, "RuntimeError"),
         (KeyboardInterrupt(), 130, "KeyboardInterrupt"),
     ],

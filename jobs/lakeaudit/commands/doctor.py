@@ -34,14 +34,14 @@ def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out
     for check in examine(lake, clients, env, now):
         _print(console, check)
         checks.append(check)
-    return Examined(exit_code(checks), _verdict(checks), any(check.may_pass for check in checks))
+    return Examined(exit_code(checks), _verdict(checks), any(check.retryable for check in checks))
 
 
 def _print(console: Console, check: Check) -> None:
     head = Text(f"{MARKS[check.state]:5}", STYLES[check.state])
     text_output.line(console, head.append_text(text_output.plain(f"{check.about}: {check.told}")))
-    if check.way_out:
-        text_output.line(console, text_output.plain(check.way_out, "dim"), indent=5)
+    if check.hint:
+        text_output.line(console, text_output.plain(check.hint, "dim"), indent=5)
 
 
 def _verdict(checks: list[Check]) -> str:

@@ -44,8 +44,8 @@ class Check:
     about: str
     state: str
     told: str
-    way_out: str = ""
-    may_pass: bool = False
+    hint: str = ""
+    retryable: bool = False
     """Whether it may be gone at the next try."""
 
 
@@ -94,7 +94,7 @@ def _ground(env: Environment) -> Iterator[Check]:
     try:
         java = find_java(env)
     except CannotAudit as error:
-        yield Check("Java", "fatal", error.what, error.way_out)
+        yield Check("Java", "fatal", error.what, error.hint)
     else:
         yield Check("Java", "ok", f"Java {java.version} from {java.origin}: {java.executable}")
 
@@ -251,12 +251,12 @@ def _attempt(
     try:
         found = look()
     except AuditError as error:
-        return Check(about, broken, f"{error.where}: {error.what}", error.way_out, error.may_pass)
+        return Check(about, broken, f"{error.where}: {error.what}", error.hint, error.retryable)
     except (ClientError, BotoCoreError) as error:
         failed = explain(error)
-        return Check(about, broken, failed.what, failed.way_out, failed.may_pass)
+        return Check(about, broken, failed.what, failed.hint, failed.retryable)
     if isinstance(found, str):
         return Check(about, "ok", found)
     if covered is not None:
         covered += found.covers
-    return Check(about, "note" if found.notes else "ok", "; ".join([found.told, *found.notes]), found.way_out)
+    return Check(about, "note" if found.notes else "ok", "; ".join([found.told, *found.notes]), found.hint)

@@ -68,7 +68,7 @@ def failure(error: BaseException) -> dict[str, Any]:
     if not isinstance(error, AuditError) and is_full_disk(error):
         error = no_room(named_place(error), error)
     if isinstance(error, AuditError):
-        return {"exit_code": error.exit_code, "error": str(error), "retry": error.may_pass}
+        return {"exit_code": error.exit_code, "error": str(error), "retry": error.retryable}
     code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else 70
     return {"exit_code": code, "error": type(error).__name__, "retry": False}
 

@@ -180,20 +180,20 @@ def told() -> Iterator[None]:
     except LakeFileError as error:
         failure(str(error), "mend the lake file, then reload")
     except AuditError as error:
-        failure(f"{error.where}: {error.what}", error.way_out)
+        failure(f"{error.where}: {error.what}", error.hint)
     except Exception as error:  # noqa: BLE001 - a page says what happened, the rest of the session goes on
         first = one_line(next(iter(str(error).splitlines()), ""), 200)
         failure(f"unexpected {type(error).__name__}: {first}", "reload; if it stays, please report it")
 
 
-def failure(what: str, way_out: str) -> None:
+def failure(what: str, hint: str) -> None:
     """What cannot be shown, and what to do about it."""
     with st.container(border=True):
         st.markdown(":red-badge[cannot be shown]")
         for line in what.split("\n"):
             plain(line)
         st.caption("What to do")
-        plain(way_out)
+        plain(hint)
 
 
 class Address:

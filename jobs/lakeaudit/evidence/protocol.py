@@ -184,7 +184,7 @@ class Hole:
     hides: str = ""
     count: int = 1
     kind: str = "unreadable_evidence"
-    may_pass: bool = False
+    retryable: bool = False
     """Whether another try may read it."""
 
 
@@ -211,7 +211,7 @@ class Probed:
 
     told: str
     notes: tuple[str, ...] = ()
-    way_out: str = ""
+    hint: str = ""
     covers: tuple[Location, ...] = ()
 
 

@@ -92,7 +92,7 @@ def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:
     except (ClientError, BotoCoreError) as error:
         return Said(source, "unknown", reason=explain(error)[0])
     except SourceError as error:
-        return Said(source, "unknown", reason=f"{error.what}; {error.way_out}")
+        return Said(source, "unknown", reason=f"{error.what}; {error.hint}")
     return Said(source, "absent") if facts is None else Said(source, "present", facts)
 
 

@@ -72,5 +72,5 @@ def refusal(broken: Sequence[Broken], place: str) -> Refused | None:
     refusing = [each.words for each in broken if each.refuses]
     if not refusing:
         return None
-    way_out = "mend the evidence, or edit the suite in expectations/; nothing was published"
-    return Refused(place, "; ".join(refusing), way_out)
+    hint = "mend the evidence, or edit the suite in expectations/; nothing was published"
+    return Refused(place, "; ".join(refusing), hint)

@@ -179,8 +179,8 @@ class _Heart:
         """Raise `Busy` when another may have taken over."""
         if self._lost or _seconds() - self._last > self._pace.expires:
             what = "another audit may have taken over the results while this one stood still"
-            way_out = "nothing of this run is published; run it again"
-            raise Busy(self._store.place.uri, what, way_out, may_pass=True)
+            hint = "nothing of this run is published; run it again"
+            raise Busy(self._store.place.uri, what, hint, retryable=True)
 
     def stop(self) -> None:
         """Give the lease back; one that cannot be given back expires."""
@@ -198,7 +198,7 @@ def _seconds() -> float:
 
 def _busy(lease: Location, run_id: str) -> Busy:
     what = f"another audit writes here ({run_id or 'unknown'})"
-    return Busy(lease.uri, what, "run again when it has ended", may_pass=True)
+    return Busy(lease.uri, what, "run again when it has ended", retryable=True)
 
 
 def _unfit(lease: Location, how: str) -> CannotPublish:

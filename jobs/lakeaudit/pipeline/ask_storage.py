@@ -160,7 +160,7 @@ class _Questioner:
                 s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
                 self._may_list[bucket] = True
             except ClientError as error:
-                if explain(error).may_pass:
+                if explain(error).retryable:
                     raise
                 if is_denied(error):
                     self._may_list[bucket] = False
@@ -204,7 +204,7 @@ class _Questioner:
                 try:
                     self._keeping_none[bucket] = never_versioned(s3, bucket)
                 except ClientError as error:
-                    if explain(error).may_pass:
+                    if explain(error).retryable:
                         return False
                     self._keeping_none[bucket] = False
             return self._keeping_none[bucket]

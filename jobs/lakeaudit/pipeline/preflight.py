@@ -30,9 +30,9 @@ def require_results(place: Location, clients: Clients) -> None:
         return
     at = clients.endpoint(place.bucket, place.key)
     if missing := why_no_credentials(at):
-        raise CannotAudit(place.uri, missing.what, missing.way_out, missing.may_pass)
+        raise CannotAudit(place.uri, missing.what, missing.hint, missing.retryable)
     if failure := why_unusable(at):
-        raise CannotPublish(place.uri, failure.what, failure.way_out, failure.may_pass)
+        raise CannotPublish(place.uri, failure.what, failure.hint, failure.retryable)
 
 
 def nothing_to_read(
@@ -57,7 +57,7 @@ def nothing_to_read(
     )
     first = next(iter(failures))
     return CannotAudit(
-        lake.name, f"no source can be reached: {what}", first.way_out, all(f.may_pass for f in failures)
+        lake.name, f"no source can be reached: {what}", first.hint, all(f.retryable for f in failures)
     )
 
 

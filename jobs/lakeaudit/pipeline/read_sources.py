@@ -118,17 +118,17 @@ class _Reading:
         try:
             return reading.result()
         except SourceError as error:
-            reason = f"{error.what}; {error.way_out}".rstrip("; ")
-            self._lose(about, reason, error.may_pass)
+            reason = f"{error.what}; {error.hint}".rstrip("; ")
+            self._lose(about, reason, error.retryable)
         except TooMuchError:
             raise
         except Exception as error:  # noqa: BLE001 - damaged evidence of one source ends no audit of the others
             self._lose(about, damage_of(error))
         return None
 
-    def _lose(self, about: SourceInfo, reason: str, may_pass: bool = False) -> None:
+    def _lose(self, about: SourceInfo, reason: str, retryable: bool = False) -> None:
         self.infos.append(replace(about, identity=_UNREADABLE))
-        self.holes.append(Hole(about.id, reason, about.location, may_pass=may_pass))
+        self.holes.append(Hole(about.id, reason, about.location, retryable=retryable))
         self.lost[about] = reason
 
 

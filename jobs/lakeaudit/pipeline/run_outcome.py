@@ -71,7 +71,7 @@ def conclude(
     summary = _summary(row, judgement, tables, kinds) | {
         "states": dict(standing.states),
         "error": row["error"],
-        "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
+        "retry": status == "failed" and any(hole.retryable for hole in judgement.holes),
     }
     warnings = (*observed.warnings, *judgement.warnings, *report.words)
     code = _exit_code(status, judgement)

@@ -32,5 +32,5 @@ def require_below(what: str, touched: Mapping[str, int], files: Mapping[str, int
         else "files, and no audit counted how many it has"
     )
     told = f"would touch {count(over[table])} {of}, more than the ceiling of {share:.0%}{more}"
-    way_out = "look why first; --max-share 1 goes on, --table leaves the others out"
-    raise BadInput(f"table {table}", f"{what} {told}", way_out)
+    hint = "look why first; --max-share 1 goes on, --table leaves the others out"
+    raise BadInput(f"table {table}", f"{what} {told}", hint)

@@ -254,7 +254,7 @@ def opened(name: str, clients: Clients) -> Iterator[PlanFile]:
             with copied(clients, Location.parse(name), local) as found:
                 is_there = found is not None
         except SourceError as error:
-            raise BadInput(name, error.what, error.way_out) from error
+            raise BadInput(name, error.what, error.hint) from error
         if not is_there:
             raise BadInput(name, "is not there", "give the file of a plan")
         with closing(PlanFile.open(local)) as plan:

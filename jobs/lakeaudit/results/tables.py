@@ -159,8 +159,8 @@ class ResultTables:
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
             what = f"the table cannot be read ({type(error).__name__}: {one_line(str(error), 160)})"
             other = any(sign in str(error) for sign in _OF_ANOTHER_VERSION)
-            way_out = _UPDATE if other else "restore it, or audit into another place"
-            raise CannotAudit(self._place.join(table).uri, what, way_out) from error
+            hint = _UPDATE if other else "restore it, or audit into another place"
+            raise CannotAudit(self._place.join(table).uri, what, hint) from error
 
     @cached_property
     def _tables(self) -> "dict[str, _Opened]":

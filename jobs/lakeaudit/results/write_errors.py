@@ -14,9 +14,9 @@ def refuse(place: Location, causes: Sequence[str], error: Exception) -> NoReturn
     if is_full_disk(error):
         raise no_room(place.uri, error) from error
     text = one_line(" ".join(causes))
-    for signs, what, way_out, may_pass in _REFUSALS:
+    for signs, what, hint, retryable in _REFUSALS:
         if any(sign in text for sign in signs):
-            raise CannotPublish(place.uri, what, way_out, may_pass) from error
+            raise CannotPublish(place.uri, what, hint, retryable) from error
     first = one_line(causes[-1], 200)
     raise CannotPublish(
         place.uri, f"the results cannot be written ({first})", "mend the place, or use another"

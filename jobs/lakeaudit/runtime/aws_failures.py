@@ -123,11 +123,11 @@ class WebPage(OddResponse):
 
 
 class Failure(NamedTuple):
-    """An AWS failure in words, without secrets and on one line; `may_pass`: another try may do."""
+    """An AWS failure in words, without secrets and on one line; `retryable`: another try may do."""
 
     what: str
-    way_out: str
-    may_pass: bool = False
+    hint: str
+    retryable: bool = False
 
 
 def explain(error: Exception) -> Failure:
@@ -195,13 +195,15 @@ def _of_connection(error: Exception) -> Failure | None:
         return Failure(f"the certificate of the endpoint{host} is not trusted", TRUST)
     if isinstance(error, ProxyConnectionError):
         proxy = _origin(str(error.kwargs.get("proxy_url") or ""))
-        return Failure(f"the proxy{proxy} cannot be reached", "check HTTPS_PROXY and NO_PROXY", may_pass=True)
+        return Failure(
+            f"the proxy{proxy} cannot be reached", "check HTTPS_PROXY and NO_PROXY", retryable=True
+        )
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
         return unreachable(str(error.kwargs.get("endpoint_url") or ""))
     if isinstance(error, OddResponse):
-        return Failure(str(error), error.hint, may_pass=isinstance(error, UnreadableResponse))
+        return Failure(str(error), error.hint, retryable=isinstance(error, UnreadableResponse))
     if isinstance(error, ReadTimeoutError):
-        return Failure("the store did not answer in time", "run it again when it does", may_pass=True)
+        return Failure("the store did not answer in time", "run it again when it does", retryable=True)
     return None
 
 
@@ -213,7 +215,7 @@ def _of_answer(error: ClientError) -> Failure:
     if code not in _CODES_OF_RIGHTS and any(map(_ABOUT_CHECKSUMS.search, _texts(error))):
         return _CHECKSUMS_REFUSED
     words = _CODES.get(code, (f"the store answered {one_line(code, _TOLD)}", "see the store's own log"))
-    return Failure(*words, may_pass=_is_passing(error, code))
+    return Failure(*words, retryable=_is_passing(error, code))
 
 
 def _is_passing(error: ClientError, code: str) -> bool:
@@ -260,7 +262,7 @@ def no_credentials() -> Failure:
 def unreachable(url: str) -> Failure:
     """The endpoint by its scheme and host alone: what follows may be a key."""
     told = f"the endpoint{_origin(url)} cannot be reached"
-    return Failure(told, "check s3.endpoint and the network", may_pass=True)
+    return Failure(told, "check s3.endpoint and the network", retryable=True)
 
 
 def _origin(url: str) -> str:

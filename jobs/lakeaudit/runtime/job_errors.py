@@ -35,9 +35,9 @@ def job_errors() -> Iterator[None]:
         cause = _cause(error)
         if cause is None:
             raise
-        way_out = "run it again; if that fails too, --debug shows where"
+        hint = "run it again; if that fails too, --debug shows where"
         raise CannotAudit(
-            "Spark", f"a job failed: {one_line(cause, _LONGEST)}", way_out, may_pass=True
+            "Spark", f"a job failed: {one_line(cause, _LONGEST)}", hint, retryable=True
         ) from error
 
 

@@ -136,8 +136,8 @@ def _check_jars(spark: SparkSession) -> None:
         try:
             _jvm(spark).org.apache.spark.util.Utils.classForName(name, False, False)
         except Py4JError:
-            way_out = f"run `{INSTALL}`, then `. FOLDER/env.sh`, before spark-submit"
-            raise CannotAudit("spark-submit", f"its JVM lacks {name}", way_out) from None
+            hint = f"run `{INSTALL}`, then `. FOLDER/env.sh`, before spark-submit"
+            raise CannotAudit("spark-submit", f"its JVM lacks {name}", hint) from None
 
 
 def _include_wheels(spark: SparkSession) -> None:

@@ -102,9 +102,9 @@ def _named(
     try:
         said = named_tables(store, clients, source_id, by.wants)
     except SourceError as error:
-        reason = f"{error.what}; {error.way_out}".rstrip("; ")
+        reason = f"{error.what}; {error.hint}".rstrip("; ")
         found.gaps.append(str(error))
-        found.holes.append(Hole(source_id, reason, store.name, may_pass=error.may_pass))
+        found.holes.append(Hole(source_id, reason, store.name, retryable=error.retryable))
         unread = SourceInfo(source_id, "metastore", store.kind, store.name, "unreadable", None)
         found.infos.setdefault(source_id, unread)
         return

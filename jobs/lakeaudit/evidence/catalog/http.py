@@ -247,13 +247,11 @@ class CatalogClient:
         if status in _PASSING:
             pause = float(retry_after) if retry_after.isdecimal() else None
             return _Busy(self._error(told, _LOOK, passes=True), pause)
-        way_out = (
-            "grant the catalog's rights to list and load" if status == requests.codes.forbidden else _LOOK
-        )
-        return self._error(told, way_out)
+        hint = "grant the catalog's rights to list and load" if status == requests.codes.forbidden else _LOOK
+        return self._error(told, hint)
 
-    def _error(self, what: str, way_out: str, *, passes: bool = False) -> SourceError:
-        return SourceError(self.source.name, f"the catalog {what}", way_out, passes)
+    def _error(self, what: str, hint: str, *, passes: bool = False) -> SourceError:
+        return SourceError(self.source.name, f"the catalog {what}", hint, passes)
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -71,7 +71,7 @@ class MetastoreClient:
                 return self._known(requests)
             except SourceError as error:
                 self._close()
-                if not error.may_pass or number == TRIES - 1:
+                if not error.retryable or number == TRIES - 1:
                     raise
                 wait_a_while(PAUSE * 3**number)
         raise AssertionError("the last try raises")
@@ -201,14 +201,14 @@ class MetastoreClient:
         """A connection that ended, or an answer that does not; Thrift keeps the first cause as `inner`."""
         cause = getattr(error, "inner", None) or error
         if isinstance(cause, _Endless):
-            return self._error(str(cause), _LOOK, passes=cause.may_pass)
+            return self._error(str(cause), _LOOK, passes=cause.retryable)
         if getattr(error, "type", None) in _NO_SIZE:
             return self._error(_NO_ANSWER, "check uri: it is no Hive Metastore")
         told = type(cause).__name__ if cause is not error else "it broke off"
         return self._error(f"does not answer ({told})", _LOOK, passes=True)
 
-    def _error(self, what: str, way_out: str, *, passes: bool = False) -> SourceError:
-        return SourceError(self._source.name, f"the metastore {what}", way_out, passes)
+    def _error(self, what: str, hint: str, *, passes: bool = False) -> SourceError:
+        return SourceError(self._source.name, f"the metastore {what}", hint, passes)
 
 
 _NONE_SUCH = ("NoSuchObjectException", "UnknownDBException", "UnknownTableException")
@@ -227,9 +227,9 @@ class _UnknownRequest(Exception):
 class _Endless(OSError):
     """An answer that is too long, or takes too long."""
 
-    def __init__(self, what: str, *, may_pass: bool) -> None:
+    def __init__(self, what: str, *, retryable: bool) -> None:
         super().__init__(what)
-        self.may_pass = may_pass
+        self.retryable = retryable
 
 
 class _BoundedHandle:
@@ -244,11 +244,11 @@ class _BoundedHandle:
 
     def recv(self, size: int, *flags: int) -> bytes:
         if self._clock() > self._until:
-            raise _Endless(f"was still answering after {WHOLE:.0f} s", may_pass=True)
+            raise _Endless(f"was still answering after {WHOLE:.0f} s", retryable=True)
         found = self._handle.recv(size, *flags)
         self._left -= len(found)
         if self._left < 0:
-            raise _Endless(f"answers with more than {LARGEST >> 20} MiB", may_pass=False)
+            raise _Endless(f"answers with more than {LARGEST >> 20} MiB", retryable=False)
         return found
 
     def __getattr__(self, name: str) -> Any:

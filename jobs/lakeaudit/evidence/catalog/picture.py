@@ -58,13 +58,13 @@ def or_hole(
     except nothing:
         return []
     except SourceError as error:
-        holes.append(hole_of(source_id, parts, error.what, may_pass=error.may_pass))
+        holes.append(hole_of(source_id, parts, error.what, retryable=error.retryable))
         return []
 
 
-def hole_of(source_id: str, namespace: Sequence[str], reason: str, *, may_pass: bool = False) -> Hole:
+def hole_of(source_id: str, namespace: Sequence[str], reason: str, *, retryable: bool = False) -> Hole:
     """A namespace whose tables are not all known."""
-    return Hole(source_id, reason, f"{name_of(namespace)}.*", hides="its tables", may_pass=may_pass)
+    return Hole(source_id, reason, f"{name_of(namespace)}.*", hides="its tables", retryable=retryable)
 
 
 def text_of(value: object) -> str:

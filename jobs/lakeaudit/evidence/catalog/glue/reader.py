@@ -102,7 +102,7 @@ def probe(source: Glue, clients: Clients, now: datetime) -> Probed:  # noqa: ARG
     databases = _databases(source, glue)
     if not databases:
         told = f"the catalog {source.name} has no database that is asked for"
-        return Probed(told, way_out="check its account, its region and `databases`")
+        return Probed(told, hint="check its account, its region and `databases`")
     glue.get_tables(DatabaseName=databases[0], MaxResults=1, **_account(source))
     return Probed(f"can be read, {count(len(databases))} databases")
 

@@ -97,7 +97,7 @@ def probe(source: Hive, clients: Clients, now: datetime) -> Probed:  # noqa: ARG
         databases = _databases(source, metastore)
         if not databases:
             told = f"the metastore {source.name} has no database that is asked for"
-            return Probed(told, way_out="check its uri and `databases`")
+            return Probed(told, hint="check its uri and `databases`")
         metastore.ask(lambda thrift: thrift.get_all_tables(databases[0]))
     return Probed(f"can be read, {count(len(databases))} databases")
 

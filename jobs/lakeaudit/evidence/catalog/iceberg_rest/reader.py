@@ -196,7 +196,7 @@ class _Walk:
             return None
         except SourceError as error:
             self.holes.append(
-                Hole(self.id, error.what, name_of(parts), hides="the table", may_pass=error.may_pass)
+                Hole(self.id, error.what, name_of(parts), hides="the table", retryable=error.retryable)
             )
             return None
 

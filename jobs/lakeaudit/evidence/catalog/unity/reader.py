@@ -98,14 +98,12 @@ def probe(source: Unity, clients: Clients, now: datetime) -> Probed:  # noqa: AR
     read = _Reading(source, "", clients.aliases)
     found = read.catalogs()
     if not found:
-        return Probed(
-            "names no catalog that is asked for", way_out="grant USE CATALOG, or correct `catalogs`"
-        )
+        return Probed("names no catalog that is asked for", hint="grant USE CATALOG, or correct `catalogs`")
     read.schemas(found[0])
     if read.holes:
         reason = read.holes[0].reason
-        way_out = NO_RIGHT if LACKS in reason else "grant USE SCHEMA and BROWSE or SELECT"
-        raise SourceError(source.name, reason, way_out)
+        hint = NO_RIGHT if LACKS in reason else "grant USE SCHEMA and BROWSE or SELECT"
+        raise SourceError(source.name, reason, hint)
     return Probed(f"answers; {number(len(found), 'catalog')} can be listed")
 
 

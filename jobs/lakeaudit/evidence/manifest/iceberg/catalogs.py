@@ -71,7 +71,7 @@ class Catalogs:
             found = self._read(table, place, f"{_called(pointers[0])} points at", _called(pointers[0]))
         except SourceError as error:  # named as the catalog names it: `gs://` is no bucket of S3
             raise SourceError(
-                _uri(said[0]) or error.where, error.what, error.way_out, error.may_pass
+                _uri(said[0]) or error.where, error.what, error.hint, error.retryable
             ) from error
         if found.missing is not None:
             found = replace(found, missing=self._restored(found.missing, place, said))

@@ -67,7 +67,7 @@ class NameLayout:
         return pa.schema([(name, pa.struct([(kind, pa.string())])) for name, kind in self.types.items()])
 
     @property
-    def way_out(self) -> str:
+    def hint(self) -> str:
         """What to do of a table of another kind."""
         return f"name a table that {self.writer} wrote"
 
@@ -163,7 +163,7 @@ def read(
     if faults := [(str(note["reason"]), str(note["data"])) for note in failures(kept.notes)]:
         raise SourceError(name_of(source), *max(faults))
     if fault := layout_fault(kept.notes, layout=layout):
-        raise SourceError(name_of(source), fault, layout.way_out)
+        raise SourceError(name_of(source), fault, layout.hint)
     cut = Cut(start, clock(), source.margin or timedelta(0))
     items = tally_of(kept.notes).items
     info = _info(source, source_id, f"scan of {source.table}: {count(items)} items", cut, items)
@@ -220,7 +220,7 @@ def require_keys(layout: NameLayout, source: DynamoTable, clients: Clients) -> i
         raise SourceError(name_of(source), *explain(error)) from error
     keys = tuple(each["AttributeName"] for each in told.get("KeySchema", []))
     if keys != layout.keys:
-        raise SourceError(name_of(source), f"its keys are {', '.join(keys)}", layout.way_out)
+        raise SourceError(name_of(source), f"its keys are {', '.join(keys)}", layout.hint)
     return int(told.get("ItemCount", 0))
 
 

@@ -84,8 +84,8 @@ def _read_segment(
         tally = yield from _rows(of, (partial(item_batch, page, of.items) for page in pages), con)
         yield "notes", note_row(of.source, subject, data=tally.data)
     except (ClientError, BotoCoreError) as error:
-        what, way_out = explain(error)[:2]
-        yield "notes", note_row(of.source, subject, what, data=way_out)
+        what, hint = explain(error)[:2]
+        yield "notes", note_row(of.source, subject, what, data=hint)
 
 
 def _read_file(file: DataFile, clients: Clients, of: ItemRows, con: Connection) -> Batches:

@@ -93,7 +93,7 @@ def read_segment(
         for page in scan_pages(clients.dynamodb(endpoint), table, segment, total, pace):
             yield from _entries(con, page, rules, tally)
     except (ClientError, BotoCoreError) as error:
-        what, way_out = explain(error)[:2]
-        yield "notes", note_row(rules.source, subject, what, count=1, data=way_out)
+        what, hint = explain(error)[:2]
+        yield "notes", note_row(rules.source, subject, what, count=1, data=hint)
         return
     yield "notes", note_row(rules.source, subject, data=tally.data)

@@ -29,12 +29,12 @@ def probe(source: S3Inventory, clients: Clients, now: datetime) -> Probed:
         if place.bucket != bucket:
             what = f"the report is about bucket {bucket} and cannot cover {place.uri}"
             raise SourceError(report.place.uri, what, "correct `covers` or the location")
-    notes, way_out = _columns(report, clients, _data_file(report, clients)), ""
+    notes, hint = _columns(report, clients, _data_file(report, clients)), ""
     if notes:
-        way_out = "add the optional fields to the inventory's configuration"
+        hint = "add the optional fields to the inventory's configuration"
     notes += configuration_notes(clients, report, covers)
     files = f"{count(len(report.manifest.files))} {report.manifest.file_format} files"
-    return Probed(f"report of {bucket}, {age(made, now)} old, {files}", notes, way_out, covers=covers)
+    return Probed(f"report of {bucket}, {age(made, now)} old, {files}", notes, hint, covers=covers)
 
 
 def _data_file(report: Report, clients: Clients) -> Located | None:

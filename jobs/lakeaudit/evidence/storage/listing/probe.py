@@ -24,6 +24,6 @@ def probe(source: Listing, clients: Clients, now: datetime) -> Probed:  # noqa: 
     if first is not None:
         stat(clients, first.place)
     denied = any(LACKS not in warning for warning in allowed.warnings)
-    way_out = "grant s3:ListBucketVersions and s3:ListBucketMultipartUploads" if denied else ""
+    hint = "grant s3:ListBucketVersions and s3:ListBucketMultipartUploads" if denied else ""
     told = "can be listed and read" if first else "can be listed; it is empty"
-    return Probed(told, allowed.warnings, way_out, (place,))
+    return Probed(told, allowed.warnings, hint, (place,))
