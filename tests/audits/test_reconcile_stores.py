@@ -18,7 +18,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.reconcile.entry_action import EntryAction
 from lakeaudit.reconcile.entry_store import EntryStore
 from lakeaudit.reconcile.journal import Journal
-from lakeaudit.results.read import Wanted
+from lakeaudit.results.read import RowFilter
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
@@ -170,11 +170,11 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
     items, objects, kinds = [guarded.items()], [keys_of(guarded.shop)], defaultdict(set)
     for _, subject, kind in found_set(orders.lake):
         kinds["stock" if "/stock/" in subject else "orders"].add(kind)
-    stock.plan(io.StringIO(), allow=(), wanted=Wanted(tables=["stock"]))
+    stock.plan(io.StringIO(), allow=(), wanted=RowFilter(tables=["stock"]))
     items.append(guarded.items())
     assert stock.apply().exit_code == 0
     statuses, mended = set(stock.statuses().values()), guarded.paths("stock")
-    orders.plan(io.StringIO(), wanted=Wanted(kinds=["dropped"]))
+    orders.plan(io.StringIO(), wanted=RowFilter(kinds=["dropped"]))
     first = {row["action_id"] for row in actions_of(orders.lake)}
     assert orders.apply().exit_code == 0
     rows = [row for row in actions_of(orders.lake) if row["action_id"] not in first]

@@ -15,7 +15,7 @@ import pytest
 
 from lakeaudit.config import Lake
 from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.results.read import Wanted
+from lakeaudit.results.read import RowFilter
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
@@ -196,7 +196,7 @@ def test_a_deletion_vector_comes_back_like_a_data_file(lost: Lost) -> None:
         torn: ("size_mismatch", "deletes", "yes", "older_version", lost.versions[torn]),
     }
     mending = Mending(lost.lake, lost.folder)
-    mending.plan(io.StringIO(), wanted=Wanted(tables=("vectors",)))
+    mending.plan(io.StringIO(), wanted=RowFilter(tables=("vectors",)))
     assert mending.apply().exit_code == 0
     assert mending.statuses()[gone] == "applied"
     assert lost.shop.s3.get_object(Bucket=lost.shop.bucket, Key=gone)["VersionId"] == lost.versions[gone]

@@ -16,7 +16,7 @@ from lakeaudit.commands.reconcile import Ended
 from lakeaudit.config import Lake
 from lakeaudit.reconcile.plan_file import opened
 from lakeaudit.reconcile.run import Bounds
-from lakeaudit.results.read import ALL, Wanted
+from lakeaudit.results.read import ALL, RowFilter
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
@@ -145,7 +145,7 @@ class Mending:
         out: Any,
         *,
         allow: Sequence[str] = ("restore",),
-        wanted: Wanted = ALL,
+        wanted: RowFilter = ALL,
         max_share: float | None = None,
     ) -> Ended:
         return command.plan(

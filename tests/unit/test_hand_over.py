@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.hand_over import FILES, LEFTOVERS, HandOver
-from lakeaudit.results.read import ALL, Results, Wanted
+from lakeaudit.results.read import ALL, Results, RowFilter
 from lakeaudit.runtime.aws import Clients
 from tests.builders import results
 from tests.builders.results import NOON, covered, discrepancy, finding, group, lake_file, leftover, publish
@@ -51,10 +51,10 @@ class Told:
         publish(self.place, runs=audits, coverage=[covered(axis="leftover", status=axis), first])
         publish(self.place, discrepancies=ledger, leftover_files=files)
 
-    def hand_over(self, wanted: Wanted = ALL) -> HandOver:
+    def hand_over(self, wanted: RowFilter = ALL) -> HandOver:
         return HandOver(self.lake, Results(self.place, Clients(), self.lake.name), wanted, NOW)
 
-    def leftovers(self, wanted: Wanted = ALL, table: str = "orders") -> tuple[list[str], Counter[str]]:
+    def leftovers(self, wanted: RowFilter = ALL, table: str = "orders") -> tuple[list[str], Counter[str]]:
         handed = self.hand_over(wanted)
         named = next(each for each in self.lake.tables if each.name == table)
         return [each.key for each in handed.leftovers(named, LEFTOVERS, FILES)], handed.left_out
@@ -162,10 +162,10 @@ def test_a_list_is_narrowed_down(told: Told) -> None:
         [discrepancy(each) for each in groups], [leftover(each, f"orders/{each['kind']}") for each in groups]
     )
     for wanted, expected in (
-        (Wanted(kinds=["uncommitted"]), ["orders/uncommitted"]),
-        (Wanted(partitions=["d=1"]), ["orders/unreferenced"]),
-        (Wanted(severities=["critical"]), []),
-        (Wanted(tables=["orders"]), ["orders/uncommitted", "orders/unreferenced"]),
+        (RowFilter(kinds=["uncommitted"]), ["orders/uncommitted"]),
+        (RowFilter(partitions=["d=1"]), ["orders/unreferenced"]),
+        (RowFilter(severities=["critical"]), []),
+        (RowFilter(tables=["orders"]), ["orders/uncommitted", "orders/unreferenced"]),
     ):
         assert sorted(told.leftovers(wanted)[0]) == expected
     assert told.leftovers(table="inner") == ([], {})
@@ -182,7 +182,7 @@ def test_differences_are_those_of_single_files_of_the_table(told: Told) -> None:
     ]  # fmt: skip
     until: dict[str, Any] = {"ack_until": NOW + timedelta(days=1)}
     told.given([discrepancy(each, **(until if "accepted" in str(each["key"]) else {})) for each in lost], [])
-    handed = told.hand_over(Wanted(tables=["orders"]))
+    handed = told.hand_over(RowFilter(tables=["orders"]))
     assert sorted((each.mark, each.key) for each in handed.differences(told.lake.tables[0])) == [
         ("*", "orders/torn"),
         ("+", "orders/_delta_log/1.json"),
@@ -219,5 +219,5 @@ def test_only_versions_that_a_plan_would_bring_back_are_listed(told: Told) -> No
         "somebody did it": 1,
         "a plan would do otherwise: another_action": 1,
     }
-    handed = told.hand_over(Wanted(kinds=["uncommitted"]))
+    handed = told.hand_over(RowFilter(kinds=["uncommitted"]))
     assert list(handed.restores(planner)) == []

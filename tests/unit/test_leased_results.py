@@ -18,7 +18,7 @@ from lakeaudit.reconcile.journal import APPLIED, PLANNED, STARTED, Done, Journal
 from lakeaudit.reconcile.plan_file import Header
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.results import delta_writer
-from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
+from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime.aws import Clients
@@ -74,7 +74,7 @@ WRITES: dict[str, Callable[[Results], Any]] = {
     "the record of what was done": journal_with(Done(APPLIED, undo={}, at=NOW)),
     "an acceptance": lambda results: put_ack(results, ["d1"], ACK),
     "an acceptance of all": lambda results: put_ack_on_all(results, ACK),
-    "what is said of an acceptance": lambda results: tell(results, [ROW], ACK, NOW),
+    "what is said of an acceptance": lambda results: append_transitions(results, [ROW], ACK, NOW),
     "a message": alerts,
 }
 

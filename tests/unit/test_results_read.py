@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.leftover_groups import expand_groups
-from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.connections import delta_rs_options
 from tests.builders.results import LAKE, NOON, covered, finding, group, leftover, publish, run
@@ -69,8 +69,8 @@ def test_findings_come_worst_first_and_only_of_their_run(place: Location, result
     publish(place, findings=[finding("dropped", "x", run_id="r2"), finding("dropped", "y", lake="other")])
     publish(place, findings=[finding("uncommitted", "w"), finding("dropped", "odd", severity="dreadful")])
     assert keys(results.findings("r1")) == ["c", "e", "w", "i", "odd"]
-    assert keys(results.findings("r1", Wanted(kinds=["phantom", "hidden"]))) == ["e", "i"]
-    assert keys(results.findings("r1", Wanted(tables=["customers"]))) == []
+    assert keys(results.findings("r1", RowFilter(kinds=["phantom", "hidden"]))) == ["e", "i"]
+    assert keys(results.findings("r1", RowFilter(tables=["customers"]))) == []
 
 
 def test_the_worst_have_most_bytes_at_stake(place: Location, results: Results) -> None:
@@ -145,8 +145,8 @@ def test_a_group_is_replaced_by_its_files(place: Location, results: Results) -> 
 
 def test_only_the_chosen_groups_are_spelled_out(place: Location, results: Results) -> None:
     publish(place, findings=[finding("dropped", "d"), GROUP], leftover_files=FILES)
-    assert [row["key"] for row in expand_groups(results, "r1", Wanted(["dropped"]))] == ["d"]
-    assert [row["key"] for row in expand_groups(results, "r1", Wanted(["uncommitted"]))] == [
+    assert [row["key"] for row in expand_groups(results, "r1", RowFilter(["dropped"]))] == ["d"]
+    assert [row["key"] for row in expand_groups(results, "r1", RowFilter(["uncommitted"]))] == [
         "day=1/a",
         "day=1/b",
     ]

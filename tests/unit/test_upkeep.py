@@ -359,10 +359,10 @@ def test_what_was_done_on_a_day_stands_in_the_history(place: Location) -> None:
     log = Path(place.join("runs", "_delta_log").spark_path)
     (log / f"{8:020}.json").write_text('{"commitInfo": {}}\n[]\nnone\n')
     (log / "notes.json").write_text('{"commitInfo": {"operation": "VACUUM END"}}')
-    assert delta_files.done_on(results, "runs", "WRITE", today)
-    assert not delta_files.done_on(results, "runs", "VACUUM", today)
-    assert not delta_files.done_on(results, "runs", "WRITE", (NOW + 2 * DAY).date())
-    assert not delta_files.done_on(results, "notices", "WRITE", today), "never written"
+    assert delta_files.ran_since(results, "runs", "WRITE", today)
+    assert not delta_files.ran_since(results, "runs", "VACUUM", today)
+    assert not delta_files.ran_since(results, "runs", "WRITE", (NOW + 2 * DAY).date())
+    assert not delta_files.ran_since(results, "notices", "WRITE", today), "never written"
 
 
 def test_results_on_s3_are_tidied_too(clients: Clients, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

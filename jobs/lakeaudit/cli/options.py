@@ -10,7 +10,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.kinds import KINDS, SEVERITIES
 
 if TYPE_CHECKING:
-    from lakeaudit.results.read import Wanted
+    from lakeaudit.results.read import RowFilter
 
 LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="The lake file.", show_default=False)]
 Tables = Annotated[
@@ -69,13 +69,13 @@ def wanted_of(
     tables: Sequence[str] | None,
     severities: Sequence[str] | None,
     partitions: Sequence[str] | None,
-) -> "Wanted":
+) -> "RowFilter":
     """What `--kind`, `--table`, `--severity` and `--partition` ask for.
 
     Raises:
         BadInput: there is no such kind or severity.
     """
-    from lakeaudit.results.read import Wanted
+    from lakeaudit.results.read import RowFilter
 
     for option, noun, given, known in (
         ("--kind", "kind", kinds, KINDS),
@@ -84,4 +84,4 @@ def wanted_of(
         if unknown := set(given or ()) - set(known):
             raise BadInput(option, f"no {noun} {', '.join(sorted(unknown))}", f"one of {', '.join(known)}")
     below = [each.strip("/") for each in partitions or ()]
-    return Wanted(kinds or (), tables or (), severities or (), below)
+    return RowFilter(kinds or (), tables or (), severities or (), below)

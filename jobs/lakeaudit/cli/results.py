@@ -26,7 +26,7 @@ from lakeaudit.cli.options import (
 from lakeaudit.errors import BadInput
 
 if TYPE_CHECKING:
-    from lakeaudit.results.read import Wanted
+    from lakeaudit.results.read import RowFilter
 
 
 @app.command()
@@ -79,7 +79,7 @@ def findings(
     return ended_well(verdict)
 
 
-def _hand_over(lake: str, form: str, output: Path, wanted: "Wanted", allow: Sequence[str]) -> int:
+def _hand_over(lake: str, form: str, output: Path, wanted: "RowFilter", allow: Sequence[str]) -> int:
     from lakeaudit.commands import hand_over as command
 
     loaded = load(lake)

@@ -10,8 +10,8 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, in_utc, second
 from lakeaudit.ledger.lease import leased
-from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
-from lakeaudit.results.read import UNRESOLVED, Results, Row, Wanted
+from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
+from lakeaudit.results.read import UNRESOLVED, Results, Row, RowFilter
 from lakeaudit.row_formats import DISCREPANCY_ROWS, WRITERS
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
@@ -28,7 +28,7 @@ def write(
     out: TextIO,
     *,
     state: str,
-    wanted: Wanted,
+    wanted: RowFilter,
     format: str,  # noqa: A002 - named like the option
 ) -> str:
     """Print the ledger; the verdict's line.
@@ -39,7 +39,7 @@ def write(
     """
     run = results.published(None)  # an empty ledger must not look like a healthy lake
     require_tables(lake, results, run, wanted.tables)
-    rows = rows_of(results.discrepancies(STATES[state], wanted=wanted))
+    rows = rows_of(results.discrepancies(STATES[state], row_filter=wanted))
     told = WRITERS[format](rows, out, DISCREPANCY_ROWS)
     what = "discrepancy" if told == 1 else "discrepancies"
     return f"{count(told)} {what}" + (f" {state}" if state != "all" else "")
@@ -70,7 +70,7 @@ def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now:
         results = results.leased_by(still_ours)
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], ack)
-        tell(results, rows, ack, now)
+        append_transitions(results, rows, ack, now)
     return f"{count(len(rows))} accepted until {second(ack.ack_until)}"
 
 
@@ -91,7 +91,7 @@ def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
         results = results.leased_by(still_ours)
         rows = results.unresolved()
         put_ack_on_all(results, ack)
-        tell(results, rows, ack, now)
+        append_transitions(results, rows, ack, now)
     return f"{count(len(rows))} accepted until {second(ack.ack_until)}"
 
 

@@ -11,7 +11,7 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
-from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
 from lakeaudit.schemas import rows_of
 
@@ -23,7 +23,7 @@ def write(
     out: TextIO,
     *,
     run_id: str | None,
-    wanted: Wanted,
+    wanted: RowFilter,
     files: bool,
     format: str,  # noqa: A002 - named like the option
 ) -> str:
@@ -52,7 +52,7 @@ def write(
     return f"{count(told)} {what} {of_run}{_no_such_partition(wanted, told)}{_failed(newer)}"
 
 
-def _no_such_partition(wanted: Wanted, number: int) -> str:
+def _no_such_partition(wanted: RowFilter, number: int) -> str:
     """A mistyped partition must not look like a healthy one: the results name only partitions with findings."""
     if number or not wanted.partitions:
         return ""

@@ -25,7 +25,7 @@ from lakeaudit.reconcile.list_forms import (
     written,
 )
 from lakeaudit.reconcile.protocol import OLDER
-from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.runtime.endpoints import clients_of
 
 SHOWN = 5
@@ -102,7 +102,7 @@ class Asked:
 
     form: str
     to: Path
-    wanted: Wanted
+    wanted: RowFilter
     now: datetime
     allow: Collection[str] = ()
 

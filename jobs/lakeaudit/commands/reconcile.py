@@ -55,7 +55,7 @@ from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.reconcile.unfinished import finish, has_unfinished
 from lakeaudit.results.lake_standing import files_of_lost_states, lost_states
 from lakeaudit.results.past_audits import first_audits, table_files
-from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
@@ -78,7 +78,7 @@ def plan(
     out: TextIO,
     *,
     to: str | None,
-    wanted: Wanted,
+    wanted: RowFilter,
     allow: Collection[str],
     now: datetime,
     progress: Progress,
@@ -126,7 +126,7 @@ def plan(
 
 
 @contextmanager
-def engine_for(lake: Lake, results: Results, wanted: Wanted) -> Iterator[Engine | None]:
+def engine_for(lake: Lake, results: Results, wanted: RowFilter) -> Iterator[Engine | None]:
     """What runs the tasks of a plan that is large; None: it is made in this process, and needs no Java."""
     if results.open_files(wanted) < STEPS:
         yield None
@@ -135,7 +135,7 @@ def engine_for(lake: Lake, results: Results, wanted: Wanted) -> Iterator[Engine 
         yield engine
 
 
-def _rows(planner: Planner, results: Results, wanted: Wanted, engine: Engine | None) -> Iterator[Lines]:
+def _rows(planner: Planner, results: Results, wanted: RowFilter, engine: Engine | None) -> Iterator[Lines]:
     if engine is not None:
         yield from planned_by_tasks(planner, results, wanted, engine)
         return

@@ -23,7 +23,7 @@ from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.reconcile.registry import FOLLOWED_BY, WAYS
 from lakeaudit.results.lake_standing import lost_states
 from lakeaudit.results.past_audits import first_audits
-from lakeaudit.results.read import PUBLISHED, Results, Wanted
+from lakeaudit.results.read import PUBLISHED, Results, RowFilter
 from lakeaudit.schemas import rows_of
 
 Row = Mapping[str, Any]
@@ -76,7 +76,7 @@ class HandOver:
 
     lake: Lake
     results: Results
-    wanted: Wanted
+    wanted: RowFilter
     now: datetime
     allow: Collection[str] = ()
     left_out: Counter[str] = field(default_factory=Counter)
@@ -137,14 +137,14 @@ class HandOver:
         """Of these kinds those that were asked for."""
         return [kind for kind in of if not self.wanted.kinds or kind in self.wanted.kinds]
 
-    def _narrowed(self, kinds: Collection[str]) -> Wanted:
+    def _narrowed(self, kinds: Collection[str]) -> RowFilter:
         wanted = self.wanted
-        return Wanted(list(kinds), wanted.tables, wanted.severities, wanted.partitions)
+        return RowFilter(list(kinds), wanted.tables, wanted.severities, wanted.partitions)
 
     def _open(self, kinds: Collection[str]) -> Iterator[Row]:
         """Open discrepancies of these kinds; none where none is named."""
         if kinds:
-            yield from rows_of(self.results.discrepancies(("open",), wanted=self._narrowed(kinds)))
+            yield from rows_of(self.results.discrepancies(("open",), row_filter=self._narrowed(kinds)))
 
     def _groups(self, kinds: Collection[str]) -> dict[str, str | None]:
         """By the id of an open group of leftovers why its files are not handed over; None: they are."""

@@ -22,7 +22,7 @@ from lakeaudit.reconcile.plan_shares import contents, shares_in
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.totals import Totals
-from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.results.write_errors import refuse
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.threads import Pacer
@@ -65,7 +65,9 @@ class Desk:
                 remove_file(self.clients, self.place.join(name))
 
 
-def planned_by_tasks(planner: Planner, results: Results, wanted: Wanted, engine: Engine) -> Iterator[Lines]:
+def planned_by_tasks(
+    planner: Planner, results: Results, wanted: RowFilter, engine: Engine
+) -> Iterator[Lines]:
     """The rows that the planner's `steps` would be, in the same order; those of one share in memory at a time.
 
     Raises:

@@ -23,7 +23,7 @@ from lakeaudit.reconcile.protocol import METADATA, Action, Case, Look, Proposal,
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, REMOVING, RESTORING, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.leftover_groups import as_finding
-from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.runtime.threads import beside
 
 Row = Mapping[str, Any]
@@ -71,7 +71,7 @@ class Planner:
     lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lost_content: LostContent = NOTHING_LOST
 
-    def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
+    def steps(self, results: Results, wanted: RowFilter) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
 
         Raises:
@@ -79,9 +79,9 @@ class Planner:
         """
         yield from self.steps_of(self.shares(results, wanted))
 
-    def shares(self, results: Results, wanted: Wanted) -> Iterator[Share]:
+    def shares(self, results: Results, wanted: RowFilter) -> Iterator[Share]:
         """All that is to be planned, in the plan's order. Raises as `steps`."""
-        for batch in results.discrepancies(("open",), wanted=wanted):
+        for batch in results.discrepancies(("open",), row_filter=wanted):
             groups = self._by_file(batch)
             grouped = pc.is_in(batch["discrepancy_id"], value_set=groups)
             yield Share(pa.table(batch.filter(pc.invert(grouped))))

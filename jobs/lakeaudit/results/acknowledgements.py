@@ -1,4 +1,4 @@
-"""What people change in the ledger, through delta-rs: a command of seconds, without a JVM."""
+"""Writes what people change in the ledger through delta-rs, so that a command takes seconds and needs no JVM."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -27,7 +27,7 @@ _TRANSITION = pa.schema([*((name, pa.string()) for name in _TEXTS), ("at", _TIME
 
 @dataclass(frozen=True)
 class Ack:
-    """Who accepts discrepancies, why and until when; all None: they are not accepted any more."""
+    """States who accepts discrepancies, why and until when; all None: they are no longer accepted."""
 
     ack_by: str | None = None
     ack_reason: str | None = None
@@ -35,7 +35,7 @@ class Ack:
 
 
 def put_ack(results: Results, ids: Sequence[str], ack: Ack) -> None:
-    """Set who accepts these discrepancies; nothing else of them changes.
+    """Set who accepts these discrepancies; their other columns do not change.
 
     Raises:
         CannotPublish: the ledger cannot be written.
@@ -45,15 +45,15 @@ def put_ack(results: Results, ids: Sequence[str], ack: Ack) -> None:
 
 
 def put_ack_on_all(results: Results, ack: Ack) -> None:
-    """The same for everything that is pending or open."""
+    """Set who accepts every discrepancy that is pending or open. Raises as `put_ack`."""
     row = {"discrepancy_id": None, "lake": results.lake} | asdict(ack)
     _merge(results, [row], "old.lake = new.lake AND old.state IN ('pending', 'open')")
 
 
-def tell(results: Results, rows: Sequence[Row], ack: Ack, at: datetime) -> None:
-    """A transition `acknowledged` for each of these rows (discrepancy_id, kind, severity) of the ledger."""
-    told = _table([_transition(row, results.lake, ack, at) for row in rows], _TRANSITION)
-    delta_writer.append(results, "transitions", told)
+def append_transitions(results: Results, rows: Sequence[Row], ack: Ack, at: datetime) -> None:
+    """Append a transition `acknowledged` for each of these rows (discrepancy_id, kind, severity) of the ledger."""
+    transitions = _table([_transition(row, results.lake, ack, at) for row in rows], _TRANSITION)
+    delta_writer.append(results, "transitions", transitions)
 
 
 def _transition(row: Row, lake: str, ack: Ack, at: datetime) -> Row:

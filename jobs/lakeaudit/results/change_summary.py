@@ -1,4 +1,4 @@
-"""Changes: what became of discrepancies in one run, or is open, summed by table and kind."""
+"""Sums up by table and kind how discrepancies changed in one run, or which of them are open."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
 
 NAMED = 3
-"""Partitions named; the rest is a number."""
+"""Number of partitions that are named; the others are counted."""
 
 _SAME = ("table_name", "transition", "kind", "severity", "resolution")
 _COLUMNS = (
@@ -49,18 +49,18 @@ _COLUMNS = (
     ),
 )
 _BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id", "marker")
-"""What the command that brings a file back is made of."""
+"""Columns from which the command that restores a file is made."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Discrepancies of one table, kind and severity to which the same happened; `resolution` is how they ended.
+    """Discrepancies of one table, kind and severity with the same transition and, once they are over, `resolution`.
 
     Files, rows and bytes are None where no finding states them. `since` is the earliest time at which one of them was
-    caused, by a request or a delete marker; where that is not known, or all is over, the time it was first seen.
-    `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `cause` is that of
-    most of them in words, `causes` are all known; `example` is a file, `back` one of the files that can come back, with
-    what that needs.
+    caused, by a request or a delete marker; where that is unknown, or all are resolved, the time it was first seen.
+    `recoverable` counts yes, no and unknown, `until` is when the first recoverable file expires; `cause` describes the
+    cause of most of them, `causes` has all known ones; `example` is a file, `back` the row of one recoverable file with
+    the columns that its restore command needs.
     """
 
     table: str | None
@@ -75,7 +75,7 @@ class Change:
     since: datetime | None = None
     partitions: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
-    """Those of the partitions of which every file is gone."""
+    """Those of the partitions that lost every file."""
     more_partitions: int = 0
     recoverable: Mapping[str, int] = field(default_factory=dict)
     until: datetime | None = None
@@ -87,7 +87,7 @@ class Change:
 
     @property
     def recovery(self) -> Recovery:
-        """What is recoverable of them; those without an answer count as the kind says."""
+        """Return how many are recoverable; those without an answer count as their kind implies."""
         unanswered = self.number - sum(self.recoverable.values())
         return Recovery.of_sums(
             [
@@ -105,21 +105,23 @@ class Change:
 
 
 def changes_of(results: Results, run_id: str) -> list[Change]:
-    """What one run changed; what a later run changed again is that run's."""
+    """Return the changes of one run; a discrepancy that a later run changed again belongs to that run."""
     return _changes(_changed(results, run_id))
 
 
 def _changed(results: Results, run_id: str) -> pa.Table | None:
-    """The run's transitions, each with what the ledger says of it; one that a later run changed again is that run's."""
-    told = _read(results, "transitions", pc.field("run_id") == run_id, ("discrepancy_id", "transition"))
-    held = _read(results, "discrepancies", pc.field("last_run_id") == run_id, _COLUMNS)
-    if told is None or held is None:
+    """Return the run's transitions, each with its row of the ledger, unless a later run changed that row."""
+    transitions = _read(
+        results, "transitions", pc.field("run_id") == run_id, ("discrepancy_id", "transition")
+    )
+    ledger = _read(results, "discrepancies", pc.field("last_run_id") == run_id, _COLUMNS)
+    if transitions is None or ledger is None:
         return None
-    return told.join(held, "discrepancy_id", join_type="inner")
+    return transitions.join(ledger, "discrepancy_id", join_type="inner")
 
 
-def _read(results: Results, table: str, wanted: pc.Expression, columns: Sequence[str]) -> pa.Table | None:
-    batches = list(results.batches(table, wanted, columns))
+def _read(results: Results, table: str, condition: pc.Expression, columns: Sequence[str]) -> pa.Table | None:
+    batches = list(results.batches(table, condition, columns))
     return pa.Table.from_batches(batches) if batches else None
 
 
@@ -132,7 +134,7 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     causes = _counts(changed, "by")
     is_file = pc.equal(changed["subject_type"], "file")
     changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
-    changed = changed.append_column("back", _way_back(changed))
+    changed = changed.append_column("back", _restorable_row(changed))
     summed = [(name, "sum") for name in ("files", "rows_at_stake", "bytes_at_stake")]
     changed = changed.append_column("since", _since(changed))
     least = [(name, "min") for name in ("since", "recoverable_until", "example", "back", "manifest_kind")]
@@ -155,8 +157,8 @@ def _since(changed: pa.Table) -> pa.ChunkedArray:
     return pc.if_else(is_over, changed["first_seen_at"], caused_at)
 
 
-def _way_back(changed: pa.Table) -> pa.ChunkedArray:
-    """The columns that a way back needs as one text, so that the least of a group is of one row; else null."""
+def _restorable_row(changed: pa.Table) -> pa.ChunkedArray:
+    """Join the columns of the restore command into one text, so that a group's minimum is of one row; else null."""
     marker = pc.if_else(pc.is_null(changed["storage_size"]), changed["storage_version_id"], None)
     changed = changed.append_column("marker", marker)
     parts = [pc.fill_null(changed[name], "") for name in _BACK]
@@ -165,13 +167,13 @@ def _way_back(changed: pa.Table) -> pa.ChunkedArray:
 
 
 def _split(back: str | None) -> Row | None:
-    """A row as `next_steps.way_back` takes it; a key with the separator in it is none that can be typed."""
+    """Return a row for `next_steps.way_back`; None for a key that contains the separator: nobody can type it."""
     parts = (back or "").split("\0")
     if len(parts) != len(_BACK):
         return None
-    told: dict[str, Any] = dict(zip(_BACK, parts, strict=True))
-    marker = told.pop("marker") or None
-    return told | {
+    row: dict[str, Any] = dict(zip(_BACK, parts, strict=True))
+    marker = row.pop("marker") or None
+    return row | {
         "recoverable": "yes",
         "manifest_size": None,
         "storage_size": None,
@@ -183,11 +185,11 @@ _Counts = dict[tuple[Any, ...], Counter[str]]
 
 
 def _counts(changed: pa.Table, column: str) -> _Counts:
-    found: _Counts = {}
+    counts: _Counts = {}
     for row in changed.group_by([*_SAME, column]).aggregate([([], "count_all")]).to_pylist():
         if row[column]:
-            found.setdefault(_key(row), Counter())[row[column]] += row["count_all"]
-    return found
+            counts.setdefault(_key(row), Counter())[row[column]] += row["count_all"]
+    return counts
 
 
 def _key(row: Row) -> tuple[Any, ...]:
@@ -222,14 +224,14 @@ def _change(row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts,
 
 
 def _caused_by(changed: pa.Table) -> pa.ChunkedArray:
-    """What and who caused each, as one text; null where nobody knows."""
+    """Return the cause of each and its principal as one text; null where it is unknown."""
     principal = pc.fill_null(changed["cause_principal"], "")
     by = pc.if_else(pc.equal(principal, ""), "", pc.binary_join_element_wise(", by ", principal, ""))
     return pc.binary_join_element_wise(changed["cause"], by, "")
 
 
 def _most_common(causes: Counter[str], number: int) -> str | None:
-    """The cause of all of them; of most of them, which is then said."""
+    """Return the cause of all of them, or that of most of them followed by `(3 of 4)`."""
     if not causes:
         return None
     cause, many = min(causes.items(), key=lambda each: (-each[1], each[0]))
@@ -237,7 +239,7 @@ def _most_common(causes: Counter[str], number: int) -> str | None:
 
 
 def still_open(results: Results, now: datetime) -> list[Change]:
-    """All that is open and not accepted, as changes that happened before."""
+    """Return everything that is open and not accepted, as changes with the transition `open`."""
     rows = _read(results, "discrepancies", _pressing(now), _COLUMNS)
     if rows is None:
         return []
@@ -250,7 +252,7 @@ def _pressing(now: datetime) -> pc.Expression:
 
 
 def open_now(results: Results, now: datetime) -> dict[str | None, dict[str, int]]:
-    """By table and severity what is open and not accepted."""
+    """Count by table and severity the discrepancies that are open and not accepted."""
     rows = _read(results, "discrepancies", _pressing(now), ("table_name", "severity"))
     found: dict[str | None, dict[str, int]] = {}
     counted = (

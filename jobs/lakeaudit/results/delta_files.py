@@ -14,18 +14,18 @@ from lakeaudit.results.delta_writer import FILES, checkpoint, writing
 from lakeaudit.results.read import Results
 
 COMPACTED, VACUUMED = "OPTIMIZE", "VACUUM"
-"""How the operations that a commit records begin."""
+"""First words of the operations that a commit records."""
 
 
 def created_at(results: Results, table: str) -> datetime | None:
-    """When a result table was created; None where it was never written, or does not say."""
+    """Return when a result table was created; None where it was never written, or its metadata has no time."""
     found = results.delta(table)
     created = None if found is None else found.metadata().created_time
     return None if created is None else datetime.fromtimestamp(created / 1000, UTC)
 
 
 def small_files(results: Results, table: str, size: int) -> int:
-    """How many files of fewer than `size` bytes share their partition with another one, so that they can be joined."""
+    """Count the files of fewer than `size` bytes that share their partition with another such file."""
     found = results.delta(table)
     if found is None:
         return 0
@@ -36,8 +36,8 @@ def small_files(results: Results, table: str, size: int) -> int:
     return sum(count for count in counts if count > 1)
 
 
-def done_on(results: Results, table: str, operation: str, day: date) -> bool:
-    """Whether the table's history has a commit of an operation from a day (UTC) on.
+def ran_since(results: Results, table: str, operation: str, day: date) -> bool:
+    """Return whether the table's history has a commit of an operation from a day (UTC) on.
 
     The commits are read here: delta-rs holds Python's lock while it reads a history, and with it the lease's heartbeat.
 
@@ -57,14 +57,14 @@ _COMMIT = re.compile("[0-9]{20}[.]json")
 
 
 def _operations(commit: bytes) -> Iterator[str]:
-    """What a commit says that it did; a line that is no JSON says nothing."""
+    """Yield the operations that a commit records; lines that are not JSON are skipped."""
     for line in commit.splitlines():
         with suppress(ValueError, AttributeError):
             yield str(json.loads(line).get("commitInfo", {}).get("operation", ""))
 
 
 def compact(results: Results, table: str) -> int:
-    """Join small files, partition by partition, and say how many were replaced.
+    """Join small files, partition by partition, and return how many were replaced.
 
     Raises:
         CannotPublish: the results place refused.
@@ -81,7 +81,7 @@ def compact(results: Results, table: str) -> int:
 
 
 def vacuum(results: Results, table: str, age: timedelta) -> Sequence[str]:
-    """Remove files that have belonged to no version of the table for so long, and name them.
+    """Remove files that have belonged to no version of the table for `age`, and return their names.
 
     The whole folder is listed: the log forgets a removed file once a checkpoint is younger than its removal by a week.
 

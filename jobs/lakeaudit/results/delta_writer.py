@@ -34,7 +34,7 @@ PROPERTIES = {
     "delta.columnMapping.mode": "none",
     "delta.checkpointPolicy": "classic",
 }
-"""Of every table that is created, so that Athena, Trino, DuckDB and delta-rs read it without any table feature.
+"""Properties of every table that is created, so that Athena, Trino, DuckDB and delta-rs read it without table features.
 
 delta-rs refuses to spell out `enableRowTracking` and `enableInCommitTimestamps`; without them both are off.
 """
@@ -42,15 +42,15 @@ delta-rs refuses to spell out `enableRowTracking` and `enableInCommitTimestamps`
 PARTITIONS = {"findings": ["as_of_date"]}
 
 ROW_GROUP = 122_880
-"""Rows: as many as DuckDB gives at once. delta-rs mixes up the batches of a stream but not the rows of a batch, so that
-what is in order stays so in long stretches."""
+"""Rows, as many as DuckDB gives at once. delta-rs reorders the batches of a stream but not the rows of a batch, so that
+long runs of rows stay in order."""
 
 CHECKPOINT_EVERY = 10
-"""Commits, as Spark does it; delta-rs alone would wait for 100, all of which a reader then opens."""
+"""Number of commits, as in Spark; the default of delta-rs is 100, and a reader then opens all of them."""
 
 
 def replace(results: Results, table: str, rows: Stream, whose: Mapping[str, str | Sequence[str]]) -> None:
-    """Put rows in the place of those with these values (of several: any of them), in one commit.
+    """Replace the rows with these values (a sequence matches any of its values), in one commit.
 
     The table is created where it does not exist.
 
@@ -63,7 +63,7 @@ def replace(results: Results, table: str, rows: Stream, whose: Mapping[str, str 
 
 
 def overwrite(results: Results, table: str, rows: Stream, condition: str) -> None:
-    """Put rows in the place of those that a SQL condition holds for, which all of them must fulfil. As `replace`."""
+    """Replace the rows that match a SQL condition; all new rows must match it. Raises as `replace`."""
     with writing(results, table) as found:
         if found is None:
             _create(results, table, rows)
@@ -89,7 +89,7 @@ def update(results: Results, table: str, rows: Stream, same: str, columns: Seque
 
 
 def upsert(results: Results, table: str, rows: Stream, key: str) -> None:
-    """Put each row in the place of the lake's row with the same key, or add it. Raises as `replace`."""
+    """Replace the lake's row with the same key by each row, or add the row. Raises as `replace`."""
     if results.newest(table) is None:
         append(results, table, rows)
         return
@@ -104,7 +104,7 @@ def remove(results: Results, table: str, rows: Stream, key: str) -> None:
 
 
 def delete(results: Results, table: str, condition: str) -> int:
-    """Remove the rows that a SQL condition holds for, and say how many there were. Raises as `replace`."""
+    """Remove the rows that match a SQL condition, and return their number. Raises as `replace`."""
     with writing(results, table) as found:
         if found is None:
             return 0
@@ -126,14 +126,14 @@ def open_all(results: Results) -> None:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a result table is: types by column, as Delta's own JSON spells them, and who can still read it."""
+    """Describes a result table: types by column, in Delta's own JSON, and the reader version that it requires."""
 
     columns: dict[str, Any]
     reader_version: int
 
 
 def shape(results: Results, table: str) -> Shape | None:
-    """The shape of a result table; None where it was never written.
+    """Return the shape of a result table; None where it was never written.
 
     Raises:
         CannotPublish: the table is damaged.
@@ -144,12 +144,12 @@ def shape(results: Results, table: str) -> Shape | None:
 
 
 def contract(table: str) -> dict[str, Any]:
-    """The types by column that a result table must have, in the words of `Shape`."""
+    """Return the types by column that a result table must have, as `Shape` spells them."""
     return _columns(Schema.from_arrow(RESULTS[table]))
 
 
 def texts(value: str | Sequence[str]) -> str:
-    """The inside of an IN as delta-rs reads it: a backslash is a backslash."""
+    """Quote texts for the brackets of an IN in delta-rs, where a backslash is a backslash."""
     return ", ".join(
         "'" + text.replace("'", "''") + "'" for text in ([value] if isinstance(value, str) else value)
     )
@@ -171,7 +171,7 @@ FILES = WriterProperties(max_row_group_size=ROW_GROUP)
 
 
 def checkpoint(table: DeltaTable) -> None:
-    """Every tenth commit. One that cannot be written is left to the next tenth: the commit stands without it."""
+    """Write a checkpoint at every tenth commit; a failure is ignored, since the commit is valid without it."""
     if table.version() % CHECKPOINT_EVERY == 0:
         with suppress(DeltaError, OSError):
             table.create_checkpoint()
@@ -194,7 +194,7 @@ def _merging(results: Results, table: str, rows: Stream, same: str) -> Iterator[
 
 @contextmanager
 def writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
-    """The table as it lies there now, while the lease is held; None where it has to be created.
+    """Give the newest version of the table while the lease is held; None where it has to be created.
 
     Raises:
         CannotPublish: the results place refused.
@@ -208,7 +208,7 @@ def writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
 
 @contextmanager
 def _refusals(results: Results, table: str) -> Iterator[None]:
-    """What the results place answers, in one line; Busy where another run has taken over, and its commits are why."""
+    """Turn an error of the results place into one line, or into Busy where another run has taken over the lease."""
     try:
         yield
     except CannotAudit as error:
@@ -228,7 +228,7 @@ def try_out(place: Location, clients: Clients) -> None:
     Raises:
         CannotPublish: the place refused.
         CannotAudit: as `tables.storage_options`.
-        ClientError, BotoCoreError: what was written cannot be removed.
+        ClientError, BotoCoreError: the table cannot be removed.
     """
     probe, options = place.join(PROBE), storage_options(place, clients)
     try:
@@ -246,7 +246,7 @@ PROBE = "_probe"
 
 
 def in_words(error: Exception) -> str:
-    """The error with its type, which says more than its text."""
+    """Return the error with its type, which is often clearer than its text."""
     return f"{type(error).__name__}: {error}"
 
 

@@ -1,7 +1,7 @@
-"""How a lake stands after a run: what the ledger holds unresolved, and findings that the ledger does not follow.
+"""Sums up the state of a lake after a run: unresolved discrepancies, and findings that the ledger does not follow.
 
-Headlines are made of this, not of the findings of one run: an audit of one table says nothing of the others, and what
-is open there is still open.
+Headlines are made from these sums, not from the findings of one run: after an audit of one table, the discrepancies of
+the other tables are still open.
 """
 
 from datetime import datetime
@@ -13,7 +13,7 @@ from lakeaudit.results.sql import ask, moment, text, texts
 PUBLISHED_RUNS = f"status IN ({texts(PUBLISHED)})"
 
 UNKNOWN_PARTS = "files IS NULL, rows_at_stake IS NULL, bytes_at_stake IS NULL"
-"""Grouped by, so that a sum of which a part is unknown is not taken for the whole."""
+"""Part of GROUP BY, so that unknown numbers are not summed with known ones."""
 
 _SUMS = """count(*) AS findings, sum(files) AS files, sum(rows_at_stake) AS rows_at_stake,
     sum(bytes_at_stake) AS bytes_at_stake, min(recoverable_until) AS recoverable_until"""
@@ -21,31 +21,31 @@ _BY = "kind, severity, table_name, recoverable"
 
 
 def standing(now: datetime) -> str:
-    """How a row of the ledger stands at a time: open, accepted (by somebody, until later), pending or resolved."""
+    """Return SQL for the state of a ledger row at a time: open, accepted (until later), pending or resolved."""
     accepted = f"state <> 'resolved' AND ack_until > {moment(now)}"
     return f"CASE WHEN {accepted} THEN 'accepted' ELSE state END"
 
 
 def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> list[Row]:
-    """Sums by standing, kind, severity, table and whether it is recoverable.
+    """Return sums by standing, kind, severity, table and whether it is recoverable.
 
     `standing` is open, pending or accepted, from the ledger; or found: a finding of the run that the ledger does not
-    follow, as in a suspect run. Of a run that is `past`, see `is_past`, all is `found`: it is not known any more how
-    things stood then. Each row has findings, files, rows_at_stake, bytes_at_stake and recoverable_until.
+    follow, as in a suspect run. In a run that is `past` (see `is_past`) every finding is `found`: the ledger no longer
+    has its state at that time. Each row has findings, files, rows_at_stake, bytes_at_stake and recoverable_until.
     """
     if past or results.delta("discrepancies") is None:
-        return _found(results, run["run_id"], "")
+        return _unfollowed_findings(results, run["run_id"], "")
     held = f"""SELECT {_BY}, {standing(now)} AS standing, {_SUMS} FROM discrepancies WHERE state <> 'resolved'
         GROUP BY {_BY}, standing, {UNKNOWN_PARTS}"""
     known = "LEFT ANTI JOIN held ON held.discrepancy_id = findings.discrepancy_id"
-    return ask(results, held, "discrepancies") + _found(results, run["run_id"], known)
+    return ask(results, held, "discrepancies") + _unfollowed_findings(results, run["run_id"], known)
 
 
 def lost_states(results: Results) -> dict[str, str]:
-    """By table the kind of an unresolved discrepancy after which a state of it is lost, see `kinds.loses_state`.
+    """Return by table the kind of an unresolved discrepancy that loses one of its states, see `kinds.loses_state`.
 
-    A state that the last audit of a table found lost is lost also where the lake file ignores the finding, or gives it
-    another severity.
+    A state that the last audit of a table reported as lost counts even if the lake file ignores the finding or changes
+    its severity.
 
     Raises:
         CannotAudit: the results cannot be read.
@@ -59,7 +59,7 @@ def lost_states(results: Results) -> dict[str, str]:
 
 
 def files_of_lost_content(results: Results, most: int) -> list[Row]:
-    """`key` and committed `size` of the live files that the ledger holds as lost, at most so many.
+    """Return `key` and committed `size` of live files that are lost according to the ledger, at most `most`.
 
     Raises:
         CannotAudit: the ledger cannot be read.
@@ -71,7 +71,7 @@ def files_of_lost_content(results: Results, most: int) -> list[Row]:
 
 
 def files_of_lost_states(results: Results) -> dict[str, tuple[str, ...]]:
-    """By table the names of the files of its lost states, oldest first, as the last audits of the tables named them.
+    """Return by table the file names of its lost states, oldest first, from the last audit of each table.
 
     Raises:
         CannotAudit: the results cannot be read.
@@ -89,14 +89,14 @@ def files_of_lost_states(results: Results) -> dict[str, tuple[str, ...]]:
 
 
 def is_past(results: Results, run: Row) -> bool:
-    """Whether another run was published after this one: the ledger says how things stand, not how they stood."""
+    """Return whether another run was published after this one: the ledger has only the current state."""
     runs = results.runs()
     ids = [each["run_id"] for each in runs]
     later = runs[ids.index(run["run_id"]) + 1 :] if run["run_id"] in ids else []
     return any(each["status"] in PUBLISHED for each in later)
 
 
-def _found(results: Results, run_id: str, but_for: str) -> list[Row]:
+def _unfollowed_findings(results: Results, run_id: str, but_for: str) -> list[Row]:
     held = ", held AS (SELECT discrepancy_id FROM discrepancies)" if but_for else ""
     tables = ("findings", "discrepancies") if but_for else ("findings",)
     sql = f"""{held} SELECT {_BY}, 'found' AS standing, {_SUMS} FROM findings {but_for}

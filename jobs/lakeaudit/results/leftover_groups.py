@@ -1,4 +1,4 @@
-"""The files behind groups of unused files: the first few of each, or every one as a finding of its own."""
+"""Reads the files of groups of unused files: the first few of each, or every one as a finding of its own."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,12 +6,12 @@ from typing import Any
 
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import uri_of
-from lakeaudit.results.read import ALL, Results, Row, Wanted
+from lakeaudit.results.read import ALL, Results, Row, RowFilter
 from lakeaudit.results.sql import ask, text
 from lakeaudit.schemas import rows_of
 
 FIRST = 3
-"""Files named of a group; the rest is a number."""
+"""Number of files of a group that are named; the others are counted."""
 
 
 def group_samples(results: Results, run_id: str) -> Mapping[str, Sequence[str]]:
@@ -27,15 +27,15 @@ def group_samples(results: Results, run_id: str) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def expand_groups(results: Results, run_id: str, wanted: Wanted = ALL) -> Iterator[Row]:
+def expand_groups(results: Results, run_id: str, row_filter: RowFilter = ALL) -> Iterator[Row]:
     """Yield the run's findings with all columns: first those that are not grouped, then the files of the groups.
 
     Raises:
         BadInput: a later run has replaced the files; raised before anything is yielded.
     """
-    groups = {row["discrepancy_id"]: row for row in results.leftover_groups(run_id, wanted)}
+    groups = {row["discrepancy_id"]: row for row in results.leftover_groups(run_id, row_filter)}
     _require_all(results, run_id, groups)
-    for row in rows_of(results.findings(run_id, wanted)):
+    for row in rows_of(results.findings(run_id, row_filter)):
         if row["discrepancy_id"] not in groups:
             yield row
     for file in rows_of(results.leftover_files(run_id)):

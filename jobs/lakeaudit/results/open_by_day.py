@@ -1,4 +1,4 @@
-"""What was open at the end of each of the last days, by table and severity. Pure: counted elsewhere."""
+"""Holds how many discrepancies were open at the end of each of the last days, by table and severity. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OpenByDay:
-    """Numbers at the end of each day, oldest first; what somebody accepts today is left out of every day.
+    """Numbers at the end of each day, oldest first; discrepancies that are accepted today are left out of every day.
 
-    `audited` are the days on which a run was published: on the others nobody looked.
+    `audited` are the days on which a run was published.
     """
 
     days: tuple[date, ...]
@@ -26,22 +26,22 @@ class OpenByDay:
     audited: frozenset[date] = frozenset()
 
     def of_severity(self, severity: str) -> Numbers:
-        """Of the whole lake."""
-        return self._summed(numbers for (_, each), numbers in self.numbers.items() if each == severity)
+        """Return the numbers of one severity in the whole lake."""
+        return self._sum(numbers for (_, each), numbers in self.numbers.items() if each == severity)
 
     def of_table(self, table: str) -> Numbers:
-        """Of all severities."""
-        return self._summed(self.by_severity(table).values())
+        """Return the numbers of one table, all severities together."""
+        return self._sum(self.by_severity(table).values())
 
     def serious(self, table: str) -> Numbers:
-        """Of what is above info: old rubbish hides no burst."""
+        """Return the numbers of one table above info, so that many old unused files do not hide a rise."""
         by = self.by_severity(table).items()
-        return self._summed(numbers for severity, numbers in by if severity != SEVERITIES[-1])
+        return self._sum(numbers for severity, numbers in by if severity != SEVERITIES[-1])
 
     def by_severity(self, table: str) -> Mapping[str, Numbers]:
-        """Worst first."""
+        """Return the numbers of one table by severity, worst first."""
         found = {name: self.numbers.get((table, name)) for name in SEVERITIES}
         return {name: numbers for name, numbers in found.items() if numbers}
 
-    def _summed(self, of: Iterable[Numbers]) -> Numbers:
+    def _sum(self, of: Iterable[Numbers]) -> Numbers:
         return tuple(map(sum, zip(*of, strict=True))) or (0,) * len(self.days)

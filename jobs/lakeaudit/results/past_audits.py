@@ -1,4 +1,4 @@
-"""What past audits recorded about tables: how many files each has, and since when its unused files are audited."""
+"""Reads what past audits recorded about tables: the number of files, and when unused files were first audited."""
 
 from datetime import datetime
 

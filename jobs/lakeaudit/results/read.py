@@ -1,4 +1,4 @@
-"""Reads the result tables without a JVM, through delta-rs: what commands, pages and dashboards show.
+"""Reads the result tables for commands, pages and the dashboard, through delta-rs and without a JVM.
 
 Only finished runs are shown. Findings are streamed batch by batch, worst severity first, since there may be
 hundreds of thousands.
@@ -25,15 +25,15 @@ PUBLISHED = ("complete", "partial", "suspect")
 """States of a run whose rows may be shown."""
 
 UNRESOLVED = ("pending", "open")
-"""States of a discrepancy that is not over."""
+"""States of a discrepancy that is not resolved."""
 
 _BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
 _GROUP = ("kind", "severity", "table_name", "partition_path")
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a list is narrowed down to; empty means any. A partition also means all partitions below it."""
+class RowFilter:
+    """Limits a list to rows with these values; empty means any. A partition includes all partitions below it."""
 
     kinds: Sequence[str] = ()
     tables: Sequence[str] = ()
@@ -41,14 +41,14 @@ class Wanted:
     partitions: Sequence[str] = ()
 
     def condition(self) -> Expression:
-        """The same of rows of `findings` and of `discrepancies`."""
+        """Return the condition for rows of `findings` or `discrepancies`."""
         named = _among(("kind", self.kinds), ("table_name", self.tables), ("severity", self.severities))
         path = pc.field("partition_path")
         below = [(path == each) | pc.starts_with(path, f"{each}/") for each in self.partitions]
         return named & reduce(or_, below) if below else named
 
 
-ALL = Wanted()
+ALL = RowFilter()
 
 
 class Results(ResultTables):
@@ -59,17 +59,17 @@ class Results(ResultTables):
     """
 
     def runs(self) -> list[Row]:
-        """The rows of `runs`, oldest first; finished or not. They are read once until `forget`."""
+        """Return the rows of `runs`, finished or not, oldest first. They are read once until `forget`."""
         if "runs" not in self._rows_read:
             self._rows_read["runs"] = sorted(self._rows("runs", pc.scalar(True)), key=_order)
         return [*self._rows_read["runs"]]
 
     def last_published(self) -> Row | None:
-        """The published run that finished last."""
+        """Return the published run that finished last."""
         return next((run for run in reversed(self.runs()) if run["status"] in PUBLISHED), None)
 
     def published(self, run_id: str | None) -> Row:
-        """The row of a published run, by default the last one.
+        """Return the row of a published run, by default the last one.
 
         Raises:
             BadInput: there is no run of that id, or it has not finished.
@@ -86,7 +86,7 @@ class Results(ResultTables):
         return run
 
     def with_findings(self, run_id: str | None) -> Row:
-        """The row of a run that wrote findings, by default the last one; a run that could judge nothing is one, too.
+        """Return the row of a run that wrote findings, even if it could judge nothing; by default the last one.
 
         Raises:
             BadInput: there is no run of that id, or it wrote no findings.
@@ -98,15 +98,15 @@ class Results(ResultTables):
         return run if run is not None and _wrote_findings(run) else self.published(run_id)
 
     def failed_since(self, run: Row) -> Row | None:
-        """The newest run that finished after another and wrote no findings."""
+        """Return the last run if it finished after `run`, failed, and wrote no findings."""
         later = [each for each in self.runs() if _order(each) > _order(run) and each["status"] == "failed"]
         return later[-1] if later and not _wrote_findings(later[-1]) else None
 
     def run(self, run_id: str) -> Row:
-        """The row of one run, finished or not.
+        """Return the row of one run, finished or not.
 
         Raises:
-            BadInput: there is none of that id.
+            BadInput: there is no run of that id.
         """
         found = [run for run in self.runs() if run["run_id"] == run_id]
         if not found:
@@ -116,59 +116,61 @@ class Results(ResultTables):
         return found[-1]
 
     def coverage(self, run_id: str, tables: Sequence[str] = ()) -> list[Row]:
-        """The run's rows of `coverage`, by table and axis."""
+        """Return the run's rows of `coverage`, by table and axis."""
         rows = self._rows("coverage", _of(run_id, tables=tables))
         return sorted(rows, key=lambda row: (row["table_name"] or "", row["axis"]))
 
-    def findings(self, run_id: str, wanted: Wanted = ALL) -> Iterator[pa.RecordBatch]:
-        """The run's findings with all columns, worst severity first."""
-        yield from self._worst_first("findings", _of(run_id) & wanted.condition())
+    def findings(self, run_id: str, row_filter: RowFilter = ALL) -> Iterator[pa.RecordBatch]:
+        """Yield the run's findings with all columns, worst severity first."""
+        yield from self._worst_first("findings", _of(run_id) & row_filter.condition())
 
     def discrepancies(
-        self, states: Sequence[str] = (), like: str = "", wanted: Wanted = ALL
+        self, states: Sequence[str] = (), like: str = "", row_filter: RowFilter = ALL
     ) -> Iterator[pa.RecordBatch]:
-        """The ledger with all columns, worst severity first; of some states, or whose id begins so, if given."""
+        """Yield rows of the ledger with all columns, worst severity first, by state and by the start of the id."""
         begins = pc.starts_with(pc.field("discrepancy_id"), like)
-        held = begins & _among(("state", states)) & wanted.condition()
+        held = begins & _among(("state", states)) & row_filter.condition()
         yield from self._worst_first("discrepancies", held)
 
-    def open_files(self, wanted: Wanted = ALL) -> int:
-        """How many files open discrepancies are about; one of no file counts as one."""
-        held = _among(("state", ("open",))) & wanted.condition()
+    def open_files(self, row_filter: RowFilter = ALL) -> int:
+        """Count the files of open discrepancies; a discrepancy without files counts as one."""
+        held = _among(("state", ("open",))) & row_filter.condition()
         files = (batch["files"] for batch in self.batches("discrepancies", held, ["files"], rows=1 << 16))
         return sum((pc.sum(pc.fill_null(each, 1)).as_py() or 0) for each in files)
 
-    def holds_any(self, table: str, wanted: Expression) -> bool:
-        """Whether a result table has such rows."""
-        return any(True for _ in self.batches(table, wanted, ["run_id"]))
+    def holds_any(self, table: str, condition: Expression) -> bool:
+        """Return whether a result table has rows that match."""
+        return any(True for _ in self.batches(table, condition, ["run_id"]))
 
     def unresolved(self) -> list[Row]:
-        """What is pending or open: discrepancy_id, kind, severity."""
-        wanted = _among(("state", UNRESOLVED))
+        """Return discrepancy_id, kind and severity of every discrepancy that is pending or open."""
+        condition = _among(("state", UNRESOLVED))
         columns = ("discrepancy_id", "kind", "severity")
-        return [row for batch in self.batches("discrepancies", wanted, columns) for row in batch.to_pylist()]
+        return [
+            row for batch in self.batches("discrepancies", condition, columns) for row in batch.to_pylist()
+        ]
 
     def discrepancies_of_file(self, bucket: str, key: str) -> list[Row]:
-        """The ledger's rows about one key, whatever their state."""
+        """Return the ledger's rows about one key, in any state."""
         return self._rows("discrepancies", (pc.field("bucket") == bucket) & (pc.field("key") == key))
 
     def discrepancies_named(self, text: str, *, like: bool = False) -> list[Row]:
-        """The ledger's rows of that subject or id; with `like` also those whose id begins so."""
+        """Return the ledger's rows with this subject or id; with `like` also those whose id begins with it."""
         identity = pc.field("discrepancy_id")
         same = (pc.field("subject") == text) | (identity == text)
         return self._rows("discrepancies", same | pc.starts_with(identity, text) if like else same)
 
     def files_named(self, path: str) -> list[tuple[str, str]]:
-        """(bucket, key) of known files that a path names: by the whole key, by `bucket/key`, else by the key's end.
+        """Return (bucket, key) of known files with this path: the whole key, `bucket/key`, else the key's end.
 
-        Known are the files of the ledger, of the last published run, and of its groups of unused files.
+        The files of the ledger, of the last published run, and of its groups of unused files are known.
         """
         bucket, _, key = path.partition("/")
         whole = (pc.field("key") == path) | ((pc.field("bucket") == bucket) & (pc.field("key") == key))
         return self._places(whole) or self._places(pc.ends_with(pc.field("key"), f"/{path}"))
 
     def folders_named(self, path: str) -> list[tuple[str, str]]:
-        """(bucket, prefix) of folders that hold known files and whose whole prefix, or its end, is this path."""
+        """Return (bucket, prefix) of folders that hold known files and whose prefix is, or ends with, this path."""
         found = set()
         inside = pc.starts_with(pc.field("key"), f"{path}/") | pc.match_substring(
             pc.field("key"), f"/{path}/"
@@ -179,7 +181,7 @@ class Results(ResultTables):
         return sorted(found)
 
     def is_folder(self, bucket: str, key: str) -> bool:
-        """Whether known files lie below a key, and none has that key."""
+        """Return whether known files have keys below this key, and no file has the key itself."""
         own = pc.field("bucket") == bucket
         below = self._places(own & pc.starts_with(pc.field("key"), f"{key}/"))
         return bool(below) and not self._places(own & (pc.field("key") == key))
@@ -191,67 +193,67 @@ class Results(ResultTables):
         found += [("findings", of_files & _of(run["run_id"]))] if run else []
         found += [("leftover_files", condition & _of(run["run_id"]))] if run else []
         columns = ("bucket", "key")
-        rows = [b for name, wanted in found for b in self.batches(name, wanted, columns)]
+        rows = [b for name, condition in found for b in self.batches(name, condition, columns)]
         return sorted({(row["bucket"], row["key"]) for batch in rows for row in batch.to_pylist()})
 
     def states(self) -> list[Row]:
-        """The rows of `states`: one a table and kind of manifest, or a few where runs were not tidied up after."""
+        """Return the rows of `states`: one a table and kind of manifest, or several until upkeep removes old ones."""
         return self._rows("states", pc.scalar(True))
 
     def notices(self) -> list[Row]:
-        """What was told or is to be told, oldest first."""
+        """Return all notices, sent or due, oldest first."""
         return sorted(
             self._rows("notices", pc.scalar(True)), key=lambda row: (row["made_at"], row["notice_id"])
         )
 
     def history(self, ids: Sequence[str]) -> list[Row]:
-        """What happened to these discrepancies, oldest first."""
+        """Return the transitions of these discrepancies, oldest first."""
         return sorted(self._rows("transitions", _among(("discrepancy_id", ids))), key=lambda row: row["at"])
 
-    def _worst_first(self, table: str, wanted: Expression) -> Iterator[pa.RecordBatch]:
+    def _worst_first(self, table: str, condition: Expression) -> Iterator[pa.RecordBatch]:
         for severity in SEVERITIES:
-            yield from self.batches(table, wanted & (pc.field("severity") == severity))
+            yield from self.batches(table, condition & (pc.field("severity") == severity))
         odd = pc.field("severity").isin(SEVERITIES)
-        yield from self.batches(table, wanted & (~odd | pc.field("severity").is_null()))
+        yield from self.batches(table, condition & (~odd | pc.field("severity").is_null()))
 
     def findings_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
-        """The run's findings about one key, or that name it as the other one."""
+        """Return the run's findings about one key, or with this key as their related key."""
         about = (pc.field("key") == key) | (pc.field("related_key") == key)
         return self._rows("findings", _of(run_id) & (pc.field("bucket") == bucket) & about)
 
     def group_findings(self, run_id: str, table: str) -> list[Row]:
-        """The run's findings about more than one file of a table: prefixes, partitions, the table itself."""
+        """Return the run's findings about more than one file of a table: prefixes, partitions, the table itself."""
         return self._rows("findings", _of(run_id, tables=(table,)) & (pc.field("subject_type") != "file"))
 
-    def leftover_groups(self, run_id: str, wanted: Wanted = ALL) -> list[Row]:
-        """The run's findings that stand for many files each, which `leftover_files` names."""
+    def leftover_groups(self, run_id: str, row_filter: RowFilter = ALL) -> list[Row]:
+        """Return the run's findings about groups of unused files, whose files are in `leftover_files`."""
         named = (pc.field("axis") == "leftover") & ~pc.field("kind").isin(WATCHED_KINDS)
-        return self._rows("findings", _of(run_id) & wanted.condition() & named)
+        return self._rows("findings", _of(run_id) & row_filter.condition() & named)
 
     def worst(self, run_id: str, limit: int, below: tuple[str, str] | None = None) -> list[Row]:
-        """The worst findings: by severity, then most bytes at stake, then key.
+        """Return the worst findings: by severity, then most bytes at stake, then key.
 
         `below` limits them to keys of a bucket with a prefix.
         """
         found: list[Row] = []
         for severity in SEVERITIES:
             if len(found) < limit:
-                wanted = _of(run_id) & (pc.field("severity") == severity) & _below(below)
-                found += self._top(wanted, limit - len(found))
+                condition = _of(run_id) & (pc.field("severity") == severity) & _below(below)
+                found += self._top(condition, limit - len(found))
         return found
 
     def open_below(self, bucket: str, prefix: str) -> list[Row]:
-        """The ledger's open rows about keys with this prefix."""
+        """Return the ledger's open rows about keys with this prefix."""
         return self._rows("discrepancies", _below((bucket, prefix)) & _among(("state", ("open",))))
 
     def groups_of_files_below(self, run_id: str, bucket: str, prefix: str) -> set[str]:
-        """The discrepancies of the run's groups of unused files that have a file with this prefix."""
-        wanted = _of(run_id) & _below((bucket, prefix))
-        batches = self.batches("leftover_files", wanted, ["discrepancy_id"])
+        """Return the ids of the run's groups of unused files that have a file with this prefix."""
+        condition = _of(run_id) & _below((bucket, prefix))
+        batches = self.batches("leftover_files", condition, ["discrepancy_id"])
         return {row["discrepancy_id"] for batch in batches for row in batch.to_pylist()}
 
     def totals(self, run_id: str, below: tuple[str, str] | None = None) -> list[Row]:
-        """Sums of all findings, or of those below a (bucket, prefix): a row per kind, severity, table and partition.
+        """Return sums of all findings, or of those below a (bucket, prefix), by kind, severity, table and partition.
 
         Each has findings, files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest
         recoverable_until.
@@ -261,36 +263,36 @@ class Results(ResultTables):
         batches = list(self.batches("findings", _of(run_id) & _below(below), columns))
         if not batches:
             return []
-        asked = [*((name, "sum") for name in summed), ("recoverable_until", "min")]
-        grouped = pa.Table.from_batches(batches).group_by(list(_GROUP)).aggregate([*asked, ([], "count_all")])
-        names = {f"{name}_{how}": name for name, how in asked} | {"count_all": "findings"}
+        sums = [*((name, "sum") for name in summed), ("recoverable_until", "min")]
+        grouped = pa.Table.from_batches(batches).group_by(list(_GROUP)).aggregate([*sums, ([], "count_all")])
+        names = {f"{name}_{how}": name for name, how in sums} | {"count_all": "findings"}
         rows: list[Row] = grouped.rename_columns([names.get(n, n) for n in grouped.column_names]).to_pylist()
         return rows
 
     def leftover_files(self, run_id: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The files of the run's grouped leftovers, where no later run has published others of the same table."""
+        """Yield the files of the run's groups, without tables whose files a later run has replaced."""
         yield from self.batches("leftover_files", _of(run_id), columns)
 
     def leftovers_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
-        """The rows of `leftover_files` about one key."""
+        """Return the rows of `leftover_files` about one key."""
         about = (pc.field("bucket") == bucket) & (pc.field("key") == key)
         return self._rows("leftover_files", _of(run_id) & about)
 
-    def _top(self, wanted: Expression, limit: int) -> list[Row]:
-        """Keeps at most `limit` rows and one batch at a time."""
+    def _top(self, condition: Expression, limit: int) -> list[Row]:
+        """Return the first `limit` rows; only few batches are held at a time."""
         order = [("bytes_at_stake", "descending"), ("key", "ascending"), ("table_name", "ascending")]
-        kept: list[pa.RecordBatch] = []
-        for batch in self.batches("findings", wanted):
-            kept.append(batch)
-            if sum(each.num_rows for each in kept) > limit + 16 * BATCH_ROWS:
-                kept = pa.Table.from_batches(kept).sort_by(order).slice(0, limit).to_batches()
+        batches: list[pa.RecordBatch] = []
+        for batch in self.batches("findings", condition):
+            batches.append(batch)
+            if sum(each.num_rows for each in batches) > limit + 16 * BATCH_ROWS:
+                batches = pa.Table.from_batches(batches).sort_by(order).slice(0, limit).to_batches()
         rows: list[Row] = []
-        if kept:
-            rows = pa.Table.from_batches(kept).sort_by(order).slice(0, limit).to_pylist()
+        if batches:
+            rows = pa.Table.from_batches(batches).sort_by(order).slice(0, limit).to_pylist()
         return rows
 
-    def _rows(self, table: str, wanted: Expression) -> list[Row]:
-        return [row for batch in self.batches(table, wanted) for row in batch.to_pylist()]
+    def _rows(self, table: str, condition: Expression) -> list[Row]:
+        return [row for batch in self.batches(table, condition) for row in batch.to_pylist()]
 
 
 def _order(run: Row) -> tuple[datetime, str]:
@@ -298,7 +300,7 @@ def _order(run: Row) -> tuple[datetime, str]:
 
 
 def _wrote_findings(run: Row) -> bool:
-    """A run that ended before it judged anything has no number of audited tables."""
+    """Return whether a run wrote findings; one that ended before has no number of audited tables."""
     return run["status"] in PUBLISHED or (run["status"] == "failed" and run["tables_audited"] is not None)
 
 
@@ -306,14 +308,14 @@ def _of(run_id: str, tables: Sequence[str] = ()) -> Expression:
     return (pc.field("run_id") == run_id) & _among(("table_name", tables))
 
 
-def _among(*wanted: tuple[str, Sequence[str]]) -> Expression:
-    """Each column among its values; no values mean any."""
-    conditions = [pc.field(column).isin(list(values)) for column, values in wanted if values]
+def _among(*condition: tuple[str, Sequence[str]]) -> Expression:
+    """Require each column to have one of its values; no values mean any."""
+    conditions = [pc.field(column).isin(list(values)) for column, values in condition if values]
     return reduce(and_, conditions, pc.scalar(True))
 
 
 def _below(place: tuple[str, str] | None) -> Expression:
-    """Keys with the prefix of a (bucket, prefix); any without one."""
+    """Require keys with the prefix of a (bucket, prefix); None allows any key."""
     if place is None:
         return pc.scalar(True)
     bucket, prefix = place

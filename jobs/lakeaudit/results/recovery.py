@@ -1,4 +1,4 @@
-"""Which data of a set of discrepancies can be restored, how, and until when: one value, and its wording.
+"""States which data of a set of discrepancies can be restored, how, and until when, as one value and its wording.
 
 The terminal, the report page, alerts and the dashboard render the same `Recovery`, so that they cannot differ. A lost
 or altered file is recoverable (`yes`), not recoverable (`no`), or it is unknown. For other kinds no file has to be
@@ -31,11 +31,11 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class Recovery:
-    """How many of some discrepancies are recoverable, and until when.
+    """Counts how many of some discrepancies are recoverable, and until when.
 
     Attributes:
         total: number of discrepancies.
-        answers: number of lost or altered files by `yes`, `no` and `unknown`; what does not occur is left out.
+        answers: number of lost or altered files by `yes`, `no` and `unknown`; answers without files are left out.
         repairable: number of the other discrepancies that `reconcile plan` may repair.
         until: when the first recoverable file expires; None: no expiry is known.
         readable: number of commits that were written twice and whose lost version can be read.
@@ -55,7 +55,7 @@ class Recovery:
 
     @classmethod
     def of_sums(cls, rows: Sequence[Row], number: str = "findings") -> "Recovery":
-        """The recovery of rows that sum up discrepancies.
+        """Return the recovery of rows that sum up discrepancies.
 
         Args:
             rows: each with kind, recoverable, recoverable_until, their number, and perhaps table_name.
@@ -80,7 +80,7 @@ class Recovery:
 
     @classmethod
     def of_finding(cls, row: Row) -> "Recovery":
-        """The recovery of one row of `findings` or `discrepancies`."""
+        """Return the recovery of one row of `findings` or `discrepancies`."""
         source = row["recovery"] if row["recoverable"] == "yes" else None
         found = cls.of_sums([{**row, "findings": 1}])
         return replace(found, source=_SOURCES.get(source or "", source or ""))
@@ -91,12 +91,12 @@ class Recovery:
 
     @property
     def losses(self) -> int:
-        """Number of lost or altered files, recoverable or not."""
+        """Return the number of lost or altered files, recoverable or not."""
         return sum(self.answers.values())
 
     @property
     def label(self) -> str:
-        """What ends at `end`."""
+        """Name the possibility that ends at `end`."""
         return "recoverable" if self.losses else READABLE if self.readable else NO_REPAIR
 
     @property
@@ -105,7 +105,7 @@ class Recovery:
 
     @property
     def amount(self) -> str:
-        """`9 of 13`; of a single file, or where none is recoverable, `yes`, `no` or `unknown`."""
+        """Return `9 of 13`; for a single file, or where all have the same answer but yes, `yes`, `no` or `unknown`."""
         if not self.losses:
             return _repair(self)
         if self.losses == 1 or (not self.restorable and len(self.answers) == 1):
@@ -116,12 +116,12 @@ class Recovery:
 
 
 def brief(recovery: Recovery, now: datetime | None = None) -> str:
-    """The recovery in a column of that name: `9 of 13, until 2026-12-09 00:00:00Z`, or `no automatic repair`."""
+    """Return the text of a column: `9 of 13, until 2026-12-09 00:00:00Z`, or `no automatic repair`."""
     return _joined(recovery.amount, _until(recovery.end, now))
 
 
 def sentence(recovery: Recovery, now: datetime | None = None, *, with_table: bool = False) -> str:
-    """The recovery in words, every discrepancy counted; empty where there is none.
+    """Return a sentence that counts every discrepancy; empty where there is none.
 
     Args:
         recovery: of any number of discrepancies.
@@ -141,7 +141,7 @@ def sentence(recovery: Recovery, now: datetime | None = None, *, with_table: boo
 
 
 def losses(recovery: Recovery, now: datetime | None = None, *, with_table: bool = False) -> str:
-    """Only whether lost data is recoverable, from what and until when; empty where nothing is lost."""
+    """Return whether lost data is recoverable, from which copy and until when; empty where nothing is lost."""
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
     end = _until(recovery.until, now) or ("no expiry known" if recovery.restorable else "")
@@ -150,12 +150,12 @@ def losses(recovery: Recovery, now: datetime | None = None, *, with_table: bool 
 
 
 def of_finding(row: Row, now: datetime | None = None) -> str:
-    """Whether the file of one finding is recoverable, from what and until when; empty where nothing is lost."""
+    """Return whether the file of one finding is recoverable, as `losses` does."""
     return losses(Recovery.of_finding(row), now)
 
 
 def _repair(recovery: Recovery) -> str:
-    """How discrepancies are repaired that are no loss of a file."""
+    """Return how discrepancies without a lost file are repaired."""
     if recovery.readable:
         return f"{NO_REPAIR}, {READABLE}"
     if recovery.repairable == recovery.total:
@@ -176,9 +176,9 @@ def _until(end: datetime | None, now: datetime | None) -> str:
 
 
 def _answer(row: Row) -> str | None:
-    """Whether the file is recoverable: yes, no or unknown; None where the kind loses no file.
+    """Return whether the file is recoverable: yes, no or unknown; None where the kind loses no file.
 
-    Results of an earlier version leave the column empty for lost metadata: then it is unknown.
+    Results of an earlier version leave the column empty for lost metadata, which counts as unknown.
     """
     kind, recoverable = row["kind"], row["recoverable"]
     if kind in LOSS_KINDS:
@@ -195,7 +195,7 @@ def _first_end(rows: Iterable[Row]) -> datetime | None:
 
 
 def _first_table(rows: Iterable[Row], until: datetime | None) -> str | None:
-    """The table of which a file expires at that time."""
+    """Return the first table that has a file which expires at this time."""
     tables = (
         row["table_name"]
         for row in rows

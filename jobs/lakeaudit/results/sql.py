@@ -1,4 +1,4 @@
-"""Asks the result tables in SQL, by the engine that delta-rs brings: sums over millions of rows that are never held."""
+"""Queries the result tables in SQL by the engine of delta-rs: sums over millions of rows, without holding the rows."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from lakeaudit.results.read import Results, Row
 
 
 def ask(results: Results, sql: str, *tables: str) -> list[Row]:
-    """The rows of a query over the lake's own rows of these result tables, each known by its name.
+    """Return the rows of a query over the lake's own rows of these result tables, each under its name.
 
     No rows where one of the tables was never written.
 
@@ -22,7 +22,7 @@ def ask(results: Results, sql: str, *tables: str) -> list[Row]:
 
 
 def rows(results: Results, sql: str, *tables: str) -> pa.Table | None:
-    """The same as an Arrow table, None for no rows: for as many as the driver may hold. Raises as `ask`."""
+    """Return the same as an Arrow table, None where a table was never written. Raises as `ask`."""
     opened = {name: table for name in tables if (table := results.delta(name)) is not None}
     if len(opened) < len(tables):
         return None
@@ -38,16 +38,16 @@ def rows(results: Results, sql: str, *tables: str) -> pa.Table | None:
 
 
 def text(value: str) -> str:
-    """A text in a query; it may hold anything."""
+    """Quote any text for a query."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def texts(values: tuple[str, ...]) -> str:
-    """Texts in the brackets of an IN."""
+    """Quote texts for the brackets of an IN."""
     return ", ".join(map(text, values))
 
 
 def moment(value: datetime) -> str:
-    """A time in a query."""
+    """Write a time for a query."""
     at = in_utc(value).strftime("%Y-%m-%dT%H:%M:%S.%f")
     return f"arrow_cast('{at}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

@@ -1,4 +1,4 @@
-"""The result tables as delta-rs opens them: where they lie, which version, and their rows batch by batch."""
+"""Opens the result tables through delta-rs: their location, their version, and their rows batch by batch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ BATCH_ROWS = 4096
 
 
 class ResultTables:
-    """The tables of one results place; of their rows only those of one lake.
+    """The tables of one results place, limited to the rows of one lake.
 
     Raises:
         CannotAudit: from every method, where the place or a table of it cannot be read.
@@ -40,27 +40,27 @@ class ResultTables:
 
     @property
     def lake(self) -> str:
-        """The lake whose rows these are."""
+        """Return the name of the lake whose rows are read."""
         return self._lake
 
     @property
     def place(self) -> Location:
-        """Where the result tables lie."""
+        """Return the location of the result tables."""
         return self._place
 
     @property
     def clients(self) -> Clients:
-        """How the place is reached."""
+        """Return the clients that reach the place."""
         return self._clients
 
     def again(self) -> Self:
-        """The same results as they lie there now."""
+        """Return the same results with their newest rows."""
         return type(self)(self._place, self._clients, self._lake, self._require_lease)
 
     def leased_by(self, require_lease: Callable[[], None]) -> Self:
-        """The same results for a run that holds their lease: each write calls `require_lease` first.
+        """Return the same results for a run that holds their lease: each write calls `require_lease` first.
 
-        A process that stood still must not write over what another run wrote since; `require_lease` raises Busy then.
+        A process that was suspended must not overwrite rows of a later run; `require_lease` raises Busy then.
         """
         return type(self)(self._place, self._clients, self._lake, require_lease)
 
@@ -70,17 +70,17 @@ class ResultTables:
             self._require_lease()
 
     def delta_table(self, name: str) -> tuple[str, dict[str, str]]:
-        """Where a result table lies, and how delta-rs reaches it."""
+        """Return the location of a result table, and the options with which delta-rs reaches it."""
         return self._place.join(name).path_or_uri, self._options
 
     def batches(
-        self, table: str, wanted: Expression, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+        self, table: str, condition: Expression, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The lake's rows of a result table that a condition lets through, so many or fewer at a time."""
+        """Yield the lake's rows of a result table that match a condition, at most `rows` at a time."""
         dataset = self._dataset(table)
         if dataset is None:
             return
-        mine = wanted & (pc.field("lake") == self._lake)
+        mine = condition & (pc.field("lake") == self._lake)
         names = None if columns is None else list(columns)
         with self.reading(table):
             for file in dataset.get_fragments(mine):  # one after the other: a scan of all reads far ahead
@@ -88,7 +88,7 @@ class ResultTables:
                 yield from (batch for batch in found if batch.num_rows)
 
     def _dataset(self, table: str) -> Dataset | None:
-        """None where the table was never written."""
+        """Return the table's dataset; None where the table was never written."""
         found = self.delta(table)
         if found is None:
             return None
@@ -98,17 +98,17 @@ class ResultTables:
         return self._datasets[table]
 
     def has_table(self, table: str) -> bool:
-        """Whether a result table was ever written: its first commit was finished."""
+        """Return whether a result table was ever written: its first commit was finished."""
         try:
             log = list_files(self._clients, self._place.join(table, "_delta_log"), flat=True)
             return not all(file.name.startswith(".") for file in log)
-        except SourceError as error:  # a missing bucket, a refusal, a dead endpoint: delta-rs tells it worse
+        except SourceError as error:  # delta-rs words a missing bucket, a refusal or a dead endpoint worse
             raise CannotAudit(*error.args) from error
 
     def delta(self, table: str) -> DeltaTable | None:
-        """A result table as it lay there when it was first asked for; None where it was never written.
+        """Return a result table in the version of its first use here; None where it was never written.
 
-        Credentials that were renewed since then are given to the same version of it.
+        After credentials were renewed, the same version is opened with the new ones.
         """
         options = self._options
         opened = self._tables.get(table)
@@ -127,9 +127,9 @@ class ResultTables:
             return _Opened(options, DeltaTable(uri, version, storage_options=options))
 
     def newest(self, table: str) -> DeltaTable | None:
-        """A result table as it lies there now, to be written to; None where it was never written.
+        """Return the newest version of a result table, for a write; None where it was never written.
 
-        Rows that were read from it before are still those of the version that was read.
+        Rows that were read from it before stay those of the version that was read.
         """
         if (opened := self._tables.get(table)) is not None and opened.table is None:
             del self._tables[table]
@@ -140,20 +140,20 @@ class ResultTables:
         return found
 
     def forget(self, table: str) -> None:
-        """Read the table anew from now on, with what was written to it."""
+        """Drop cached rows, so that the next read sees what was written to the table."""
         self._datasets.pop(table, None)
         self._rows_read.pop(table, None)
         if (opened := self._tables.get(table)) is not None and opened.table is None:
             del self._tables[table]
 
     def version(self, table: str) -> int | None:
-        """The version of a result table as it was first asked for; None where it was never written."""
+        """Return the version of a result table at its first use here; None where it was never written."""
         found = self.delta(table)
         return None if found is None else found.version()
 
     @contextmanager
     def reading(self, table: str) -> Iterator[None]:
-        """What goes wrong inside is told in one line, as the table's."""
+        """Turn an error inside the block into CannotAudit, which names the table in one line."""
         try:
             yield
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
@@ -172,38 +172,38 @@ class ResultTables:
 
     @cached_property
     def _rows_read(self) -> dict[str, list[dict[str, Any]]]:
-        """By name the rows of small tables that are read more than once."""
+        """Hold by name the rows of small tables that are read more than once."""
         return {}
 
     @property
     def _options(self) -> dict[str, str]:
-        """Asked for at each use: delta-rs does not renew credentials."""
+        """Return the options with current credentials: delta-rs does not renew them."""
         return storage_options(self._place, self._clients)
 
 
 @dataclass(frozen=True)
 class _Opened:
-    """A result table as delta-rs opened it (null: it was never written), and the options it was opened with."""
+    """A result table as delta-rs opened it (None: it was never written), and the options of that moment."""
 
     options: dict[str, str]
     table: DeltaTable | None
 
 
 def _filtered(
-    file: Fragment, schema: pa.Schema, names: list[str] | None, wanted: Expression, rows: int
+    file: Fragment, schema: pa.Schema, names: list[str] | None, condition: Expression, rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Files that delta-rs rewrote hold string views, which pyarrow filters only once they are cast."""
+    """Yield matching rows of a file; string views of delta-rs are cast first, since pyarrow cannot filter them."""
     if pa.string_view() not in file.physical_schema.types:
-        for group in file.split_by_row_group(wanted, schema):  # a scan of all reads far ahead, here too
-            yield from group.to_batches(schema, columns=names, filter=wanted, batch_size=rows)
+        for group in file.split_by_row_group(condition, schema):  # a scan of all reads far ahead, here too
+            yield from group.to_batches(schema, columns=names, filter=condition, batch_size=rows)
         return
     for batch in file.to_batches(schema, batch_size=rows):
-        kept = batch.filter(wanted)
-        yield kept if names is None else kept.select(names)
+        matching = batch.filter(condition)
+        yield matching if names is None else matching.select(names)
 
 
 def storage_options(place: Location, clients: Clients) -> dict[str, str]:
-    """How delta-rs reaches a place, with the credentials of now.
+    """Return the options with which delta-rs reaches a place, with current credentials.
 
     Raises:
         CannotAudit: there are no credentials, or the endpoint of the place is not known.

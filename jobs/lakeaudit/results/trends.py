@@ -1,4 +1,4 @@
-"""What was open at the end of each of the last days, by table and severity, counted back from what is open now."""
+"""Counts what was open at the end of each of the last days, by table and severity, back from what is open now."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,42 +14,42 @@ from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, moment, rows, texts
 
 MOMENTS = 500_000
-"""Sums of changes that are held at once, the newest: audits times tables that changed in them."""
+"""Highest number of sums of changes that are read, newest first: audits times tables that changed in them."""
 
 
 def open_by_day(
-    results: Results, runs: Sequence[Row], now: datetime, told: pa.Table | None = None
+    results: Results, runs: Sequence[Row], now: datetime, changed: pa.Table | None = None
 ) -> OpenByDay:
-    """The last `SPAN` days of the whole lake; `runs` are those that were published.
+    """Return the last `SPAN` days of the whole lake; `runs` are those that were published.
 
-    `told` is what `changes` found since the first of these days or earlier, where that is known.
+    `changed` is the result of `changes` since the first of these days or earlier, where the caller has it.
     """
     days = tuple(now.date() - timedelta(days=back) for back in reversed(range(SPAN)))
     sql = f"""SELECT table_name, severity, count(*) AS number FROM discrepancies
         WHERE state = 'open' AND {standing(now)} <> 'accepted' GROUP BY table_name, severity"""
     open_now = ask(results, sql, "discrepancies")
     since = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
-    told = changes(results, since) if told is None else told
-    accepted = pc.fill_null(pc.greater(told["ack_until"], pa.scalar(now, _TIME)), False)
-    counted = told.filter(pc.and_not(pc.greater_equal(told["at"], pa.scalar(since, _TIME)), accepted))
+    changed = changes(results, since) if changed is None else changed
+    accepted = pc.fill_null(pc.greater(changed["ack_until"], pa.scalar(now, _TIME)), False)
+    counted = changed.filter(pc.and_not(pc.greater_equal(changed["at"], pa.scalar(since, _TIME)), accepted))
     audited = frozenset(run["as_of"].date() for run in runs)
     return OpenByDay(days, _counted_back(days, open_now, list(_signed(counted.to_pylist()))), audited)
 
 
 def changes(results: Results, since: datetime | None = None) -> pa.Table:
-    """What published runs, and people, changed of the ledger: a row a table, moment, transition and severities.
+    """Return the ledger's changes by published runs and people: a row a table, moment, transition and severities.
 
-    Each has `number`, and as `ack_until` until when somebody has accepted these; whether that is over is for the reader
-    to say, so that the rows are true as long as the results stay as they are.
+    Each has `number`, and in `ack_until` the time until which somebody has accepted these. The caller compares it with
+    the clock, so that the rows stay valid as long as the results do not change.
     """
     held = """held AS (SELECT discrepancy_id, table_name, severity,
         CASE WHEN state <> 'resolved' THEN ack_until END AS ack_until FROM discrepancies)"""
     moments = f">= {moment(since)}" if since else "IS NOT NULL"
-    told = texts(tuple(sorted({*_BEGINS, *_ENDS})))
+    transitions = texts(tuple(sorted({*_BEGINS, *_ENDS})))
     sql = f""", {held} SELECT table_name, severity, ack_until, at, transition, to_severity, from_severity,
             count(*) AS number
         FROM transitions JOIN held ON transitions.discrepancy_id = held.discrepancy_id
-        WHERE transition IN ({told}) AND at {moments}
+        WHERE transition IN ({transitions}) AND at {moments}
             AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
         GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY at DESC LIMIT {MOMENTS}"""
     found = rows(results, sql, "discrepancies", "transitions", "runs")
@@ -69,9 +69,9 @@ _BEGINS = ("opened", "reopened", "escalated", "reclassified")
 _ENDS = ("resolved", "escalated", "reclassified")
 
 
-def _signed(told: Sequence[Row]) -> Iterator[Row]:
-    """What came to a severity and what went from one, as numbers above and below 0."""
-    for row in told:
+def _signed(changed: Sequence[Row]) -> Iterator[Row]:
+    """Yield additions to a severity as positive numbers, and removals from one as negative numbers."""
+    for row in changed:
         for transitions, severity, sign in ((_BEGINS, "to_severity", 1), (_ENDS, "from_severity", -1)):
             if row["transition"] in transitions:
                 yield row | {"severity": row[severity] or row["severity"], "number": sign * row["number"]}

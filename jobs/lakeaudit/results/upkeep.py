@@ -1,7 +1,7 @@
-"""Upkeep of the result tables: replaced and old rows go, small files are joined, files of the past are removed.
+"""Removes replaced and old rows of the result tables, joins small files, and removes files of old versions.
 
-Done after a run was published, by that run, which still holds the lease. All of it is best effort: what fails is a
-warning of the run, and the next run tries again. Nothing is written where there is nothing to do.
+A run does this after it was published, while it still holds the lease. A step that fails is a warning of the run, and
+the next run tries again. Nothing is written where there is nothing to do.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,25 +24,25 @@ from lakeaudit.runtime.progress import Progress
 from lakeaudit.schemas import RESULTS
 
 READABLE_FOR = timedelta(days=7)
-"""How long files stay that no version of a table lists any more: whoever reads an older version goes on reading."""
+"""How long files stay that the newest version of a table does not list, for readers of an older version."""
 
 MANY, SMALL = 100, 32 << 20
-"""A table is compacted when it has more than so many files smaller than this (bytes)."""
+"""A table is compacted when it has more than MANY files smaller than SMALL bytes."""
 
 MOST_RUNS = 1000
-"""Runs whose rows are removed at a time, the oldest first: their ids stand in one condition."""
+"""Number of runs whose rows are removed at a time, the oldest first: one condition lists their ids."""
 
 OF_LAST_RUN = ("leftover_files", "commits", "states")
-"""Result tables that hold of each table what the last run that audited it has written."""
+"""Result tables that hold for each table only the rows of the last run that audited it."""
 
 Run = Mapping[str, Any]
 Step = tuple[str, Callable[[], int]]
-"""What is counted, and what does it and gives the count."""
+"""The name of a count, and a function that does the work and returns the count."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """What is to go: the rows of these runs, and what was over before `until`."""
+    """Rows to remove: those of these runs, and discrepancies that were resolved before `until`."""
 
     runs: Sequence[Run]
     until: datetime
@@ -57,17 +57,17 @@ def upkeep(
     progress: Progress,
     audited: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Do what is due, and give a warning for each thing that failed.
+    """Do the steps that are due, and return a warning for each that failed.
 
     Args:
-        writer: that of the run, which holds the lease.
+        writer: the writer of the run, which holds the lease.
         runs: rows of `runs` of the lake, oldest first, as they were before the run ended.
         this: the final row of the run.
-        keep: how long rows of runs are kept; None: for ever.
+        keep: how long rows of runs are kept; None: forever.
         now: the run's clock reading.
-        progress: is told of it, where anything is due.
-        audited: the tables that the run has audited whole: their rows of `OF_LAST_RUN` that other runs wrote go. Not
-            before it is published, since those of the last published run are the ones that people look at.
+        progress: shows the stage, if anything is due.
+        audited: the tables that the run has audited whole. Rows of `OF_LAST_RUN` that other runs wrote for them are
+            removed, after publication, since people read the rows of the last published run.
     """
     due = retention(runs, this, keep, now)
     steps: list[Step] = [("rows removed", partial(_removed, writer, due))] if due else []
@@ -82,7 +82,7 @@ def upkeep(
 
 
 def _counts(steps: Sequence[Step], warnings: list[str]) -> dict[str, int]:
-    """Do the steps; what they counted."""
+    """Do the steps and return their counts."""
     counts: dict[str, int] = {}
     for what, step in steps:
         with _warned(warnings):
@@ -92,7 +92,7 @@ def _counts(steps: Sequence[Step], warnings: list[str]) -> dict[str, int]:
 
 @contextmanager
 def _warned(warnings: list[str]) -> Iterator[None]:
-    """Whatever fails inside is a warning: the run is published."""
+    """Turn any failure inside the block into a warning: the run is published already."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - see above
@@ -101,7 +101,7 @@ def _warned(warnings: list[str]) -> Iterator[None]:
 
 
 def retention(runs: Sequence[Run], this: Run, keep: timedelta | None, now: datetime) -> Retention | None:
-    """What is old enough to go; None: nothing. The last published run stays however old it is."""
+    """Return which runs are old enough to be removed, or None. The last published run always stays."""
     if keep is None:
         return None
     until = now - keep
@@ -113,7 +113,7 @@ def retention(runs: Sequence[Run], this: Run, keep: timedelta | None, now: datet
 
 
 def _removed(writer: ResultsWriter, due: Retention) -> int:
-    """Remove the rows, those of `runs` last: what was left by a run that failed here is found again by the next."""
+    """Remove the rows, those of `runs` last: after a failure the next run then finds the same runs again."""
     of_runs = f"run_id IN ({texts([run['run_id'] for run in due.runs])})"
     last_day = max(run["as_of"] for run in due.runs).date()
     of_nobody = f"(run_id IS NULL AND at < {moment(due.until)})"
@@ -129,7 +129,7 @@ def _removed(writer: ResultsWriter, due: Retention) -> int:
 
 
 def _replaced(writer: ResultsWriter, run_id: str, audited: Sequence[str]) -> Iterator[Step]:
-    """What is due of leftover files and commits: those of other runs, failed ones among them."""
+    """Yield the steps that remove rows of `OF_LAST_RUN` which other runs wrote, even failed ones."""
     others = (pc.field("run_id") != run_id) & pc.field("table_name").isin(list(audited))
     condition = f"run_id <> {texts([run_id])} AND table_name IN ({texts(audited)})"
     for table in OF_LAST_RUN if audited else ():
@@ -138,7 +138,7 @@ def _replaced(writer: ResultsWriter, run_id: str, audited: Sequence[str]) -> Ite
 
 
 def _first_today(runs: Sequence[Run], this: Run, now: datetime) -> bool:
-    """Whether no other run has published on this day (UTC): that one has looked whether files are old enough to go."""
+    """Return whether no other run was published on this day (UTC): it would have removed old files already."""
     ended = [
         run["finished_at"] for run in runs if run["status"] in PUBLISHED and run["run_id"] != this["run_id"]
     ]
@@ -146,7 +146,7 @@ def _first_today(runs: Sequence[Run], this: Run, now: datetime) -> bool:
 
 
 def _files(writer: ResultsWriter, now: datetime, *, first: bool) -> Iterator[Step]:
-    """What is due of the files of each table; tables are looked at beside each other, since it is mostly waiting."""
+    """Yield the steps for the files of each table; tables are checked in parallel, since most of it is waiting."""
     with ThreadPoolExecutor(len(RESULTS)) as pool:
         due = pool.map(partial(_due, writer, now, first), RESULTS)
     for table, (compact, vacuum) in zip(RESULTS, due, strict=True):
@@ -157,12 +157,12 @@ def _files(writer: ResultsWriter, now: datetime, *, first: bool) -> Iterator[Ste
 
 
 def _due(writer: ResultsWriter, now: datetime, first: bool, table: str) -> tuple[bool, bool]:
-    """Whether a table is to be compacted, and to be vacuumed: each at most once a day (UTC), by its own history."""
+    """Return whether to compact and whether to vacuum a table: each at most once a day (UTC), by its own history."""
     results, today = writer.results, now.date()
     many = delta_files.small_files(results, table, SMALL) > MANY
     created = delta_files.created_at(results, table)
     old = first and created is not None and created < now - READABLE_FOR
     return (
-        many and not delta_files.done_on(results, table, delta_files.COMPACTED, today),
-        old and not delta_files.done_on(results, table, delta_files.VACUUMED, today),
+        many and not delta_files.ran_since(results, table, delta_files.COMPACTED, today),
+        old and not delta_files.ran_since(results, table, delta_files.VACUUMED, today),
     )

@@ -1,11 +1,11 @@
-"""Writes the result tables: Delta, idempotent by run id, readable by all that know plain Delta.
+"""Writes the result tables: plain Delta, idempotent by run id.
 
 Every write is one Delta commit that replaces what the same run wrote before, so an audit that was killed anywhere can
-be run again under its run id. Readers ignore a run whose row in `runs` is not final, and that row comes last. Rows come
-as relations of DuckDB or as Arrow tables and are streamed: however many there are, few are held at a time.
+be run again under its run id. Readers ignore a run whose row in `runs` is not final, and that row is written last. Rows
+are relations of DuckDB or Arrow tables, and are streamed, so that only few are held at a time.
 
-A results place has a single writer: whoever holds its lease (`ledger/lease.py`). Before every commit the lease is
-looked at again.
+A results place has a single writer, the run that holds its lease (`ledger/lease.py`). The lease is checked before every
+commit.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,45 +28,45 @@ from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.schemas import RESULTS
 
 ORDER = ("table_name", "axis", "kind", "partition_path", "key", "discrepancy_id")
-"""How rows lie inside a file: what belongs together is read together."""
+"""Order of rows inside a file, so that rows that are read together are stored together."""
 
 
-def open_results(results: Results, still_ours: Callable[[], None]) -> "ResultsWriter":
-    """The writer of a lake's results, after their tables were checked and something was written there.
+def open_results(results: Results, require_lease: Callable[[], None]) -> "ResultsWriter":
+    """Return the writer of a lake's results, after their tables were checked and a test object was written there.
 
     Args:
-        results: where they lie and whose they are; those of other lakes may lie beside them.
-        still_ours: raises when another may write there now.
+        results: place and lake of the results; other lakes may have theirs in the same place.
+        require_lease: raises when another run may write there now.
 
     Raises:
-        CannotPublish: the place cannot be written, or a table there is damaged or of another version.
+        CannotPublish: the place is not writable, or a table there is damaged or of another version.
     """
     _probe(results)
     delta_writer.open_all(results)
     for name in RESULTS:
         _check(results, name)
-    return ResultsWriter(results, still_ours)
+    return ResultsWriter(results, require_lease)
 
 
 class ResultsWriter:
-    """Writes one run: its row of `runs`, then every table, then that row again. Single writer, see the module.
+    """Writes one run: its row of `runs`, then every table, then that row again.
 
-    `results` reads what was written here from the next reading on.
+    After a write, `results` reads the new rows.
     """
 
-    def __init__(self, results: Results, still_ours: Callable[[], None]) -> None:
+    def __init__(self, results: Results, require_lease: Callable[[], None]) -> None:
         self.results = results
-        self._still_ours = still_ours
+        self._still_ours = require_lease
 
     def put_run(self, run: Mapping[str, Any]) -> None:
         """Replace the run's row of `runs`.
 
-        Until its status is a final one, readers ignore the run; that publishes everything written under the run id.
+        Until its status is final, readers ignore the run; the final status publishes all rows of the run id.
         """
         self.put("runs", [run], run["run_id"])
 
     def put(self, table: str, rows: Sequence[Mapping[str, Any]], run_id: str) -> None:
-        """Replace what the run wrote to a table by a few rows that the driver holds. Raises as `write`."""
+        """Replace the run's rows of a table by a few rows in memory. Raises as `write`."""
         schema = RESULTS[table]
         unknown = {name for row in rows for name in row} - set(schema.names)
         if unknown:
@@ -77,7 +77,7 @@ class ResultsWriter:
         self.results.forget(table)
 
     def write(self, table: str, rows: Rows, run_id: str) -> None:
-        """Replace what the run wrote to a table by `rows`, in one commit.
+        """Replace the run's rows of a table by `rows`, in one commit.
 
         Args:
             table: leftover_files or findings.
@@ -85,8 +85,8 @@ class ResultsWriter:
             run_id: the run the rows belong to.
 
         Raises:
-            CannotPublish: the results place refused. A failure of `rows` itself is raised as it comes.
-            Busy: another audit may have taken the place over.
+            CannotPublish: the results place refused. A failure of `rows` itself is raised unchanged.
+            Busy: another audit may have taken over the lease.
         """
         whose = f"lake = {texts(self.results.lake)} AND run_id = {texts(run_id)}"
         replaces = self.results.holds_any(table, pc.field("run_id") == run_id)
@@ -101,14 +101,14 @@ class ResultsWriter:
         self.results.forget(table)
 
     def append(self, table: str, rows: Rows) -> None:
-        """Add rows that are not there yet. Raises as `write`."""
+        """Add new rows. Raises as `write`."""
         self._still_ours()
         with self._stream(table, rows) as stream:
             delta_writer.append(self.results, table, stream.reader())
         self.results.forget(table)
 
     def replace_rows(self, table: str, rows: Rows, key: str) -> None:
-        """Put each row in the place of the lake's row with the same key, or add it. Raises as `write`."""
+        """Replace the lake's row with the same key by each row, or add the row. Raises as `write`."""
         self._still_ours()
         with self._stream(table, rows) as stream:
             delta_writer.upsert(self.results, table, stream.reader(), key)
@@ -121,25 +121,25 @@ class ResultsWriter:
         self.results.forget(table)
 
     def delete(self, table: str, condition: str) -> int:
-        """Remove the lake's rows that a SQL condition holds for, and say how many there were. Raises as `write`."""
+        """Remove the lake's rows that match a SQL condition, and return their number. Raises as `write`."""
         self._still_ours()
         mine = f"lake = {texts(self.results.lake)} AND ({condition})"
-        return self._written(table, delta_writer.delete(self.results, table, mine))
+        return self._after_write(table, delta_writer.delete(self.results, table, mine))
 
     def compact(self, table: str) -> int:
-        """Join the small files of a table, and say how many were replaced. Raises as `write`."""
+        """Join the small files of a table, and return how many were replaced. Raises as `write`."""
         self._still_ours()
-        return self._written(table, delta_files.compact(self.results, table))
+        return self._after_write(table, delta_files.compact(self.results, table))
 
     def vacuum(self, table: str, age: timedelta) -> int:
-        """Remove files that no version has listed for so long, and say how many there were. Raises as `write`."""
+        """Remove files that no version has listed for `age`, and return their number. Raises as `write`."""
         self._still_ours()
-        return self._written(table, len(delta_files.vacuum(self.results, table, age)))
+        return self._after_write(table, len(delta_files.vacuum(self.results, table, age)))
 
     def _stream(self, table: str, rows: Rows) -> "_Stream":
         return _Stream(table, rows, self._still_ours)
 
-    def _written(self, table: str, count: int) -> int:
+    def _after_write(self, table: str, count: int) -> int:
         self.results.forget(table)
         return count
 
@@ -147,12 +147,12 @@ class ResultsWriter:
 class _Stream:
     """Rows in the columns, types and order of a result table, as delta-rs takes them.
 
-    The lease is required again after the last row, right before the commit: a stream may take minutes. On leaving, a
-    failure of the rows themselves is raised in the place of what delta-rs made of it.
+    The lease is required again after the last row, right before the commit: a stream may take minutes. A failure of the
+    rows themselves is raised instead of the error that delta-rs made from it.
     """
 
-    def __init__(self, table: str, rows: Rows, still_ours: Callable[[], None]) -> None:
-        self._still_ours = still_ours
+    def __init__(self, table: str, rows: Rows, require_lease: Callable[[], None]) -> None:
+        self._still_ours = require_lease
         self._schema = RESULTS[table]
         self._batches = _batches(rows, table, self._schema)
         self._first: pa.RecordBatch | None = None
@@ -167,7 +167,7 @@ class _Stream:
         return self._first is not None
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows, to be read once. It is not kept here: Python could not free a ring through Arrow's reader."""
+        """Return the rows, to be read once. It is not stored: Python cannot free a cycle through Arrow's reader."""
         first = [] if self._first is None else [self._first]
         return pa.RecordBatchReader.from_batches(self._schema, self._watched(chain(first, self._batches)))
 
@@ -187,7 +187,7 @@ class _Stream:
 
 
 def _batches(rows: Rows, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Times without a zone are UTC, as DuckDB gives them; in Arrow a cast gives them their zone as they are."""
+    """Yield rows with the schema's types. Times without a zone are UTC, and the cast adds the zone."""
     for batch in _sorted(rows, table, schema):
         if batch.num_rows:
             yield batch.cast(schema)
@@ -210,7 +210,7 @@ def _sorted(rows: Rows, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
 
 
 def _check(results: Results, name: str) -> None:
-    """A table that is there must be ours, and still readable by all; one that is not is made by its first write."""
+    """Require that an existing table has our columns and reader version 1; the first write creates a missing table."""
     found = delta_writer.shape(results, name)
     if found is None:
         return

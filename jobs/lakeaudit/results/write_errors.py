@@ -1,4 +1,4 @@
-"""What a results place answers when it refuses a write, and the one line that people get."""
+"""Turns the refusals of a results place into one line that says what to do."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,7 +10,7 @@ from lakeaudit.runtime.failures import is_full_disk, no_room
 
 
 def refuse(place: Location, causes: Sequence[str], error: Exception) -> NoReturn:
-    """Raise CannotPublish for what boto3, delta-rs or a folder answered, in the words of `causes`."""
+    """Raise CannotPublish for an error of boto3, delta-rs or a folder; `causes` are its texts."""
     if is_full_disk(error):
         raise no_room(place.uri, error) from error
     text = one_line(" ".join(causes))
@@ -19,11 +19,11 @@ def refuse(place: Location, causes: Sequence[str], error: Exception) -> NoReturn
             raise CannotPublish(place.uri, what, hint, retryable) from error
     first = one_line(causes[-1], 200)
     raise CannotPublish(
-        place.uri, f"the results cannot be written ({first})", "mend the place, or use another"
+        place.uri, f"the results cannot be written ({first})", "repair the place, or use another"
     ) from error
 
 
-# words of the refusal, what it is, the way out, whether it may pass
+# parts of the error's text, what it means, what to do, whether a retry may succeed
 _REFUSALS = (
     (
         ("invalid peer certificate", "UnknownIssuer", "CERTIFICATE_VERIFY_FAILED", "SSLError"),
