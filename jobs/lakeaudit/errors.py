@@ -76,7 +76,7 @@ class SourceError(AuditError):
     exit_code = 3
 
 
-class Refused(AuditError):
+class GateFailed(AuditError):
     """A gate that must hold does not: nothing of the run is published."""
 
     exit_code = 11

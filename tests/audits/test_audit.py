@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput, Busy, CannotPublish, Refused
+from lakeaudit.errors import BadInput, Busy, CannotPublish, GateFailed
 from lakeaudit.evidence.manifest.delta import readings
 from lakeaudit.gates import expectation_suites
 from lakeaudit.ledger.lease import leased
@@ -144,7 +144,7 @@ def test_what_a_gate_refuses_is_not_published(
     monkeypatch.setattr(expectation_suites, "SUITES", edited)
     results = results_of(damaged.lake)
     before = known(results)
-    with pytest.raises(Refused, match="nothing is lost") as told:
+    with pytest.raises(GateFailed, match="nothing is lost") as told:
         audited(damaged.lake, run_id="refused")
     assert told.value.exit_code == 11
     row = next(row for row in results.again().runs() if row["run_id"] == "refused")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeaudit.errors import Refused
+from lakeaudit.errors import GateFailed
 from lakeaudit.pipeline.incomplete_reports import lacking
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
@@ -82,7 +82,7 @@ def test_a_report_of_another_bucket_names_both(
         assert row["reason"] == f"no storage source covers the table: {where}"
         assert f"gate sources: orders: no storage source covers it ({where})" in outcome.warnings
         return
-    with pytest.raises(Refused, match=f"row of another bucket: pond, not {bucket}\\), allowed 50 %"):
+    with pytest.raises(GateFailed, match=f"row of another bucket: pond, not {bucket}\\), allowed 50 %"):
         audited(lake, run_id="one")
 
 

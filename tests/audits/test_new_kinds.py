@@ -44,11 +44,11 @@ from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
     Context,
-    Cut,
     Entries,
     Events,
     Part,
     Probed,
+    SnapshotWindow,
     SourceInfo,
     Stored,
     TableState,
@@ -122,7 +122,7 @@ def _rows(
 
 
 def _info(source_id: str, role: str, kind: str, place: Location, ctx: Context) -> SourceInfo:
-    return SourceInfo(source_id, role, kind, place.uri, "a toy", Cut(ctx.as_of, ctx.as_of))
+    return SourceInfo(source_id, role, kind, place.uri, "a toy", SnapshotWindow(ctx.as_of, ctx.as_of))
 
 
 def read_storage(source: ToyStorage, ctx: Context, source_id: str) -> Stored:

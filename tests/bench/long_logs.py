@@ -28,7 +28,7 @@ from lakeaudit.demo.server import own_credentials
 from lakeaudit.evidence.manifest.delta.commits import commit_logs
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.readings import read_logs
-from lakeaudit.evidence.protocol import Context, Kept, Part, Project, Stage
+from lakeaudit.evidence.protocol import BufferedRows, Context, Part, Project, Stage
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.bench.long_log_server import HOURLY, MINUTELY, REQUESTS, commits_of, table_of
@@ -70,13 +70,13 @@ class Elsewhere:
     def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, **_: object) -> list[R]:  # noqa: ARG002
         return list(self._pool.map(function, items))
 
-    def keep(self, parts: Sequence[Part]) -> Kept:
+    def keep(self, parts: Sequence[Part]) -> BufferedRows:
         for part in parts:
             self.parts += 1
             self.handed += len(cloudpickle.dumps(part))  # type: ignore[no-untyped-call]
         return _Nothing()
 
-    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
+    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> BufferedRows:
         raise NotImplementedError("no log has to meet storage")
 
 

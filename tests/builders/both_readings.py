@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.compare import screen
-from lakeaudit.evidence.protocol import Kept, Part, Stage
+from lakeaudit.evidence.protocol import BufferedRows, Part, Stage
 from lakeaudit.pipeline import chunks, narrow_reading
 from lakeaudit.pipeline import first_reading as first
 from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
@@ -31,7 +31,9 @@ class SharingEngine(InProcessEngine):
         super().__init__(1)
         self.shares = shares
 
-    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
         """See `engine.AuditEngine`."""
         with task_connection() as con:
             chunks = [chunk for each in rows for chunk in self._shared(con, each, reading)]
@@ -43,7 +45,7 @@ class SharingEngine(InProcessEngine):
                 ]
             yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
 
-    def _shared(self, con: duck.Connection, rows: Part | Kept, reading: Reading) -> Iterator[Chunk]:
+    def _shared(self, con: duck.Connection, rows: Part | BufferedRows, reading: Reading) -> Iterator[Chunk]:
         if isinstance(rows, Part):
             yield from read_part(con, rows, self.shares, reading)
         elif isinstance(rows, KeptHere):
@@ -91,7 +93,7 @@ def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
 def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
     gone: list[LetGo] = []
 
-    def noted(evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
+    def noted(evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | BufferedRows]) -> LetGo:
         gone.append(narrow_reading.narrow_reading(evidence, runner, rows))
         return gone[-1]
 

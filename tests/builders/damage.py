@@ -16,7 +16,7 @@ from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.table_facts import roots
 from lakeaudit.config import Lake
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED
-from lakeaudit.evidence.protocol import Claims, Context, Pictures, pieces
+from lakeaudit.evidence.protocol import Claims, Context, SnapshotComparison, pieces
 from lakeaudit.pipeline.chunks import route_of
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.evidence_gaps import all_holes
@@ -55,9 +55,9 @@ def read_all(lake: Lake, rows: str) -> Read:
     return Read(tuple(sorted(found)), frozenset(gaps | {*observed.warnings}))
 
 
-def _pictures(lake: Lake) -> Pictures:
+def _pictures(lake: Lake) -> SnapshotComparison:
     owned = partial(attach_label, places=roots(lake.tables), column="table_name")
-    return Pictures(owned, ACCEPTED.empty_table(), writes=False)
+    return SnapshotComparison(owned, ACCEPTED.empty_table(), writes=False)
 
 
 def _counts(batches: list[pa.RecordBatch]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _counts(batches: list[pa.RecordBatch]) -> dict[str, Any]:
 def _holes(observed: Any, counts: Mapping[str, Any], notes: list[dict[str, Any]]) -> Iterator[Any]:
     late = [
         hole for read in observed.sources.claims for note in notes
-        if read.hole_of and note["source"] == read.info.id and (hole := read.hole_of(note))
+        if read.gap_of and note["source"] == read.info.id and (hole := read.gap_of(note))
     ]  # fmt: skip
     yield from late
     yield from all_holes(observed.holes, counts, [note for note in notes if note["reason"]])

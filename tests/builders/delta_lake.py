@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.delta.notes import hole_of
-from lakeaudit.evidence.protocol import Claims, Context, Hole
+from lakeaudit.evidence.manifest.delta.notes import gap_of
+from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
@@ -235,13 +235,13 @@ def claim_rows(claims: Claims) -> list[dict[str, Any]]:
     return claims_and_holes(claims)[0]
 
 
-def claims_and_holes(claims: Claims) -> tuple[list[dict[str, Any]], list[Hole]]:
+def claims_and_holes(claims: Claims) -> tuple[list[dict[str, Any]], list[EvidenceGap]]:
     """The claims, and the holes that only the reading of large checkpoints shows."""
     parts = [one for source in claims.rows for one in (source if isinstance(source, tuple) else (source,))]
     found: dict[str, list[dict[str, Any]]] = {"notes": [], "folded": []}
     for kind, batch in InProcessEngine().run(parts, [_Fold(claims)]):
         found[kind] += batch.to_pylist()
-    return found["folded"], [hole for note in found["notes"] if (hole := hole_of(note)) is not None]
+    return found["folded"], [hole for note in found["notes"] if (hole := gap_of(note)) is not None]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import pyarrow as pa
 from lakeaudit.evidence.protocol import (
     Batches,
     Claims,
-    Cut,
     Entries,
-    Hole,
+    EvidenceGap,
     Part,
+    SnapshotWindow,
     SourceInfo,
     Stored,
     TableState,
@@ -28,7 +28,7 @@ from lakeaudit.schemas import CLAIM, ENTRY, STORED, UPLOAD, VERSION, plain_time
 
 CUT = datetime(2026, 11, 20, 1, 0, tzinfo=UTC)
 READ_AT = CUT + timedelta(hours=6)
-AT_CUT = Cut(CUT)
+AT_CUT = SnapshotWindow(CUT)
 EVERYTHING = (Location("lake", ""),)
 BUCKET = "lake"
 
@@ -117,7 +117,7 @@ def opaque(key: str, **given: Any) -> dict[str, Any]:
 
 def claims_of(
     rows: Iterable[Mapping[str, Any]], states: Iterable[TableState], kind: str = "delta",
-    holes: tuple[Hole, ...] = (),
+    holes: tuple[EvidenceGap, ...] = (),
 ) -> Claims:  # fmt: skip
     """A manifest reader's answer: claims that are folded already."""
     info = SourceInfo(f"manifest:{kind}", "manifest", kind, "", "v7", None)
@@ -130,11 +130,11 @@ def claims_of(
 def stored_of(
     rows: Iterable[Mapping[str, Any]],
     *,
-    cut: Cut = AT_CUT,
+    cut: SnapshotWindow = AT_CUT,
     source: str = "storage:0",
     covers: tuple[Location, ...] = EVERYTHING,
     uploads: Iterable[Mapping[str, Any]] = (),
-    holes: tuple[Hole, ...] = (),
+    holes: tuple[EvidenceGap, ...] = (),
 ) -> Stored:
     """A storage reader's answer: one row a key, see `folded_objects`."""
     info = SourceInfo(source, "storage", "s3_inventory", "", "md5", cut)
@@ -150,11 +150,11 @@ _OBJECTS = pa.schema(
 def entries_of(
     rows: Iterable[Mapping[str, Any]],
     *,
-    cut: Cut = AT_CUT,
+    cut: SnapshotWindow = AT_CUT,
     source: str = "metastore:0",
     scope: tuple[Location, ...] = (),
     ttl: timedelta | None = None,
-    holes: tuple[Hole, ...] = (),
+    holes: tuple[EvidenceGap, ...] = (),
 ) -> Entries:
     """A metadata store reader's answer."""
     info = SourceInfo(source, "metastore", "s3guard", "", "t", cut)

@@ -11,7 +11,7 @@ from lakeaudit.config import ManifestSource, Settings, Table
 from lakeaudit.evidence.manifest.another_place import InventoryManifest
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.manifest.file_list import FileListManifest
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import Location
 from tests.builders.evidence import BUCKET, CUT, folder, state_of, stored
 
@@ -50,7 +50,7 @@ def table(
         name=name, location=place, manifests=tuple(manifests), shares=shares, settings=Settings(**settings),
         moved=moved,
     )  # fmt: skip
-    holes = (Hole("manifest:delta", "commit 4 is missing", table=name),) if holed else ()
+    holes = (EvidenceGap("manifest:delta", "commit 4 is missing", table=name),) if holed else ()
     return TableFacts(entry, (state_of(name, **(state or {})),) if manifests else (), holes)
 
 

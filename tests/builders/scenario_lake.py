@@ -19,7 +19,7 @@ from lakeaudit.compare.match import SourceFacts, pairs
 from lakeaudit.compare.table_facts import TableFacts, roots
 from lakeaudit.compare.verdicts import Words, fired, judge_again, verdicts, words
 from lakeaudit.evidence.metastore.s3guard import S3Guard
-from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
+from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, Stored
 from lakeaudit.keys import Location
 from lakeaudit.pipeline import live_check
 from lakeaudit.runtime import duck
@@ -141,7 +141,7 @@ class Lake:
         return [
             stored_of(
                 objects[name],
-                cut=Cut(source.cut, None, source.margin),
+                cut=SnapshotWindow(source.cut, None, source.margin),
                 source=name,
                 covers=tuple(covers[name]),
                 uploads=uploads[name],
@@ -162,7 +162,7 @@ class Lake:
         trusted = [
             (each, prefix) for each in group for prefix in (each.scenario.store or store).authoritative
         ]
-        cut = Cut(store.cut, None, store.margin)
+        cut = SnapshotWindow(store.cut, None, store.margin)
         scope = tuple(each.place("") for each in group)
         source = S3Guard.model_construct(
             kind="s3guard", table="guard", authoritative=tuple(each.place(prefix) for each, prefix in trusted)

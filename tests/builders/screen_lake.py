@@ -23,15 +23,15 @@ from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import (
     Batches,
     Claims,
-    Cut,
     Entries,
     Part,
+    SnapshotWindow,
     SourceInfo,
     Stored,
     identity_of,
 )
 from lakeaudit.keys import Location
-from lakeaudit.ledger.load_open import Memory
+from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.pipeline.kept_rows import WORTH
@@ -138,7 +138,7 @@ class ScreenLake:
                 ),
             ),
             scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),
-            Stamp("run", "lake", CUT), Memory(open_files), connection(),
+            Stamp("run", "lake", CUT), OpenDiscrepancies(open_files), connection(),
             tuple(self.tables), words(scope, (), CUT.date()), Lifecycles(Clients(), live=False),
         )  # fmt: skip
 
@@ -220,7 +220,7 @@ class ScreenLake:
 
 def _info(source_id: str, source: Source) -> SourceInfo:
     return SourceInfo(
-        source_id, source_id.partition(":")[0], "", "", "", Cut(source.start, None, source.margin)
+        source_id, source_id.partition(":")[0], "", "", "", SnapshotWindow(source.start, None, source.margin)
     )
 
 

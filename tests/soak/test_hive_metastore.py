@@ -184,7 +184,7 @@ def test_a_real_metastore_is_read_in_batches(
     rows = {row["values"][0]: row["key"] for row in rows_of(said)}
     assert (len(rows), said.holes) == (8, ())
     assert rows["a:b/c"].endswith("/wh/orders/day=a:b/c/")
-    assert hive.probe(lake.source, Clients(), datetime.now(UTC)).told == "can be read, 1 databases"
+    assert hive.probe(lake.source, Clients(), datetime.now(UTC)).message == "can be read, 1 databases"
     assert hive.current(lake.source, Clients(), "read.none") is None
     assert (now := hive.current(lake.source, Clients(), "Read.Iceberg")) is not None
     assert now.metadata_location == "s3://lake/m.json"

@@ -114,7 +114,7 @@ def test_tables_of_a_real_catalog_are_found_and_audited_by_its_state(
     assert set(said) == {"shop.orders", "shop.eu.visits"}
     assert said["shop.orders"].metadata_location == catalog.load_table(("shop", "orders")).metadata_location
     assert said["shop.orders"].partition_keys == ("day",)
-    assert iceberg_rest.probe(source, Clients(s3), datetime.now(UTC)).told.startswith("answers")
+    assert iceberg_rest.probe(source, Clients(s3), datetime.now(UTC)).message.startswith("answers")
     gone = iceberg_rest.current(source, Clients(s3), "m", ["shop.none", "none.x", "shop.eu.visits"])
     assert [isinstance(each, CatalogTable) for each in gone.values()] == [False, False, True]
     file = tmp_path / "lake.yaml"

@@ -13,9 +13,9 @@ import pytest
 
 from lakeaudit.config import CatalogSource
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.picture import any_name
 from lakeaudit.evidence.catalog.protocol import FORMATS, Pointers
 from lakeaudit.evidence.catalog.reading import named_tables
+from lakeaudit.evidence.catalog.snapshot import any_name
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.keys import Location

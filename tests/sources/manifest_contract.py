@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.config import ManifestSource, Settings, Table
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED
-from lakeaudit.evidence.protocol import Claims, Context, Pictures
+from lakeaudit.evidence.protocol import Claims, Context, SnapshotComparison
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
@@ -78,7 +78,7 @@ def world_of(
         storage=(stored,),
         oldest_cut=NOW,
         owned=owned,
-        pictures=Pictures(owned, ACCEPTED.empty_table(), writes=False),
+        pictures=SnapshotComparison(owned, ACCEPTED.empty_table(), writes=False),
     )
     claims = MANIFESTS[recorded.kind].read(tables, seen, f"manifest:{recorded.kind}")
     return World(recorded.kind, tables, seen, claims, **world)

@@ -227,7 +227,7 @@ class LogStoreContract:
             assert met.notes == []
 
     def test_can_be_tried_before_an_audit(self, world: LogWorld) -> None:
-        assert str(len(world.all)) in world.probe().told
+        assert str(len(world.all)) in world.probe().message
 
     def test_can_be_asked_for_one_commit_unless_it_is_an_export(self, world: LogWorld) -> None:
         known, unknown = (f"wh/orders/_delta_log/{version:020}.json" for version in (1, 9))

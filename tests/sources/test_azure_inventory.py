@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.config import load_lake
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.protocol import Cut, Stored
+from lakeaudit.evidence.protocol import SnapshotWindow, Stored
 from lakeaudit.evidence.storage.azure_inventory import AzureInventory
 from lakeaudit.evidence.storage.azure_inventory import reader as azure_inventory
 from lakeaudit.keys import Location
@@ -150,7 +150,7 @@ def test_the_newest_report_up_to_as_of_is_as_long_as_its_run(tmp_path: Path) -> 
         built.lay(into(tmp_path), [[Blob(f"lake/{key}")]], at=BEGUN - timedelta(days=days))
     newest = read(tmp_path)
     assert [row["key"] for row in stored_rows(newest)] == ["newer"]
-    assert newest.info.cut == Cut(BEGUN, ENDED, timedelta(0))
+    assert newest.info.cut == SnapshotWindow(BEGUN, ENDED, timedelta(0))
     assert (newest.covers, newest.holes, newest.assumed_covers) == ((Location(LAKE, ""),), (), True)
     for as_of, key in ((BEGUN - HOUR, "older"), (BEGUN - timedelta(days=9), "oldest")):
         assert [row["key"] for row in stored_rows(read(tmp_path, as_of))] == [key]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import Lake, S3Options
 from lakeaudit.evidence.metastore.delta_log_store import DeltaLogStore
-from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, entered
+from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, entry_rows
 from lakeaudit.evidence.metastore.delta_log_store.reader import get_entry, probe, read
 from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
 from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
@@ -53,7 +53,7 @@ def item(
 
 def rows(items: Iterable[Item], scope: Location | None = None) -> tuple[list[dict[str, Any]], int]:
     with task_connection() as con:
-        found, tally = entered(
+        found, tally = entry_rows(
             con,
             item_batch(list(items), ITEM),
             ttl=DAY,
@@ -152,7 +152,7 @@ class TestItems:
         path.write_bytes(("\r\n" if crlf else "\n").join(lines).encode() + b"\n")
         with task_connection() as con:
             held = duck.table(export_items(con, path, ITEM, zipped=False))
-            found, tally = entered(con, held, ttl=DAY, scope=None, aliases=())
+            found, tally = entry_rows(con, held, ttl=DAY, scope=None, aliases=())
         plain, none = rows(items)
         assert (sorted(found.to_pylist(), key=str), tally.items - tally.paths) == (
             sorted(plain, key=str),
@@ -433,7 +433,7 @@ def test_it_can_be_asked_for_one_commit(sites: Sites, clients: Clients) -> None:
     site = sites.by_name["temp_in_log"]
     (store,) = sites.lake(site.name).metastores
     assert isinstance(store, DeltaLogStore)
-    assert "can be scanned" in probe(store, clients, datetime.now(UTC)).told
+    assert "can be scanned" in probe(store, clients, datetime.now(UTC)).message
     found = get_entry(store, clients, site.bucket, site.key(0))
     assert found is not None
     assert (found["complete"], found["fileName"]) == ("true", f"{0:020}.json")

@@ -13,7 +13,7 @@ from lakeaudit.evidence.files import File, list_files
 from lakeaudit.evidence.manifest.delta import checkpoints, listing, log_files, reader
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.delta.listing import list_logs
-from lakeaudit.evidence.manifest.delta.notes import hole_of
+from lakeaudit.evidence.manifest.delta.notes import gap_of
 from lakeaudit.evidence.protocol import Changes, Claims
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
@@ -388,7 +388,7 @@ class TestLargeCheckpoints:
         assert next(batches)[0] == "steps"
         kind, found = batches.throw(duck.DuckError("broken"))
         assert kind == "notes"
-        assert hole_of(found.to_pylist()[0]) is not None
+        assert gap_of(found.to_pylist()[0]) is not None
 
     def test_no_more_is_read_than_is_asked_for(self, tmp_path: Path) -> None:
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))

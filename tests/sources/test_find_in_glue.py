@@ -10,7 +10,7 @@ import pytest
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import current
-from lakeaudit.evidence.catalog.current import said_of
+from lakeaudit.evidence.catalog.current import current_tables
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.catalog.glue import Glue
 from lakeaudit.evidence.catalog.protocol import CatalogTable
@@ -63,7 +63,7 @@ def test_each_table_is_audited_by_its_format_and_iceberg_by_glue_s_pointer(
     assert kinds == {"sales.orders": (PointedIceberg,), "sales.lines": (DeltaManifest,), "sales.visits": ()}
     ((manifest,),) = (table.manifests for table in found.tables if table.name == "sales.orders")
     assert isinstance(manifest, PointedIceberg)
-    (said,) = said_of(manifest.pointers, Clients(s3)).values()
+    (said,) = current_tables(manifest.pointers, Clients(s3)).values()
     assert isinstance(said, CatalogTable)
     assert said.metadata_location == "s3://lake/o/metadata/1.metadata.json"
 
@@ -80,6 +80,6 @@ def test_a_table_of_the_file_goes_by_glue_too_and_what_glue_does_not_know_has_no
         ((manifest,),) = (each.manifests for each in lake_of(tmp_path, s3, text.format(name)).tables)
         assert isinstance(manifest, PointedIceberg)
         assert isinstance(manifest.pointers[0].store, Glue)
-        (said,) = said_of(manifest.pointers, Clients(s3)).values()
+        (said,) = current_tables(manifest.pointers, Clients(s3)).values()
         assert isinstance(said, SourceError) == (name == "sales.gone")
     assert "names no such table" in str(said)

@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import LakeFileError
-from lakeaudit.evidence.catalog.find_tables import FoundTables, find_tables
+from lakeaudit.evidence.catalog.find_tables import DiscoveredTables, find_tables
 from lakeaudit.evidence.discovery import with_tables
 from lakeaudit.evidence.manifest.iceberg import PointedIceberg
 from lakeaudit.explain.source_answers import ask_metastores
@@ -50,7 +50,7 @@ def lake_of(folder: Path, discover: str, *catalogs: RestCatalog, more: str = "")
     return load_lake(file, {})
 
 
-def tables_of(found: FoundTables) -> dict[str, str]:
+def tables_of(found: DiscoveredTables) -> dict[str, str]:
     return {table.name: table.location.uri for table in found.tables}
 
 

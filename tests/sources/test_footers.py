@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakeaudit.evidence.storage.footers import Counted, fault_of, rows_of
+from lakeaudit.evidence.storage.footers import VisibleRows, fault_of, rows_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.conftest import Aws
@@ -32,35 +32,35 @@ def in_orc() -> bytes:
 WHOLE = parquet(ROWS)
 TORN = "it does not end as a Parquet file does"
 CASES = [
-    ("a.parquet", WHOLE, Counted(10), None),
-    ("a.parquet", WHOLE, Counted(), None),
-    ("a.parquet", parquet(WIDE), Counted(1), None),  # its footer is longer than one read
-    ("a.parquet", WHOLE, Counted(9), "its footer counts 10 rows, and the table recorded 9"),
-    ("a.parquet", WHOLE, Counted(9, hides_rows=True), None),
+    ("a.parquet", WHOLE, VisibleRows(10), None),
+    ("a.parquet", WHOLE, VisibleRows(), None),
+    ("a.parquet", parquet(WIDE), VisibleRows(1), None),  # its footer is longer than one read
+    ("a.parquet", WHOLE, VisibleRows(9), "its footer counts 10 rows, and the table recorded 9"),
+    ("a.parquet", WHOLE, VisibleRows(9, hides_rows=True), None),
     (
         "a.parquet",
         WHOLE,
-        Counted(11, hides_rows=True),
+        VisibleRows(11, hides_rows=True),
         "its footer counts 10 rows, and the table recorded 11",
     ),
-    ("a.parquet", WHOLE[:-4] + b"PARE", Counted(9), None),
-    ("a.parquet", WHOLE[:-1] + b"x", Counted(10), TORN),
-    ("a.parquet", b"x" * 7, Counted(10), TORN),
-    ("a.parquet", b"\xff\xff\0\0PAR1", Counted(10), "its footer is longer than the file"),
-    ("a.parquet", b"x" * 99 + b"\x20\0\0\0PAR1", Counted(10), "its Parquet footer cannot be understood"),
-    ("a.parquet", b"", Counted(10), None),  # its size says enough
-    ("a.orc", in_orc(), Counted(9), None),
-    ("a.orc", b"ORC" + b"x" * 50, Counted(9), None),
-    ("a.orc", b"x" * 50, Counted(10), "it neither begins nor ends as an ORC file does"),
-    ("a.avro", b"Obj\x01" + b"x" * 50, Counted(9), None),
-    ("a.avro", b"x" * 50, Counted(9), "it does not begin as an Avro file does"),
-    ("a.csv", b"x" * 50, Counted(9), None),
+    ("a.parquet", WHOLE[:-4] + b"PARE", VisibleRows(9), None),
+    ("a.parquet", WHOLE[:-1] + b"x", VisibleRows(10), TORN),
+    ("a.parquet", b"x" * 7, VisibleRows(10), TORN),
+    ("a.parquet", b"\xff\xff\0\0PAR1", VisibleRows(10), "its footer is longer than the file"),
+    ("a.parquet", b"x" * 99 + b"\x20\0\0\0PAR1", VisibleRows(10), "its Parquet footer cannot be understood"),
+    ("a.parquet", b"", VisibleRows(10), None),  # its size says enough
+    ("a.orc", in_orc(), VisibleRows(9), None),
+    ("a.orc", b"ORC" + b"x" * 50, VisibleRows(9), None),
+    ("a.orc", b"x" * 50, VisibleRows(10), "it neither begins nor ends as an ORC file does"),
+    ("a.avro", b"Obj\x01" + b"x" * 50, VisibleRows(9), None),
+    ("a.avro", b"x" * 50, VisibleRows(9), "it does not begin as an Avro file does"),
+    ("a.csv", b"x" * 50, VisibleRows(9), None),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "counted", "fault"), CASES)
 def test_what_the_ends_of_a_file_say(
-    tmp_path: Path, name: str, content: bytes, counted: Counted, fault: str | None
+    tmp_path: Path, name: str, content: bytes, counted: VisibleRows, fault: str | None
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
@@ -74,7 +74,7 @@ def test_objects_are_read_by_their_ends(aws: Aws, clients: Clients, bucket: str)
     for name in ("a.parquet", "b.avro", "c.orc"):
         aws.s3.put_object(Bucket=bucket, Key=name, Body=content)
     told = [
-        fault_of(clients, Location(bucket, name), len(content), Counted(1), lambda: reads.append(None))
+        fault_of(clients, Location(bucket, name), len(content), VisibleRows(1), lambda: reads.append(None))
         for name in ("a.parquet", "b.avro", "c.orc", "gone.parquet")
     ]
     assert told == [

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.protocol import Cut, Stored
+from lakeaudit.evidence.protocol import SnapshotWindow, Stored
 from lakeaudit.evidence.storage.gcs_inventory import GcsInventory
 from lakeaudit.evidence.storage.gcs_inventory import reader as gcs_inventory
 from lakeaudit.keys import Location
@@ -119,7 +119,7 @@ def test_the_newest_report_up_to_as_of_is_one_instant(tmp_path: Path) -> None:
         built.lay(into(tmp_path), [[Record(key)]], at=TAKEN - timedelta(days=days))
     newest = read(tmp_path / "insights")
     assert [row["key"] for row in stored_rows(newest)] == ["newer"]
-    assert newest.info.cut == Cut(TAKEN, TAKEN, timedelta(0))
+    assert newest.info.cut == SnapshotWindow(TAKEN, TAKEN, timedelta(0))
     assert newest.covers == (Location("lake", ""),)
     assert newest.holes == ()
     older = read(tmp_path / "insights", TAKEN - HOUR)

@@ -190,7 +190,7 @@ def test_a_catalog_that_refuses_or_is_asked_for_its_past_cannot_be_read(
 
 def test_doctor_and_explain(serve: Callable[..., Service]) -> None:
     service = serve(GetTable=failed("EntityNotFoundException"))
-    assert glue.probe(SOURCE, Clients(), NOW).told == "can be read, 1 databases"
+    assert glue.probe(SOURCE, Clients(), NOW).message == "can be read, 1 databases"
     assert glue.probe(Glue(kind="glue", databases=("none",)), Clients(), NOW).hint
     told = reading.get_entry(glue.list_tables, SOURCE, Clients(), "lake", "orders/day=1/x")
     assert told == {

@@ -13,7 +13,7 @@ from hive_metastore.ttypes import MetaException
 from lakeaudit.config import Pointer
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import metastore_client, reading
-from lakeaudit.evidence.catalog.current import said_of
+from lakeaudit.evidence.catalog.current import current_tables
 from lakeaudit.evidence.catalog.hive import Hive
 from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
@@ -87,12 +87,12 @@ def test_tables_and_partitions_of_old_and_new_servers(
 def test_one_table_now_for_pointers_explain_and_doctor(metastore: MetastoreStandIn) -> None:
     source = source_of(metastore, name="prod")
     pointers = [Pointer(store=source, source_id="m", name=name) for name in ("Sales.I", "sales.none")]
-    there, none = said_of(pointers, Clients()).values()
+    there, none = current_tables(pointers, Clients()).values()
     assert isinstance(there, CatalogTable)
     assert (there.metadata_location, there.catalog) == (ICEBERG["metadata_location"], "m")
     assert isinstance(none, SourceError)
     assert hive.current(source, Clients(), "sales.none") is None
-    assert hive.probe(source, Clients(), NOW).told == "can be read, 1 databases"
+    assert hive.probe(source, Clients(), NOW).message == "can be read, 1 databases"
     assert hive.probe(source_of(metastore, databases=("none",)), Clients(), NOW).hint
     told = reading.get_entry(hive.list_tables, source, Clients(), "lake", "orders/day=1/x")
     assert told is not None

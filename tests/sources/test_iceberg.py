@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.iceberg.discover import probe
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot as KnownSnapshot
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
-from lakeaudit.evidence.protocol import Claims, Context, Hole
+from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, LIVE, UNKNOWN
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -639,7 +639,7 @@ def test_what_cannot_be_read_is_no_absence_of_one_file(tmp_path: Path) -> None:
 def test_holes_are_of_the_table(tmp_path: Path) -> None:
     written(tmp_path, {1: ONE})
     drop(tmp_path, "m1.avro")
-    assert {(type(hole), hole.table) for hole in read(tmp_path).holes} == {(Hole, "t")}
+    assert {(type(hole), hole.table) for hole in read(tmp_path).holes} == {(EvidenceGap, "t")}
 
 
 def test_a_probe_says_what_an_audit_would_be_refused_for(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_catalog_that_points_below_its_previous_state_has_gone_back(
     server.tables[NAME] = path = written(tmp_path, {1: ONE}, number=3)
     table, newer = table_at(tmp_path, server), f"file://{path.with_name('00007-x.metadata.json')}"
     for previous, found in ((newer, [LOST_STATE]), (f"file://{path.with_name('00002-x.metadata.json')}", [])):
-        said = partial(_with_previous, current.said_of, previous)
+        said = partial(_with_previous, current.current_tables, previous)
         with monkeypatch.context() as patched:
             patched.setattr(catalogs, "said_of", said)
             assert [each.claim for each in read(table).witnesses] == found

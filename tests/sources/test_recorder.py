@@ -97,7 +97,7 @@ def test_copies_deletions_and_refusals(client: Any, bucket: str, recorder: Recor
     with pytest.raises(client.exceptions.NoSuchBucket):
         watched.put_object(Bucket=f"{bucket}-none", Key="x", Body=b"1")
     assert [(file.path.rpartition("/")[2], file.size) for file in recorder.files] == [("d", None), ("c", 2)]
-    recorder.let_go()
+    recorder.stop()
     client.put_object(Bucket=bucket, Key="later", Body=b"1")
     assert len(recorder.files) == 2
 
@@ -195,7 +195,7 @@ def test_the_record_is_what_storage_holds(
             if act == "put"
             else watched.delete_object(Bucket=name, Key=key)
         )
-    recorder.let_go()
+    recorder.stop()
     there = client.list_objects_v2(Bucket=name).get("Contents", [])
     assert {(f.path, f.size, f.etag) for f in recorder.files} == {
         (f"s3://{name}/{each['Key']}", each["Size"], each["ETag"].strip('"')) for each in there

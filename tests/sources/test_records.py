@@ -18,7 +18,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.file_list.reader import fold_kept
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.manifest.records import read_records
-from lakeaudit.evidence.protocol import Changes, Claims, Context, Kept
+from lakeaudit.evidence.protocol import BufferedRows, Changes, Claims, Context
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
@@ -94,7 +94,7 @@ class Site:
             past = replace(live, as_of=as_of, live=as_of == NOW, storage=(stored,))
             claims = MANIFESTS[self.kind].read(self.lake(others).tables, past, "m")
             (kept,) = claims.rows
-            return claims, duck.rows_of(fold_kept(con, cast("Kept", kept), claims.fold))
+            return claims, duck.rows_of(fold_kept(con, cast("BufferedRows", kept), claims.fold))
 
 
 @pytest.fixture(params=KINDS)

@@ -12,7 +12,7 @@ import pytest
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import files
 from lakeaudit.evidence.files import folders
-from lakeaudit.evidence.protocol import Cut, Stored
+from lakeaudit.evidence.protocol import SnapshotWindow, Stored
 from lakeaudit.evidence.storage.inventory import S3Inventory, reader
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.keys import Location
@@ -104,7 +104,7 @@ def test_genuine_reports_are_read_to_the_exact_rows(form: str) -> None:
     assert stored_rows(stored) == GENUINE_ROWS
     assert (stored.holes, stored.warnings) == ((), ())
     assert stored.covers == (Location("filemanager-inventory-test", ""),)
-    assert stored.info.cut == Cut(SCAN, None, timedelta(hours=48))
+    assert stored.info.cut == SnapshotWindow(SCAN, None, timedelta(hours=48))
 
 
 FORMS = [(form, kind) for form in WRITERS for kind in ("all-versions", "current-only")]

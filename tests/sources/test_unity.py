@@ -160,7 +160,7 @@ def test_half_a_list_is_a_hole_of_its_schema_and_stops_no_other(
 
 def test_a_probe_asks_for_what_an_audit_needs(server: UnityCatalog) -> None:
     source = Unity(kind="unity", uri=server.uri)
-    assert unity.probe(source, Clients(), NOW).told == "answers; 2 catalogs can be listed"
+    assert unity.probe(source, Clients(), NOW).message == "answers; 2 catalogs can be listed"
     server.faults.append(lambda _, path, __: (403, {}) if path.endswith("/schemas") else None)
     with pytest.raises(SourceError, match="answers 403"):
         unity.probe(source, Clients(), NOW)
@@ -169,7 +169,7 @@ def test_a_probe_asks_for_what_an_audit_needs(server: UnityCatalog) -> None:
         unity.probe(source, Clients(), NOW)
     server.faults.clear()
     server.infos.clear()
-    assert "names no catalog" in unity.probe(source, Clients(), NOW).told
+    assert "names no catalog" in unity.probe(source, Clients(), NOW).message
 
 
 def test_its_tables_are_audited_by_their_formats_and_others_left_alone(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.compare.coverage import Means
-from lakeaudit.evidence.protocol import Cut
+from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -16,10 +16,13 @@ def ago(hours: float) -> datetime:
     return NOW - timedelta(hours=hours)
 
 
-INVENTORY = Cut(ago(6), ago(4), timedelta(hours=1))
+INVENTORY = SnapshotWindow(ago(6), ago(4), timedelta(hours=1))
 MEANS = Means(
-    {"orders": INVENTORY, "young": Cut(ago(1))},
-    {"orders": [Cut(ago(2)), Cut(ago(3))], "young": [Cut(ago(30), margin=timedelta(hours=1))]},
+    {"orders": INVENTORY, "young": SnapshotWindow(ago(1))},
+    {
+        "orders": [SnapshotWindow(ago(2)), SnapshotWindow(ago(3))],
+        "young": [SnapshotWindow(ago(30), margin=timedelta(hours=1))],
+    },
 )
 
 

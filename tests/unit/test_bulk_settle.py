@@ -22,7 +22,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
-from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
+from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.pipeline.audit import audit
 from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -488,7 +488,7 @@ class Night:
     def _changes(self, ledger: Sequence[Row], words: pa.Table, look: AxisObservation) -> Changes:
         rows = [{name: _plain(row.get(name)) for name in DISCREPANCIES.names} for row in ledger]
         table = pa.Table.from_pylist(rows, without_zone(DISCREPANCIES))
-        seen = Seen(self.after, words, [look], {"orders"}, members(self.con, self.before, self.after))
+        seen = RunFindings(self.after, words, [look], {"orders"}, members(self.con, self.before, self.after))
         nothing = NEVER_FOUND.empty_table()
         return update_ledger(self.con, table, seen, STAMP, at(40), lambda *_: nothing)
 

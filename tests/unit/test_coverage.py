@@ -22,7 +22,7 @@ from lakeaudit.compare.coverage import (
     together,
     uncounted,
 )
-from lakeaudit.evidence.protocol import Cut
+from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.kinds import COVERED_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import COVERAGE
@@ -137,15 +137,18 @@ def test_files_with_another_verdict_leave_the_one_they_had() -> None:
     assert found == {("orders", "duplicate"): Tally({"consistent": 3, "finding": 2})}
 
 
-READ, ORDERS = {"orders": [Cut(CUT)]}, frozenset({"orders"})
-WHOLE = Means({"orders": Cut(CUT)}, READ, ORDERS)
-NO_STORE = Means({"orders": Cut(CUT)}, {})
-DARK_STORE = Means({"orders": Cut(CUT)}, {}, ORDERS)
+READ, ORDERS = {"orders": [SnapshotWindow(CUT)]}, frozenset({"orders"})
+WHOLE = Means({"orders": SnapshotWindow(CUT)}, READ, ORDERS)
+NO_STORE = Means({"orders": SnapshotWindow(CUT)}, {})
+DARK_STORE = Means({"orders": SnapshotWindow(CUT)}, {}, ORDERS)
 NO_STORAGE = Means({}, READ, ORDERS, (), {"storage": "no storage source could be read"})
 ELSEWHERE = Means({}, READ, ORDERS)
-HOLED = Means({"orders": Cut(CUT)}, READ, ORDERS, ("metastore:0", "storage:0"))
+HOLED = Means({"orders": SnapshotWindow(CUT)}, READ, ORDERS, ("metastore:0", "storage:0"))
 REMARKED = Means(
-    {"orders": Cut(CUT)}, READ, ORDERS, remarks={("orders", "commit"): "two versions cannot be compared"}
+    {"orders": SnapshotWindow(CUT)},
+    READ,
+    ORDERS,
+    remarks={("orders", "commit"): "two versions cannot be compared"},
 )
 LISTED = table(manifests=[LISTS])
 SOUND, PLAIN, GAP = table(), table(manifests=[]), table(holed=True)

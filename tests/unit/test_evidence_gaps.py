@@ -8,7 +8,7 @@ import pytest
 from lakeaudit.config import Lake, Settings, Table
 from lakeaudit.config.file import Ignore
 from lakeaudit.evidence.manifest.delta import DeltaManifest
-from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.evidence_gaps import MOST_NOTES, all_holes, gap_findings
 
@@ -33,8 +33,8 @@ def lake(*tables: Table, ignores: tuple[Ignore, ...] = (), **severities: Any) ->
     return Lake(name="shop", results=place, tables=tables, severities=severities, ignores=ignores)
 
 
-def in_log(file: str = "7.json", of: str = "orders", reason: str = "is missing", **given: Any) -> Hole:
-    return Hole(
+def in_log(file: str = "7.json", of: str = "orders", reason: str = "is missing", **given: Any) -> EvidenceGap:
+    return EvidenceGap(
         "manifest:delta", reason, f"{LOG}/{file}" if file else "", of, kind="missing_metadata", **given
     )
 
@@ -50,7 +50,7 @@ def note(source: str = "storage:0", **given: Any) -> dict[str, Any]:
 
 
 def findings(
-    holes: tuple[Hole, ...] = (), vacuums: tuple[dict[str, Any], ...] = (), of: Lake | None = None
+    holes: tuple[EvidenceGap, ...] = (), vacuums: tuple[dict[str, Any], ...] = (), of: Lake | None = None
 ) -> list[dict[str, Any]]:
     described = of or lake(table(), table("sales"))
     return gap_findings(described, described.tables, (INVENTORY,), holes, vacuums, TODAY)
@@ -65,18 +65,18 @@ def test_holes_come_from_readers_from_parts_and_from_rejected_rows() -> None:
         "metastore:guard": {"rows": 5, "rejected": 0, "sample": None},
         "storage:1": {"rows": 0},
     }
-    known = Hole("storage:0", "the report is old")
+    known = EvidenceGap("storage:0", "the report is old")
     assert all_holes([known], counts, [note()]) == (
         known,
-        Hole("storage:0", "is gone", "s3://reports/a.csv", count=3),
-        Hole(
+        EvidenceGap("storage:0", "is gone", "s3://reports/a.csv", count=3),
+        EvidenceGap(
             "storage:0", "2 of 10 rows could not be understood, such as: a.csv: size x is no number", count=2
         ),
     )
 
 
 def test_a_note_without_subject_or_count_is_one_hole_at_large() -> None:
-    assert all_holes((), {}, [note(subject=None, count=None)]) == (Hole("storage:0", "is gone"),)
+    assert all_holes((), {}, [note(subject=None, count=None)]) == (EvidenceGap("storage:0", "is gone"),)
 
 
 def test_beyond_a_thousand_notes_each_source_has_one_hole_for_the_rest() -> None:
@@ -85,8 +85,8 @@ def test_beyond_a_thousand_notes_each_source_has_one_hole_for_the_rest() -> None
     holes = all_holes((), {}, notes)
     assert len(holes) == MOST_NOTES + 2
     assert holes[-2:] == (
-        Hole("storage:0", "40 more parts were not read whole", count=120),
-        Hole("storage:1", "2 more parts were not read whole", count=6),
+        EvidenceGap("storage:0", "40 more parts were not read whole", count=120),
+        EvidenceGap("storage:1", "2 more parts were not read whole", count=6),
     )
     assert sum(hole.count for hole in holes) == 3 * (MOST_NOTES + 40) + 6
 
@@ -128,8 +128,8 @@ def test_holes_of_tables_out_of_scope_are_left_out() -> None:
 
 
 def test_one_finding_per_source_with_gaps() -> None:
-    holes = [Hole("storage:0", f"{n} is gone", "f", count=2) for n in range(5)] + [
-        Hole("events:x", "refused")
+    holes = [EvidenceGap("storage:0", f"{n} is gone", "f", count=2) for n in range(5)] + [
+        EvidenceGap("events:x", "refused")
     ]
     first, second = findings(tuple(holes))
     assert (first["subject"], second["subject"]) == ("events:x events:x", "storage:0 s3://reports/lake")
@@ -166,7 +166,7 @@ def test_an_assumed_vacuum(until: datetime) -> None:
 
 def test_what_is_turned_off_is_left_out() -> None:
     quiet = table(missing_metadata="off", dropped_history="off")
-    holes = (in_log(), Hole("storage:0", "is gone"))
+    holes = (in_log(), EvidenceGap("storage:0", "is gone"))
     assert [row["kind"] for row in findings(holes, (VACUUM,), lake(quiet))] == ["unreadable_evidence"]
     assert findings(holes, (VACUUM,), lake(quiet, unreadable_evidence="off")) == []
 
@@ -198,9 +198,14 @@ IGNORED: list[tuple[dict[str, Any], set[str]]] = [
 
 @pytest.mark.parametrize(("entry", "ignored"), IGNORED)
 def test_what_the_lake_file_ignores_is_left_out(entry: dict[str, Any], ignored: set[str]) -> None:
-    of_sales = Hole("manifest:delta", "missing sales", "s3://lake/sales/_delta_log/7.json", "sales",
+    of_sales = EvidenceGap("manifest:delta", "missing sales", "s3://lake/sales/_delta_log/7.json", "sales",
                     kind="missing_metadata")  # fmt: skip
-    holes = (in_log(reason="missing 7"), of_sales, in_log("", reason="no file"), Hole("storage:0", "source"))
+    holes = (
+        in_log(reason="missing 7"),
+        of_sales,
+        in_log("", reason="no file"),
+        EvidenceGap("storage:0", "source"),
+    )
     described = lake(table(), table("sales"), ignores=(Ignore(reason="known", **entry),))
     said = {row["explanation"] for row in findings(holes, (VACUUM,), described)}
     left = {"vacuum" if each.startswith("every file") else each for each in said}
@@ -208,7 +213,7 @@ def test_what_the_lake_file_ignores_is_left_out(entry: dict[str, Any], ignored: 
 
 
 def test_a_log_file_outside_of_its_table_matches_no_path() -> None:
-    stray = Hole(
+    stray = EvidenceGap(
         "manifest:delta", "is gone", "s3://other/orders/_delta_log/7.json", "orders", kind="missing_metadata"
     )
     described = lake(table(), ignores=(Ignore(reason="known", paths=("**",)),))

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.config import load_lake
-from lakeaudit.errors import Refused
-from lakeaudit.evidence.protocol import Cut, SourceInfo
+from lakeaudit.errors import GateFailed
+from lakeaudit.evidence.protocol import SnapshotWindow, SourceInfo
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.expectation_suites import SUITES, Broken, check, preload
 from lakeaudit.gates.profiles import of_findings, of_ledger, of_sources, tally
@@ -101,14 +101,14 @@ OTHER = "gcs_inventory gs://inv"
     ],
 )  # fmt: skip
 def test_what_failed_is_said_of_each_subject(profile: list[Row], words: list[str]) -> None:
-    assert [broken.words for broken in check("sources", profile)] == words
+    assert [broken.message for broken in check("sources", profile)] == words
 
 
 def test_every_shipped_expectation_says_what_failed(broken_by: list[list[Broken]]) -> None:
     for broken in (each for of_profile in broken_by for each in of_profile):
         assert len(broken.failed) == len(broken.where)
-        assert "{" not in broken.words
-        assert "not so" not in broken.words
+        assert "{" not in broken.message
+        assert "not so" not in broken.message
 
 
 def test_each_expectation_is_broken_by_some_profile(broken_by: list[list[Broken]]) -> None:
@@ -211,7 +211,7 @@ def test_a_refusal_says_what_must_hold() -> None:
     refuses = Broken("findings", "no discrepancy is found twice in one run", "critical", ("all findings",))
     assert refusal([warns], "s3://results") is None
     refused = refusal([warns, refuses], "s3://results")
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, GateFailed)
     assert refused.exit_code == 11
     assert str(refused) == (
         "s3://results: gate findings: no discrepancy is found twice in one run (not so: all findings); "
@@ -231,7 +231,7 @@ def test_a_source_is_held_against_its_max_age_and_the_runs_before(tmp_path: Path
     lake = load_lake(
         lake_file(tmp_path, Location.parse(str(tmp_path)), inventories=[inventory], tables=tables), {}
     )
-    cut = Cut(NOON - timedelta(days=1), NOON, timedelta(0))
+    cut = SnapshotWindow(NOON - timedelta(days=1), NOON, timedelta(0))
     infos = [
         SourceInfo("storage:0", "storage", "s3_inventory", "s3://inv/daily", "md5", cut),
         SourceInfo("manifest:delta", "manifest", "delta", "", "log", None, rows=7),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.errors import CannotPublish, SourceError
-from lakeaudit.evidence.protocol import Batches, Hole, Part, SourceInfo, Stored
+from lakeaudit.evidence.protocol import Batches, EvidenceGap, Part, SourceInfo, Stored
 from lakeaudit.pipeline.chunks import FAULTS, WHOLE, read_guarded
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.read_sources import _Reading
@@ -116,7 +116,9 @@ def test_a_source_whose_reader_fails_is_a_hole_and_the_others_are_read() -> None
     reading = _Reading()
     with beside(1) as pool:
         assert reading.taken([(about, pool.submit(_broken))]) == []
-    assert reading.holes == [Hole("storage:0", "it cannot be read: LookupError: no such thing", "s3://b/")]
+    assert reading.holes == [
+        EvidenceGap("storage:0", "it cannot be read: LookupError: no such thing", "s3://b/")
+    ]
     assert [info.identity for info in reading.infos] == ["unreadable"]
 
 

@@ -17,7 +17,7 @@ from lakeaudit.compare.metastore_tree import folder_rows, parent_rows, tree_rows
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.verdicts import words
 from lakeaudit.evidence.metastore.s3guard import S3Guard
-from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
+from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, Stored
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
@@ -173,16 +173,18 @@ def test_references_are_those_of_all_tables(con: Connection) -> None:
 
 def test_the_youngest_cut_that_covers_a_place_decides_there(con: Connection) -> None:
     whole, part = Location(BUCKET, ""), Location(BUCKET, "orders/new")
-    old = stored_of([], cut=Cut(ago(24)), source="old", covers=(whole,))
-    young = stored_of([], cut=Cut(CUT), source="young", covers=(part,))
-    older = stored_of([], cut=Cut(ago(48)), source="older", covers=(part,))
+    old = stored_of([], cut=SnapshotWindow(ago(24)), source="old", covers=(whole,))
+    young = stored_of([], cut=SnapshotWindow(CUT), source="young", covers=(part,))
+    older = stored_of([], cut=SnapshotWindow(ago(48)), source="older", covers=(part,))
     assert deciding_places([old, young, older]) == {whole: "old", part: "young"}
     assert deciding_places([old, older]) == {whole: "old", part: "old"}
 
 
 def test_presence_is_the_word_of_the_deciding_source(con: Connection) -> None:
     new = "orders/new/a"
-    old = stored_of([stored(A, source="old"), stored(new, source="old")], cut=Cut(ago(24)), source="old")
+    old = stored_of(
+        [stored(A, source="old"), stored(new, source="old")], cut=SnapshotWindow(ago(24)), source="old"
+    )
     young = stored_of([stored(B, source="young")], source="young", covers=(Location(BUCKET, "orders/new"),))
     keys = [claim(key) for key in (A, B, new)]
     found = matched(con, [table()], claimed=(claims(keys),), storage=(old, young))

@@ -20,7 +20,7 @@ from lakeaudit.ledger.renamed_tables import (
     under_new_names,
     warnings,
 )
-from lakeaudit.ledger.update_ledger import Seen, update_ledger
+from lakeaudit.ledger.update_ledger import RunFindings, update_ledger
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS
 from tests.builders.connections import connection
@@ -186,7 +186,7 @@ def test_what_was_accepted_is_accepted_under_the_new_name() -> None:
     ]
     words = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_()),
                        ("n_words", pa.string())]).empty_table()  # fmt: skip
-    seen = Seen(findings, words, observed, {"sales"}, former=former)
+    seen = RunFindings(findings, words, observed, {"sales"}, former=former)
     changes = update_ledger(con, ledger, seen, stamp, NOW, lambda *_: FINDINGS.empty_table())
     rows = {row["subject"]: row for row in duck.rows_of(duck.relation(con, changes.discrepancies))
             if row["table_name"] == "sales"}  # fmt: skip

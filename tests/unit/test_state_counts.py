@@ -9,7 +9,7 @@ import pytest
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.evidence.lineage import LESS_LISTED, LastState, StateRef
-from lakeaudit.evidence.protocol import Hole, TableState
+from lakeaudit.evidence.protocol import EvidenceGap, TableState
 from lakeaudit.ledger.last_states import ReadTables, state_rows
 from lakeaudit.pipeline.state_counts import counted_whole, less_listed
 from tests.builders.delta_lake import table
@@ -56,7 +56,7 @@ CASES: dict[str, tuple[TableState, LastState, dict[str, Any], bool]] = {
         replace(READ, changed_at=NOON - timedelta(hours=1)), LAST, {}, False,
     ),
     "not read whole": (replace(READ, complete=False), LAST, {}, False),
-    "an evidence gap": (READ, LAST, {"holes": [Hole("m", "torn", "s3://lake/x", "orders")]}, False),
+    "an evidence gap": (READ, LAST, {"holes": [EvidenceGap("m", "torn", "s3://lake/x", "orders")]}, False),
     "partitions alone": (READ, LAST, {"partitions": ("day=1",)}, False),
     "an audit of the past": (READ, LAST, {"live": False}, False),
     "lists without numbers, which went with their files": (other(number=None), LISTED, {}, False),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakeaudit.evidence.protocol import Batches, Cut, Hole, Part, SourceInfo, Stored
+from lakeaudit.evidence.protocol import Batches, EvidenceGap, Part, SnapshotWindow, SourceInfo, Stored
 from lakeaudit.evidence.storage.united import united
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -26,11 +26,11 @@ def source(
         f"storage:{number}", "storage", "s3_inventory", f"s3://inv/{number}", f"md5-{number}", None
     )
     return Stored(
-        info=replace(info, cut=Cut(start, start + DAY / 2, margin)),
+        info=replace(info, cut=SnapshotWindow(start, start + DAY / 2, margin)),
         rows=(Part(info.id, read, 7),),
         covers=(Location(bucket, ""),),
         assumed_covers=assumed,
-        holes=(Hole(info.id, "a data file is missing"),),
+        holes=(EvidenceGap(info.id, "a data file is missing"),),
     )
 
 
@@ -63,7 +63,7 @@ def test_one_alone_stays_as_it_is() -> None:
 def test_what_holds_for_reports_that_are_one() -> None:
     young, old = source(0, "a", start=NIGHT + DAY, margin=DAY), source(1, "a", start=NIGHT, margin=2 * DAY)
     (one,) = united([young, old])
-    assert one.info.cut == Cut(NIGHT, NIGHT + DAY * 1.5, 2 * DAY)
+    assert one.info.cut == SnapshotWindow(NIGHT, NIGHT + DAY * 1.5, 2 * DAY)
     assert one.info.location == "s3://inv/0, s3://inv/1"
     assert one.info.identity == "md5-0, md5-1"
     assert one.repeats

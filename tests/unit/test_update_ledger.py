@@ -16,7 +16,7 @@ from lakeaudit.digests import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation
-from lakeaudit.ledger.update_ledger import Changes, Seen, acted, update_ledger
+from lakeaudit.ledger.update_ledger import Changes, RunFindings, ledger_actions, update_ledger
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS, TRANSITIONS, plain_time, without_zone
 from tests.builders.connections import connection
@@ -213,7 +213,7 @@ def changes(request: pytest.FixtureRequest) -> Changes:
     return update_ledger(
         con,
         duck.relation(con, ledger),
-        Seen(findings, words, OBSERVATIONS, TABLES),
+        RunFindings(findings, words, OBSERVATIONS, TABLES),
         Stamp("tonight", "shop", NOW),
         NOW,
         lambda con, ended: duck.query(
@@ -275,7 +275,7 @@ def test_columns_are_those_of_the_contract(changes: Changes) -> None:
 
 def test_a_ledger_and_a_run_without_anything_change_nothing() -> None:
     con = connection()
-    nothing = Seen(FINDINGS.empty_table(), WORDS.empty_table(), OBSERVATIONS, TABLES)
+    nothing = RunFindings(FINDINGS.empty_table(), WORDS.empty_table(), OBSERVATIONS, TABLES)
     changes = update_ledger(
         con, DISCREPANCIES.empty_table(), nothing, Stamp("tonight", "shop", NOW), NOW, lambda *_: SINCE
     )
@@ -315,7 +315,7 @@ def test_duckdb_settles_as_plain_python_does(seed: int) -> None:
     rows = [{name: chance.choice(values) for name, (values, _) in COLUMNS.items()} for _ in range(400)]
     given = pa.Table.from_pylist(rows, SETTLE).cast(without_zone(SETTLE))
     fired = set()
-    for row, got in zip(rows, map(zoned, duck.rows_of(acted(connection(), given))), strict=True):
+    for row, got in zip(rows, map(zoned, duck.rows_of(ledger_actions(connection(), given))), strict=True):
         rule = settle.action_of(row)
         fired.add(rule.id)
         assert (got["rule_settle"], got["action"]) == (rule.id, rule.verdict)

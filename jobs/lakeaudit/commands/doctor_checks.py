@@ -259,4 +259,4 @@ def _attempt(
         return Check(about, "ok", found)
     if covered is not None:
         covered += found.covers
-    return Check(about, "note" if found.notes else "ok", "; ".join([found.told, *found.notes]), found.hint)
+    return Check(about, "note" if found.notes else "ok", "; ".join([found.message, *found.notes]), found.hint)

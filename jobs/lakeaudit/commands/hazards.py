@@ -12,7 +12,7 @@ from typing import TextIO
 from lakeaudit.compare.table_facts import table_facts
 from lakeaudit.compare.verdicts import words
 from lakeaudit.config import Lake
-from lakeaudit.evidence.protocol import Claims, Context, Hole
+from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.formatting import number, visible
 from lakeaudit.pipeline.access_hazards import access_hazards, watched
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -47,7 +47,7 @@ def find(lake: Lake, clients: Clients, now: datetime) -> Found:
     spoken = words(lake.tables, lake.ignores, now.date())
     any_files = {table.name: 1 for table in lake.tables}
     claims: list[Claims] = []
-    holes: list[Hole] = []
+    holes: list[EvidenceGap] = []
     with closing(InProcessEngine()) as engine, task_connection() as con:
         context = Context(engine, clients, now, now, live=True)
         if needs_logs(table_facts(lake.tables, claims), lifecycles):

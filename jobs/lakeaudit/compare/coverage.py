@@ -7,7 +7,7 @@ from typing import Any
 from lakeaudit.compare import ceiling
 from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.evidence.protocol import Cut
+from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.kinds import COVERED_AXES, JUDGED_OUTCOMES, LIVE_AXES, YOUNG_OUTCOME
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -134,8 +134,8 @@ class Means:
     its newest state could not be read again, though findings depend on it.
     """
 
-    storage_cuts: Mapping[str, Cut]
-    metastore_cuts: Mapping[str, Sequence[Cut]]
+    storage_cuts: Mapping[str, SnapshotWindow]
+    metastore_cuts: Mapping[str, Sequence[SnapshotWindow]]
     metastores_wanted: frozenset[str] = frozenset()
     holed_sources: Sequence[str] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Means:
     declared: frozenset[str] = frozenset()
     treeless: frozenset[str] = frozenset()
     catalogs: bool = False
-    catalog_cuts: Mapping[str, Sequence[Cut]] = field(default_factory=dict)
+    catalog_cuts: Mapping[str, Sequence[SnapshotWindow]] = field(default_factory=dict)
     catalog_gap: str = ""
     catalog_holes: Mapping[str, str] = field(default_factory=dict)
     not_rechecked: Mapping[str, str] = field(default_factory=dict)

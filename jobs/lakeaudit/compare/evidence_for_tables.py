@@ -11,7 +11,7 @@ from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places, label_around
 from lakeaudit.compare.table_facts import TableFacts, co_owners, completed_instants, facts_table, roots
 from lakeaudit.config import MetastoreSource, Table
-from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
+from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, SourceInfo, Stored
 from lakeaudit.evidence.registry import formats, state_kinds
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
@@ -154,26 +154,28 @@ def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
     return max(covering, key=lambda source: cut_of(source).start)
 
 
-def storage_cuts(storage: Iterable[Stored]) -> dict[str, Cut]:
+def storage_cuts(storage: Iterable[Stored]) -> dict[str, SnapshotWindow]:
     """The cuts of storage sources by the ids of the sources."""
     return {source.info.id: cut_of(source) for source in storage}
 
 
-def cut_of(source: Stored) -> Cut:
+def cut_of(source: Stored) -> SnapshotWindow:
     """The cut of a storage source, which always has one."""
     if source.info.cut is None:
         raise ValueError(f"a storage source without a cut: {source.info.id}")
     return source.info.cut
 
 
-def _metastore_cuts(place: Location, sources: Sources) -> tuple[Cut, ...]:
+def _metastore_cuts(place: Location, sources: Sources) -> tuple[SnapshotWindow, ...]:
     """Of the stores that could be read and speak for the place."""
     return tuple(
         store.info.cut for store in sources.metastores if store.info.cut and _meets(place, store.scope)
     )
 
 
-def _cut_for(place: Location, decides: Mapping[Location, str], cuts: Mapping[str, Cut]) -> Cut | None:
+def _cut_for(
+    place: Location, decides: Mapping[Location, str], cuts: Mapping[str, SnapshotWindow]
+) -> SnapshotWindow | None:
     """The cut of the longest covered place around the table, else the oldest of those inside it."""
     around = label_around(decides, place)
     if around is not None:

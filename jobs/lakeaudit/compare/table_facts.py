@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Claims, CommittedNames, Hole, NeededFile, TableState
+from lakeaudit.evidence.protocol import Claims, CommittedNames, EvidenceGap, NeededFile, TableState
 from lakeaudit.evidence.registry import format_rank
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -20,7 +20,7 @@ class TableFacts:
 
     table: Table
     states: tuple[TableState, ...] = ()
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     declared: bool = False
     """A manifest says what single writes of it committed as wholes, and no log of its own says what it is."""
     doubt: str = ""
@@ -90,7 +90,7 @@ class TableFacts:
 def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[TableFacts]:
     """Every table of the lake with what the manifest readers say of it as a whole."""
     states: dict[str, list[TableState]] = {table.name: [] for table in tables}
-    holes: dict[str, list[Hole]] = {table.name: [] for table in tables}
+    holes: dict[str, list[EvidenceGap]] = {table.name: [] for table in tables}
     for read in claims:
         for name, state in read.states.items():
             states[name].append(state)

@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, Tag
 from lakeaudit.config.field_types import BucketAlias, BucketGlob, Place, Text
 from lakeaudit.config.globs import glob_to_regex, is_pattern
 from lakeaudit.config.parsers import parse_location
-from lakeaudit.config.problems import Found, Path, quoted
+from lakeaudit.config.problems import ConfigProblem, Path, quoted
 from lakeaudit.config.sources import S3Options
 from lakeaudit.keys import MOUNTS, Aliases, Location, identify, true_place, uri_of
 from lakeaudit.storage_classes import ClassKind
@@ -46,25 +46,29 @@ class BucketRule(S3Options):
         return re.fullmatch(glob_to_regex(self.match), bucket) is not None
 
 
-def aliases_of(data: Mapping[str, object]) -> tuple[Aliases, list[Found]]:
+def aliases_of(data: Mapping[str, object]) -> tuple[Aliases, list[ConfigProblem]]:
     """(other names of places, what is wrong with them) of a file's data; the models tell the rest."""
     aliases: dict[Location, Location] = {}
-    found: list[Found] = []
-    for path, name, place in _written(data):
+    found: list[ConfigProblem] = []
+    for path, name, place in _declared_aliases(data):
         alias = alias_place(name)
         if alias is None and isinstance(path[-1], str):
             found.append(
-                Found(path, "no other name of a bucket", "an access point's alias, or dbfs:/mnt/name")
+                ConfigProblem(path, "no other name of a bucket", "an access point's alias, or dbfs:/mnt/name")
             )
         if alias is None:
             continue
         if place is None:
             what = f"nobody can tell which bucket {quoted(name)} is"
             found.append(
-                Found(path, what, "match one bucket by its name, or write {alias: s3://bucket/folder}")
+                ConfigProblem(
+                    path, what, "match one bucket by its name, or write {alias: s3://bucket/folder}"
+                )
             )
         elif aliases.setdefault(alias, place) != place:
-            found.append(Found(path, f"{quoted(name)} is a name of {aliases[alias].uri} already", "keep one"))
+            found.append(
+                ConfigProblem(path, f"{quoted(name)} is a name of {aliases[alias].uri} already", "keep one")
+            )
     return tuple(sorted(aliases.items(), key=lambda pair: (-len(pair[0].key), pair))), found
 
 
@@ -76,7 +80,7 @@ def alias_place(name: str) -> Location | None:
     return Location(name, "") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) else None
 
 
-def _written(data: Mapping[str, object]) -> Iterator[tuple[Path, str, Location | None]]:
+def _declared_aliases(data: Mapping[str, object]) -> Iterator[tuple[Path, str, Location | None]]:
     """Each alias with its path and the place it is a name of; None where that cannot be told."""
     rules = data.get("buckets")
     for index, rule in enumerate(rules if isinstance(rules, list) else []):

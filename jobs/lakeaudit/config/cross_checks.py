@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from lakeaudit.config.parsers import parse_origin
-from lakeaudit.config.problems import Found, Path, quoted, suggest
+from lakeaudit.config.problems import ConfigProblem, Path, quoted, suggest
 from lakeaudit.config.sources.base import location_of
 from lakeaudit.evidence import registry
 from lakeaudit.keys import Location
@@ -16,7 +16,7 @@ from lakeaudit.keys import Location
 Data = dict[str, object]
 
 
-def check(data: Data) -> list[Found]:
+def check(data: Data) -> list[ConfigProblem]:
     """Every problem between the blocks of a file."""
     return list(chain.from_iterable(each(data) for each in CHECKS))
 
@@ -53,33 +53,33 @@ def _kinded(data: Data) -> Iterator[tuple[Path, str, object]]:
 ALERTS = ("apprise", "alertmanager", "sns")
 
 
-def _known(block: str) -> tuple[str, ...]:
+def _kind_names(block: str) -> tuple[str, ...]:
     """The kinds of a block that this installation reads."""
     return tuple(registry.ROLES[block]) if block in registry.ROLES else ALERTS
 
 
-def kinds(data: Data) -> Iterator[Found]:
+def kinds(data: Data) -> Iterator[ConfigProblem]:
     """Entries without a kind or of an unknown kind."""
     for path, block, entry in _kinded(data):
         if not isinstance(entry, dict):
-            first = _known(block)[0]
-            yield Found(path, "must be a mapping with a kind", f"write {{kind: {first}, ...}}")
+            first = _kind_names(block)[0]
+            yield ConfigProblem(path, "must be a mapping with a kind", f"write {{kind: {first}, ...}}")
         elif "kind" not in entry:
-            yield Found(path, "'kind' is missing", suggest("", _known(block)))
-        elif (kind := entry["kind"]) not in _known(block):
-            yield Found(path, f"unknown kind {quoted(kind)}", suggest(kind, _known(block)))
+            yield ConfigProblem(path, "'kind' is missing", suggest("", _kind_names(block)))
+        elif (kind := entry["kind"]) not in _kind_names(block):
+            yield ConfigProblem(path, f"unknown kind {quoted(kind)}", suggest(kind, _kind_names(block)))
 
 
-def of_kinds(data: Data) -> Iterator[Found]:
+def of_kinds(data: Data) -> Iterator[ConfigProblem]:
     """What the kinds themselves refuse of their entries."""
     for path, block, entry in _kinded(data):
         kinds: Mapping[str, Any] = registry.ROLES.get(block, {})
         if isinstance(entry, dict) and (kind := entry.get("kind")) in tuple(kinds):
             for below, what, hint in kinds[str(kind)].model.problems(entry):
-                yield Found((*path, *below), what, hint)
+                yield ConfigProblem((*path, *below), what, hint)
 
 
-def discover(data: Data) -> Iterator[Found]:
+def discover(data: Data) -> Iterator[ConfigProblem]:
     """Tables that are to be found in inventories, without an inventory."""
     kinds = [entry.get("kind") for _, entry in _entries(data, "inventories")]
     for path, table in _entries(data, "tables"):
@@ -92,20 +92,20 @@ def discover(data: Data) -> Iterator[Found]:
             what = (
                 f"tables are found in inventories ({', '.join(registry.report_kinds())}), and none is named"
             )
-            yield Found((*path, "discover"), what, "add one to inventories, or name each table")
+            yield ConfigProblem((*path, "discover"), what, "add one to inventories, or name each table")
 
 
-def _catalogs_of(data: Data, path: Path, found: Data) -> Iterator[Found]:
+def _catalogs_of(data: Data, path: Path, found: Data) -> Iterator[ConfigProblem]:
     """Whether there is a catalog that tables are to be found in."""
     kind, word = found.get("from"), found.get("catalog")
     words = [_word(entry) for _, entry in _entries(data, "metastores") if entry.get("kind") == kind]
     if not words:
-        yield Found((*path, "from"), f"no metastore of kind {kind} is named", "add one to metastores")
+        yield ConfigProblem((*path, "from"), f"no metastore of kind {kind} is named", "add one to metastores")
     elif word is not None:
         yield from _unclear((*path, "catalog"), word, words)
 
 
-def profiles(data: Data) -> Iterator[Found]:
+def profiles(data: Data) -> Iterator[ConfigProblem]:
     """A profile that nobody has described."""
     described = data.get("profiles")
     known = [str(name) for name in described] if isinstance(described, dict) else []
@@ -115,21 +115,21 @@ def profiles(data: Data) -> Iterator[Found]:
             name = entry.get("profile") if isinstance(entry, dict) else None
             if isinstance(name, str) and name and name not in known:
                 hint = suggest(name, known) if known else "describe it in profiles"
-                yield Found((*here, "profile"), f"no profile is called {quoted(name)}", hint)
+                yield ConfigProblem((*here, "profile"), f"no profile is called {quoted(name)}", hint)
 
 
-def names(data: Data) -> Iterator[Found]:
+def names(data: Data) -> Iterator[ConfigProblem]:
     """Two tables of one name."""
     first: dict[str, Path] = {}
     for path, table in _entries(data, "tables"):
         name = table.get("name")
         if isinstance(name, str) and name and first.setdefault(name, path) != path:
-            yield Found(
+            yield ConfigProblem(
                 (*path, "name"), f"a second table {quoted(name)}", "each table needs a name of its own"
             )
 
 
-def locations(data: Data) -> Iterator[Found]:
+def locations(data: Data) -> Iterator[ConfigProblem]:
     """Two tables of one format in one place, that do not both say that they are one."""
     known: dict[Location, list[Data]] = {}
     for path, table in _entries(data, "tables"):
@@ -146,7 +146,7 @@ def locations(data: Data) -> Iterator[Found]:
                     "a location belongs to one table of each format (delta, iceberg, hudi ...), or all of its tables"
                     " say same_location: alias"
                 )
-                yield Found((*path, "location"), what, hint)
+                yield ConfigProblem((*path, "location"), what, hint)
                 break
         before.append(table)
 
@@ -163,29 +163,33 @@ def _formats(table: Data) -> set[str]:
     return {kind for kind in registry.state_kinds() if kind in kinds}
 
 
-def results(data: Data) -> Iterator[Found]:
+def results(data: Data) -> Iterator[ConfigProblem]:
     """Results among what is audited, or the other way round."""
     place = location_of(_with_location(data.get("results")))
     if place is None:
         return
     if place.is_azure:
-        yield Found(
+        yield ConfigProblem(
             ("results",), "Azure is read, and never written to", "write s3://bucket/prefix or a local path"
         )
     for path, table in _entries(data, "tables"):
         own = location_of(table)
         if own and (own == place or own.holds(*place)):
             what = f"the results lie inside the table {quoted(table.get('name'))}"
-            yield Found(("results",), what, "write them to a place of their own")
+            yield ConfigProblem(("results",), what, "write them to a place of their own")
         elif own and place.holds(*own):
-            yield Found((*path, "location"), "the table lies inside results", "write results elsewhere")
+            yield ConfigProblem(
+                (*path, "location"), "the table lies inside results", "write results elsewhere"
+            )
     for index, watched in enumerate(_listed(data.get("watch"))):
         own = location_of({"location": watched})
         if own and (own == place or own.holds(*place)):
-            yield Found(("watch", index), "the results lie inside this place", "write results elsewhere")
+            yield ConfigProblem(
+                ("watch", index), "the results lie inside this place", "write results elsewhere"
+            )
 
 
-def quarantine(data: Data) -> Iterator[Found]:
+def quarantine(data: Data) -> Iterator[ConfigProblem]:
     """A quarantine among what is read, or around it: what lies there is no part of the lake any more."""
     written = data.get("quarantine")
     path: Path = ("quarantine", "location") if isinstance(written, dict) else ("quarantine",)
@@ -193,11 +197,11 @@ def quarantine(data: Data) -> Iterator[Found]:
     if place is None:
         return
     if not place.is_in_s3:
-        yield Found(path, "is no place in a bucket of S3", "write s3://bucket/prefix")
+        yield ConfigProblem(path, "is no place in a bucket of S3", "write s3://bucket/prefix")
     for what, own in _watched(data):
         if own.contains(place) or place.contains(own):
             told = f"lies inside {what}" if own.contains(place) else f"holds {what}"
-            yield Found(path, told, "name a place that nothing else uses")
+            yield ConfigProblem(path, told, "name a place that nothing else uses")
             return
 
 
@@ -227,7 +231,7 @@ def _watched(data: Data) -> Iterator[tuple[str, Location]]:
     yield from ((what, own) for what, entry in named if (own := location_of(entry)) is not None)
 
 
-def states(data: Data) -> Iterator[Found]:
+def states(data: Data) -> Iterator[ConfigProblem]:
     """Tables with several kinds of manifests that each say what the table is."""
     for path, table in _entries(data, "tables"):
         named = _formats(table)
@@ -235,10 +239,10 @@ def states(data: Data) -> Iterator[Found]:
         if len(kinds) > 1:
             what = f"has {' and '.join(kinds)}, and each of them says what the table is"
             hint = "name each as a table of its own with this location"
-            yield Found((*path, "manifests"), what, hint)
+            yield ConfigProblem((*path, "manifests"), what, hint)
 
 
-def shares(data: Data) -> Iterator[Found]:
+def shares(data: Data) -> Iterator[ConfigProblem]:
     """Files shared with a table that is not there."""
     names = (table.get("name") for _, table in _entries(data, "tables"))
     known = list(dict.fromkeys(name for name in names if isinstance(name, str)))
@@ -246,19 +250,21 @@ def shares(data: Data) -> Iterator[Found]:
         for index, other in enumerate(_listed(table.get("shares"))):
             here = (*path, "shares", index)
             if isinstance(other, str) and other and other == table.get("name"):
-                yield Found(here, "the table itself", "name another table")
+                yield ConfigProblem(here, "the table itself", "name another table")
             elif isinstance(other, str) and other and other not in known:
-                yield Found(here, f"no table is called {quoted(other)}", suggest(other, known))
+                yield ConfigProblem(here, f"no table is called {quoted(other)}", suggest(other, known))
 
 
-def ignore(data: Data) -> Iterator[Found]:
+def ignore(data: Data) -> Iterator[ConfigProblem]:
     """An entry that would ignore everything."""
     for path, entry in _entries(data, "ignore"):
         if not {"paths", "tables", "kinds"} & entry.keys():
-            yield Found(path, "says nothing of what to ignore", "give at least one of paths, tables, kinds")
+            yield ConfigProblem(
+                path, "says nothing of what to ignore", "give at least one of paths, tables, kinds"
+            )
 
 
-def catalogs(data: Data) -> Iterator[Found]:
+def catalogs(data: Data) -> Iterator[ConfigProblem]:
     """Iceberg tables whose state a catalog says that is not there, or that several could be."""
     words = [_word(entry) for _, entry in _entries(data, "metastores") if _is_catalog(entry)]
     named = registry.kinds_named_by_catalogs()
@@ -270,9 +276,11 @@ def catalogs(data: Data) -> Iterator[Found]:
                 yield from _unclear((*here, "catalog"), entry["catalog"], words)
                 if "metadata" in entry:
                     what = "the catalog says already which metadata is current"
-                    yield Found((*here, "metadata"), what, "leave one of the two out")
+                    yield ConfigProblem((*here, "metadata"), what, "leave one of the two out")
             elif "table" in entry:
-                yield Found((*here, "table"), "no catalog is named that calls it so", "name its `catalog`")
+                yield ConfigProblem(
+                    (*here, "table"), "no catalog is named that calls it so", "name its `catalog`"
+                )
 
 
 def _is_catalog(entry: Data) -> bool:
@@ -284,27 +292,29 @@ def _word(entry: Data) -> str:
     return str(entry.get("name") or entry.get("kind"))
 
 
-def _unclear(path: Path, word: object, words: list[str]) -> Iterator[Found]:
+def _unclear(path: Path, word: object, words: list[str]) -> Iterator[ConfigProblem]:
     if not isinstance(word, str) or words.count(word) == 1:
         return
     if words.count(word) > 1:
-        yield Found(path, f"several catalogs are called {quoted(word)}", "give each a `name` of its own")
+        yield ConfigProblem(
+            path, f"several catalogs are called {quoted(word)}", "give each a `name` of its own"
+        )
     else:
         hint = suggest(word, words) if words else "add it to metastores"
-        yield Found(path, f"no catalog is called {quoted(word)}", hint)
+        yield ConfigProblem(path, f"no catalog is called {quoted(word)}", hint)
 
 
-def previous(data: Data) -> Iterator[Found]:
+def previous(data: Data) -> Iterator[ConfigProblem]:
     """The last picture as a claim of a table that has a writer's record."""
     for path, table in _entries(data, "tables"):
         entries = list(_entries(table, "manifests", path))
         for here, entry in entries:
             if entry.get("kind") in registry.snapshot_kinds() and len(entries) > 1:
                 what = f"{entry['kind']} is for tables without any other manifest"
-                yield Found(here, what, "leave it out: the other says more")
+                yield ConfigProblem(here, what, "leave it out: the other says more")
 
 
-def maps(data: Data) -> Iterator[Found]:
+def maps(data: Data) -> Iterator[ConfigProblem]:
     """Places that are moved twice, into themselves, or though a table of the file lies there."""
     first: set[Location] = set()
     for path, entry in _entries(data, "maps"):
@@ -312,18 +322,20 @@ def maps(data: Data) -> Iterator[Found]:
         if source is None or target is None:
             continue
         if source in first:
-            yield Found((*path, "from"), "a second map of this place", "keep one")
+            yield ConfigProblem((*path, "from"), "a second map of this place", "keep one")
         first.add(source)
         if source.contains(target):
-            yield Found((*path, "to"), "lies inside the place it is moved from", "map the folders one by one")
+            yield ConfigProblem(
+                (*path, "to"), "lies inside the place it is moved from", "map the folders one by one"
+            )
         for at, table in _entries(data, "tables"):
             own = location_of(table)
             if own is not None and source.contains(own):
                 what = f"maps move all that is said of this place to {target.uri}"
-                yield Found((*at, "location"), what, "audit this table by a lake file of its own")
+                yield ConfigProblem((*at, "location"), what, "audit this table by a lake file of its own")
 
 
-def originals(data: Data) -> Iterator[Found]:
+def originals(data: Data) -> Iterator[ConfigProblem]:
     """Another place as a manifest beside records of this one, or from which no map leads here."""
     targets = [place for _, entry in _entries(data, "maps") if (place := location_of(entry, "to"))]
     for path, table in _entries(data, "tables"):
@@ -332,17 +344,17 @@ def originals(data: Data) -> Iterator[Found]:
         own = location_of(table)
         if of_another and len(of_another) < len(entries):
             what = "another place is a manifest for tables without any other"
-            yield Found(of_another[0], what, "audit the copy by a lake file of its own")
+            yield ConfigProblem(of_another[0], what, "audit the copy by a lake file of its own")
         elif of_another and own and not any(to.contains(own) or own.contains(to) for to in targets):
             what = f"no entry of maps leads to {own.uri}"
-            yield Found(of_another[0], what, f'add maps: [{{from: "s3://...", to: "{own.uri}"}}]')
+            yield ConfigProblem(of_another[0], what, f'add maps: [{{from: "s3://...", to: "{own.uri}"}}]')
 
 
 _TELLS_APART = ("table", "export", "uri", "warehouse", "catalog_id", "region", "endpoint", "databases")
 """What sources of one kind and place may differ in."""
 
 
-def repeats(data: Data) -> Iterator[Found]:
+def repeats(data: Data) -> Iterator[ConfigProblem]:
     """One source named twice in a block."""
     tables = (_entries(table, "manifests", path) for path, table in _entries(data, "tables"))
     sources = (_entries(data, name) for name in ("inventories", "metastores", "events"))
@@ -352,11 +364,11 @@ def repeats(data: Data) -> Iterator[Found]:
             kind, names = entry.get("kind"), [entry.get(name) for name in _TELLS_APART]
             same = (str(kind), location_of(entry), *map(str, names))
             if same in first:
-                yield Found(path, "the same source a second time", "keep one of them")
+                yield ConfigProblem(path, "the same source a second time", "keep one of them")
             first.add(same)
 
 
-CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
+CHECKS: tuple[Callable[[Data], Iterator[ConfigProblem]], ...] = (
     *(
         kinds,
         of_kinds,

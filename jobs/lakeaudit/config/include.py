@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 
-from lakeaudit.config.problems import Found, quoted
+from lakeaudit.config.problems import ConfigProblem, quoted
 from lakeaudit.config.yaml_document import Document, Unreadable, read_document
 
 MOST_FILES = 10_000
@@ -18,7 +18,9 @@ def include_tables(document: Document, lake_file: str, env: Mapping[str, str]) -
         files = _matching(FilePath(lake_file).parent, pattern)
         if not files:
             hint = "a path or pattern, from the lake file's folder on"
-            document.found.append(Found(("include", at), f"no file is called {quoted(pattern)}", hint))
+            document.found.append(
+                ConfigProblem(("include", at), f"no file is called {quoted(pattern)}", hint)
+            )
         for file in files[:MOST_FILES]:
             _add(document, str(file), at, env)
 
@@ -40,10 +42,10 @@ def _add(document: Document, file: str, at: int, env: Mapping[str, str]) -> None
         read = read_document(FilePath(file).read_bytes(), env, ("tables", begin))
     except Unreadable as error:
         where = f"{file}:{error.line}" if error.line else file
-        document.found.append(Found(("include", at), f"{where}: {error}", error.hint))
+        document.found.append(ConfigProblem(("include", at), f"{where}: {error}", error.hint))
         return
     except OSError as error:
-        document.found.append(Found(("include", at), f"{file} cannot be read: {error.strerror}"))
+        document.found.append(ConfigProblem(("include", at), f"{file} cannot be read: {error.strerror}"))
         return
     tables += read.data.values()
     document.lines |= read.lines

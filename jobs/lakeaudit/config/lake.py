@@ -367,7 +367,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         aliases=aliases,
         maps=_maps(file.maps),
         inventories=tuple(_reached(source, file) for source in file.inventories),
-        metastores=tuple(_asked(source, file) for source in file.metastores),
+        metastores=tuple(_connected_metastore(source, file) for source in file.metastores),
         events=tuple(_reached(source, file) for source in file.events),
         tables=_tables(file),
         discoveries=tuple(_discovery(each, file) for each in found if isinstance(each, Discover)),
@@ -464,7 +464,7 @@ def _discovery(entry: Discover, file: LakeFile) -> Discovery:
 
 def _catalog_discovery(entry: CatalogDiscover, file: LakeFile) -> CatalogDiscovery:
     stores = [
-        (metastore_id(at), _asked(store, file))
+        (metastore_id(at), _connected_metastore(store, file))
         for at, store in enumerate(file.metastores)
         if store.kind == entry.source and _is_called(store, entry.catalog)
     ]
@@ -516,7 +516,7 @@ def _table(
         severities={**file.severity, **entry.severity},
         s3=next((manifest.s3 for manifest in manifests if manifest.is_state), _way_to(entry.location, file)),
         moved=_is_moved(entry.location, (each.target for each in file.maps)),
-        pictures=_pictures(file),
+        pictures=_snapshot_folder(file),
     )
 
 
@@ -537,7 +537,9 @@ def _pointed(manifest: ManifestSource, name: str, file: LakeFile) -> ManifestSou
         return manifest
     word, called = manifest.catalog_entry
     at, store = next(each for each in enumerate(file.metastores) if _is_called(each[1], word))
-    pointer = Pointer(store=_asked(store, file), source_id=metastore_id(at), name=called or name)
+    pointer = Pointer(
+        store=_connected_metastore(store, file), source_id=metastore_id(at), name=called or name
+    )
     return manifest.pointed((pointer,))
 
 
@@ -555,7 +557,7 @@ def _is_moved(location: Location, targets: Iterable[Location]) -> bool:
     return any(target.contains(location) or location.contains(target) for target in targets)
 
 
-def _pictures(file: LakeFile) -> Location:
+def _snapshot_folder(file: LakeFile) -> Location:
     """Beside the results, which may be those of other lakes too."""
     results = file.results.location if isinstance(file.results, ResultsBlock) else file.results
     return results.join(PICTURES, digest(file.lake))
@@ -573,5 +575,5 @@ def _way_to(place: Location | None, file: LakeFile | Lake) -> S3Options:
     return rule.options.over(file.s3) if rule else file.s3
 
 
-def _asked(store: MetastoreSource, file: LakeFile) -> Any:
+def _connected_metastore(store: MetastoreSource, file: LakeFile) -> Any:
     return store.reached_by(file.dynamodb, _reached(store, file).s3)

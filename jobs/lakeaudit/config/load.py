@@ -11,7 +11,7 @@ from lakeaudit.config.cross_checks import check
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.include import include_tables
 from lakeaudit.config.lake import Lake, resolve
-from lakeaudit.config.problems import Found, Path, Problem
+from lakeaudit.config.problems import ConfigProblem, Path, Problem
 from lakeaudit.config.validation_errors import refusals
 from lakeaudit.config.yaml_document import Document, Unreadable, read_document
 from lakeaudit.errors import LakeFileError
@@ -80,14 +80,14 @@ def _text(file: str) -> bytes:
         raise Unreadable(None, f"cannot be read: {reason}", "give the path of a readable file") from None
 
 
-def _news(refused: list[Found], told: set[Path]) -> Iterator[Found]:
+def _news(refused: list[ConfigProblem], told: set[Path]) -> Iterator[ConfigProblem]:
     """What the models say of places that no other problem has named."""
     for each in refused:
         if not any(each.path[:end] in told for end in range(1, len(each.path) + 1)):
             yield each
 
 
-def _problems(file: str, document: Document, found: list[Found]) -> list[Problem]:
+def _problems(file: str, document: Document, found: list[ConfigProblem]) -> list[Problem]:
     problems = dict.fromkeys(
         each.at(document.file(each.path, file), document.line(each.path)) for each in found
     )

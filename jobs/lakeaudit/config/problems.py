@@ -12,7 +12,7 @@ MOST_WORDS = 12
 
 
 @dataclass(frozen=True)
-class Found:
+class ConfigProblem:
     """A problem at a path; `hint` says what to write instead."""
 
     path: Path

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lakeaudit.config.file import LakeFile
-from lakeaudit.config.problems import Found, Path, quoted, suggest
+from lakeaudit.config.problems import ConfigProblem, Path, quoted, suggest
 from lakeaudit.config.secrets import without_query
 from lakeaudit.config.sources.one_of import OneOf
 from lakeaudit.config.yaml_document import Document
@@ -29,10 +29,10 @@ BOUNDS = {
 }
 
 
-def refusals(error: ValidationError, document: Document) -> list[Found]:
+def refusals(error: ValidationError, document: Document) -> list[ConfigProblem]:
     """One problem for each refusal of a model."""
     details = error.errors(include_url=False)
-    return [_found(detail, document) for detail in details if not _echo(detail)]
+    return [_problem_of(detail, document) for detail in details if not _echo(detail)]
 
 
 def _echo(detail: ErrorDetails) -> bool:
@@ -40,22 +40,24 @@ def _echo(detail: ErrorDetails) -> bool:
     return detail["type"] == "too_short" and bool(detail["input"])
 
 
-def _found(detail: ErrorDetails, document: Document) -> Found:
+def _problem_of(detail: ErrorDetails, document: Document) -> ConfigProblem:
     path = _path(detail["loc"], document.data)
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
-        return Found((*path, detail["loc"][-1]), "is missing", "every entry of this kind needs it")
+        return ConfigProblem((*path, detail["loc"][-1]), "is missing", "every entry of this kind needs it")
     if kind == "extra_forbidden":
-        return Found(path, "unknown key", suggest(path[-1], keys_at(detail["loc"][:-1])))
+        return ConfigProblem(path, "unknown key", suggest(path[-1], keys_at(detail["loc"][:-1])))
     if kind in SHAPES:
-        return Found(path, *SHAPES[kind])
+        return ConfigProblem(path, *SHAPES[kind])
     if kind == "literal_error":
         return _outside(path, detail, document)
     if kind == "lake_value":
         return _value(path, detail, document)
     if kind in BOUNDS:
-        return Found(path, f"out of bounds{_written(path, document)}", f"{BOUNDS[kind]} {_bound(context)}")
-    return Found(path, f"not allowed{_written(path, document)}", _lower(detail["msg"]))
+        return ConfigProblem(
+            path, f"out of bounds{_quoted_value(path, document)}", f"{BOUNDS[kind]} {_bound(context)}"
+        )
+    return ConfigProblem(path, f"not allowed{_quoted_value(path, document)}", _lower(detail["msg"]))
 
 
 def _path(loc: Path, data: object) -> Path:
@@ -69,24 +71,24 @@ def _path(loc: Path, data: object) -> Path:
     return tuple(path)
 
 
-def _outside(path: Path, detail: ErrorDetails, document: Document) -> Found:
+def _outside(path: Path, detail: ErrorDetails, document: Document) -> ConfigProblem:
     """A word outside its vocabulary."""
     word = document.written.get(path, "")
     expected = detail.get("ctx", {}).get("expected", "")
     words = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
-    return Found(path, f"must not be {quoted(word)}", suggest(word, words))
+    return ConfigProblem(path, f"must not be {quoted(word)}", suggest(word, words))
 
 
-def _value(path: Path, detail: ErrorDetails, document: Document) -> Found:
+def _value(path: Path, detail: ErrorDetails, document: Document) -> ConfigProblem:
     context: dict[str, Any] = detail.get("ctx", {})
     if detail["loc"][-1] == "[key]":
-        return Found(path, context["what"], suggest(path[-1], tuple(KINDS)))
-    shown = "" if context["quiet"] else _written(path, document)
+        return ConfigProblem(path, context["what"], suggest(path[-1], tuple(KINDS)))
+    shown = "" if context["quiet"] else _quoted_value(path, document)
     hint = context["hint"] or suggest(document.written.get(path, ""), tuple(KINDS))
-    return Found(path, f"{context['what']}{shown}", hint)
+    return ConfigProblem(path, f"{context['what']}{shown}", hint)
 
 
-def _written(path: Path, document: Document) -> str:
+def _quoted_value(path: Path, document: Document) -> str:
     return f": {quoted(without_query(document.written[path]))}" if path in document.written else ""
 
 

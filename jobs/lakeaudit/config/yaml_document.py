@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from lakeaudit.config.problems import Found, Path, quoted
+from lakeaudit.config.problems import ConfigProblem, Path, quoted
 from lakeaudit.config.secrets import NO_SECRETS, Unexpanded, expand, has_user_info, names_a_secret
 
 MOST_VALUES = 200_000
@@ -53,7 +53,7 @@ class Document:
     data: dict[str, object] = field(default_factory=dict)
     lines: dict[Path, int] = field(default_factory=dict)
     written: dict[Path, str] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
+    found: list[ConfigProblem] = field(default_factory=list)
     files: dict[Path, str] = field(default_factory=dict)
     """Entries that another file has brought, each with that file."""
 
@@ -223,7 +223,7 @@ class _Walk:
 
     def problem(self, path: Path, what: str, hint: str) -> str:
         """Note it; what stands in for the value says nothing."""
-        self.doc.found.append(Found(path, what, hint))
+        self.doc.found.append(ConfigProblem(path, what, hint))
         return ""
 
 

@@ -58,10 +58,10 @@ def recorded(
             location, recorder.files, job_id=job_id, action=action, scope=scope, clients=clients, s3=s3
         )
     except BaseException as error:
-        error.add_note(f"lakeaudit: job {job_id} is in no list: {recorder.told()}")
+        error.add_note(f"lakeaudit: job {job_id} is in no list: {recorder.summary()}")
         raise
     finally:
-        recorder.let_go()
+        recorder.stop()
 
 
 class Recorder:
@@ -84,7 +84,7 @@ class Recorder:
         """What was written so far."""
         return list(self._files.values())
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """How much was written, in words."""
         names = [*self._files]
         sample = f", such as {names[0]}" if names else ""
@@ -110,8 +110,10 @@ class Recorder:
         events = client.meta.events  # type: ignore[attr-defined]
         hooks: list[tuple[str, Callable[..., None]]] = []
         for name in (*_WRITES, "UploadPart", *_DELETES):
-            hooks.append((f"before-parameter-build.s3.{name}", self._asked))
-            hooks.append((f"after-call.s3.{name}", self._deleted if name in _DELETES else self._answered))
+            hooks.append((f"before-parameter-build.s3.{name}", self._before_request))
+            hooks.append(
+                (f"after-call.s3.{name}", self._deleted if name in _DELETES else self._after_response)
+            )
         for event, hook in hooks:
             events.register(event, hook)
             self._watched.append(partial(events.unregister, event, hook))
@@ -145,7 +147,7 @@ class Recorder:
             body.seek(0)
             self._take(replace(written, **self._put(written.path, body)))
 
-    def let_go(self) -> None:
+    def stop(self) -> None:
         """Record nothing more."""
         while self._watched:
             self._watched.pop()()
@@ -182,10 +184,10 @@ class Recorder:
             self._files.pop(file.path, None)
             self._files[file.path] = file
 
-    def _asked(self, params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
+    def _before_request(self, params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
         context[_SEEN] = {**params, "size": _length(params.get("Body"))}
 
-    def _answered(
+    def _after_response(
         self, http_response: Any, parsed: Mapping[str, Any], model: Any, context: Mapping[str, Any], **_: Any
     ) -> None:
         asked = context.get(_SEEN)

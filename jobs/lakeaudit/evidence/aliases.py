@@ -11,10 +11,10 @@ def true_columns(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
     if not aliases:
         return bucket, key
     buckets = "".join(
-        f" WHEN {_called(alias, bucket, key)} THEN {literal(place.bucket)}" for alias, place in aliases
+        f" WHEN {_is_alias(alias, bucket, key)} THEN {literal(place.bucket)}" for alias, place in aliases
     )
     keys = "".join(
-        f" WHEN {_called(alias, bucket, key)} THEN {moved}" for alias, moved in _moved(aliases, key)
+        f" WHEN {_is_alias(alias, bucket, key)} THEN {moved}" for alias, moved in _moved(aliases, key)
     )
     # nearly all rows are of other buckets, and leave both expressions by their first branch
     others = f"{bucket} NOT IN ({literals(sorted({alias.bucket for alias, _ in aliases}))})"
@@ -29,7 +29,7 @@ def whole_buckets(aliases: Aliases) -> dict[str, str]:
     return {alias.bucket: place.bucket for alias, place in aliases if not alias.key and not place.key}
 
 
-def _called(alias: Location, bucket: str, key: str) -> str:
+def _is_alias(alias: Location, bucket: str, key: str) -> str:
     named = f"{bucket} = {literal(alias.bucket)}"
     return f"{named} AND starts_with({key}, {literal(alias.prefix)})" if alias.key else named
 

@@ -15,10 +15,10 @@ from itertools import islice
 from lakeaudit.config import Discovery, Lake, StorageSource, Table, glob_to_regex
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import registry
-from lakeaudit.evidence.catalog.find_tables import FoundTables, find_tables, printable
+from lakeaudit.evidence.catalog.find_tables import DiscoveredTables, find_tables, printable
 from lakeaudit.evidence.files import folders, list_files
 from lakeaudit.evidence.kind import TableRoot
-from lakeaudit.evidence.protocol import Context, Hole, Part, SourceInfo, Stored, in_places
+from lakeaudit.evidence.protocol import Context, EvidenceGap, Part, SourceInfo, Stored, in_places
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -42,7 +42,7 @@ class Described:
     warnings: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     infos: tuple[SourceInfo, ...] = ()
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
 
 
 def described(lake: Lake, ctx: Context) -> Described:
@@ -60,7 +60,7 @@ def described(lake: Lake, ctx: Context) -> Described:
     return Described(lake, told, gaps, tuple(in_catalogs.infos.values()), tuple(in_catalogs.holes))
 
 
-def with_tables(lake: Lake, found: FoundTables) -> Lake:
+def with_tables(lake: Lake, found: DiscoveredTables) -> Lake:
     """The lake with the tables that catalogs name, and their names of those that its file names."""
     if not found.tables and not found.declared:
         return lake

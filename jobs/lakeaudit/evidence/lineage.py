@@ -137,7 +137,7 @@ class LostState:
     reported_at: datetime
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How it is known, as the start of a sentence."""
         return f"the audit of {self.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
 
@@ -179,7 +179,7 @@ class LastState:
         """Whether this audited table lay at the location that is read now, and had another id than is read there."""
         return self.location == location and bool(table_id) and self.state.table_id not in ("", table_id)
 
-    def words(self, location: str) -> str:
+    def description(self, location: str) -> str:
         """What was audited, as the start of a sentence about a table that lies at this location now."""
         there = "" if self.location == location else f" at {self.location}"
         return f"the audit of {self.as_of:%Y-%m-%dT%H:%M:%SZ} read it{there}"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from lakeaudit.config import CatalogSource, Lake, ManifestSource, Pointer, Table, metastore_id
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.picture import any_name
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.catalog.reading import named_tables
+from lakeaudit.evidence.catalog.snapshot import any_name
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.registry import MANIFESTS, roots
 from lakeaudit.keys import Location
@@ -91,7 +91,7 @@ def _of_catalogs(
     for number, store in enumerate(lake.metastores):
         asked = [table for table in tables if isinstance(store, CatalogSource) and _may_name(store, table)]
         if asked and isinstance(store, CatalogSource):
-            named, why = _named(store, clients, metastore_id(number))
+            named, why = _catalog_tables(store, clients, metastore_id(number))
             unknown |= {table.name: f"{store.name}: {why}" for table in asked if why}
             for table in asked:
                 yield from ((table, each) for each in by_tables(table, named, lake.tables, store))
@@ -105,7 +105,9 @@ def by_tables(
     return [_by_catalog(table, each, store) for each in meeting]
 
 
-def _named(store: CatalogSource, clients: Clients, source_id: str) -> tuple[Sequence[CatalogTable], str]:
+def _catalog_tables(
+    store: CatalogSource, clients: Clients, source_id: str
+) -> tuple[Sequence[CatalogTable], str]:
     """The tables of a catalog, and why these may not be all."""
     try:
         said = named_tables(store, clients, source_id, any_name)

@@ -4,7 +4,7 @@ A reader does two things. On the driver it finds what there is to read and gives
 the source as a whole. In a task each part turns itself into row batches, with DuckDB and Arrow and without Spark: the
 engine spreads parts over tasks, brings all rows of one key together, and only there are they folded. No row of a file
 passes through the driver. A reader raises `SourceError` when its source cannot be read at all; what it can read with
-gaps it delivers with `Hole`s, known before or after its parts were read.
+gaps it delivers with `EvidenceGap`s, known before or after its parts were read.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ Stage = Callable[[Connection, Mapping[str, Rows]], Iterator[tuple[str, Rows]]]
 """All rows of one share of what meets, by kind -> rows for the next stage, and answers."""
 
 
-class Kept(Protocol):
+class BufferedRows(Protocol):
     """Parts that were read already, and whose rows are held until the engine is closed.
 
     `notes` are the NOTE rows that they gave; `counts` is how many rows there are by kind; `batches` gives those of one.
@@ -95,17 +95,17 @@ class Engine(Protocol):
         """
         ...
 
-    def keep(self, parts: Sequence[Part]) -> Kept:
+    def keep(self, parts: Sequence[Part]) -> BufferedRows:
         """Read these parts now: for sources that are a picture of the moment."""
         ...
 
-    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
+    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> BufferedRows:
         """Bring together now what `project` makes of the rows, and keep what `stage` makes of that."""
         ...
 
 
 @dataclass(frozen=True)
-class Pictures:
+class SnapshotComparison:
     """What a run knows of its tables when it compares pictures of storage.
 
     `owned` gives rows (bucket, key) with `table_name`, the table that holds the key. `accepted` are table_name, bucket,
@@ -141,7 +141,7 @@ class Context:
     places: "Collection[Location]" = ()
     """Where the audit's tables lie of which a catalog may know the partitions."""
 
-    pictures: "Pictures | None" = None
+    pictures: "SnapshotComparison | None" = None
     """What is needed to compare today's picture of storage with the last one; None: they are not compared."""
 
     last_states: LastStates = field(default_factory=dict)
@@ -154,13 +154,13 @@ class Context:
     def parallelism(self) -> int:
         return self.engine.parallelism
 
-    def stored_rows(self) -> "list[Part | Kept]":
+    def stored_rows(self) -> "list[Part | BufferedRows]":
         """The rows of storage, as an engine takes them."""
         return [*pieces(*(source.rows for source in self.storage))]
 
 
 @dataclass(frozen=True)
-class Cut:
+class SnapshotWindow:
     """The window in which a source's picture was taken; `margin` widens it for fuzzy sources."""
 
     start: datetime
@@ -169,7 +169,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Hole:
+class EvidenceGap:
     """Something of a source that could not be read, and so what may not be said.
 
     `table` limits it to one table's log; `hides` says in words what it hides; `subject` is the file or row at fault
@@ -197,7 +197,7 @@ class SourceInfo:
     kind: str
     location: str
     identity: str
-    cut: Cut | None
+    cut: SnapshotWindow | None
     rows: int | None = None
     rejected: int | None = None
     seconds: float | None = None
@@ -209,17 +209,17 @@ class SourceInfo:
 class Probed:
     """A source that can be used, with what is worth knowing of it, and the places of which it can name every object."""
 
-    told: str
+    message: str
     notes: tuple[str, ...] = ()
     hint: str = ""
     covers: tuple[Location, ...] = ()
 
 
-Source = tuple[Part, ...] | Kept
+Source = tuple[Part, ...] | BufferedRows
 """Rows still to be read, or read already."""
 
 
-def pieces(*sources: Source) -> Iterator[Part | Kept]:
+def pieces(*sources: Source) -> Iterator[Part | BufferedRows]:
     """What an engine is given of sources, in their order."""
     for source in sources:
         yield from source if isinstance(source, tuple) else (source,)
@@ -242,7 +242,7 @@ class Stored:
     older_alone: bool = False
     lists_uploads: bool = False
     assumed_covers: bool = False
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -258,7 +258,7 @@ class Entries:
     rows: Source
     scope: tuple[Location, ...]
     ttl: timedelta | None
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
     check: Callable[[Sequence[Mapping[str, object]]], str | None] | None = None
     tree: bool = True
@@ -277,7 +277,7 @@ class Events:
     info: SourceInfo
     since: datetime
     parts: Callable[[datetime, bool], tuple[Part, ...]]
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -290,9 +290,9 @@ class LogEntries:
     """
 
     info: SourceInfo
-    rows: Kept
+    rows: BufferedRows
     compare: "Callable[[Mapping[Location, str]], ComparedLogs]"
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -485,17 +485,17 @@ class Claims:
     """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
 
     `fold` travels to the tasks, so it carries the tables' constants as plain data; so do `traces`, which say by kind of
-    row what one row alone claims (see `compare.screen`). `hole_of` tells of a NOTE row what it hides; None: nothing.
+    row what one row alone claims (see `compare.screen`). `gap_of` tells of a NOTE row what it hides; None: nothing.
     """
 
     info: SourceInfo
     rows: tuple[Source, ...]
     fold: Fold
     states: Mapping[str, TableState]
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
     traces: Mapping[str, Callable[[Connection, Rows], Relation]] = field(default_factory=dict)
-    hole_of: Callable[[Mapping[str, Any]], Hole | None] | None = None
+    gap_of: Callable[[Mapping[str, Any]], EvidenceGap | None] | None = None
     commits: CommitLogs | None = None
     rows_of: Callable[[Collection[str]], tuple[Source, ...]] | None = None
     """Of `rows` what may be about some tables; None: nobody can say."""

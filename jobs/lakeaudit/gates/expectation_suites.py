@@ -51,7 +51,7 @@ class Broken:
         return self.severity == REFUSES
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """One line for people."""
         if not self.failed:
             return f"gate {self.gate}: {self.expected}{f' (not so: {_listed(self.where)})' if self.where else ''}"

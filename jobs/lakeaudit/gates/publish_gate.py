@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake
-from lakeaudit.errors import Refused
+from lakeaudit.errors import GateFailed
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.gates import profiles
 from lakeaudit.gates.expectation_suites import Broken, check
@@ -34,9 +34,9 @@ class Guarded:
     broken: Sequence[Broken]
 
     @property
-    def words(self) -> list[str]:
+    def messages(self) -> list[str]:
         """A line for people per expectation that does not hold."""
-        return [each.words for each in self.broken]
+        return [each.message for each in self.broken]
 
 
 def guard(
@@ -67,10 +67,10 @@ def guard(
     return Guarded(tally, broken)
 
 
-def refusal(broken: Sequence[Broken], place: str) -> Refused | None:
+def refusal(broken: Sequence[Broken], place: str) -> GateFailed | None:
     """What ends the run, if anything that must hold does not."""
-    refusing = [each.words for each in broken if each.refuses]
+    refusing = [each.message for each in broken if each.refuses]
     if not refusing:
         return None
     hint = "mend the evidence, or edit the suite in expectations/; nothing was published"
-    return Refused(place, "; ".join(refusing), hint)
+    return GateFailed(place, "; ".join(refusing), hint)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.ceiling import BAD, of_table
 from lakeaudit.compare.coverage import METASTORE_AXES, POINTER, Means
-from lakeaudit.evidence.protocol import Cut
+from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
@@ -127,7 +127,7 @@ def _of_now(row: Mapping[str, Any], as_of: datetime, *, all_sources: bool) -> Ax
     return AxisObservation(row["table_name"], row["axis"], status, as_of, as_of, row["undecided"])
 
 
-def _cuts(table: str, axis: str, means: Means) -> Iterator[Cut]:
+def _cuts(table: str, axis: str, means: Means) -> Iterator[SnapshotWindow]:
     """The cuts that a verdict on this axis rests on: the oldest decides how much it can say."""
     if table in means.storage_cuts:
         yield means.storage_cuts[table]

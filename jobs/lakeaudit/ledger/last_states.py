@@ -119,7 +119,7 @@ def state_rows(
                 hosts = sorted(last.hosts) if last else []
             else:
                 now = _most_counted(_read_now(read, table, seen, stamp) or last, last)
-                lost, hosts = [*_lost(table, last, lineage, stamp)], _hosts(table.name, last, seen)
+                lost, hosts = [*_lost_states(table, last, lineage, stamp)], _hosts(table.name, last, seen)
             if now is None:
                 continue
             standings = [(now, READ), *((each, LOST) for each in lost)]
@@ -180,7 +180,7 @@ def _most_counted(now: LastState | None, last: LastState | None) -> LastState | 
     return replace(now, files=last.files, bytes=last.bytes) if fewer else now
 
 
-def _lost(
+def _lost_states(
     table: Table, last: LastState | None, lineage: Sequence[JudgedWitness], stamp: Stamp
 ) -> Iterator[LastState]:
     """The lost states of a table, as an earlier audit read them where one did.
@@ -188,8 +188,8 @@ def _lost(
     A loss beneath the state that was read is none of them. States without numbers, as those of lists, are known by name
     alone, and stay on record while they are in doubt.
     """
-    known = {each.number: each for each in _known(last) if each.number is not None}
-    by_name = {each.name: each for each in _known(last) if each.number is None and each.name}
+    known = {each.number: each for each in _known_states(last) if each.number is not None}
+    by_name = {each.name: each for each in _known_states(last) if each.number is None and each.name}
     for one in lineage:
         number, subject = one.witness.number, one.witness.subject
         if one.witness.table != table.name or one.witness.claim == LESS_LISTED:
@@ -202,7 +202,7 @@ def _lost(
             yield LastState(state, stamp.as_of, "", table.location.uri)
 
 
-def _known(last: LastState | None) -> tuple[StateRef, ...]:
+def _known_states(last: LastState | None) -> tuple[StateRef, ...]:
     return () if last is None else (last.state, *(each.state for each in last.lost))
 
 

@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
-from lakeaudit.ledger.lease_object import LeaseObject, Seen, Words
+from lakeaudit.ledger.lease_object import LeaseObject, LeaseState, Words
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
 from lakeaudit.runtime.interrupt import at_interrupt
@@ -111,7 +111,7 @@ def _beating(
     words = _words_of(run_id)
     store = LeaseObject(clients.s3(*lease), lease)
     with _refusals(lease):
-        etag = _taken(store, words, progress, pace)
+        etag = _acquire(store, words, progress, pace)
         if not store.honours_conditions(words):
             raise _unfit(lease, "ignores")
     heart = _Heart(store, words, etag, pace)
@@ -127,7 +127,7 @@ def _words_of(run_id: str) -> Words:
     return {"holder": uuid4().hex, "run_id": run_id, "host": socket.gethostname(), "beat": 0}
 
 
-def _taken(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -> str:
+def _acquire(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -> str:
     """The ETag of our lease."""
     seen = store.read()
     if seen is not None and seen.holder is not None:
@@ -139,9 +139,9 @@ def _taken(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -> 
     return etag
 
 
-def _outlived(store: LeaseObject, held: Seen, pace: Pace) -> Seen | None:
+def _outlived(store: LeaseObject, held: LeaseState, pace: Pace) -> LeaseState | None:
     """The lease once it is free, or too old."""
-    seen: Seen | None = held
+    seen: LeaseState | None = held
     while seen is not None and seen.holder is not None and seen.age <= timedelta(seconds=pace.expires):
         if seen.etag != held.etag:
             raise _busy(store.place, seen.run_id)

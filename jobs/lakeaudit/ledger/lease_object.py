@@ -28,7 +28,7 @@ Words = dict[str, str | int | None]
 
 
 @dataclass(frozen=True)
-class Seen:
+class LeaseState:
     """The lease as it was read; `holder` is None when it was given back."""
 
     etag: str
@@ -44,7 +44,7 @@ class LeaseObject:
     client: "S3Client"
     place: Location
 
-    def read(self) -> Seen | None:
+    def read(self) -> LeaseState | None:
         """The lease, None when there never was one."""
         try:
             got: Any = self.client.get_object(Bucket=self.place.bucket, Key=self.place.key)
@@ -53,9 +53,9 @@ class LeaseObject:
                 return None
             raise
         now = parsedate_to_datetime(required(got["ResponseMetadata"]["HTTPHeaders"], "date"))
-        words = _words(got["Body"].read())
+        words = _content(got["Body"].read())
         age = now - required(got, "LastModified")
-        return Seen(required(got, "ETag"), age, words["holder"], words["run_id"])
+        return LeaseState(required(got, "ETag"), age, words["holder"], words["run_id"])
 
     def write(self, words: Words, over: str | None) -> str | None:
         """Write over the lease of that ETag, or over none; the new ETag, None where another was faster.
@@ -92,7 +92,7 @@ class LeaseObject:
         return put.get("ETag", "")
 
 
-def _words(body: bytes) -> dict[str, Any]:
+def _content(body: bytes) -> dict[str, Any]:
     """Whatever cannot be read is held by someone, until it is too old."""
     try:
         words = json.loads(body)

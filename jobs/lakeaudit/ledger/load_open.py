@@ -13,7 +13,7 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 
 
 @dataclass(frozen=True)
-class Memory:
+class OpenDiscrepancies:
     """Files still open, to be looked at again, and tables that a newer run has settled.
 
     `still_open` is that of `LedgerTables.still_open`; `overtaken` names the newer run by table; `refuted` is, by table
@@ -25,11 +25,13 @@ class Memory:
     refuted: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
 
 
-def load_open(ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp) -> Memory:
+def load_open(
+    ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp
+) -> OpenDiscrepancies:
     """The memory for a run's audit of these tables."""
     refuted = refutations(past, stamp.as_of)
     still_open = ledger.still_open(tables, stamp.run_id, refuted)
-    return Memory(still_open, overtaken(past, stamp.as_of), refuted)
+    return OpenDiscrepancies(still_open, newer_runs(past, stamp.as_of), refuted)
 
 
 def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetime]:
@@ -46,7 +48,7 @@ def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetim
     return found
 
 
-def overtaken(past: Results, as_of: datetime) -> dict[str, str]:
+def newer_runs(past: Results, as_of: datetime) -> dict[str, str]:
     """The newest published run that judged each table by evidence from after `as_of`."""
     newer = [run for run in past.runs() if run["status"] in PUBLISHED and run["as_of"] > as_of]
     return {

@@ -36,7 +36,7 @@ The newest evidence on which earlier runs found each.
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunFindings:
     """What a run saw: FINDINGS, the resolutions of known subjects (see `resolution.resolutions`), its observations."""
 
     findings: Rows
@@ -62,7 +62,7 @@ class Changes:
 def update_ledger(
     con: Connection,
     ledger: Rows,
-    seen: Seen,
+    seen: RunFindings,
     stamp: Stamp,
     now: datetime,
     found_since: FoundSince,
@@ -88,9 +88,9 @@ def update_ledger(
     if seen.members is not None:
         rows = _with_folded(con, rows, seen.members)
     changed = _changed(con, rows)
-    if _counted(con, changed).keys() & settle.ENDED_BY_CUT:
+    if _rule_counts(con, changed).keys() & settle.ENDED_BY_CUT:
         changed = _without_found_again(con, changed, found_since)
-    counts = _by_action(_counted(con, changed))
+    counts = _by_action(_rule_counts(con, changed))
     return Changes(_discrepancies(con, changed), _transitions(con, changed, stamp), counts)
 
 
@@ -119,7 +119,7 @@ _REPLACED = """coalesce(
 
 
 def settle_rows(
-    con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: datetime, growth: float = 0.0
+    con: Connection, ledger: Rows, seen: RunFindings, stamp: Stamp, now: datetime, growth: float = 0.0
 ) -> Relation:
     """SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
     live = "found.confirmation = 'live'"
@@ -153,7 +153,7 @@ def _ledger_column(name: str) -> str:
 
 
 def _still_accepted(
-    con: Connection, former: Rows, seen: Seen, stamp: Stamp, now: datetime, growth: float
+    con: Connection, former: Rows, seen: RunFindings, stamp: Stamp, now: datetime, growth: float
 ) -> Relation:
     """What stays accepted of `former`, by the rules for discrepancies that are open: discrepancy_id and `_ACK`."""
     former = duck.hold(con, duck.relation(con, former))
@@ -161,8 +161,8 @@ def _still_accepted(
                       findings=seen.findings, former=former)  # fmt: skip
     as_open = ", ".join(DISCREPANCIES.names).replace("state", "'open' AS state", 1)
     ledger = duck.query(con, f"SELECT {as_open} FROM former", former=former)
-    alone = Seen(mine, seen.words, seen.observations, seen.tables)
-    settled = acted(con, settle_rows(con, ledger, alone, stamp, now, growth))
+    alone = RunFindings(mine, seen.words, seen.observations, seen.tables)
+    settled = ledger_actions(con, settle_rows(con, ledger, alone, stamp, now, growth))
     sql = """
         SELECT discrepancy_id, x_ack_by AS ack_by, x_ack_reason AS ack_reason, x_ack_until AS ack_until, former_name
         FROM settled JOIN (SELECT discrepancy_id, former_name FROM former) USING (discrepancy_id)
@@ -178,7 +178,7 @@ def _with_accepted(con: Connection, rows: Rows, accepted: Rows) -> Relation:
     return duck.query(con, sql, rows=rows, accepted=accepted)
 
 
-def _observed(con: Connection, ledger: Rows, seen: Seen) -> Relation:
+def _observed(con: Connection, ledger: Rows, seen: RunFindings) -> Relation:
     """Ledger rows and findings by discrepancy, each with the observation of its table and axis."""
     sql = f"""
         WITH known AS (SELECT discrepancy_id, {_struct(DISCREPANCIES)} AS held FROM ledger),
@@ -196,7 +196,7 @@ def _observed(con: Connection, ledger: Rows, seen: Seen) -> Relation:
     )
 
 
-def _with_resolution(con: Connection, rows: Relation, seen: Seen) -> Relation:
+def _with_resolution(con: Connection, rows: Relation, seen: RunFindings) -> Relation:
     """What the run says of a subject that it did not find.
 
     Its verdict says it; without one the subject is no more; without a table or an axis to look at, it is retired.
@@ -216,7 +216,7 @@ def _with_folded(con: Connection, rows: Relation, members: Rows) -> Relation:
     """Files that were found as one of many are retired once the discrepancy that speaks for them is open."""
     rows, members = duck.hold(con, rows), duck.hold(con, members)
     speakers = "SELECT rows.* FROM rows SEMI JOIN members ON rows.discrepancy_id = spoken_by"
-    settled = acted(con, duck.query(con, speakers, rows=rows, members=members))
+    settled = ledger_actions(con, duck.query(con, speakers, rows=rows, members=members))
     sql = f"""
         WITH speaking AS (SELECT discrepancy_id AS spoken_by FROM settled WHERE x_state = 'open'),
         folded AS (SELECT DISTINCT discrepancy_id, true AS is_folded FROM members SEMI JOIN speaking USING (spoken_by))
@@ -226,7 +226,7 @@ def _with_folded(con: Connection, rows: Relation, members: Rows) -> Relation:
     return duck.query(con, sql, rows=rows, members=members, settled=settled)
 
 
-def acted(con: Connection, rows: Rows) -> Relation:
+def ledger_actions(con: Connection, rows: Rows) -> Relation:
     """SETTLE rows with `rule_settle`, its `action` and `reason`, and each ledger column after it (`x_`)."""
     after = ", ".join(f"{_after(name, changes)} AS x_{name}" for name, changes in settle.NEXT.items())
     sql = f"SELECT *, {after} FROM decided JOIN rules USING (rule_settle)"
@@ -254,8 +254,8 @@ def _after(name: str, changes: Mapping[str, Expr]) -> str:
 
 def _changed(con: Connection, rows: Rows) -> Relation:
     """The rows that change, held: of the others nothing is needed any more."""
-    sql = f"SELECT * FROM acted WHERE action <> {duck.literal(settle.NO_CHANGE)}"
-    return duck.hold(con, duck.query(con, sql, acted=acted(con, rows)))
+    sql = f"SELECT * FROM ledger_actions WHERE action <> {duck.literal(settle.NO_CHANGE)}"
+    return duck.hold(con, duck.query(con, sql, ledger_actions=ledger_actions(con, rows)))
 
 
 def _without_found_again(con: Connection, changed: Relation, found_since: FoundSince) -> Relation:
@@ -273,7 +273,7 @@ def _without_found_again(con: Connection, changed: Relation, found_since: FoundS
     return duck.hold(con, duck.query(con, sql, changed=changed, still=_changed(con, dated)))
 
 
-def _counted(con: Connection, changed: Relation) -> dict[str, int]:
+def _rule_counts(con: Connection, changed: Relation) -> dict[str, int]:
     """How often each rule fired."""
     sql = "SELECT rule_settle, count(*) AS number FROM changed GROUP BY rule_settle"
     return {row["rule_settle"]: row["number"] for row in duck.rows_of(duck.query(con, sql, changed=changed))}

@@ -34,7 +34,7 @@ def hold_answers(con: Connection, answers: Answers) -> AnswersByKind:
     small = {kind: pa.Table.from_batches(batches_by_kind.pop(kind)) for kind in _small_kinds(rows, tables)}
     for kind, batches in batches_by_kind.items():
         _insert(con, tables, kind, batches)
-    return {kind: duck.held(con, name) for kind, name in tables.items()} | small
+    return {kind: duck.table_relation(con, name) for kind, name in tables.items()} | small
 
 
 def _small_kinds(rows: Mapping[str, int], tables: Collection[str]) -> list[str]:

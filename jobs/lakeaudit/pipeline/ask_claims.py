@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.protocol import Claims, Fold, Kept, Part, pieces
+from lakeaudit.evidence.protocol import BufferedRows, Claims, Fold, Part, pieces
 from lakeaudit.pipeline.chunks import Reading
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.runtime import duck
@@ -61,7 +61,7 @@ def _as_they_are(con: Connection, rows: Rows) -> Relation:
     return duck.relation(con, rows)
 
 
-def _parts(read: Claims, tables: Collection[str]) -> Iterator[Part | Kept]:
+def _parts(read: Claims, tables: Collection[str]) -> Iterator[Part | BufferedRows]:
     """What of a manifest's rows may be about these tables."""
     return pieces(*(read.rows if read.rows_of is None else read.rows_of(tables)))
 

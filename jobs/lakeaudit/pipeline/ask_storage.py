@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.s3_responses import HeadResponse, etag_of, time_of
-from lakeaudit.evidence.storage.footers import Counted, fault_of
+from lakeaudit.evidence.storage.footers import VisibleRows, fault_of
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, head_object, is_md5
 from lakeaudit.evidence.storage.listing.s3_listing import never_versioned
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
@@ -110,7 +110,7 @@ class _Questioner:
         if not asked.get("footer") or not known or size is None or answer.get("l_archived"):
             return answer
         place = Location(asked["bucket"], asked["key"])
-        counted = Counted(asked.get("records"), hides_rows=bool(asked.get("hides_rows")))
+        counted = VisibleRows(asked.get("records"), hides_rows=bool(asked.get("hides_rows")))
         fault = fault_of(self._clients, place, size, counted, self._pacer.wait)
         return answer | {"l_footer_fault": fault}
 

@@ -20,7 +20,7 @@ from lakeaudit.gates.publish_gate import Guarded, guard, refusal
 from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import Memory, abandoned_runs, load_open
+from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, load_open
 from lakeaudit.ledger.renamed_tables import (
     renames,
     states_read,
@@ -28,7 +28,7 @@ from lakeaudit.ledger.renamed_tables import (
     under_new_names,
     warnings,
 )
-from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
+from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.pipeline.audit_plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
 from lakeaudit.pipeline.collapsed_locations import with_collapsed
 from lakeaudit.pipeline.engine import AuditEngine
@@ -147,7 +147,7 @@ class _Run:
     past: Results
     writer: ResultsWriter
     ledger: LedgerTables
-    memory: Memory
+    memory: OpenDiscrepancies
 
     def read(self, options: Options, pause: Callable[[float], None]) -> Evidence:
         """Everything that can be known of the lake before the rows of its files are read."""
@@ -186,7 +186,7 @@ class _Run:
         with begun.progress.stage("settle") as log:
             known = self.ledger.rows(begun.con, judgement.findings)
             former, renaming = self._accepted_before(evidence)
-            seen = Seen(
+            seen = RunFindings(
                 judgement.findings,
                 judgement.words,
                 judgement.observations,
@@ -228,7 +228,7 @@ class _Run:
             report = guard(begun.con, lake, observed.infos, judgement, changes, earlier, begun.stamp)
             log.note(broken=len(report.broken))
             if refused := refusal(report.broken, lake.results.uri):
-                self.writer.put_run(begun.run_row(error=str(refused), gates=report.words))
+                self.writer.put_run(begun.run_row(error=str(refused), gates=report.messages))
                 raise refused
         return _Checked(report, earlier)
 

@@ -10,7 +10,7 @@ from lakeaudit.errors import BadInput, CannotAudit, SourceError
 from lakeaudit.evidence.discovery import NAMED, Described, described, discovery_of, formats_of
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.lineage import LastState
-from lakeaudit.evidence.protocol import Context, Hole, SourceInfo
+from lakeaudit.evidence.protocol import Context, EvidenceGap, SourceInfo
 from lakeaudit.evidence.registry import formats
 from lakeaudit.keys import Aliases, Location, identify
 from lakeaudit.pipeline.collapsed_locations import collapsed_locations, relocated
@@ -49,7 +49,7 @@ class AuditPlan:
     still_known: frozenset[str] = frozenset()
     infos: tuple[SourceInfo, ...] = ()
     """Of catalogs that were read for it."""
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
     all_found: bool = False
     """Whether no table that the lake file describes can have been missed."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.protocol import Engine, Kept, Part, Project, Stage
+from lakeaudit.evidence.protocol import BufferedRows, Engine, Part, Project, Stage
 from lakeaudit.pipeline.chunks import FAULTS, WHOLE, Chunk, Reading, read_guarded, read_kept, run_stage
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
@@ -41,7 +41,9 @@ class KeptHere:
 class AuditEngine(Engine, Protocol):
     """What runs an audit, beside what readers may ask of it."""
 
-    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
         """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
         ...
 
@@ -93,11 +95,13 @@ class InProcessEngine:
         """See `evidence.protocol.Engine`."""
         return _kept(self._read(parts))
 
-    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> KeptHere:
+    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> KeptHere:
         """See `evidence.protocol.Engine`."""
         return _kept(self._staged(stage, self._brought(rows, Reading(project))))
 
-    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
         """See `AuditEngine`."""
         chunks = self._brought(rows, reading)
         for stage in stages:
@@ -114,7 +118,7 @@ class InProcessEngine:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _brought(self, rows: Sequence[Part | Kept], reading: Reading) -> list[Chunk]:
+    def _brought(self, rows: Sequence[Part | BufferedRows], reading: Reading) -> list[Chunk]:
         """Everything, read."""
         chunks = self._read([each for each in rows if isinstance(each, Part)], reading)
         held = [chunk for each in rows if isinstance(each, KeptHere) for chunk in each.chunks]

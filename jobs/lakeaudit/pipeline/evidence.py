@@ -18,8 +18,8 @@ from lakeaudit.compare.pointer_folders import FolderCount
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.watched import Watch
 from lakeaudit.config import Lake, MetastoreSource, Table
-from lakeaudit.evidence.protocol import Context, Hole
-from lakeaudit.ledger.load_open import Memory
+from lakeaudit.evidence.protocol import Context, EvidenceGap
+from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.pipeline.ask_storage import look, look_twice
 from lakeaudit.pipeline.lifecycles import Lifecycles
 from lakeaudit.pipeline.metadata_aims import KnownAim
@@ -29,7 +29,7 @@ from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import POINTED_OBJECT, plain_time
 
-Gap = Hole | tuple[str, str]
+Gap = EvidenceGap | tuple[str, str]
 """What must not be concluded from: a hole of a source, or (table, reason)."""
 UNCOVERED = "the storage reports do not cover this table"
 
@@ -56,7 +56,7 @@ class Evidence:
     observed: Observed
     context: Context
     stamp: Stamp
-    memory: Memory
+    memory: OpenDiscrepancies
     con: Connection
     facts: tuple[TableFacts, ...]
     words: verdicts.Words
@@ -68,7 +68,7 @@ class Evidence:
     all_found: bool = False
     pause: Callable[[float], None] = time.sleep
 
-    def with_gaps(self, holes: Sequence[Hole]) -> "Evidence":
+    def with_gaps(self, holes: Sequence[EvidenceGap]) -> "Evidence":
         """Add holes that showed while rows were read."""
         if not holes:
             return self

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from lakeaudit.config import Ignore, Lake, Table, glob_to_regex
-from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.formatting import in_utc
 from lakeaudit.keys import identify
 from lakeaudit.kinds import KINDS, rank
@@ -20,21 +20,25 @@ Finding = dict[str, Any]
 
 
 def all_holes(
-    holes: Sequence[Hole], counts: Mapping[str, Mapping[str, Any]], notes: Sequence[Mapping[str, Any]]
-) -> tuple[Hole, ...]:
+    holes: Sequence[EvidenceGap], counts: Mapping[str, Mapping[str, Any]], notes: Sequence[Mapping[str, Any]]
+) -> tuple[EvidenceGap, ...]:
     """Holes that readers gave, those that reading the parts has shown, and one per source with rejected rows.
 
     `counts` has rows, rejected and a sample by source; `notes` are NOTE rows with a reason.
     """
     rejected = [
-        Hole(source, f"{count['rejected']} of {count['rows']} rows could not be understood, such as: {count['sample']}",
-             count=count["rejected"])
-        for source, count in counts.items() if count.get("rejected")
-    ]  # fmt: skip
+        EvidenceGap(
+            source,
+            f"{count['rejected']} of {count['rows']} rows could not be understood, such as: {count['sample']}",
+            count=count["rejected"],
+        )
+        for source, count in counts.items()
+        if count.get("rejected")
+    ]
     return (*holes, *_of_notes(notes), *rejected)
 
 
-def sources_with_gaps(holes: Sequence[Hole]) -> frozenset[str]:
+def sources_with_gaps(holes: Sequence[EvidenceGap]) -> frozenset[str]:
     """Return the ids of sources that could not be read in full; a hole in one table's log concerns that table alone."""
     return frozenset(hole.source for hole in holes if hole.table is None)
 
@@ -43,7 +47,7 @@ def gap_findings(
     lake: Lake,
     scope: Sequence[Table],
     infos: Sequence[SourceInfo],
-    holes: Sequence[Hole],
+    holes: Sequence[EvidenceGap],
     vacuums: Sequence[Mapping[str, Any]],
     today: date,
     others: Sequence[Finding] = (),
@@ -65,14 +69,14 @@ def gap_findings(
     ]
 
 
-def _of_notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[Hole]:
+def _of_notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[EvidenceGap]:
     for note in notes[:MOST_NOTES]:
-        yield Hole(note["source"], note["reason"], note["subject"] or "", count=note["count"] or 1)
+        yield EvidenceGap(note["source"], note["reason"], note["subject"] or "", count=note["count"] or 1)
     rest: dict[str, list[int]] = defaultdict(list)
     for note in notes[MOST_NOTES:]:
         rest[note["source"]].append(note["count"] or 1)
     for source, more in rest.items():
-        yield Hole(source, f"{len(more)} more parts were not read whole", count=sum(more))
+        yield EvidenceGap(source, f"{len(more)} more parts were not read whole", count=sum(more))
 
 
 def _matches(entry: Ignore, row: Finding, table: Table | None) -> bool:
@@ -99,7 +103,7 @@ def _any_glob(globs: Sequence[str], text: str | None) -> bool:
     return text is not None and any(re.search(glob_to_regex(glob), text) for glob in globs)
 
 
-def _of_log(hole: Hole, table: Table) -> Finding:
+def _of_log(hole: EvidenceGap, table: Table) -> Finding:
     kind = hole.kind if hole.kind in KINDS else "unreadable_evidence"
     place = identify(hole.subject) if hole.subject else None
     bucket, key = place or (table.location.bucket, table.location.prefix)
@@ -120,10 +124,10 @@ def _of_log(hole: Hole, table: Table) -> Finding:
     }
 
 
-def _of_sources(lake: Lake, infos: Sequence[SourceInfo], holes: Sequence[Hole]) -> Iterator[Finding]:
+def _of_sources(lake: Lake, infos: Sequence[SourceInfo], holes: Sequence[EvidenceGap]) -> Iterator[Finding]:
     """One row for each source with holes at large."""
     locations = {info.id: info.location for info in infos}
-    by_source: dict[str, list[Hole]] = defaultdict(list)
+    by_source: dict[str, list[EvidenceGap]] = defaultdict(list)
     for hole in holes:
         if hole.table is None:
             by_source[hole.source].append(hole)
@@ -131,7 +135,7 @@ def _of_sources(lake: Lake, infos: Sequence[SourceInfo], holes: Sequence[Hole]) 
         yield _of_source(source, locations.get(source, source), by_source[source], lake)
 
 
-def _of_source(source: str, location: str, holes: Sequence[Hole], lake: Lake) -> Finding:
+def _of_source(source: str, location: str, holes: Sequence[EvidenceGap], lake: Lake) -> Finding:
     samples = "; ".join(f"{hole.subject} {hole.reason}".strip() for hole in holes[:SAMPLES])
     more = f" and {len(holes) - SAMPLES} more" if len(holes) > SAMPLES else ""
     return {

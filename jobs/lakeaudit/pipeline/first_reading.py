@@ -15,7 +15,7 @@ from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.metastore_tree import judged_tree
 from lakeaudit.compare.prefix_match import attach_label, label_around
 from lakeaudit.compare.verdicts import with_outcome
-from lakeaudit.evidence.protocol import Batches, Hole, Kept, Part
+from lakeaudit.evidence.protocol import Batches, BufferedRows, EvidenceGap, Part
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.answers import AnswersByKind, answers_of, few_answers, hold_answers, tallies_of
 from lakeaudit.pipeline.engine import AuditEngine
@@ -71,7 +71,7 @@ class FirstReading:
     """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: Sequence[Mapping[str, Any]]
     counts: Counts
-    holes: tuple[Hole, ...]
+    holes: tuple[EvidenceGap, ...]
     partitions: frozenset[str]
 
 
@@ -83,7 +83,7 @@ class RowsRead:
     """
 
     evidence: Evidence
-    rows: Sequence[Part | Kept]
+    rows: Sequence[Part | BufferedRows]
     gone: LetGo
     answers: AnswersByKind
 
@@ -96,7 +96,7 @@ class RowsRead:
         return _counts(self.answers)
 
     @cached_property
-    def holes(self) -> tuple[Hole, ...]:
+    def holes(self) -> tuple[EvidenceGap, ...]:
         """All gaps of sources: those known before, and those that the pass showed."""
         known = (*self.evidence.observed.holes, *_layout_faults(self.evidence, self.notes))
         return all_holes(known, self.counts, [note for note in self.notes if note["reason"]])
@@ -189,13 +189,13 @@ def _formats(answers: AnswersByKind) -> dict[Location, frozenset[str]]:
     return found
 
 
-def _lost_logs(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> list[Hole]:
+def _lost_logs(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> list[EvidenceGap]:
     """Logs that were lost while they were read: nobody knows what these tables list, so all rows are read again."""
     found = [
         hole
         for read in evidence.observed.sources.claims
         for note in notes
-        if read.hole_of and note["source"] == read.info.id and (hole := read.hole_of(note))
+        if read.gap_of and note["source"] == read.info.id and (hole := read.gap_of(note))
     ]
     return [hole for hole in found if hole not in evidence.observed.holes]
 
@@ -236,12 +236,12 @@ def _siblings(read: RowsRead, engine: AuditEngine) -> tuple[Tallies, AnswersByKi
     return tallies_of(duck.made_of(con, sums, judged)), answers
 
 
-def _layout_faults(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> Iterator[Hole]:
+def _layout_faults(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> Iterator[EvidenceGap]:
     """Stores that prove to be none of their kind, once all of their parts were read."""
     for store in evidence.observed.sources.metastores:
         mine = [note for note in notes if note["source"] == store.info.id]
         if store.check and (fault := store.check(mine)):
-            yield Hole(store.info.id, fault, store.info.location)
+            yield EvidenceGap(store.info.id, fault, store.info.location)
 
 
 def _known(evidence: Evidence) -> Iterator[Part]:

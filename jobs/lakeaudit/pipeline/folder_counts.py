@@ -7,7 +7,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.compare.pointer_folders import FolderCount, folder_files, summed
-from lakeaudit.evidence.protocol import Batches, Kept, Part, Project, Stage
+from lakeaudit.evidence.protocol import Batches, BufferedRows, Part, Project, Stage
 from lakeaudit.pipeline.chunks import WHOLE, Reading, drained
 from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.runtime.duck import Connection, Rows
@@ -23,14 +23,18 @@ class CountingEngine:
     engine: AuditEngine
     count: FolderCount | None
 
-    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
         """See `AuditEngine`: a run that reads rows in full."""
         if self.count is None:
             return self.engine.run(rows, stages, reading)
         counting = replace(reading, select=partial(_counted, self.count, reading.select))
         return self._run(rows, stages, counting)
 
-    def project(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading) -> Answers:
+    def project(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading
+    ) -> Answers:
         """The same for a run that projects rows: a part's rows come in batches, so that both can be made of them."""
         if self.count is None:
             return self.engine.run(rows, stages, reading)
@@ -39,7 +43,7 @@ class CountingEngine:
             rows, stages, replace(reading, project=project, rows=partial(_batched, reading.rows))
         )
 
-    def _run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading) -> Answers:
+    def _run(self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading) -> Answers:
         first, *others = stages
         return self.engine.run(rows, [partial(_summed, first), *others], reading)
 

@@ -55,7 +55,7 @@ def _homes(evidence: Evidence, places: Mapping[str, str]) -> Homes:
 
 def _witness(name: str, state: StateRef, last: LastState, home: str) -> Witness:
     words = (
-        f"this state belongs to the table at {home}: its id is {state.table_id}, and {last.words(last.location)} "
+        f"this state belongs to the table at {home}: its id is {state.table_id}, and {last.description(last.location)} "
         f"with the id {last.state.table_id}, at {last.state.name or last.state.number}; put that log back, or, if "
         "this table was replaced on purpose, give it a location of its own: no file here is called unused until then"
     )

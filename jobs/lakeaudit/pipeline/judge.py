@@ -24,7 +24,7 @@ from lakeaudit.compare.lost_states import (
 )
 from lakeaudit.compare.one_per_subject import one_per_subject
 from lakeaudit.compare.whole_partitions import with_whole_partitions
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
 from lakeaudit.pipeline import recheck
@@ -64,7 +64,7 @@ from lakeaudit.storage_classes import unknown_class_warnings
 class Judgement:
     """The result rows of one run, and the small facts its summary is made of."""
 
-    holes: tuple[Hole, ...]
+    holes: tuple[EvidenceGap, ...]
     counts: Counts
     coverage_rows: Sequence[dict[str, Any]]
     findings: Relation
@@ -271,7 +271,7 @@ def _with_formats(evidence: Evidence, rows: Relation) -> Relation:
 _FORMATS = pa.schema([("name", pa.string()), ("only_kind", pa.string())])
 
 
-def _reported(evidence: Evidence, holes: Sequence[Hole]) -> list[Hole]:
+def _reported(evidence: Evidence, holes: Sequence[EvidenceGap]) -> list[EvidenceGap]:
     """Gaps that are findings of their own: of a table that is missing as a whole no single file is reported.
 
     What an audit of the past cannot read may have been cleaned up since then: that is no loss, only a gap.

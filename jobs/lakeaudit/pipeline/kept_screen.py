@@ -25,7 +25,7 @@ import pyarrow as pa
 from lakeaudit.compare.screen import Screen, bucket_of, is_keyed, let_go
 from lakeaudit.compare.screen_again import Wanted, bitmap, bits_at, count_of
 from lakeaudit.digests import digest
-from lakeaudit.evidence.protocol import Kept, Part, Stage, pieces
+from lakeaudit.evidence.protocol import BufferedRows, Part, Stage, pieces
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.chunks import Reading
 from lakeaudit.pipeline.engine import AuditEngine
@@ -83,7 +83,7 @@ class KeptScreen:
 
     kept: KeptFiles
     named: str
-    loose: Sequence[Part | Kept]
+    loose: Sequence[Part | BufferedRows]
     numbers: Mapping[int, str]
     """The tables, as traces number them."""
 
@@ -142,7 +142,7 @@ class KeptScreen:
         return {name: (counts[name], sizes[name]) for name in self.numbers.values()}
 
 
-def kept_screen(evidence: Evidence, screen: Screen, rows: Sequence[Part | Kept]) -> KeptScreen | None:
+def kept_screen(evidence: Evidence, screen: Screen, rows: Sequence[Part | BufferedRows]) -> KeptScreen | None:
     """How the screen of these rows is kept; None: the next one could hardly be spared."""
     sources = evidence.observed.sources
     stored = [*pieces(*(each.rows for side in (sources.storage, sources.metastores) for each in side))]
@@ -163,7 +163,7 @@ def kept_screen(evidence: Evidence, screen: Screen, rows: Sequence[Part | Kept])
     return KeptScreen(KeptFiles(folder, evidence.context.clients), digest(*made_by), loose, numbers)
 
 
-def _is_firm(rows: Part | Kept) -> TypeGuard[Part]:
+def _is_firm(rows: Part | BufferedRows) -> TypeGuard[Part]:
     return isinstance(rows, Part) and rows.identity != ""
 
 
@@ -196,7 +196,7 @@ def _told(value: object) -> str:
     return repr(value)
 
 
-def _touched(engine: AuditEngine, rows: Sequence[Part | Kept]) -> bytes:
+def _touched(engine: AuditEngine, rows: Sequence[Part | BufferedRows]) -> bytes:
     """The buckets of these rows."""
     answers = engine.run(rows, [], Reading(project=_buckets))
     return bitmap(batch.column("bucket").to_numpy() for kind, batch in answers if kind == "touched")

@@ -30,7 +30,7 @@ from lakeaudit.evidence.lineage import (
     Stake,
     Witness,
 )
-from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole
+from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, EvidenceGap
 from lakeaudit.keys import Location, identify
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.checksum_checks import checksum_doubts
@@ -189,14 +189,14 @@ def missing_tables(evidence: Evidence) -> frozenset[str]:
     return frozenset(one.witness.table for one in evidence.lineage if one.witness.claim == MISSING_TABLE)
 
 
-def _holes(lineage: Sequence[JudgedWitness]) -> tuple[Hole, ...]:
+def _holes(lineage: Sequence[JudgedWitness]) -> tuple[EvidenceGap, ...]:
     """Gaps of the tables' own evidence: losses, whose findings are reported by `lineage_findings`, and older states."""
     return tuple(
-        Hole("lineage", one.witness.words, one.witness.subject, one.witness.table, kind="")
+        EvidenceGap("lineage", one.witness.words, one.witness.subject, one.witness.table, kind="")
         for one in lineage
         if one.is_loss
     ) + tuple(
-        Hole("lineage", one.witness.words, one.witness.subject, one.witness.table, OF_OLDER_STATES)
+        EvidenceGap("lineage", one.witness.words, one.witness.subject, one.witness.table, OF_OLDER_STATES)
         for one in lineage
         if one.is_gap
     )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakeaudit.config import CatalogSource, Table
 from lakeaudit.evidence.lineage import CUT_HISTORY, LOSSES, RIVAL_LINE
 from lakeaudit.evidence.other_listers import OWN_CLEANER, by_log, by_tables
-from lakeaudit.evidence.protocol import Claims, Hole
+from lakeaudit.evidence.protocol import Claims, EvidenceGap
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.pipeline.ask_claims import claims_of
 from lakeaudit.pipeline.engine import AuditEngine
@@ -93,7 +93,7 @@ def _requested(
     for read in claims:
         rows, notes = claims_of(engine, read, [*read.states], keys)
         listed += [duck.table(duck.query(evidence.con, _NEEDED, input=batch)) for batch in rows]
-        lost = [hole for note in notes if read.hole_of and (hole := read.hole_of(note))]
+        lost = [hole for note in notes if read.gap_of and (hole := read.gap_of(note))]
         unknown |= {of[name]: f"{name}: {why}" for name, why in _unread(read, [*holes, *lost])}
         own_cleaner = OWN_CLEANER if MANIFESTS[read.info.kind].model.has_own_cleaner else None
         kept = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
@@ -121,7 +121,7 @@ def _other_states(
 _NEEDED = "SELECT DISTINCT bucket, key FROM input WHERE state IN ('live', 'history')"
 
 
-def _unread(read: Claims, holes: Sequence[Hole]) -> Iterator[tuple[str, str]]:
+def _unread(read: Claims, holes: Sequence[EvidenceGap]) -> Iterator[tuple[str, str]]:
     """Tables of which not all that they list is known, and why."""
     for hole in (*read.holes, *holes):
         if hole.source == read.info.id:

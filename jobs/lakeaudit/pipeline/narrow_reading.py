@@ -16,7 +16,7 @@ from lakeaudit.compare.kernel import judge_children
 from lakeaudit.compare.screen import ENTRY, Screen, let_go, screen_of
 from lakeaudit.compare.screen_again import Wanted, ask_again, bitmap, read_again, read_siblings
 from lakeaudit.compare.screen_traces import traces
-from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.evidence.protocol import BufferedRows, Part
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.chunks import WHOLE, Reading, tells_of_fault
 from lakeaudit.pipeline.engine import Answers, AuditEngine
@@ -77,7 +77,7 @@ class LetGo:
         ]
 
 
-def narrow_reading(evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
+def narrow_reading(evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | BufferedRows]) -> LetGo:
     """Read everything narrowly, if that pays."""
     weight = sum(each.weight for each in rows if isinstance(each, Part))
     if weight < SCREEN_FROM or evidence.partitions:
@@ -113,7 +113,7 @@ def narrow_reading(evidence: Evidence, engine: AuditEngine, rows: Sequence[Part 
 
 
 def lost_siblings(
-    evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, lost: pa.Table
+    evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | BufferedRows], gone: LetGo, lost: pa.Table
 ) -> Answers:
     """Verdicts of let-go entries whose folders' own entries are at fault, see `metastore_tree.sibling_tallies`."""
     if gone.screen is None or gone.wanted is None:

@@ -18,7 +18,7 @@ from lakeaudit.compare import lineage, verdicts
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
-from lakeaudit.evidence.protocol import Changes, Claims, Context, Hole
+from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
@@ -198,14 +198,16 @@ def _tables_of(lake: Lake) -> Iterator[tuple[str, list[Table]]]:
             yield kind, tables
 
 
-def _read(engine: AuditEngine, claims: Claims, holes: Sequence[Hole], lake: Lake, keys: pa.Table) -> _Read:
+def _read(
+    engine: AuditEngine, claims: Claims, holes: Sequence[EvidenceGap], lake: Lake, keys: pa.Table
+) -> _Read:
     tables = {table.name: table for table in lake.tables if table.name in claims.states}
     rows, notes = claims_of(engine, claims, [*tables], keys)
     states: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
     for batch in rows:
         for row in batch.select(["bucket", "key", "table_name", "state", "certain"]).to_pylist():
             states[row["bucket"], row["key"]][row["table_name"]] = row["state"], bool(row["certain"])
-    lost = [hole for note in notes if claims.hole_of and (hole := claims.hole_of(note))]
+    lost = [hole for note in notes if claims.gap_of and (hole := claims.gap_of(note))]
     of_source = [hole for hole in (*holes, *claims.holes, *lost) if hole.source == claims.info.id]
     broken = {name: hole.reason for hole in of_source for name in ([hole.table] if hole.table else tables)}
     for name, state in claims.states.items():

@@ -5,7 +5,7 @@ from functools import partial
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.table_facts import roots
 from lakeaudit.config import Lake
-from lakeaudit.evidence.protocol import Context, Pictures
+from lakeaudit.evidence.protocol import Context, SnapshotComparison
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.judge import Judgement
@@ -13,7 +13,9 @@ from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.results.read import PUBLISHED
 
 
-def pictures_of(lake: Lake, options: Options, ledger: LedgerTables, context: Context) -> Pictures | None:
+def pictures_of(
+    lake: Lake, options: Options, ledger: LedgerTables, context: Context
+) -> SnapshotComparison | None:
     """What the pictures of a run are compared by; None: no table needs any.
 
     Only an audit of all tables, now and by the lake file's own sources, may make its picture the last one.
@@ -22,7 +24,7 @@ def pictures_of(lake: Lake, options: Options, ledger: LedgerTables, context: Con
         return None
     owned = partial(attach_label, places=roots(lake.tables), column="table_name")
     narrow = options.live or options.as_of or options.tables or options.partitions
-    return Pictures(owned, ledger.accepted(context.now), writes=not narrow)
+    return SnapshotComparison(owned, ledger.accepted(context.now), writes=not narrow)
 
 
 def keep_pictures(observed: Observed, judgement: Judgement, status: str, run_id: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from lakeaudit.compare.prefix_match import Places
 from lakeaudit.compare.table_facts import ownership_rank
 from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
-from lakeaudit.evidence.protocol import Cut
+from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
@@ -87,9 +87,9 @@ class PointedTables:
         )
 
     @property
-    def cuts(self) -> Mapping[str, Sequence[Cut]]:
+    def cuts(self) -> Mapping[str, Sequence[SnapshotWindow]]:
         """By table the cuts of the catalogs that name it."""
-        found: dict[str, list[Cut]] = defaultdict(list)
+        found: dict[str, list[SnapshotWindow]] = defaultdict(list)
         for each in self.named:
             if each.pointers.info.cut:
                 found[each.table.name].append(each.pointers.info.cut)

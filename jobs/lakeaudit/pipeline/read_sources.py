@@ -19,13 +19,13 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.protocol import Pointers
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.protocol import (
+    BufferedRows,
     Changes,
     Claims,
     Context,
     Entries,
     Events,
-    Hole,
-    Kept,
+    EvidenceGap,
     LogEntries,
     Part,
     SourceInfo,
@@ -63,7 +63,7 @@ class Observed:
 
     sources: Sources
     infos: tuple[SourceInfo, ...]
-    holes: tuple[Hole, ...]
+    holes: tuple[EvidenceGap, ...]
     warnings: tuple[str, ...]
     listed: bool = False
     events: tuple[Events, ...] = ()
@@ -73,13 +73,13 @@ class Observed:
     catalogs: tuple[Pointers, ...] = ()
     """What catalogs say of tables; read after storage, as the tables' own states are."""
 
-    def beside(self, infos: Sequence[SourceInfo], holes: Sequence[Hole]) -> "Observed":
+    def beside(self, infos: Sequence[SourceInfo], holes: Sequence[EvidenceGap]) -> "Observed":
         """The same, with sources that were read to find tables."""
         known = {info.id for info in self.infos}
         more = [info for info in infos if info.id not in known]
         return replace(self, infos=(*self.infos, *more), holes=tuple(dict.fromkeys([*self.holes, *holes])))
 
-    def rows(self) -> Iterator[Part | Kept]:
+    def rows(self) -> Iterator[Part | BufferedRows]:
         """Everything that the engine has to bring together."""
         for stored in self.sources.storage:
             yield from pieces(stored.rows)
@@ -94,7 +94,7 @@ class _Reading:
     """Collects what the readers give, in order."""
 
     infos: list[SourceInfo] = field(default_factory=list)
-    holes: list[Hole] = field(default_factory=list)
+    holes: list[EvidenceGap] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     lost: dict[SourceInfo, str] = field(default_factory=dict)
     """Sources that could not be read at all, and why."""
@@ -128,7 +128,7 @@ class _Reading:
 
     def _lose(self, about: SourceInfo, reason: str, retryable: bool = False) -> None:
         self.infos.append(replace(about, identity=_UNREADABLE))
-        self.holes.append(Hole(about.id, reason, about.location, retryable=retryable))
+        self.holes.append(EvidenceGap(about.id, reason, about.location, retryable=retryable))
         self.lost[about] = reason
 
 
@@ -162,7 +162,7 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
 
 def read_manifests(
     lake: Lake, context: Context, kinds: Collection[str] | None = None
-) -> tuple[list[Claims], list[Hole]]:
+) -> tuple[list[Claims], list[EvidenceGap]]:
     """What the tables' manifests say, without storage and metadata stores, and which could not be read; None: all."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
@@ -247,7 +247,7 @@ def no_claims(con: Connection, rows: Mapping[str, Rows]) -> Relation:  # noqa: A
     return duck.relation(con, CLAIM.empty_table())
 
 
-def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[Hole]]:
+def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[EvidenceGap]]:
     """Who did what, without any other evidence, and which records of it could not be read."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:

@@ -12,7 +12,7 @@ from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.formatting import iso
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.judged import files_judged
@@ -64,7 +64,7 @@ def conclude(
         row["error"] = row["error"] or failure_cause(observed.infos, judgement)
     elif status == "partial" and not _in_the_way(judgement):
         row["error"] = row["error"] or _of_others(judgement)
-    row["gates"] = report.words
+    row["gates"] = report.messages
     kinds = report.tally.kinds
     accepted = standing.accepted
     pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
@@ -73,7 +73,7 @@ def conclude(
         "error": row["error"],
         "retry": status == "failed" and any(hole.retryable for hole in judgement.holes),
     }
-    warnings = (*observed.warnings, *judgement.warnings, *report.words)
+    warnings = (*observed.warnings, *judgement.warnings, *report.messages)
     code = _exit_code(status, judgement)
     return Outcome(stamp.run_id, status, summary, code, row, _summed(pressing, "severity"), warnings)
 
@@ -92,7 +92,7 @@ def failure_cause(infos: Sequence[SourceInfo], judgement: Judgement) -> str | No
     return "; ".join(named[:CAUSES]) + more or None
 
 
-def _gap(hole: Hole, place: str) -> str:
+def _gap(hole: EvidenceGap, place: str) -> str:
     at = hole.subject or place
     return hole.reason if hole.reason.startswith(at) else f"{at}: {hole.reason}"
 

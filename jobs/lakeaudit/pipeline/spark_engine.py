@@ -19,7 +19,7 @@ from pyspark import StorageLevel, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
+from lakeaudit.evidence.protocol import BufferedRows, Part, Project, Stage
 from lakeaudit.pipeline.chunks import (
     FAULTS,
     KEPT,
@@ -153,7 +153,7 @@ class SparkEngine:
         tasks = min(len(items), self.parallelism * TASKS_A_CORE)
         return self._spark.sparkContext.parallelize(items, tasks).map(function).collect()
 
-    def keep(self, parts: Sequence[Part]) -> Kept:
+    def keep(self, parts: Sequence[Part]) -> BufferedRows:
         """See `evidence.protocol.Engine`."""
         if self._is_small(parts, KEPT):
             # of some parts nobody knows the size: they are begun here, and anew on Spark if they are not small
@@ -162,7 +162,7 @@ class SparkEngine:
                 return InProcessEngine(self._threads, limit).keep(parts)
         return self._kept_now(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
 
-    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
+    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> BufferedRows:
         """See `evidence.protocol.Engine`."""
         if self._is_small(rows):
             return self._here.meet(rows, project, stage)
@@ -190,7 +190,9 @@ class SparkEngine:
             counts[chunk["kind"]] += chunk["rows"]
         return KeptOnSpark(frame, told["notes"], counts, sum(chunk["size"] for chunk in about))
 
-    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
         """See `engine.AuditEngine`."""
         if self._is_small(rows, reading):
             yield from self._here.run(rows, stages, reading)
@@ -198,7 +200,7 @@ class SparkEngine:
             yield from self._answers(self._held(chunks))
 
     def _met(
-        self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading
     ) -> DataFrame | None:
         """The plan of the stages; None where there is nothing to read."""
         parts = [each for each in rows if isinstance(each, Part)]
@@ -246,7 +248,7 @@ class SparkEngine:
             rows = [tuple(row.values()) for batch in _gathered(cut, shares) for row in batch.to_pylist()]
         return self._spark.createDataFrame(rows, _CHUNK)
 
-    def _is_small(self, rows: Sequence[Part | Kept], reading: Reading = WHOLE) -> bool:
+    def _is_small(self, rows: Sequence[Part | BufferedRows], reading: Reading = WHOLE) -> bool:
         """Whether this process is done with the rows sooner than tasks of Spark."""
         if any(isinstance(each, KeptOnSpark) for each in rows):
             return False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 
 from lakeaudit.evidence.lineage import LAST_AUDIT, LESS_LISTED, LastState, Stake, Witness
-from lakeaudit.evidence.protocol import Hole, TableState
+from lakeaudit.evidence.protocol import EvidenceGap, TableState
 from lakeaudit.pipeline.evidence import Evidence
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Rows
@@ -22,7 +22,7 @@ _CLOCKS = timedelta(minutes=1)
 
 
 def counted_whole(
-    evidence: Evidence, live: Counted, holes: Collection[Hole]
+    evidence: Evidence, live: Counted, holes: Collection[EvidenceGap]
 ) -> dict[str, tuple[int, int | None]]:
     """Of `live` the counts that a later audit may compare: of tables whose present state was read whole.
 

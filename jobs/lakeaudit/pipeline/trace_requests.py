@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakeaudit.compare import access_patterns, causes
 from lakeaudit.compare.access_patterns import Watched
-from lakeaudit.evidence.protocol import Events, Hole
+from lakeaudit.evidence.protocol import Events, EvidenceGap
 from lakeaudit.keys import identify
 from lakeaudit.pipeline.access_hazards import watched
 from lakeaudit.pipeline.chunks import Reading
@@ -36,7 +36,7 @@ class Traced:
 
     causes: pa.Table = field(default_factory=CAUSE.empty_table)
     patterns: tuple[Mapping[str, Any], ...] = ()
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
 
     @property
     def number(self) -> int:
@@ -44,7 +44,7 @@ class Traced:
         return int(self.causes.num_rows)
 
 
-def traced(evidence: Evidence, engine: AuditEngine, remaining: Rows, holes: Sequence[Hole]) -> Traced:
+def traced(evidence: Evidence, engine: AuditEngine, remaining: Rows, holes: Sequence[EvidenceGap]) -> Traced:
     """What is known to have caused the findings among these verdict rows, and the loss of files of tables' own logs."""
     if not evidence.observed.events:
         return Traced()
@@ -124,13 +124,13 @@ def _since(asked: pa.Table, events: Events) -> datetime:
     return max(oldest.replace(tzinfo=UTC), events.since)
 
 
-def _of_logs(holes: Sequence[Hole], now: datetime) -> pa.Table:
+def _of_logs(holes: Sequence[EvidenceGap], now: datetime) -> pa.Table:
     """EFFECT rows of files of tables' own logs that are gone: nobody says when they were written, once as they are."""
     places = list(dict.fromkeys(_lost_files(holes)))[:MOST_LOST]
     return duck.small(EFFECT, [(*place, causes.GONE, None, plain_time(now), None, None) for place in places])
 
 
-def _lost_files(holes: Sequence[Hole]) -> Iterator[tuple[str, str]]:
+def _lost_files(holes: Sequence[EvidenceGap]) -> Iterator[tuple[str, str]]:
     for hole in holes:
         place = identify(hole.subject) if hole.kind == "missing_metadata" and hole.table else None
         if place is not None:

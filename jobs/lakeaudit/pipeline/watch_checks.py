@@ -12,7 +12,7 @@ from lakeaudit.compare.prefix_match import label_around
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.verdicts import group_verdicts
 from lakeaudit.compare.watched import Known, prefixes
-from lakeaudit.evidence.protocol import Cut
+from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.answers import tallies_of
 from lakeaudit.pipeline.evidence import Evidence
@@ -31,7 +31,7 @@ class WatchChecks:
 
     findings: Sequence[Relation] = ()
     coverage_rows: Sequence[dict[str, Any]] = ()
-    storage_cuts: Mapping[str, Cut] = field(default_factory=dict)
+    storage_cuts: Mapping[str, SnapshotWindow] = field(default_factory=dict)
 
 
 def watch_checks(evidence: Evidence, first: FirstReading) -> WatchChecks:

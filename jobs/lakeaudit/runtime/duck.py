@@ -70,7 +70,7 @@ class Relation:
         """All rows, now, as plain ones: a statement that is asked as it is is bound once, one for Arrow twice."""
         if self.count == 0:
             return []
-        asked = self._asked("con.execute(sql)")
+        asked = self._call("con.execute(sql)")
         names = [column[0] for column in asked.description]
         return [dict(zip(names, row, strict=True)) for row in asked.fetchall()]
 
@@ -82,18 +82,18 @@ class Relation:
 
     def create(self, name: str) -> int:
         """All rows, now, in a table that goes with the connection; how many there are."""
-        ((count,),) = self._asked("con.execute(sql)", f"CREATE TEMP TABLE {name} AS ").fetchall()
+        ((count,),) = self._call("con.execute(sql)", f"CREATE TEMP TABLE {name} AS ").fetchall()
         return int(count)
 
     def insert_into(self, name: str) -> None:
         """All rows, now, into a table of the connection that has these columns in their order."""
-        self._asked("con.execute(sql)", f"INSERT INTO {name} ")
+        self._call("con.execute(sql)", f"INSERT INTO {name} ")
 
     def _bound(self) -> duckdb.DuckDBPyRelation:
-        relation: duckdb.DuckDBPyRelation = self._asked("con.sql(sql)")
+        relation: duckdb.DuckDBPyRelation = self._call("con.sql(sql)")
         return relation
 
-    def _asked(self, call: str, before: str = "") -> Any:
+    def _call(self, call: str, before: str = "") -> Any:
         """DuckDB finds the rows by the names that they have in this call alone, so nothing is left registered."""
         found: dict[str, Any] = {}
         sql = before + self._text(found)
@@ -222,7 +222,9 @@ def known_count(rows: Rows) -> int | None:
     return None if isinstance(rows, pa.RecordBatchReader) else rows.num_rows
 
 
-def held(con: Connection, name: str, schema: pa.Schema | None = None, count: int | None = None) -> Relation:
+def table_relation(
+    con: Connection, name: str, schema: pa.Schema | None = None, count: int | None = None
+) -> Relation:
     """A table of the connection."""
     return Relation(con, f"FROM {name}", {}, schema, count)
 
@@ -252,7 +254,7 @@ def hold(con: Connection, rows: Rows) -> Relation:
         return relation(con, rows.schema.empty_table())
     name = fresh_name()
     count = relation(con, rows).create(name)
-    return held(con, name, rows.schema, count)
+    return table_relation(con, name, rows.schema, count)
 
 
 def hold_any(con: Connection, rows: Rows) -> Relation:
@@ -266,7 +268,7 @@ def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.Record
     relation(con, schema.empty_table()).create(name)
     for batch in batches:
         relation(con, batch).insert_into(name)
-    return held(con, name, schema)
+    return table_relation(con, name, schema)
 
 
 def fresh_name() -> str:

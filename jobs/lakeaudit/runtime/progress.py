@@ -88,7 +88,7 @@ class LiveProgress:
             mark = "[green]✓[/green]"
         finally:
             self._open.pop()
-            told = ", ".join(f"{shown(count)} {what}" for what, count in log.noted.items())
+            told = ", ".join(f"{count_text(count)} {what}" for what, count in log.noted.items())
             seconds = f"{monotonic() - began:.1f} s"
             self._console.print(
                 f"{'  ' * depth}{mark} {escape(name)} [dim]{seconds}  {escape(told)}[/dim]", highlight=False
@@ -101,7 +101,7 @@ class LiveProgress:
         return nullcontext() if depth else self._console.status(f"{escape(name)} ...")
 
 
-def shown(count: Count) -> str:
+def count_text(count: Count) -> str:
     """A count with thousands separated."""
     if isinstance(count, str):
         return "".join(c if c.isprintable() else "?" for c in count)

@@ -148,7 +148,7 @@ def _include_wheels(spark: SparkSession) -> None:
     context._python_includes = includes + [n for n in sent if n.endswith(".whl") and n not in includes]
 
 
-class _Remembered:
+class _CachedMembers:
     """A Java class whose members are looked up once."""
 
     def __init__(self, java_class: Any) -> None:
@@ -164,7 +164,7 @@ def _remember_classes(spark: SparkSession) -> None:
     """Look up once what every column asks the JVM for: a class, sought in all jars, and a member of it."""
     jvm = _jvm(spark)
     for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils"):
-        setattr(jvm, name, _Remembered(getattr(jvm, name)))
+        setattr(jvm, name, _CachedMembers(getattr(jvm, name)))
 
 
 def _set_utc(spark: SparkSession) -> None:

@@ -14,8 +14,8 @@ from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
     Context,
-    Cut,
     Part,
+    SnapshotWindow,
     SourceInfo,
     TableState,
 )
@@ -33,7 +33,9 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str) -> Claims:
     files = [_list_of(table, ctx.clients) for table in tables]
     places = ", ".join(_place(table).uri for table in tables)
     return Claims(
-        info=SourceInfo(source_id, "manifest", KIND, places, pinned(files, "lists"), Cut(ctx.now, ctx.now)),
+        info=SourceInfo(
+            source_id, "manifest", KIND, places, pinned(files, "lists"), SnapshotWindow(ctx.now, ctx.now)
+        ),
         rows=(
             tuple(
                 Part(source_id, partial(_rows, source_id, table, file, ctx.clients), file.size)

@@ -9,7 +9,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
 from lakeaudit.evidence.catalog.reading import named_tables
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.runtime.aws import Clients
 
 SINGLE = 8
@@ -18,7 +18,7 @@ Said = CatalogTable | SourceError
 """What a catalog says of a table, or why it says nothing."""
 
 
-def said_of(pointers: Sequence[Pointer], clients: Clients) -> dict[Pointer, Said]:
+def current_tables(pointers: Sequence[Pointer], clients: Clients) -> dict[Pointer, Said]:
     """What catalogs say of these tables now."""
     by_store: dict[str, list[Pointer]] = defaultdict(list)
     for pointer in pointers:
@@ -70,6 +70,6 @@ def _of_all(store: CatalogSource, said: Pointers, names: Sequence[str]) -> dict[
     }
 
 
-def _missing(store: CatalogSource, holes: Sequence[Hole], name: str) -> SourceError:
+def _missing(store: CatalogSource, holes: Sequence[EvidenceGap], name: str) -> SourceError:
     reasons = (hole.reason for hole in holes if name.startswith(hole.subject.removesuffix("*")))
     return SourceError(store.name, next(reasons, "the catalog names no such table"), "check its name there")

@@ -10,7 +10,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.names import parts_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.catalog.reading import named_tables
-from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.evidence.registry import formats
 from lakeaudit.formatting import number
 from lakeaudit.keys import Location
@@ -21,7 +21,7 @@ NAMED = 10
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedTable:
     """One name of a table, by one catalog, and the discovery that asked for it."""
 
     table: CatalogTable
@@ -44,7 +44,7 @@ class Named:
 
 
 @dataclass
-class FoundTables:
+class DiscoveredTables:
     """Tables that the lake file does not name, and what is to be said of them.
 
     `declared` are more names of tables that it does name. `gaps` say why tables may have been missed; those of them
@@ -55,17 +55,17 @@ class FoundTables:
     declared: dict[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
-    holes: list[Hole] = field(default_factory=list)
+    holes: list[EvidenceGap] = field(default_factory=list)
     infos: dict[str, SourceInfo] = field(default_factory=dict)
 
 
-def find_tables(lake: Lake, clients: Clients) -> FoundTables:
+def find_tables(lake: Lake, clients: Clients) -> DiscoveredTables:
     """The tables of all catalogs that the lake file finds tables in; each catalog is asked once a discovery."""
-    found = FoundTables()
-    places: dict[Location, list[Named]] = defaultdict(list)
+    found = DiscoveredTables()
+    places: dict[Location, list[NamedTable]] = defaultdict(list)
     for by in lake.catalog_discoveries:
         for source_id, store in by.stores:
-            for named in _named(by, source_id, store, clients, found):
+            for named in _tables_in_catalog(by, source_id, store, clients, found):
                 place = named.table.location
                 if place is not None and not lake.results.contains(place):
                     places[place].append(named)
@@ -78,7 +78,7 @@ def find_tables(lake: Lake, clients: Clients) -> FoundTables:
     return found
 
 
-def _names_of(tables: Sequence[Table], names: Sequence[Named]) -> dict[str, tuple[str, ...]]:
+def _names_of(tables: Sequence[Table], names: Sequence[NamedTable]) -> dict[str, tuple[str, ...]]:
     """By table of one location the catalogs' other names of it: by format, and the first one's where none has that."""
     by_format = {manifest.kind: table.name for table in tables for manifest in table.state_manifests}
     own = {table.name for table in tables}
@@ -95,16 +95,16 @@ def printable(name: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name).strip() or "table"
 
 
-def _named(
-    by: CatalogDiscovery, source_id: str, store: CatalogSource, clients: Clients, found: FoundTables
-) -> Iterator[Named]:
+def _tables_in_catalog(
+    by: CatalogDiscovery, source_id: str, store: CatalogSource, clients: Clients, found: DiscoveredTables
+) -> Iterator[NamedTable]:
     """The tables of one catalog that are meant, and why some may be missed."""
     try:
         said = named_tables(store, clients, source_id, by.wants)
     except SourceError as error:
         reason = f"{error.what}; {error.hint}".rstrip("; ")
         found.gaps.append(str(error))
-        found.holes.append(Hole(source_id, reason, store.name, retryable=error.retryable))
+        found.holes.append(EvidenceGap(source_id, reason, store.name, retryable=error.retryable))
         unread = SourceInfo(source_id, "metastore", store.kind, store.name, "unreadable", None)
         found.infos.setdefault(source_id, unread)
         return
@@ -118,11 +118,11 @@ def _named(
     without = [table.name for table in tables if table.location is None]
     if without:
         found.warnings.append(f"{store.name} names no place of a store for {_some(without)}")
-    yield from (Named(table, store, by) for table in tables if table.location is not None)
+    yield from (NamedTable(table, store, by) for table in tables if table.location is not None)
 
 
-def _add(lake: Lake, places: dict[Location, list[Named]], found: FoundTables) -> None:
-    audited: dict[Location, list[Named]] = {}
+def _add(lake: Lake, places: dict[Location, list[NamedTable]], found: DiscoveredTables) -> None:
+    audited: dict[Location, list[NamedTable]] = {}
     left: dict[str, list[str]] = defaultdict(list)
     for place in sorted(places):
         names = places[place]
@@ -132,7 +132,7 @@ def _add(lake: Lake, places: dict[Location, list[Named]], found: FoundTables) ->
         elif format_ not in _known_formats():
             left[format_] += [names[0].name]
     taken = {name for table in lake.tables for name in (table.name, *table.also)}
-    called = _called(audited, taken, found)
+    called = _distinct_names(audited, taken, found)
     for place, names in audited.items():
         found.tables.append(_table(lake, called[place], place, names))
     found.warnings += [
@@ -146,12 +146,14 @@ def _known_formats() -> tuple[str, ...]:
     return (*formats(), "hive")
 
 
-def _format(names: Sequence[Named]) -> str:
+def _format(names: Sequence[NamedTable]) -> str:
     said = {each.table.format for each in names}
     return next((format_ for format_ in _known_formats() if format_ in said), "unknown")
 
 
-def _called(places: dict[Location, list[Named]], taken: set[str], found: FoundTables) -> dict[Location, str]:
+def _distinct_names(
+    places: dict[Location, list[NamedTable]], taken: set[str], found: DiscoveredTables
+) -> dict[Location, str]:
     """A name for each place; several that would have one name go by their catalog's as well, then by their URIs."""
     called = {place: names[0].name for place, names in places.items()}
     for longer in (lambda place: places[place][0].full_name, lambda place: place.uri):
@@ -167,7 +169,7 @@ def _called(places: dict[Location, list[Named]], taken: set[str], found: FoundTa
     return called
 
 
-def _table(lake: Lake, name: str, place: Location, names: Sequence[Named]) -> Table:
+def _table(lake: Lake, name: str, place: Location, names: Sequence[NamedTable]) -> Table:
     """The table; all catalogs that say its state must say the same."""
     format_ = _format(names)
     of_format = [each for each in names if each.table.format == format_]
@@ -181,7 +183,7 @@ def _table(lake: Lake, name: str, place: Location, names: Sequence[Named]) -> Ta
     )
 
 
-def _others(names: Sequence[Named], name: str) -> tuple[str, ...]:
+def _others(names: Sequence[NamedTable], name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.name for each in names if each.name != name))
 
 

@@ -40,7 +40,7 @@ _SAME_METHOD = (307, 308)
 REDIRECTS = 3
 _EXPIRED = (401, 419)
 """419 is Iceberg's word for a token whose time is over."""
-_TOLD = 200
+_LONGEST_MESSAGE = 200
 """Characters of a refusal's own words."""
 
 Json = dict[str, Any]
@@ -126,13 +126,13 @@ class CatalogClient:
         """One request; where its token is over, one more with a fresh one."""
         token = self._current_token(None)
         try:
-            return self._asked(method, url, token, **more)
+            return self._request(method, url, token, **more)
         except _TokenOver as over:
             fresh = self._current_token(token) if self.source.credential_env else token
             if fresh == token:
                 raise over.error from None
         try:
-            return self._asked(method, url, fresh, **more)
+            return self._request(method, url, fresh, **more)
         except _TokenOver as over:
             raise over.error from None
 
@@ -144,10 +144,10 @@ class CatalogClient:
             return None
         with self._lock:
             if self._token is None or self._token == over:
-                self._token = self._exchanged(self._secret(self.source.credential_env))
+                self._token = self._exchange(self._secret(self.source.credential_env))
             return self._token
 
-    def _exchanged(self, credential: str) -> str:
+    def _exchange(self, credential: str) -> str:
         """A token for a client's `id:secret` (OAuth2, client credentials)."""
         name, colon, secret = credential.partition(":")  # a secret may hold one, a client's id never does
         form = {"grant_type": "client_credentials", "client_secret": secret if colon else name}
@@ -156,7 +156,7 @@ class CatalogClient:
         form |= {word: value for word, value in named.items() if value}
         url = self.source.oauth2_uri or f"{self.base}/v1/oauth/tokens"
         try:
-            answer = self._asked("POST", url, None, data=form)
+            answer = self._request("POST", url, None, data=form)
         except _TokenOver as over:
             raise over.error from None
         token = answer.get("access_token")
@@ -170,24 +170,24 @@ class CatalogClient:
             raise self._error(f"the variable {variable} is not set", "set it where audits run")
         return value
 
-    def _asked(self, method: str, url: str, token: str | None, **more: Any) -> Json:
+    def _request(self, method: str, url: str, token: str | None, **more: Any) -> Json:
         headers = {"Accept": "application/json", "User-Agent": "lakeaudit"}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            answer, body = self._sent(method, url, headers, **more)
+            answer, body = self._send(method, url, headers, **more)
             for _ in range(REDIRECTS):
                 if not answer.is_redirect:
                     break
                 more.pop("params", None)  # its address names them
-                url = self._redirected(method, url, answer)
-                answer, body = self._sent(method, url, headers, **more)
+                url = self._redirect_target(method, url, answer)
+                answer, body = self._send(method, url, headers, **more)
         except (requests.RequestException, UnicodeError) as error:
             raise _Busy(
                 self._error(f"does not answer ({type(error).__name__})", _LOOK, passes=True)
             ) from None
-        return self._understood(answer, body)
+        return self._parse(answer, body)
 
-    def _sent(
+    def _send(
         self, method: str, url: str, headers: Mapping[str, str], **more: Any
     ) -> tuple[requests.Response, bytes]:
         with self._session.request(
@@ -195,7 +195,7 @@ class CatalogClient:
         ) as answer:
             return answer, self._body(answer)
 
-    def _redirected(self, method: str, url: str, answer: requests.Response) -> str:
+    def _redirect_target(self, method: str, url: str, answer: requests.Response) -> str:
         """Where a redirect leads. Credentials go to the origin that the lake file names, and to no other."""
         target = urljoin(url, answer.headers["location"])
         if _origin(target) != _origin(url):
@@ -218,7 +218,7 @@ class CatalogClient:
                 raise self._error(f"was still answering after {WHOLE:.0f} s", _LOOK, passes=True)
         return bytes(body)
 
-    def _understood(self, answer: requests.Response, body: bytes) -> Json:
+    def _parse(self, answer: requests.Response, body: bytes) -> Json:
         status = answer.status_code
         if status != requests.codes.ok:
             raise self._refusal(status, body, answer.headers.get("Retry-After", ""))
@@ -231,7 +231,7 @@ class CatalogClient:
         return found
 
     def _refusal(self, status: int, body: bytes, retry_after: str) -> Exception:
-        told = f"answers {status}{_words(body)}"
+        told = f"answers {status}{_message(body)}"
         if status == requests.codes.not_found:
             return NotThere(
                 self.source.name, f"the catalog {told}", "check uri, and the table's name in the catalog"
@@ -316,9 +316,9 @@ def _wait(state: RetryCallState) -> float:
     return min(0.2 * 3 ** (state.attempt_number - 1) if asked is None else asked, LONGEST_PAUSE)
 
 
-def _words(body: bytes) -> str:
+def _message(body: bytes) -> str:
     """What a refusal says in one of the usual places."""
-    return next((f": {text[:_TOLD]}" for text in _texts(body)), "")
+    return next((f": {text[:_LONGEST_MESSAGE]}" for text in _texts(body)), "")
 
 
 def _texts(body: bytes) -> Iterator[str]:

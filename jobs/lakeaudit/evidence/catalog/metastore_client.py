@@ -24,7 +24,7 @@ MOST_ITEMS = 1 << 24
 """Entries of one list or map of an answer."""
 TRIES = 3
 PAUSE = 0.5
-_TOLD = 200
+_LONGEST_MESSAGE = 200
 """Characters of a refusal's own words."""
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class MetastoreClient:
         """
         for number in range(TRIES):
             try:
-                return self._known(requests)
+                return self._first_supported(requests)
             except SourceError as error:
                 self._close()
                 if not error.retryable or number == TRIES - 1:
@@ -79,12 +79,12 @@ class MetastoreClient:
     def change(self, *requests: Request[T]) -> T:
         """As `ask`, of requests that change something: they are sent once, whatever becomes of the answer."""
         try:
-            return self._known(requests)
+            return self._first_supported(requests)
         except SourceError:
             self._close()
             raise
 
-    def _known(self, requests: tuple[Request[T], ...]) -> T:
+    def _first_supported(self, requests: tuple[Request[T], ...]) -> T:
         *others, last = requests
         for request in others:
             try:
@@ -99,17 +99,17 @@ class MetastoreClient:
             ) from None
 
     def _once(self, request: Request[T]) -> T:
-        thrift = self._opened()
+        thrift = self._client()
         if self._handle is not None:
             self._handle.begin_answer()
         try:
             return request(thrift)
         except Exception as error:  # noqa: BLE001 - whatever generated code makes of bytes that are no answer
-            raise self._told(error) from None
+            raise self._error_of(error) from None
 
-    def _opened(self) -> Thrift:
+    def _client(self) -> Thrift:
         if self._thrift is None:
-            self._thrift = self._connected()
+            self._thrift = self._connect()
         return self._thrift
 
     def _close(self) -> None:
@@ -117,7 +117,7 @@ class MetastoreClient:
             self._handle.close()
         self._handle = self._thrift = None
 
-    def _connected(self) -> Thrift:
+    def _connect(self) -> Thrift:
         try:
             from hive_metastore.ThriftHiveMetastore import Client
             from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -125,7 +125,7 @@ class MetastoreClient:
             from thrift.transport.TSocket import TSocket
         except ImportError:
             raise self._error("needs PyIceberg's Thrift client", "pip install 'lakeaudit[hive]'") from None
-        host, self._handle = self._reached()
+        host, self._handle = self._open_socket()
         carrier = TSocket(host)
         carrier.setHandle(self._handle)
         self._handle.begin_answer()
@@ -142,7 +142,7 @@ class MetastoreClient:
             what = "Kerberos needs the packages pure-sasl and kerberos"
             raise self._error(what, "install both where audits run") from None
         except Exception as error:  # noqa: BLE001 - of GSSAPI too, whose errors have no common base
-            raise self._told(error) from None
+            raise self._error_of(error) from None
         return client
 
     def _over(self, ways: Any, carrier: Any, host: str) -> Any:
@@ -152,7 +152,7 @@ class MetastoreClient:
         transport.open()
         return transport
 
-    def _reached(self) -> "tuple[str, _BoundedHandle]":
+    def _open_socket(self) -> "tuple[str, _BoundedHandle]":
         """The first of its servers that takes a connection."""
         failed = ""
         for uri in self._source.uri.split(","):
@@ -167,7 +167,7 @@ class MetastoreClient:
                 return host, _BoundedHandle(handle, self._clock)
         raise self._error(f"does not take a connection ({failed})", _LOOK, passes=True)
 
-    def _told(self, error: BaseException) -> Exception:
+    def _error_of(self, error: BaseException) -> Exception:
         """One line for whatever a request raised."""
         from hive_metastore import ttypes
         from thrift.Thrift import TApplicationException
@@ -177,7 +177,7 @@ class MetastoreClient:
             return error
         if isinstance(error, TApplicationException):
             unknown = error.type == TApplicationException.UNKNOWN_METHOD
-            return _UnknownRequest() if unknown else self._error(f"failed{_words(error)}", _LOOK)
+            return _UnknownRequest() if unknown else self._error(f"failed{_message(error)}", _LOOK)
         if type(error).__module__ == ttypes.__name__:
             return self._refusal(error)
         if isinstance(error, TTransportException | OSError | EOFError):
@@ -187,8 +187,8 @@ class MetastoreClient:
     def _refusal(self, error: BaseException) -> SourceError:
         """What the metastore says itself."""
         if type(error).__name__ in _NONE_SUCH:
-            return NotThere(self._source.name, f"the metastore has none such{_words(error)}", _NAME)
-        told = f"answers {type(error).__name__}{_words(error)}"
+            return NotThere(self._source.name, f"the metastore has none such{_message(error)}", _NAME)
+        told = f"answers {type(error).__name__}{_message(error)}"
         if limit := _limit(error):
             refused = TooMany(self._source.name, f"the metastore {told}", _LOOK)
             refused.limit = limit
@@ -292,8 +292,8 @@ def in_batches(
         at += len(some)
 
 
-def _words(error: Any) -> str:
+def _message(error: Any) -> str:
     """What a refusal says, in one line."""
-    said = str(getattr(error, "message", None) or "")[:_TOLD]
+    said = str(getattr(error, "message", None) or "")[:_LONGEST_MESSAGE]
     printable = "".join(char if char.isprintable() else " " for char in said)
     return f": {printable}" if printable else ""

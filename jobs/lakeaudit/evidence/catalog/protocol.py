@@ -11,7 +11,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakeaudit.evidence.protocol import Hole, Source, SourceInfo
+from lakeaudit.evidence.protocol import EvidenceGap, Source, SourceInfo
 from lakeaudit.keys import GOOGLE, Aliases, Location, identify, in_known_store, true_place
 from lakeaudit.schemas import PARTITION, plain_time
 
@@ -65,7 +65,7 @@ class HiveTable:
     filled: bool | None = None
 
 
-Wanted = Callable[[CatalogTable], bool]
+PartitionFilter = Callable[[CatalogTable], bool]
 """Whether the partitions of a table are asked for."""
 
 
@@ -81,7 +81,7 @@ class Pointers:
     info: SourceInfo
     tables: tuple[CatalogTable, ...]
     partitions: Source = ()
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
     hive: Mapping[str, HiveTable] = field(default_factory=dict)
 

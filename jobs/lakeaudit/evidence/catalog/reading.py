@@ -7,9 +7,9 @@ from typing import Any
 from lakeaudit.config import CatalogSource
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import registry
-from lakeaudit.evidence.catalog.picture import Names
 from lakeaudit.evidence.catalog.protocol import GONE, CatalogTable, HiveTable, Pointers
-from lakeaudit.evidence.protocol import Clock, Context, Cut, Hole, Kept, utc_now
+from lakeaudit.evidence.catalog.snapshot import Names
+from lakeaudit.evidence.protocol import BufferedRows, Clock, Context, EvidenceGap, SnapshotWindow, utc_now
 from lakeaudit.runtime.aws import Clients
 
 ListTables = Callable[..., Pointers]
@@ -64,15 +64,15 @@ def get_entry(
     return {name: value for name, value in told.items() if value}
 
 
-def _without_the_dropped(found: Pointers, kept: Kept, clock: Clock) -> Pointers:
+def _without_the_dropped(found: Pointers, kept: BufferedRows, clock: Clock) -> Pointers:
     gone = {str(note["subject"]) for note in kept.notes if note["data"] == GONE}
     holes = {
-        Hole(found.info.id, str(note["reason"]), str(note["subject"]), hides="its partitions")
+        EvidenceGap(found.info.id, str(note["reason"]), str(note["subject"]), hides="its partitions")
         for note in kept.notes
         if note["reason"]
     }
     cut = found.info.cut
-    ended = replace(found.info, cut=Cut(cut.start, clock(), cut.margin) if cut else None)
+    ended = replace(found.info, cut=SnapshotWindow(cut.start, clock(), cut.margin) if cut else None)
     hive: Mapping[str, HiveTable] = {name: each for name, each in found.hive.items() if name not in gone}
     tables = tuple(table for table in found.tables if table.name not in gone)
     sorted_holes = tuple(sorted(holes, key=lambda hole: (hole.subject, hole.reason)))

@@ -21,7 +21,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import EventsSource
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, folders, list_files, opened, pinned
-from lakeaudit.evidence.protocol import Batches, Context, Cut, Events, Hole, Part, Probed, SourceInfo
+from lakeaudit.evidence.protocol import (
+    Batches,
+    Context,
+    Events,
+    EvidenceGap,
+    Part,
+    Probed,
+    SnapshotWindow,
+    SourceInfo,
+)
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
@@ -55,7 +64,7 @@ class EventFile:
 
 
 @dataclass(frozen=True)
-class Found:
+class EventWindow:
     """The files of a window, and how many others lie among them that are not named as events are."""
 
     files: tuple[EventFile, ...]
@@ -73,7 +82,7 @@ class Found:
 
 def find(
     clients: Clients, location: Location, name: re.Pattern[str], since: datetime, until: datetime | None
-) -> Found:
+) -> EventWindow:
     """The files below a folder whose names match and say a time in the window; `until` None: up to now.
 
     `name` has the groups year, month, day, hour and minute, or none: then the time is that of the file.
@@ -87,7 +96,7 @@ def find(
             strangers += file.size > 0
         elif since - SLACK <= at <= last:
             files.append(EventFile(file, at))
-    return Found(tuple(sorted(files, key=lambda each: each.file.place)), strangers)
+    return EventWindow(tuple(sorted(files, key=lambda each: each.file.place)), strangers)
 
 
 def _time_of(found: re.Match[str] | None) -> datetime | None:
@@ -171,10 +180,10 @@ def events_of(
         f"{place}: {found.strangers} objects are not named as those of {source.kind} are, and left alone"
     )
     return Events(
-        SourceInfo(source_id, "events", source.kind, place, found.identity, Cut(since, ctx.as_of)),
+        SourceInfo(source_id, "events", source.kind, place, found.identity, SnapshotWindow(since, ctx.as_of)),
         since,
         parts,
-        () if found.files else (Hole(source_id, nothing, place),),
+        () if found.files else (EvidenceGap(source_id, nothing, place),),
         (strange,) if found.strangers else (),
     )
 
@@ -226,7 +235,7 @@ def texts_of(clients: Clients, files: Sequence[File]) -> Iterator[tuple[File, It
     """
     small = [file for file in files if weight_of(file) <= BLOCK]
     with beside(AT_ONCE) as pool:
-        read = pool.map(lambda file: _few(_tried(_texts(clients, file))), small)
+        read = pool.map(lambda file: _few(_with_error(_texts(clients, file))), small)
         for file, found in zip(small, read, strict=True):
             yield file, _texts(clients, file) if found is None else _again(found)
     yield from ((file, _texts(clients, file)) for file in files if file not in small)
@@ -238,7 +247,7 @@ def _few(blocks: Iterator[T]) -> list[T] | None:
     return found if len(found) <= FEW else None
 
 
-def _tried(texts: Iterator[str]) -> Iterator[str | SourceError]:
+def _with_error(texts: Iterator[str]) -> Iterator[str | SourceError]:
     """The texts, and at their end the error that they raise."""
     try:
         yield from texts

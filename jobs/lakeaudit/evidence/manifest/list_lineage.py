@@ -130,9 +130,9 @@ def _absent_lists(
 
 
 def _audited(last: LastState, location: Location) -> Iterator[tuple[StateRef, str]]:
-    yield last.state, last.words(location.uri)
+    yield last.state, last.description(location.uri)
     for lost in last.lost:
-        yield lost.state, lost.words
+        yield lost.state, lost.description
 
 
 def _is_there(each: ListedTable, was: StateRef, clients: Clients) -> bool:

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import MissingState
-from lakeaudit.evidence.protocol import Kept, TableState
+from lakeaudit.evidence.protocol import BufferedRows, TableState
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -51,7 +51,7 @@ class Reading(Generic[F, T]):
     """Tables, each in its last reading, the rows of files of all readings, and the tables that are refused."""
 
     tables: tuple[T, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[BufferedRows, ...]
     refused: tuple[F, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ def read_until_whole(
     """
     done: dict[str, T] = {}
     refused: dict[str, F] = {}
-    kept: list[Kept] = []
+    kept: list[BufferedRows] = []
     pending = found
     for number in range(ATTEMPTS):
         refused |= {each.table.name: each for each in pending if each.refused is not None}

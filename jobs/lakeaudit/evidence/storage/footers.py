@@ -29,7 +29,7 @@ Tail = Callable[[int], bytes]
 
 
 @dataclass(frozen=True)
-class Counted:
+class VisibleRows:
     """How many rows of a file its table's readers see; `hides_rows`: it may have more, which they do not."""
 
     rows: int | None = None
@@ -91,7 +91,7 @@ def _facts(metadata: pq.FileMetaData) -> Iterator[tuple[str, tuple[object, ...]]
 
 
 def fault_of(
-    clients: Clients, place: Location, size: int, counted: Counted, wait: Callable[[], None]
+    clients: Clients, place: Location, size: int, counted: VisibleRows, wait: Callable[[], None]
 ) -> str | None:
     """Why a file is none of its format by its name, or has other rows; None: it is whole, or nobody can tell.
 

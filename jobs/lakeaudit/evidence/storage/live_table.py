@@ -105,11 +105,11 @@ def data_files(clients: Clients, state: State, engine: Engine) -> list[DataFile]
         raise SourceError(
             state.place.uri, "has delete files, which are not understood here", "compact the table"
         )
-    named = engine.map(partial(_named, clients), [manifest.place for manifest in manifests])
+    named = engine.map(partial(_live_files, clients), [manifest.place for manifest in manifests])
     return [file for files in named for file in files]
 
 
-def _named(clients: Clients, place: Location) -> Sequence[DataFile]:
+def _live_files(clients: Clients, place: Location) -> Sequence[DataFile]:
     try:
         content = read_bytes(clients, place)
         if content is None:

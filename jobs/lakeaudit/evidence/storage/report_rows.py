@@ -16,7 +16,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched
 from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.evidence.storage.inventory.columns import (
-    Known,
+    ReportColumn,
     fault_sql,
     stranger_sql,
     type_fault,
@@ -46,7 +46,7 @@ class ReportForm:
     milliseconds.
     """
 
-    known: tuple[Known, ...]
+    known: tuple[ReportColumn, ...]
     required: tuple[str, ...]
     given: Mapping[str, str]
     faults: tuple[str, ...] = ()
@@ -166,11 +166,11 @@ class ReportFile:
         )
         return rows, {name: kind for name, (_, kind) in held.items()}
 
-    def _type_fault(self, known: Known, arrow: pa.DataType) -> str | None:
+    def _type_fault(self, known: ReportColumn, arrow: pa.DataType) -> str | None:
         in_millis = self.form.millis and known.holds == "time" and type_kind(arrow) == "number"
         return None if known.holds == ANY or in_millis else type_fault(known, arrow)
 
-    def _of_type(self, known: Known, column: pa.Field) -> tuple[str, str]:
+    def _of_type(self, known: ReportColumn, column: pa.Field) -> tuple[str, str]:
         """(SQL of a column, the kind of its values)."""
         kind = type_kind(column.type) or ""
         if known.holds == ANY:

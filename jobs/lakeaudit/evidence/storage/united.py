@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from lakeaudit.evidence.protocol import Batches, Cut, Part, SourceInfo, Stored
+from lakeaudit.evidence.protocol import Batches, Part, SnapshotWindow, SourceInfo, Stored
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 
@@ -59,7 +59,7 @@ def _info(infos: Sequence[SourceInfo]) -> SourceInfo:
         infos[0],
         location=", ".join(info.location for info in infos),
         identity=", ".join(info.identity for info in infos),
-        cut=Cut(start, end, start - edge),
+        cut=SnapshotWindow(start, end, start - edge),
     )
 
 

@@ -27,19 +27,29 @@ from lakeaudit.evidence.catalog.hive_tables import (
     location_of,
     statistics_of,
 )
-from lakeaudit.evidence.catalog.picture import Names, no_partitions
 from lakeaudit.evidence.catalog.protocol import (
     GONE,
     CatalogTable,
     HiveTable,
+    PartitionFilter,
     Pointers,
     RegisteredPartition,
-    Wanted,
     folder_of,
     partition_batch,
     scheme_of,
 )
-from lakeaudit.evidence.protocol import Batches, Clock, Cut, Hole, Part, Probed, SourceInfo, note_row, utc_now
+from lakeaudit.evidence.catalog.snapshot import Names, no_partitions
+from lakeaudit.evidence.protocol import (
+    Batches,
+    Clock,
+    EvidenceGap,
+    Part,
+    Probed,
+    SnapshotWindow,
+    SourceInfo,
+    note_row,
+    utc_now,
+)
 from lakeaudit.formatting import count
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime.aws import Clients
@@ -66,11 +76,11 @@ class _Read:
 
     tables: list[CatalogTable] = field(default_factory=list)
     hive: dict[str, HiveTable] = field(default_factory=dict)
-    holes: list[Hole] = field(default_factory=list)
+    holes: list[EvidenceGap] = field(default_factory=list)
 
 
 def list_tables(
-    source: Glue, clients: Clients, source_id: str, wanted: Wanted, clock: Clock = utc_now
+    source: Glue, clients: Clients, source_id: str, wanted: PartitionFilter, clock: Clock = utc_now
 ) -> Pointers:
     """All tables of the chosen databases, and the partitions of those that are wanted.
 
@@ -91,7 +101,7 @@ def list_tables(
             part for each in pool.map(partial(_parts, source, clients, source_id), asked) for part in each
         ]
     identity = f"{count(len(databases))} databases, {count(len(read.tables))} tables"
-    cut = Cut(start, clock(), source.margin or timedelta(0))
+    cut = SnapshotWindow(start, clock(), source.margin or timedelta(0))
     info = SourceInfo(source_id, "metastore", source.kind, source.name, identity, cut, len(read.tables))
     return Pointers(info, tuple(read.tables), tuple(parts), tuple(read.holes), hive=read.hive)
 
@@ -150,11 +160,11 @@ def _databases(source: Glue, glue: "GlueClient") -> list[str]:
     return [n for n in names if not patterns or any(re.fullmatch(regex, n) for regex in patterns)]
 
 
-Found = tuple[str, list[Mapping[str, Any]], str]
+DatabaseTables = tuple[str, list[Mapping[str, Any]], str]
 """A database, its tables as Glue tells them, and why that may not be all."""
 
 
-def _tables_of(source: Glue, glue: "GlueClient", source_id: str, database: str) -> Found:  # noqa: ARG001
+def _tables_of(source: Glue, glue: "GlueClient", source_id: str, database: str) -> DatabaseTables:  # noqa: ARG001
     found: list[Mapping[str, Any]] = []
     try:
         for page in glue.get_paginator("get_tables").paginate(DatabaseName=database, **_account(source)):
@@ -164,12 +174,12 @@ def _tables_of(source: Glue, glue: "GlueClient", source_id: str, database: str) 
     return database, found, ""
 
 
-def _take(read: _Read, source_id: str, aliases: Aliases, found: Found) -> None:
+def _take(read: _Read, source_id: str, aliases: Aliases, found: DatabaseTables) -> None:
     database, tables, failure = found
     if failure:
         hidden = f"{database}.*"
         read.holes.append(
-            Hole(source_id, f"tables could not be listed: {failure}", hidden, hides="its tables")
+            EvidenceGap(source_id, f"tables could not be listed: {failure}", hidden, hides="its tables")
         )
     for each in tables:
         descriptor = each.get("StorageDescriptor") or {}

@@ -28,19 +28,19 @@ from lakeaudit.evidence.catalog.hive_tables import (
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient, in_batches
 from lakeaudit.evidence.catalog.names import name_of, parts_of
-from lakeaudit.evidence.catalog.picture import Names, any_name, no_partitions, or_hole, pointers_of, text_of
 from lakeaudit.evidence.catalog.protocol import (
     GONE,
     CatalogTable,
     HiveTable,
+    PartitionFilter,
     Pointers,
     RegisteredPartition,
-    Wanted,
     folder_of,
     partition_batch,
     scheme_of,
 )
-from lakeaudit.evidence.protocol import Batches, Clock, Hole, Part, Probed, note_row, utc_now
+from lakeaudit.evidence.catalog.snapshot import Names, any_name, no_partitions, or_gap, pointers_of, text_of
+from lakeaudit.evidence.protocol import Batches, Clock, EvidenceGap, Part, Probed, note_row, utc_now
 from lakeaudit.formatting import count
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime.aws import Clients
@@ -58,14 +58,14 @@ class _Read:
 
     tables: list[CatalogTable] = field(default_factory=list)
     hive: dict[str, HiveTable] = field(default_factory=dict)
-    holes: list[Hole] = field(default_factory=list)
+    holes: list[EvidenceGap] = field(default_factory=list)
 
 
 def list_tables(
     source: Hive,
     clients: Clients,
     source_id: str,
-    wanted: Wanted = no_partitions,
+    wanted: PartitionFilter = no_partitions,
     clock: Clock = utc_now,
     *,
     names: Names = any_name,
@@ -78,9 +78,7 @@ def list_tables(
     start, read = clock(), _Read()
     with MetastoreClient(source) as metastore:
         for database in _databases(source, metastore):
-            found = or_hole(
-                read.holes, source_id, [database], partial(_tables_of, metastore, database, names)
-            )
+            found = or_gap(read.holes, source_id, [database], partial(_tables_of, metastore, database, names))
             _take(read, source_id, clients.aliases, database, found)
     said = pointers_of(source, source_id, source.uri, (start, clock()), read.tables, read.holes)
     parts = tuple(

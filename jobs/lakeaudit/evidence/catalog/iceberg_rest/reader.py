@@ -25,19 +25,19 @@ from lakeaudit.evidence.catalog.http import (
 )
 from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.evidence.catalog.names import name_of, parts_of
-from lakeaudit.evidence.catalog.picture import (
+from lakeaudit.evidence.catalog.protocol import CatalogTable, PartitionFilter, Pointers, folder_of
+from lakeaudit.evidence.catalog.snapshot import (
     Names,
     any_name,
-    hole_of,
     listed,
+    namespace_gap,
     no_partitions,
-    or_hole,
+    or_gap,
     pointers_of,
     text_of,
     time_of,
 )
-from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers, Wanted, folder_of
-from lakeaudit.evidence.protocol import Clock, Hole, Probed, utc_now
+from lakeaudit.evidence.protocol import Clock, EvidenceGap, Probed, utc_now
 from lakeaudit.formatting import number
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime.aws import Clients
@@ -57,7 +57,7 @@ def list_tables(
     source: IcebergRest,
     clients: Clients,
     source_id: str,
-    wanted: Wanted = no_partitions,  # noqa: ARG001 - Iceberg keeps its partitions itself
+    wanted: PartitionFilter = no_partitions,  # noqa: ARG001 - Iceberg keeps its partitions itself
     clock: Clock = utc_now,
     names: Names = any_name,
 ) -> Pointers:
@@ -137,7 +137,7 @@ class _Walk:
     def __init__(self, source: IcebergRest, source_id: str) -> None:
         self.source, self.id = source, source_id
         self.client = CatalogClient(source, source.uri)
-        self.holes: list[Hole] = []
+        self.holes: list[EvidenceGap] = []
         said = self.client.get("v1/config", warehouse=source.warehouse)
         prefix = source.prefix or _setting(said, "prefix")
         if prefix and not _PREFIX.fullmatch(prefix):
@@ -153,7 +153,7 @@ class _Walk:
             found += level
             if len(level[0]) == DEEPEST:
                 reason = f"has namespaces more than {DEEPEST} levels deep"
-                self.holes.append(hole_of(self.id, level[0], reason))
+                self.holes.append(namespace_gap(self.id, level[0], reason))
                 break
             level = [each for below in pool.map(self._below, level) for each in below]
         return found
@@ -161,7 +161,7 @@ class _Walk:
     def _below(self, namespace: Namespace) -> list[Namespace]:
         """Those in a namespace; none where the catalog does not nest them, or it was dropped since."""
         read = partial(self.children, namespace)
-        return or_hole(self.holes, self.id, namespace, read, nothing=(NotThere, Unsupported))
+        return or_gap(self.holes, self.id, namespace, read, nothing=(NotThere, Unsupported))
 
     def children(self, parent: Namespace) -> list[Namespace]:
         """The namespaces directly below one, or at the top. A catalog may heed no parent, and name all again."""
@@ -177,7 +177,7 @@ class _Walk:
 
     def tables(self, namespace: Namespace) -> list[Namespace]:
         """The names of the tables in a namespace."""
-        return or_hole(self.holes, self.id, namespace, lambda: list(self._tables(namespace)))
+        return or_gap(self.holes, self.id, namespace, lambda: list(self._tables(namespace)))
 
     def _tables(self, namespace: Namespace) -> Iterator[Namespace]:
         path = f"{self.root}/{self._quoted(namespace)}/tables"
@@ -196,7 +196,7 @@ class _Walk:
             return None
         except SourceError as error:
             self.holes.append(
-                Hole(self.id, error.what, name_of(parts), hides="the table", retryable=error.retryable)
+                EvidenceGap(self.id, error.what, name_of(parts), hides="the table", retryable=error.retryable)
             )
             return None
 
@@ -225,7 +225,7 @@ class _Walk:
     def _speakable(self, parts: Sequence[str]) -> bool:
         if _may_stand_in_a_path(parts):
             return True
-        self.holes.append(Hole(self.id, "no request can be made for such a name", name_of(parts)))
+        self.holes.append(EvidenceGap(self.id, "no request can be made for such a name", name_of(parts)))
         return False
 
 

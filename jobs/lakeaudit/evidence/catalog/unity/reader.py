@@ -26,18 +26,18 @@ from lakeaudit.evidence.catalog.http import (
     not_understood,
 )
 from lakeaudit.evidence.catalog.names import name_of
-from lakeaudit.evidence.catalog.picture import (
+from lakeaudit.evidence.catalog.protocol import CatalogTable, PartitionFilter, Pointers, folder_of, scheme_of
+from lakeaudit.evidence.catalog.snapshot import (
     Names,
     any_name,
     no_partitions,
-    or_hole,
+    or_gap,
     pointers_of,
     text_of,
     time_of,
 )
-from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers, Wanted, folder_of, scheme_of
 from lakeaudit.evidence.catalog.unity import Unity
-from lakeaudit.evidence.protocol import Clock, Hole, Probed, utc_now
+from lakeaudit.evidence.protocol import Clock, EvidenceGap, Probed, utc_now
 from lakeaudit.formatting import number
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime.aws import Clients
@@ -57,7 +57,7 @@ def list_tables(
     source: Unity,
     clients: Clients,
     source_id: str,
-    wanted: Wanted = no_partitions,  # noqa: ARG001 - it says nothing of partitions
+    wanted: PartitionFilter = no_partitions,  # noqa: ARG001 - it says nothing of partitions
     clock: Clock = utc_now,
     names: Names = any_name,
 ) -> Pointers:
@@ -113,7 +113,7 @@ class _Reading:
     def __init__(self, source: Unity, source_id: str, aliases: Aliases) -> None:
         self.source, self.id, self.aliases = source, source_id, aliases
         self.client = CatalogClient(source, f"{source.uri}/{BASE}")
-        self.holes: list[Hole] = []
+        self.holes: list[EvidenceGap] = []
         self.without_place: dict[str, list[str]] = defaultdict(list)
 
     def catalogs(self) -> list[str]:
@@ -125,12 +125,12 @@ class _Reading:
     def schemas(self, catalog: str) -> list[tuple[str, str]]:
         """(catalog, schema) of one catalog; the schema that describes the others has no files."""
         read = partial(self._names, "schemas", catalog_name=catalog)
-        names = or_hole(self.holes, self.id, [catalog], read)
+        names = or_gap(self.holes, self.id, [catalog], read)
         return [(catalog, name) for name in names if name != "information_schema"]
 
     def tables(self, schema: tuple[str, str]) -> list[CatalogTable]:
         """The tables of one schema that have files."""
-        return or_hole(self.holes, self.id, schema, lambda: list(self._tables(*schema)))
+        return or_gap(self.holes, self.id, schema, lambda: list(self._tables(*schema)))
 
     def _tables(self, catalog: str, schema: str) -> Iterator[CatalogTable]:
         asked = {"catalog_name": catalog, "schema_name": schema, "omit_columns": "true"}

@@ -159,7 +159,7 @@ _REFERER = """regexp_extract(f.tail, '^ "(https?://[^ "]*/hadoop/1/[^ "]*)"', 1)
 """What Hadoop's S3A client writes there of itself (hadoop-aws, "Auditing")."""
 
 
-def _said(name: str) -> str:
+def _of_s3a(name: str) -> str:
     """A parameter of S3A's referer, as SQL; null where there is none."""
     value = f"regexp_extract({_REFERER}, '[?&]{name}=([^&]*)', 1)"
     return f"nullif(left({_unquoted(value)}, 200), '')"
@@ -175,6 +175,6 @@ _COLUMNS = f"""
     nullif(f.request_id, '-') AS request_id, f.operation AS operation,
     TRY_CAST(f.status AS BIGINT) AS status,
     (f.status = '-' OR starts_with(f.status, '2')) AND f.error = '-' AS succeeded,
-    nullif(concat_ws(' ', {_said("op")}, 'of ' || {_said("pr")}, 'in job ' || {_said("ji")}), '') AS job,
+    nullif(concat_ws(' ', {_of_s3a("op")}, 'of ' || {_of_s3a("pr")}, 'in job ' || {_of_s3a("ji")}), '') AS job,
     CASE WHEN f.uri IN ('-', '"-"') THEN nullif(nullif(named_version, '-'), '')
         ELSE nullif({_unquoted("asked_version")}, '') END AS version_id"""

@@ -26,10 +26,10 @@ from lakeaudit.evidence.manifest.iceberg.metadata import NAME as NAME_OF_METADAT
 from lakeaudit.evidence.protocol import (
     Batches,
     Context,
-    Cut,
     Events,
     Part,
     Probed,
+    SnapshotWindow,
     SourceInfo,
     note_row,
 )
@@ -85,7 +85,7 @@ def _of_table(source: S3Journal, ctx: Context, source_id: str) -> Events:
             for group in grouped(files)
         )
 
-    place, cut = source.location.uri, Cut(since, state.snapshot.at)
+    place, cut = source.location.uri, SnapshotWindow(since, state.snapshot.at)
     info = SourceInfo(source_id, "events", source.kind, place, state.identity, cut)
     return Events(info, since, parts)
 

@@ -21,10 +21,10 @@ from lakeaudit.evidence.protocol import (
     Claims,
     Clock,
     Context,
-    Cut,
-    Hole,
+    EvidenceGap,
     Part,
     Project,
+    SnapshotWindow,
     SourceInfo,
     Stored,
     TableState,
@@ -87,7 +87,7 @@ def read(kind: str, tables: Sequence[Table], ctx: Context, source_id: str, clock
             kind=kind,
             location=", ".join(each.manifest.location.uri for each in pictures),
             identity=", ".join(stored.info.identity for stored in read_ones) or "unreadable",
-            cut=Cut(min(cuts, default=start), clock()),
+            cut=SnapshotWindow(min(cuts, default=start), clock()),
         ),
         rows=tuple(stored.rows for stored in read_ones),
         fold=partial(originals.claims, source=source_id),
@@ -183,7 +183,7 @@ def _state(table: Table, pictures: Sequence[_Picture], ctx: Context, read_at: da
     return TableState(table.name, read_at, None, refused=refused)
 
 
-def _holes(pictures: Sequence[_Picture]) -> Iterator[Hole]:
+def _holes(pictures: Sequence[_Picture]) -> Iterator[EvidenceGap]:
     """What of a place could not be read is unknown of every table that it should be copied to."""
     for picture in pictures:
         for hole in picture.stored.holes if picture.stored else ():

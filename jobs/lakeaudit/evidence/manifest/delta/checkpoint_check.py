@@ -21,7 +21,7 @@ from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP, vector_of
 from lakeaudit.evidence.manifest.delta.readings import Reading, Readings
 from lakeaudit.evidence.manifest.table_states import NEWEST
-from lakeaudit.evidence.protocol import Context, Kept, Part, pieces
+from lakeaudit.evidence.protocol import BufferedRows, Context, Part, pieces
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -167,7 +167,9 @@ class CheckpointComparison:
             *runs_of([file for file in files if not file.is_large], self.source, self.ctx.clients),
         ]
 
-    def _compared(self, rows: Sequence[Part | Kept], checkpoints: Sequence[_Compared]) -> list[Witness]:
+    def _compared(
+        self, rows: Sequence[Part | BufferedRows], checkpoints: Sequence[_Compared]
+    ) -> list[Witness]:
         """What rows say; nothing is concluded where some could not be read."""
         limits = duck.small(_LIMIT, [(one.table, one.number, one.point.version) for one in checkpoints])
         kept = self.ctx.engine.meet(rows, partial(_steps_up_to, limits), _differences)

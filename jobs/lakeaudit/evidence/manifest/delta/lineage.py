@@ -111,7 +111,7 @@ def _by_counts(reading: Reading) -> Iterator[Witness]:
 
 def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterator[Witness]:
     """The log held against the versions that earlier audits read of it, or reported as lost."""
-    location, known = reading.listed.location.uri, last.words(reading.listed.location.uri)
+    location, known = reading.listed.location.uri, last.description(reading.listed.location.uri)
     if last.was_moved(location, table_id(reading)):
         yield from _against_moved(reading, last.state, known)
         return
@@ -120,7 +120,7 @@ def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterat
     )
     for lost in last.lost:
         recreated = _is_recreated(reading, lost.state, last, lost.reported_at)
-        yield from _against(reading, lost.state, lost.words, recreated, clients)
+        yield from _against(reading, lost.state, lost.description, recreated, clients)
 
 
 def _against_moved(reading: Reading, state: StateRef, known: str) -> Iterator[Witness]:

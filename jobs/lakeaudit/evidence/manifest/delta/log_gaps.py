@@ -8,7 +8,7 @@ from lakeaudit.evidence.manifest.delta.commit_counts import UNMET, unmet_words
 from lakeaudit.evidence.manifest.delta.log import Gap, Log
 from lakeaudit.evidence.manifest.delta.notes import kind_of
 from lakeaudit.evidence.manifest.delta.readings import Reading
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import Location
 from lakeaudit.kinds import SET_ASIDE
 from lakeaudit.runtime.aws import Clients
@@ -22,7 +22,7 @@ def last_hole(reading: Reading) -> int:
     return max([NO_HOLE, *(gap.last for gap in gaps), *(version for version, _, _ in reading.torn)])
 
 
-def holes(reading: Reading, source: str) -> list[Hole]:
+def holes(reading: Reading, source: str) -> list[EvidenceGap]:
     """The holes of a table whose state could be rebuilt."""
     name, log = reading.listed.name, reading.log
     found = [
@@ -31,17 +31,19 @@ def holes(reading: Reading, source: str) -> list[Hole]:
         for hole in _of_gap(gap, log, source, name)
     ]
     found += [
-        Hole(source, _torn(version, why), place.uri, name, f"some of what version {version} added and removed", 1,
-             kind_of(why))
+        EvidenceGap(source, _torn(version, why), place.uri, name, f"some of what version {version} added and removed",
+                    1, kind_of(why))
         for version, place, why in reading.torn
     ]  # fmt: skip
     found += [
-        Hole(source, why, place.uri, name, SET_ASIDE, 1, kind_of(why))
+        EvidenceGap(source, why, place.uri, name, SET_ASIDE, 1, kind_of(why))
         for place, why in _broken_for_readers(reading)
     ]  # fmt: skip
     if reading.undecodable:
         reason = f"{reading.undecodable} paths or deletion vectors in the log cannot be understood"
-        found.append(Hole(source, reason, log.folder.uri, name, "the files they name", reading.undecodable))
+        found.append(
+            EvidenceGap(source, reason, log.folder.uri, name, "the files they name", reading.undecodable)
+        )
     return found
 
 
@@ -62,11 +64,11 @@ def warnings(reading: Reading) -> list[str]:
     return [f"{name}: {one}" for one in odd]
 
 
-def nothing_left(reading: Reading, source: str, clients: Clients) -> list[Hole]:
+def nothing_left(reading: Reading, source: str, clients: Clients) -> list[EvidenceGap]:
     """The files for want of which no state of the table can be rebuilt."""
     hides = "every file that the table lists"
     return [
-        Hole(source, why, place.uri, reading.listed.name, hides, 1, kind_of(why))
+        EvidenceGap(source, why, place.uri, reading.listed.name, hides, 1, kind_of(why))
         for place, why in _wanting(reading, clients)
     ]
 
@@ -113,14 +115,14 @@ COMMITS_NAMED = 100
 """Commits of a gap with a row of their own, which names the way back of the commit; the rest has one row."""
 
 
-def _of_gap(gap: Gap, log: Log, source: str, name: str) -> Iterator[Hole]:
+def _of_gap(gap: Gap, log: Log, source: str, name: str) -> Iterator[EvidenceGap]:
     last = min(gap.last, gap.first + COMMITS_NAMED - 1)
     for version in range(gap.first, last + 1):
         place = log.commit_place(version).uri
-        yield Hole(source, _gone(gap), place, name, _hidden(gap), 1, "missing_metadata")
+        yield EvidenceGap(source, _gone(gap), place, name, _hidden(gap), 1, "missing_metadata")
     if last < gap.last:
         place = log.commit_place(last + 1).uri
-        yield Hole(source, _gone(gap), place, name, _hidden(gap), gap.last - last, "missing_metadata")
+        yield EvidenceGap(source, _gone(gap), place, name, _hidden(gap), gap.last - last, "missing_metadata")
 
 
 def _gone(gap: Gap) -> str:

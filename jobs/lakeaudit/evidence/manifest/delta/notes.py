@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.delta.commit_counts import UNMET
 from lakeaudit.evidence.manifest.delta.entry_sums import TableSums
 from lakeaudit.evidence.manifest.delta.lines import SHORT, commit_moment
 from lakeaudit.evidence.manifest.delta.log_files import LogFile
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import NOTE
@@ -190,7 +190,7 @@ class Notes:
         return pa.Table.from_pylist(self._rows, NOTE)
 
 
-def hole_of(note: Mapping[str, Any]) -> Hole | None:
+def gap_of(note: Mapping[str, Any]) -> EvidenceGap | None:
     """The hole that a NOTE row of a checkpoint read late tells of; None for all other notes."""
     data = json.loads(note["data"]) if note["data"] else {}
     if data.get("kind") != "hole":
@@ -204,7 +204,7 @@ def hole_of(note: Mapping[str, Any]) -> Hole | None:
         note["count"],
         data["hole"],
     )
-    return Hole(*told)
+    return EvidenceGap(*told)
 
 
 def _operation(commit_info: str) -> object:

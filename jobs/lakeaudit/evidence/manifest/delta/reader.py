@@ -28,7 +28,7 @@ from lakeaudit.evidence.manifest.delta.metadata import (
     understand,
     vacuum_retention,
 )
-from lakeaudit.evidence.manifest.delta.notes import hole_of
+from lakeaudit.evidence.manifest.delta.notes import gap_of
 from lakeaudit.evidence.manifest.delta.readings import Reading, before, read_commits, read_logs
 from lakeaudit.evidence.manifest.delta.respelled import RespelledFiles
 from lakeaudit.evidence.manifest.delta.troubles import Vacuum
@@ -38,8 +38,8 @@ from lakeaudit.evidence.protocol import (
     Claims,
     Clock,
     Context,
-    Cut,
-    Hole,
+    EvidenceGap,
+    SnapshotWindow,
     SourceInfo,
     TableState,
     utc_now,
@@ -68,14 +68,19 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     checkpoints = CheckpointComparison(readings, ctx, source_id)
     graces = {table.name: table.settings.grace for table in tables} if ctx.live else None
     return Claims(
-        info=_info(source_id, tables, states, Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)),
+        info=_info(
+            source_id,
+            tables,
+            states,
+            SnapshotWindow(begun, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of),
+        ),
         rows=(*readings.kept, readings.late),
         fold=partial(replay.claims, constants, source_id),
         states=states,
         holes=tuple(hole for reading in readings.tables for hole in _holes(reading, source_id, ctx)),
         warnings=tuple(line for reading in readings.tables for line in warnings(reading)),
         traces={paths.KIND: partial(replay.traces, constants.select(replay.TRACED))},
-        hole_of=hole_of,
+        gap_of=gap_of,
         commits=commit_logs(readings.tables),
         contradictions=partial(contradictions, whole),
         respelled=RespelledFiles(readings, ctx, constants, whole).idle_removals,
@@ -209,7 +214,7 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
     )
 
 
-def _holes(reading: Reading, source: str, ctx: Context) -> list[Hole]:
+def _holes(reading: Reading, source: str, ctx: Context) -> list[EvidenceGap]:
     if reading.refused is not None or reading.listed.log is None:
         return []
     if reading.plan is None:
@@ -217,7 +222,9 @@ def _holes(reading: Reading, source: str, ctx: Context) -> list[Hole]:
     return holes(reading, source)
 
 
-def _info(source: str, tables: Sequence[Table], states: Mapping[str, TableState], cut: Cut) -> SourceInfo:
+def _info(
+    source: str, tables: Sequence[Table], states: Mapping[str, TableState], cut: SnapshotWindow
+) -> SourceInfo:
     identity = identity_of(f"{name}@{state.version}" for name, state in states.items())
     location = tables[0].location.uri if len(tables) == 1 else f"{len(tables)} tables"
     return SourceInfo(source, "manifest", "delta", location, identity, cut)

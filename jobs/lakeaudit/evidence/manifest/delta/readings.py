@@ -24,7 +24,7 @@ from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION, NotReadable, u
 from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of, sums_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
 from lakeaudit.evidence.manifest.delta.troubles import RecentCommit, Troubles, Vacuum, troubles
-from lakeaudit.evidence.protocol import RECENT, Clock, Context, Kept, Part, Source
+from lakeaudit.evidence.protocol import RECENT, BufferedRows, Clock, Context, Part, Source
 from lakeaudit.keys import Location
 
 _ATTEMPTS = 4
@@ -84,7 +84,7 @@ class Readings:
     """All tables, and their STEP rows: those that are held, and those of large checkpoints."""
 
     tables: tuple[Reading, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[BufferedRows, ...]
     late: tuple[Part, ...]
     late_of: Callable[[Collection[str]], tuple[Part, ...]]
     """Of the large checkpoints those of some tables."""
@@ -103,7 +103,7 @@ def read_logs(
     meanwhile, or whose own metadata promises more, are read again.
     """
     done: dict[str, Reading] = {}
-    kept: list[Kept] = []
+    kept: list[BufferedRows] = []
     pending = [Reading(one, refused=one.refused, needed=_back(ctx, promised[one.name])) for one in listed]
     for attempt in range(_ATTEMPTS):
         last = attempt == _ATTEMPTS - 1

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeaudit.evidence.manifest.delta.contradictions import IDLE, PAIRS
 from lakeaudit.evidence.manifest.delta.paths import KIND, decoded
 from lakeaudit.evidence.manifest.delta.readings import Readings
-from lakeaudit.evidence.protocol import Context, Kept, Part, pieces
+from lakeaudit.evidence.protocol import BufferedRows, Context, Part, pieces
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import IDLE_REMOVALS
@@ -43,7 +43,7 @@ class RespelledFiles:
                 if row["table_name"] in tables and row["table_name"] in self.whole["table_name"].to_pylist()
             ],
         )
-        rows: list[Part | Kept] = [*pieces(*self.readings.rows_of(tables))]
+        rows: list[Part | BufferedRows] = [*pieces(*self.readings.rows_of(tables))]
         kept = self.ctx.engine.meet(rows, partial(_by_name, known), _meant)
         return pa.Table.from_batches(kept.batches(_FOUND), IDLE_REMOVALS)
 

@@ -23,14 +23,14 @@ from lakeaudit.evidence.manifest.file_list.list_part import parts
 from lakeaudit.evidence.manifest.file_list.read_lines import UNREAD_REST, ListFile
 from lakeaudit.evidence.manifest.list_lineage import ListedTable
 from lakeaudit.evidence.protocol import (
+    BufferedRows,
     Changes,
     Claims,
     Clock,
     Context,
-    Cut,
+    EvidenceGap,
     Fold,
-    Hole,
-    Kept,
+    SnapshotWindow,
     SourceInfo,
     TableState,
     utc_now,
@@ -69,7 +69,7 @@ def _claims(
     until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(lists, ctx.clients, source_id, until, max(ctx.parallelism, 1) * 4))
     summaries = [json.loads(str(note["data"])) for note in kept.notes]
-    cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    cut = SnapshotWindow(start, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of)
     unread = _all_unread(summaries, lists)
     rows = sum(each["rows"] for each in summaries)
     listed = _listed(table_lists, summaries)
@@ -123,10 +123,10 @@ def _changed(old: Claims, new: Claims) -> pa.Table:
 
 def _folded(con: Connection, claims: Claims) -> Relation:
     (kept,) = claims.rows
-    return fold_kept(con, cast("Kept", kept), claims.fold)
+    return fold_kept(con, cast("BufferedRows", kept), claims.fold)
 
 
-def fold_kept(con: Connection, kept: Kept, folded_by: Fold) -> Relation:
+def fold_kept(con: Connection, kept: BufferedRows, folded_by: Fold) -> Relation:
     """The claims of rows that were read already, all shares together; they can be computed once."""
     rows = {
         kind: pa.RecordBatchReader.from_batches(schema, kept.batches(kind))
@@ -135,7 +135,7 @@ def fold_kept(con: Connection, kept: Kept, folded_by: Fold) -> Relation:
     return folded_by(con, rows)
 
 
-def _holes(summaries: Sequence[Summary], lists: Sequence[ListFile], source_id: str) -> list[Hole]:
+def _holes(summaries: Sequence[Summary], lists: Sequence[ListFile], source_id: str) -> list[EvidenceGap]:
     faulty = sorted((each for each in summaries if each["faults"]), key=lambda each: each["list_no"])
     named = [_hole(each, lists[each["list_no"]].place.uri, source_id) for each in faulty[:MOST_HOLES]]
     more = Counter[str]()
@@ -143,17 +143,17 @@ def _holes(summaries: Sequence[Summary], lists: Sequence[ListFile], source_id: s
         more[each["table_name"]] += each["faults"]
     rest = "rows of further lists cannot be understood"
     return named + [
-        Hole(source_id, rest, table=table, hides=_HIDES, count=count) for table, count in more.items()
+        EvidenceGap(source_id, rest, table=table, hides=_HIDES, count=count) for table, count in more.items()
     ]
 
 
 _HIDES = "files that were written, removed or replaced"
 
 
-def _hole(each: Summary, uri: str, source_id: str) -> Hole:
+def _hole(each: Summary, uri: str, source_id: str) -> EvidenceGap:
     line, fault = each["first"]
     reason = fault if line in (0, UNREAD_REST) else f"line {line}: {fault}"
-    return Hole(source_id, reason, uri, table=each["table_name"], hides=_HIDES, count=each["faults"])
+    return EvidenceGap(source_id, reason, uri, table=each["table_name"], hides=_HIDES, count=each["faults"])
 
 
 def _all_unread(summaries: Sequence[Summary], lists: Sequence[ListFile]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from lakeaudit.evidence.manifest.hudi.parts import GONE, Problem
 from lakeaudit.evidence.manifest.hudi.payload import EMPTY
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.runtime.aws_failures import ARCHIVED
 
 _REMOVING = ("", "clean", "rollback", "restore")
@@ -22,19 +22,19 @@ _HIDES = {
 }
 
 
-def holes(read: TableReading, source: str) -> Iterator[Hole]:
+def holes(read: TableReading, source: str) -> Iterator[EvidenceGap]:
     """The instants, and the files of the archive, that could not be read."""
     for problem in read.problems:
         hides = _HIDES.get(problem.action, "the files that it wrote and replaced")
-        yield Hole(source, problem.reason, problem.subject, read.name, hides, kind=_kind(problem))
+        yield EvidenceGap(source, problem.reason, problem.subject, read.name, hides, kind=_kind(problem))
     location = read.found.table.location.uri
     if read.found.lost:
-        yield Hole(source, read.found.lost, location, read.name, _HIDES[""], kind="missing_metadata")
+        yield EvidenceGap(source, read.found.lost, location, read.name, _HIDES[""], kind="missing_metadata")
     elif read.unknown and not read.problems:
         reason = (
             f"its timeline does not reach back to {read.before}, from which {read.unknown} file groups come"
         )
-        yield Hole(source, reason, location, read.name, "files that older instants wrote")
+        yield EvidenceGap(source, reason, location, read.name, "files that older instants wrote")
 
 
 def archived_state(read: TableReading) -> MissingState | None:

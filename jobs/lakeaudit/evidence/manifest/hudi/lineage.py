@@ -162,12 +162,12 @@ def _of_last(read: TableReading, last: LastState | None, clients: Clients) -> It
     location = read.found.table.location.uri
     if last is None or not last.is_of(location, table_id(read)):
         return
-    known = last.words(location)
+    known = last.description(location)
     if last.location == location:
         yield from _overwritten(read, last.state, known, clients)
     yield from _against(read, last.state, known, clients)
     for lost in last.lost:
-        yield from _against(read, lost.state, lost.words, clients)
+        yield from _against(read, lost.state, lost.description, clients)
 
 
 def _against(read: TableReading, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:

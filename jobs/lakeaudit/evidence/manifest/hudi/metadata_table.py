@@ -13,7 +13,7 @@ from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
 from lakeaudit.evidence.manifest.hudi.parts import Item, OfTable, Problem, parts, problems
 from lakeaudit.evidence.manifest.hudi.rows import FILE, FILES
 from lakeaudit.evidence.manifest.hudi.timeline import METADATA_TABLE, Found
-from lakeaudit.evidence.protocol import Context, Kept
+from lakeaudit.evidence.protocol import BufferedRows, Context
 from lakeaudit.keys import HUDI_BASE, HUDI_LOG
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
@@ -21,7 +21,7 @@ from lakeaudit.runtime.duck import Connection, Rows
 
 def index_files(
     found: Sequence[Found], number: int, ctx: Context, source: str
-) -> tuple[tuple[Kept, ...], list[Problem]]:
+) -> tuple[tuple[BufferedRows, ...], list[Problem]]:
     """FILE rows of the files of metadata tables that readers need, and instants that cannot be read."""
     items = [item for each in found for item in _items(each, number)]
     if not items:

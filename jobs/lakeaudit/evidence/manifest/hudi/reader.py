@@ -41,9 +41,9 @@ from lakeaudit.evidence.protocol import (
     Claims,
     Clock,
     Context,
-    Cut,
-    Hole,
+    EvidenceGap,
     NeededFile,
+    SnapshotWindow,
     SourceInfo,
     TableState,
     utc_now,
@@ -70,7 +70,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     reading = read_tables(found, ctx, source_id, clock)
     named = tuple(hole for each in reading.tables for hole in holes(each, source_id))
     constants = duck.small(fold.TABLE, [_table_row(each) for each in reading.tables])
-    cut = Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    cut = SnapshotWindow(begun, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of)
     return HudiClaims(
         info=_info(source_id, [*(each.found for each in reading.tables), *reading.refused], cut),
         rows=reading.kept,
@@ -112,7 +112,7 @@ def _table_row(read: TableReading) -> tuple[Any, ...]:
     return read.name, read.number, read.found.newest, read.config.encoded, removals_known(read)
 
 
-def _states(reading: Reading, named: Iterable[Hole], clients: Clients) -> Iterator[TableState]:
+def _states(reading: Reading, named: Iterable[EvidenceGap], clients: Clients) -> Iterator[TableState]:
     holed = {hole.table for hole in named}
     for each in reading.tables:
         missing = archived_state(each)
@@ -150,7 +150,7 @@ def _needed_files(found: Found, clients: Clients) -> Iterator[NeededFile]:
         yield NeededFile(each.file.place, each.file.size, each.file.modified_at)
 
 
-def _info(source: str, found: Sequence[Found], cut: Cut) -> SourceInfo:
+def _info(source: str, found: Sequence[Found], cut: SnapshotWindow) -> SourceInfo:
     alone = found[0].table.location.join(FOLDER).uri if len(found) == 1 else f"{len(found)} tables"
     identity = identity_of(f"{each.table.name}@{each.identity}" for each in found)
     return SourceInfo(source, "manifest", "hudi", alone, identity, cut)

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from lakeaudit.config import Pointer, Table
 from lakeaudit.errors import SourceError, one_line
-from lakeaudit.evidence.catalog.current import Said, said_of
+from lakeaudit.evidence.catalog.current import Said, current_tables
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.lineage import ABSENT, MissingState
 from lakeaudit.evidence.manifest.iceberg import PointedIceberg
@@ -39,7 +39,7 @@ class Catalogs:
         """Asks each catalog once; none where no table goes by one."""
         manifests = map(manifest_of, tables)
         pointers = [p for each in manifests if isinstance(each, PointedIceberg) for p in each.pointers]
-        return cls(clients, read_at, said_of(pointers, clients))
+        return cls(clients, read_at, current_tables(pointers, clients))
 
     def found(self, table: Table, pointers: Sequence[Pointer], until: datetime | None) -> Found:
         """The table's metadata. What seems wrong is asked for again, since the table may just have moved on.
@@ -52,7 +52,7 @@ class Catalogs:
             found = self._found(table, [said[each] for each in pointers], pointers, until)
             if found.metadata is not None:
                 return found
-            again = said_of(pointers, self.clients)
+            again = current_tables(pointers, self.clients)
             if all(_points_at(again[each]) == _points_at(said[each]) for each in pointers):
                 break
             said = again

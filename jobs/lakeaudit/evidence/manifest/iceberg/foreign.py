@@ -55,7 +55,7 @@ def foreign_state(found: Found, last: LastState | None, clients: Clients) -> Wit
     if last is None or not other:
         words += f", while the lake file says that {table.name} lies at {location}: correct one of them"
         return Witness(table.name, FOREIGN_STATE, (METADATA,), file.place.uri, words)
-    words += f"; {last.words(location)} at {last.state.name} with the id {last.state.table_id}"
+    words += f"; {last.description(location)} at {last.state.name} with the id {last.state.table_id}"
     evidence = (CATALOG, LAST_AUDIT) if found.called else (METADATA,)
     return Witness(table.name, FOREIGN_STATE, evidence, file.place.uri, words)
 

@@ -122,7 +122,7 @@ def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Wi
     if last.was_moved(location, read.metadata.uuid):
         yield from _against_moved(read, last, clients)
         return
-    yield from _against(read, last.state, last.words(location), last.as_of, clients)
+    yield from _against(read, last.state, last.description(location), last.as_of, clients)
     for lost in last.lost:
         known = f"the audit of {iso(lost.reported_at)} reported it as lost"
         yield from _against(read, lost.state, known, lost.reported_at, clients)
@@ -132,7 +132,7 @@ def _against_moved(read: _Read, last: LastState, clients: Clients) -> Iterator[W
     """A table that lies elsewhere now: its files are copies, whose times and paths tell nothing."""
     number = last.state.number
     if number is not None and read.number < number and not read.descends(last.state):
-        yield _lost_state(read, last.state, last.words(read.found.table.location.uri), clients)
+        yield _lost_state(read, last.state, last.description(read.found.table.location.uri), clients)
 
 
 def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Clients) -> Iterator[Witness]:

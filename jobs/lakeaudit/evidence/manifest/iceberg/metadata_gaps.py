@@ -6,13 +6,13 @@ from lakeaudit.evidence.manifest.iceberg.lineage import unfinished
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread
 from lakeaudit.evidence.manifest.iceberg.manifests import Problem
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.runtime.aws_failures import ARCHIVED
 
 NAMED = 5
 
 
-def holes(read: TableReading, source: str) -> Iterator[Hole]:
+def holes(read: TableReading, source: str) -> Iterator[EvidenceGap]:
     """The lists and manifests of a table that could not be read, or not whole."""
     for unread in read.unread:
         yield _of_list(unread, read, source)
@@ -66,26 +66,26 @@ def _totals(read: TableReading) -> Iterator[str]:
             yield f"its newest snapshot counts {said} {what}, and its manifests have {sum(known)}"
 
 
-def _of_list(unread: Unread, read: TableReading, source: str) -> Hole:
+def _of_list(unread: Unread, read: TableReading, source: str) -> EvidenceGap:
     snapshot = next(each for each in read.metadata.snapshots if each.id == unread.snapshot)
     counted = snapshot.summary.get("total-data-files", "")
     files = f"{counted} data files" if counted.isdecimal() else "every file"
     hides = f"{files} of {_states(snapshot.heads, f'snapshot {snapshot.id}')}"
     kind = _kind(unread.reason, needed=bool(snapshot.heads))
-    return Hole(source, unread.reason, unread.path, read.name, hides, kind=kind)
+    return EvidenceGap(source, unread.reason, unread.path, read.name, hides, kind=kind)
 
 
-def _of_manifest(problem: Problem, read: TableReading, source: str) -> Hole:
+def _of_manifest(problem: Problem, read: TableReading, source: str) -> EvidenceGap:
     manifest = next(each for each in read.manifests if each.number == problem.manifest)
     if not problem.unread:
         hides = f"{problem.count} of the files that it names"
-        return Hole(source, problem.reason, problem.subject, read.name, hides, problem.count)
+        return EvidenceGap(source, problem.reason, problem.subject, read.name, hides, problem.count)
     heads = [each.heads for each in read.metadata.snapshots if each.heads]
     names = [name for number in manifest.heads for name in heads[number]]
     files = "files" if manifest.files is None else f"{manifest.files} files"
     hides = f"{files} of {_states(names, 'older snapshots')}"
     kind = _kind(problem.reason, needed=bool(names))
-    return Hole(source, problem.reason, problem.subject, read.name, hides, kind=kind)
+    return EvidenceGap(source, problem.reason, problem.subject, read.name, hides, kind=kind)
 
 
 def _states(heads: Sequence[str], otherwise: str) -> str:

@@ -29,8 +29,8 @@ from lakeaudit.evidence.protocol import (
     Claims,
     Clock,
     Context,
-    Cut,
-    Hole,
+    EvidenceGap,
+    SnapshotWindow,
     SourceInfo,
     TableState,
     utc_now,
@@ -58,7 +58,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     reading = read_tables(found, ctx, source_id, clock)
     named = tuple(hole for each in reading.tables for hole in holes(each, source_id))
     constants = duck.small(fold.TABLE, [_table_row(each) for each in reading.tables])
-    cut = Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    cut = SnapshotWindow(begun, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of)
     all_found = [*(each.found for each in reading.tables), *reading.refused]
     return IcebergClaims(
         info=_info(source_id, all_found, cut),
@@ -107,7 +107,7 @@ def _table_row(read: TableReading) -> tuple[Any, ...]:
     return read.name, read.number, read.metadata.current, location.bucket, location.prefix
 
 
-def _states(reading: Reading, named: Iterable[Hole], aliases: Aliases) -> Iterator[TableState]:
+def _states(reading: Reading, named: Iterable[EvidenceGap], aliases: Aliases) -> Iterator[TableState]:
     holed = {hole.table for hole in named}
     for each in reading.tables:
         yield TableState(
@@ -136,7 +136,7 @@ def _roots(read: TableReading, aliases: Aliases) -> Iterator[Location]:
             yield root
 
 
-def _info(source: str, found: Sequence[Found], cut: Cut) -> SourceInfo:
+def _info(source: str, found: Sequence[Found], cut: SnapshotWindow) -> SourceInfo:
     identity = identity_of(f"{each.table.name}@{each.identity}" for each in found)
     return SourceInfo(source, "manifest", "iceberg", _told(found), identity, cut)
 

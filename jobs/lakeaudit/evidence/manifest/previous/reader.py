@@ -22,14 +22,14 @@ from lakeaudit.evidence.manifest.previous.compared import ACCEPTED, EDGES, TABLE
 from lakeaudit.evidence.manifest.previous.kept_picture import FAILED, Picture, PictureFile, TornError
 from lakeaudit.evidence.protocol import (
     Batches,
+    BufferedRows,
     Changes,
     Claims,
     Clock,
     Context,
-    Cut,
-    Kept,
     Part,
-    Pictures,
+    SnapshotComparison,
+    SnapshotWindow,
     SourceInfo,
     Stored,
     TableState,
@@ -69,14 +69,14 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     folder, start = folder_of(tables[0]), clock()
     rules = rules_of(tables)
     last, kept, torn = _loaded(ctx, folder, rules, source_id)
-    rows: tuple[Kept, ...] = (kept,) if kept else ()
+    rows: tuple[BufferedRows, ...] = (kept,) if kept else ()
     after, new = None, Counter[str]()
     if (pictures := ctx.pictures) is not None:
         ctx = replace(ctx, storage=tuple(about(ctx.storage, [table.location for table in tables])))
         met = _met(ctx, pictures, rules, rows, folder, source_id)
         after = partial(_keep, ctx, folder, tables, last, tuple(met.notes)) if pictures.writes else None
         rows, new = ((met,), _new_files(met.notes)) if last else ((), new)
-    cut = Cut(last.at, last.at) if last else None
+    cut = SnapshotWindow(last.at, last.at) if last else None
     identity = last.identity if last else "no picture"
     counted = kept_picture.rows_in(last.files) if last else 0
     return Claims(
@@ -116,7 +116,7 @@ def _rule(table: Table, manifest: PreviousManifest) -> tuple[object, ...]:
 
 def _loaded(
     ctx: Context, folder: Location, rules: pa.Table, source_id: str
-) -> tuple[Picture | None, Kept | None, str | None]:
+) -> tuple[Picture | None, BufferedRows | None, str | None]:
     """The last picture with its rows, and why it cannot be used."""
     try:
         last = kept_picture.load(ctx.clients, folder)
@@ -160,12 +160,12 @@ def _read(
 
 def _met(
     ctx: Context,
-    pictures: Pictures,
+    pictures: SnapshotComparison,
     rules: pa.Table,
-    last: Sequence[Kept],
+    last: Sequence[BufferedRows],
     folder: Location,
     source_id: str,
-) -> Kept:
+) -> BufferedRows:
     """The last picture and storage brought together, and the files of the next one written."""
     files = pictures.accepted.column("key").is_valid() if pictures.accepted.num_rows else []
     accepted = pictures.accepted.filter(files) if pictures.accepted.num_rows else ACCEPTED.empty_table()

@@ -17,7 +17,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
 from lakeaudit.evidence.manifest.records.record import Found, Search
 from lakeaudit.evidence.manifest.records.totals import summed, tagged
-from lakeaudit.evidence.protocol import Batches, Context, Kept
+from lakeaudit.evidence.protocol import Batches, BufferedRows, Context
 from lakeaudit.evidence.storage.versions import BELOW, CURRENT, prefixes_of
 from lakeaudit.keys import Location, owner_of
 from lakeaudit.runtime import duck
@@ -90,7 +90,7 @@ class Stored:
     """Files of storage by table, in order of keys, and rows of kind `tagged`; None: none were asked for."""
 
     files: Mapping[str, Sequence[File]]
-    tagged: Kept | None = None
+    tagged: BufferedRows | None = None
 
 
 def stored(ctx: Context, homes: Mapping[Location, str], pattern: str, *, with_tags: bool = False) -> Stored:

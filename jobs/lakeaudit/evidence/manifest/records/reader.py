@@ -28,14 +28,14 @@ from lakeaudit.evidence.manifest.records.record import TORN as TORN_WORDS
 from lakeaudit.evidence.manifest.records.record import Declared, Found, Record, Search, Understand
 from lakeaudit.evidence.manifest.records.totals import totals
 from lakeaudit.evidence.protocol import (
+    BufferedRows,
     Changes,
     Claims,
     Clock,
     Context,
-    Cut,
-    Hole,
-    Kept,
+    EvidenceGap,
     NeededFile,
+    SnapshotWindow,
     SourceInfo,
     TableState,
     utc_now,
@@ -100,7 +100,7 @@ def read(
     until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(records, kind.understand, ctx.clients, source_id, until))
     summaries = [json.loads(str(note["data"])) for note in kept.notes]
-    cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    cut = SnapshotWindow(start, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of)
     rows = sum(each["rows"] for each in summaries)
     named = [each.table.name for each in found]
     identity = pinned((record.file for record in records), RECORDS)
@@ -146,7 +146,7 @@ def _as_read(kind: RecordKind, claims: Claims, tables: Sequence[Table], ctx: Con
         files = [record.file for each in found for record in each.records]
         return pinned(files, RECORDS) == claims.info.identity
     (kept,) = claims.rows
-    subjects = [str(note["subject"]) for note in cast("Kept", kept).notes]
+    subjects = [str(note["subject"]) for note in cast("BufferedRows", kept).notes]
     places = [Location(*named) for subject in subjects if (named := identify(subject)) is not None]
     with ThreadPoolExecutor(LISTERS) as pool:
         there = [file for file in pool.map(partial(stat, ctx.clients), places) if file is not None]
@@ -171,19 +171,19 @@ def _rows(kind: RecordKind, records: Sequence[Record], clients: Clients) -> Iter
                 yield dict(zip(EVENT, each, strict=True)) | {"list": record.file.place.uri}
 
 
-def _with_source(holes: Sequence[Hole], source_id: str) -> Iterator[Hole]:
+def _with_source(holes: Sequence[EvidenceGap], source_id: str) -> Iterator[EvidenceGap]:
     return (replace(hole, source=source_id) for hole in holes)
 
 
 def _unread(
     summaries: Sequence[Mapping[str, Any]], records: Sequence[Record], source_id: str
-) -> Iterator[Hole]:
+) -> Iterator[EvidenceGap]:
     for each in summaries:
         if each["faults"]:
             record, (_, fault) = records[each["list_no"]], each["first"]
             for table in (record.table, *(name for _, name in record.homes)):
                 if table:
-                    yield Hole(source_id, fault, record.file.place.uri, table=table, hides=_HIDES)
+                    yield EvidenceGap(source_id, fault, record.file.place.uri, table=table, hides=_HIDES)
 
 
 def _oldest(summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> dict[str, datetime]:

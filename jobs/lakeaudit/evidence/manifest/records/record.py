@@ -9,7 +9,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, ListFile, Row
-from lakeaudit.evidence.protocol import Hole, Kept
+from lakeaudit.evidence.protocol import BufferedRows, EvidenceGap
 from lakeaudit.keys import Aliases, Location
 
 TORN = "is torn"
@@ -48,7 +48,7 @@ class Found:
 
     table: Table
     records: tuple[Record, ...] = ()
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
     refused: str | None = None
     empty: Location | None = None
@@ -60,7 +60,7 @@ class Search:
     """The records of some tables; `tagged` counts the files of storage by job, where the kind declares totals."""
 
     found: Sequence[Found]
-    tagged: Kept | None = None
+    tagged: BufferedRows | None = None
 
 
 @dataclass(frozen=True)

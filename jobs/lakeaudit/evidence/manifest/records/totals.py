@@ -13,7 +13,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.evidence.manifest.file_list.fold import EVENTS
-from lakeaudit.evidence.protocol import Batches, Context, Kept, Totals
+from lakeaudit.evidence.protocol import Batches, BufferedRows, Context, Totals
 from lakeaudit.evidence.storage.versions import BELOW, CURRENT
 from lakeaudit.keys import TEMPORARY
 from lakeaudit.runtime import duck
@@ -103,8 +103,8 @@ def _lacks(declared: object, there: int) -> bool:
 def totals(
     ctx: Context,
     kind: str,
-    claimed: Kept,
-    counted_by: Kept | None,
+    claimed: BufferedRows,
+    counted_by: BufferedRows | None,
     tables: Sequence[str],
     doubts: Mapping[str, str],
 ) -> Totals:
@@ -143,7 +143,7 @@ def _declared(kind: str, job: Mapping[str, object], files: int, size: int, named
 
 
 def _there(
-    ctx: Context, counted: Kept, asked: Sequence[tuple[object, object]]
+    ctx: Context, counted: BufferedRows, asked: Sequence[tuple[object, object]]
 ) -> dict[tuple[object, object], tuple[int, int]]:
     """Of several sources that name a job's files the one that has most of them."""
     wanted = duck.small(pa.schema([("bucket", pa.string()), ("tag", pa.string())]), asked)
@@ -171,7 +171,7 @@ def _answered(con: Connection, rows: Mapping[str, Rows]) -> Batches:
         yield "files_there", summed(con, rows["tagged"])
 
 
-def _named(ctx: Context, claimed: Kept, short: Sequence[Mapping[str, object]]) -> dict[str, int]:
+def _named(ctx: Context, claimed: BufferedRows, short: Sequence[Mapping[str, object]]) -> dict[str, int]:
     """By job how many files that its records name storage has not; asked only where a job lacks any."""
     if not short:
         return {}

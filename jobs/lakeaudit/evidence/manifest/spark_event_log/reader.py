@@ -30,9 +30,9 @@ from lakeaudit.evidence.protocol import (
     Claims,
     Clock,
     Context,
-    Cut,
-    Hole,
+    EvidenceGap,
     Part,
+    SnapshotWindow,
     SourceInfo,
     TableState,
     Totals,
@@ -95,7 +95,7 @@ def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime
     )
     lacking = pa.Table.from_batches(claimed.batches("short"), DECLARED)
     short = with_markers(lacking, ctx.clients) if ctx.live else lacking
-    cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    cut = SnapshotWindow(start, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of)
     notes = [json.loads(str(note["data"])) for note in kept.notes]
     holes = _unread(found, notes, source_id)
     return Claims(
@@ -215,10 +215,10 @@ def _states(
     }
 
 
-def _unread(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], source_id: str) -> list[Hole]:
+def _unread(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], source_id: str) -> list[EvidenceGap]:
     lacking = {note["log"]: note["lacks"] for note in notes if note["lacks"]}
     return [
-        Hole(source_id, lacking[log.place.uri], log.place.uri, table=table.name, hides=_HIDES)
+        EvidenceGap(source_id, lacking[log.place.uri], log.place.uri, table=table.name, hides=_HIDES)
         for each in found
         for log in each.logs
         if log.place.uri in lacking
@@ -226,10 +226,10 @@ def _unread(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], source_id
     ]
 
 
-def _untold(short: pa.Table, source_id: str) -> list[Hole]:
+def _untold(short: pa.Table, source_id: str) -> list[EvidenceGap]:
     """Writes whose files cannot be told from others: what lies there may be theirs."""
     return [
-        Hole(
+        EvidenceGap(
             source_id,
             f"write {row['commit_id']}: {row['untold']} ({row['files']} files, {row['bytes']} bytes)",
             Location(row["bucket"], row["path"]).uri,

@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.records.find import InFolders
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import TORN, Content, Found, Record, text_of, time_of
 from lakeaudit.evidence.manifest.spark_sink import SparkSinkManifest
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import END, Location
 
 FOLDER = str(SparkSinkManifest.folder)
@@ -71,7 +71,7 @@ def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
         expected = number + 1
 
 
-def _holes(table: Table, place: Location, span: tuple[int, int], interval: int) -> Iterator[Hole]:
+def _holes(table: Table, place: Location, span: tuple[int, int], interval: int) -> Iterator[EvidenceGap]:
     """The files of a span: its last compaction, which has all batches up to it, and the batches after that."""
     begin, end = span
     last = (end + 1) // interval * interval - 1
@@ -88,8 +88,8 @@ def _holes(table: Table, place: Location, span: tuple[int, int], interval: int) 
         yield _hole(table, place, str(begin), reason, end - begin + 1)
 
 
-def _hole(table: Table, place: Location, name: str, reason: str, count: int) -> Hole:
-    return Hole(
+def _hole(table: Table, place: Location, name: str, reason: str, count: int) -> EvidenceGap:
+    return EvidenceGap(
         "", reason, place.join(name).uri, table=table.name, hides="the files that it lists", count=count,
         kind="missing_metadata",
     )  # fmt: skip

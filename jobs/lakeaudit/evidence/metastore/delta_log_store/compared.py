@@ -108,7 +108,9 @@ class _Table:
         if self.since is None or oldest is None:
             return []
         commits, temps = self._commits(self.since), self._temps(self.since)
-        known = [self._entered(n, commits.get(n), temps, oldest) for n in self.entries if n >= self.since]
+        known = [
+            self._compare_entry(n, commits.get(n), temps, oldest) for n in self.entries if n >= self.since
+        ]
         unknown = [
             self._unknown(n, commits[n], temps) for n in commits if self._should_be_known(n, commits[n])
         ]
@@ -132,7 +134,7 @@ class _Table:
         listed = list_files(self.by.clients, folder, start_after=f"{since:020}", flat=True)
         return {f".tmp/{file.name}": file for file in listed}
 
-    def _entered(
+    def _compare_entry(
         self, version: int, commit: File | None, temps: Mapping[str, File], oldest: tuple[int, File]
     ) -> Row | None:
         """What is known of a commit that the store knows; None: log and store agree."""
@@ -187,10 +189,10 @@ class _Table:
             asked = row.get("differs") or (row["entered"] is False and not row["prepared"])
             if asked and looks < LOOKED_INTO:
                 looks += 1
-                row.update(self._told_by_content(row))
+                row.update(self._compare_content(row))
         return [row for row in found if not (row["logged"] and row["entered"] and row["differs"] is False)]
 
-    def _told_by_content(self, row: Row) -> Row:
+    def _compare_content(self, row: Row) -> Row:
         place = self.log.join(f"{int(str(row['version'])):020}.json")
         if row["entered"]:
             temp = self.log.join(*str(row["temp"]).split("/"))

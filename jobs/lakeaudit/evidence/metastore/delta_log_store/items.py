@@ -31,7 +31,7 @@ ENTERED = pa.schema(
 _NOTHING_OF_A_COMMIT = "version IS NULL OR bucket IS NULL"
 
 
-def entered(
+def entry_rows(
     con: Connection, items: Rows, *, ttl: timedelta, scope: Location | None, aliases: Aliases
 ) -> tuple[pa.Table, Tally]:
     """ENTERED rows of items below `scope` (None: everywhere), and the tally of all: `paths` are those of a commit."""

@@ -10,18 +10,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.delta_log_store import DeltaLogStore
 from lakeaudit.evidence.metastore.delta_log_store.compared import stores
-from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, TYPES, entered
+from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, TYPES, entry_rows
 from lakeaudit.evidence.metastore.dynamodb.export import find_export, read_export
 from lakeaudit.evidence.metastore.dynamodb.parts import ItemRows, export_part, failures, table_parts
 from lakeaudit.evidence.metastore.dynamodb.tally import tally_of
 from lakeaudit.evidence.protocol import (
+    BufferedRows,
     Clock,
     Context,
-    Cut,
-    Hole,
-    Kept,
+    EvidenceGap,
     LogEntries,
     Probed,
+    SnapshotWindow,
     SourceInfo,
     utc_now,
 )
@@ -57,7 +57,7 @@ def read(source: DeltaLogStore, ctx: Context, source_id: str, clock: Clock = utc
     _require_keys(source, ctx.clients)
     start = clock()
     kept = ctx.engine.keep(table_parts(source, ctx, _rows_of(source, ctx, source_id)))
-    cut = Cut(start, clock(), source.margin or timedelta(0))
+    cut = SnapshotWindow(start, clock(), source.margin or timedelta(0))
     return _entries(source, ctx, source_id, kept, cut, f"scan of {source.table}", ())
 
 
@@ -65,10 +65,10 @@ def _entries(
     source: DeltaLogStore,
     ctx: Context,
     source_id: str,
-    kept: Kept,
-    cut: Cut,
+    kept: BufferedRows,
+    cut: SnapshotWindow,
     identity: str,
-    holes: Sequence[Hole],
+    holes: Sequence[EvidenceGap],
 ) -> LogEntries:
     faults = list(failures(kept.notes))
     if faults and source.export is None:
@@ -80,9 +80,11 @@ def _entries(
     rows = kept.counts.get("entered", 0)
     if odd and not rows:
         raise SourceError(source.name, f"none of its {count(odd)} items is of a commit", _WAY_OUT)
-    found = [Hole(source_id, str(note["reason"]), str(note["subject"])) for note in faults]
+    found = [EvidenceGap(source_id, str(note["reason"]), str(note["subject"])) for note in faults]
     found += (
-        [Hole(source_id, f"{count(odd)} items are none of a commit", source.name, count=odd)] if odd else []
+        [EvidenceGap(source_id, f"{count(odd)} items are none of a commit", source.name, count=odd)]
+        if odd
+        else []
     )
     return LogEntries(
         SourceInfo(source_id, "metastore", KIND, source.name, identity, cut, rows + odd, odd),
@@ -93,7 +95,7 @@ def _entries(
 
 
 def _rows_of(source: DeltaLogStore, ctx: Context, source_id: str) -> ItemRows:
-    rows = partial(entered, ttl=source.ttl, scope=source.location, aliases=ctx.clients.aliases)
+    rows = partial(entry_rows, ttl=source.ttl, scope=source.location, aliases=ctx.clients.aliases)
     return ItemRows(source_id, "entered", ITEM, rows)
 
 

@@ -17,14 +17,14 @@ from lakeaudit.evidence.aliases import whole_buckets
 from lakeaudit.evidence.metastore.dynamodb import DynamoTable, NameStore
 from lakeaudit.evidence.metastore.dynamodb.export import find_export, read_export
 from lakeaudit.evidence.metastore.dynamodb.parts import ItemRows, export_part, failures, table_parts
-from lakeaudit.evidence.metastore.dynamodb.places import placed
+from lakeaudit.evidence.metastore.dynamodb.places import with_places
 from lakeaudit.evidence.metastore.dynamodb.tally import Tally, tally_of
 from lakeaudit.evidence.protocol import (
     Clock,
     Context,
-    Cut,
     Entries,
     Probed,
+    SnapshotWindow,
     SourceInfo,
     identity_of,
     utc_now,
@@ -104,7 +104,7 @@ def entry_rows(con: Connection, items: Rows, *, rules: NameRules) -> tuple[pa.Ta
         FROM input
         WHERE NOT coalesce({layout.others}, false)
     """
-    found = duck.hold(con, placed(con, duck.query(con, named, input=held), rules.buckets))
+    found = duck.hold(con, with_places(con, duck.query(con, named, input=held), rules.buckets))
     misfits = duck.query(con, "SELECT 1 FROM input WHERE NOT (in_bucket AND is_name)", input=found)
     read = duck.count_of(held)
     tally = Tally(read, read - duck.count_of(misfits))
@@ -164,7 +164,7 @@ def read(
         raise SourceError(name_of(source), *max(faults))
     if fault := layout_fault(kept.notes, layout=layout):
         raise SourceError(name_of(source), fault, layout.hint)
-    cut = Cut(start, clock(), source.margin or timedelta(0))
+    cut = SnapshotWindow(start, clock(), source.margin or timedelta(0))
     items = tally_of(kept.notes).items
     info = _info(source, source_id, f"scan of {source.table}: {count(items)} items", cut, items)
     return Entries(info, kept, _scope(source), source.keep, tree=False)
@@ -266,7 +266,7 @@ def name_of(source: DynamoTable) -> str:
     return source.export.uri if source.export is not None else f"DynamoDB table {source.table}"
 
 
-def _info(source: DynamoTable, source_id: str, identity: str, cut: Cut, items: int) -> SourceInfo:
+def _info(source: DynamoTable, source_id: str, identity: str, cut: SnapshotWindow, items: int) -> SourceInfo:
     return SourceInfo(source_id, "metastore", source.kind, name_of(source), identity, cut, items)
 
 

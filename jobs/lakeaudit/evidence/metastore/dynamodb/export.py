@@ -25,7 +25,7 @@ from lakeaudit.evidence.metastore.dynamodb.export_files import (
     same_md5,
 )
 from lakeaudit.evidence.metastore.dynamodb.tally import ANY, ItemLayout, Tally
-from lakeaudit.evidence.protocol import Context, Cut, Hole
+from lakeaudit.evidence.protocol import Context, EvidenceGap, SnapshotWindow
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -90,9 +90,9 @@ class ExportedTable:
     """
 
     files: tuple[DataFile, ...]
-    cut: Cut
+    cut: SnapshotWindow
     identity: str
-    holes: tuple[Hole, ...]
+    holes: tuple[EvidenceGap, ...]
     tally: Tally
     tallied_whole: bool
 
@@ -112,16 +112,16 @@ def read_export(
     """
     export, summary = find_export(ctx.clients, place, table, ctx.as_of)
     files, holes = _data_files(ctx.clients, export, place, source_id)
-    holes += _count_holes(export, summary, files, source_id) if not holes else []
-    holes += _checksum_holes(ctx.clients, export, source_id)
+    holes += _count_gaps(export, summary, files, source_id) if not holes else []
+    holes += _checksum_gaps(ctx.clients, export, source_id)
     whole = sum(file.items for file in files) < SMALL
     good, faulty, tally = _checked(files, ctx, layout, whole=whole)
-    holes += [Hole(source_id, faulty[f], f.uri, count=max(f.items, 1)) for f in files if f in faulty]
+    holes += [EvidenceGap(source_id, faulty[f], f.uri, count=max(f.items, 1)) for f in files if f in faulty]
     if holes and not good:
         raise SourceError(
             holes[0].subject, holes[0].reason, "no data file is left to read: export the table again"
         )
-    cut = Cut(summary.export_time, summary.export_time, MARGIN if margin is None else margin)
+    cut = SnapshotWindow(summary.export_time, summary.export_time, MARGIN if margin is None else margin)
     identity = f"{export.id} md5:{hashlib.md5(export.text, usedforsecurity=False).hexdigest()}"
     return ExportedTable(good, cut, identity, tuple(holes), tally, whole)
 
@@ -208,7 +208,7 @@ def _newest(
 
 def _data_files(
     clients: Clients, export: Export, place: Location, source_id: str
-) -> tuple[list[DataFile], list[Hole]]:
+) -> tuple[list[DataFile], list[EvidenceGap]]:
     """The export's data files that are there, and a hole for each that is not or whose line is broken."""
     manifest = export.folder.join(f"{FILES}.json")
     there = {file.place: file for file in list_files(clients, export.folder)}
@@ -220,19 +220,19 @@ def _data_files(
         try:
             line = _FilesLine.model_validate_json(text)
         except ValidationError:
-            holes.append(Hole(source_id, f"line {number} cannot be understood", manifest.uri))
+            holes.append(EvidenceGap(source_id, f"line {number} cannot be understood", manifest.uri))
             continue
-        at = _sought(clients, line.data_file_s3_key, (export.folder, place), there)
+        at = _locate(clients, line.data_file_s3_key, (export.folder, place), there)
         if at is None:
             missing = f"s3 key {line.data_file_s3_key} of the export is not below {place.uri}"
-            holes.append(Hole(source_id, missing, manifest.uri, count=max(line.item_count, 1)))
+            holes.append(EvidenceGap(source_id, missing, manifest.uri, count=max(line.item_count, 1)))
         else:
             size = max(at.size, 1)
             found[at.place] = DataFile(at.place, line.item_count, line.md5_checksum, size)
     return list(found.values()), holes
 
 
-def _sought(
+def _locate(
     clients: Clients, key: str, roots: Sequence[Location], there: Mapping[Location, File]
 ) -> File | None:
     """Where a data file lies: its key with leading parts removed one at a time, below each root."""
@@ -245,17 +245,19 @@ def _sought(
     return next(listed, None) or next(asked, None)
 
 
-def _count_holes(export: Export, summary: Summary, files: Sequence[DataFile], source_id: str) -> list[Hole]:
+def _count_gaps(
+    export: Export, summary: Summary, files: Sequence[DataFile], source_id: str
+) -> list[EvidenceGap]:
     listed = sum(file.items for file in files)
     if listed == summary.item_count:
         return []
     reason = f"lists {listed} items, the summary {summary.item_count}"
-    return [Hole(source_id, reason, export.folder.join(f"{FILES}.json").uri)]
+    return [EvidenceGap(source_id, reason, export.folder.join(f"{FILES}.json").uri)]
 
 
-def _checksum_holes(clients: Clients, export: Export, source_id: str) -> list[Hole]:
+def _checksum_gaps(clients: Clients, export: Export, source_id: str) -> list[EvidenceGap]:
     return [
-        Hole(source_id, "does not match its .checksum", export.folder.join(f"{name}.json").uri)
+        EvidenceGap(source_id, "does not match its .checksum", export.folder.join(f"{name}.json").uri)
         for name in (SUMMARY, FILES)
         if not same_md5(
             hashlib.md5(

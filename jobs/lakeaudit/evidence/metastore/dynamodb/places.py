@@ -16,7 +16,7 @@ _PLACES = """
     FROM input"""
 
 
-def placed(con: Connection, rows: Rows, buckets: Mapping[str, str]) -> Relation:
+def with_places(con: Connection, rows: Rows, buckets: Mapping[str, str]) -> Relation:
     """Rows with `path` (`/bucket` or `/bucket/parent`) and `name`, and the place they are about: bucket, parent, key.
 
     `in_bucket` and `is_name` say whether path and name are such; `buckets` has the true names of buckets that are

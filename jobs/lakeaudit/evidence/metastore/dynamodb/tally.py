@@ -51,9 +51,9 @@ class ItemLayout:
     tally_of: Callable[[Any], Tally]
 
 
-def _counted(_: Any) -> Tally:
+def _one_item(_: Any) -> Tally:
     return Tally(1, 1)
 
 
-ANY = ItemLayout(None, _counted)
+ANY = ItemLayout(None, _one_item)
 """Of items that are counted alone."""

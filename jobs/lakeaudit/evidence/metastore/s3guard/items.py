@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.evidence.aliases import whole_buckets
-from lakeaudit.evidence.metastore.dynamodb.places import placed
+from lakeaudit.evidence.metastore.dynamodb.places import with_places
 from lakeaudit.evidence.metastore.dynamodb.tally import Tally
 from lakeaudit.evidence.metastore.dynamodb.values import LARGEST, LAST_MILLISECOND, whole_number
 from lakeaudit.evidence.metastore.s3guard import S3Guard
@@ -72,7 +72,7 @@ def entry_rows(con: Connection, items: Rows, rules: EntryRules) -> Relation:
     that the layout's marker names. `is_path`: the item has a parent below the root and a child.
     """
     values = duck.query(con, _VALUES, items=items)
-    places = placed(con, values, rules.buckets)
+    places = with_places(con, values, rules.buckets)
     honoured = f"SELECT *, {_IS_MARKER} AS is_marker, {_honoured(rules.honoured)} AS honoured FROM places"
     rows = duck.query(con, honoured, places=places)
     given = _ENTRY | {

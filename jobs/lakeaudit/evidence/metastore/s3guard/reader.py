@@ -26,7 +26,16 @@ from lakeaudit.evidence.metastore.s3guard.layout import (
     name_of,
 )
 from lakeaudit.evidence.metastore.s3guard.scan import scan
-from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, identity_of, utc_now
+from lakeaudit.evidence.protocol import (
+    Clock,
+    Context,
+    Entries,
+    Part,
+    SnapshotWindow,
+    SourceInfo,
+    identity_of,
+    utc_now,
+)
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
@@ -96,12 +105,12 @@ def _live(source: S3Guard, ctx: Context, source_id: str, clock: Clock) -> Entrie
     start = clock()
     table, rules = source.table or "", entry_rules(source, source_id, start, ctx.clients.aliases)
     kept, count = scan(table, dynamodb_endpoint(source.way), rules, ctx, source.way.read_capacity)
-    cut = Cut(start, clock(), source.margin or timedelta(0))
+    cut = SnapshotWindow(start, clock(), source.margin or timedelta(0))
     info = _info(source, source_id, f"scan of {table}: {count} items", cut, count)
     return Entries(info, kept, _scope(source), source.ttl)
 
 
-def _info(source: S3Guard, source_id: str, identity: str, cut: Cut, items: int) -> SourceInfo:
+def _info(source: S3Guard, source_id: str, identity: str, cut: SnapshotWindow, items: int) -> SourceInfo:
     return SourceInfo(source_id, "metastore", source.kind, name_of(source), identity, cut, items)
 
 

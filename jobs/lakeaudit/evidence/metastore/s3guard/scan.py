@@ -20,7 +20,7 @@ from lakeaudit.evidence.metastore.dynamodb.pages import (
 )
 from lakeaudit.evidence.metastore.dynamodb.tally import Tally, tally_of
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
-from lakeaudit.evidence.protocol import Batches, Context, Kept, Part, note_row
+from lakeaudit.evidence.protocol import Batches, BufferedRows, Context, Part, note_row
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.aws_failures import explain
@@ -29,7 +29,7 @@ from lakeaudit.runtime.duck import Connection
 
 def scan(
     table: str, endpoint: Endpoint, rules: EntryRules, ctx: Context, read_capacity: int | None = None
-) -> tuple[Kept, int]:
+) -> tuple[BufferedRows, int]:
     """Scan the whole table once and keep its entries; with the number of items that were read.
 
     `read_capacity`: read units a second, over all tasks; None: as many as the table gives.

@@ -5,7 +5,7 @@ Names follow Azure's documentation, "Custom schema fields supported for blob inv
 hdi_isfolder), snapshots and what was soft-deleted are rows too, and no files.
 """
 
-from lakeaudit.evidence.storage.inventory.columns import Known
+from lakeaudit.evidence.storage.inventory.columns import ReportColumn
 from lakeaudit.evidence.storage.report_rows import ANY, ReportForm
 from lakeaudit.runtime.duck import literal
 
@@ -24,7 +24,7 @@ _HOLDS = {
     "hdi_isfolder": "flag",
     "Metadata": ANY,
 }
-KNOWN = tuple(Known(name, name.lower(), holds) for name, holds in _HOLDS.items())
+KNOWN = tuple(ReportColumn(name, name.lower(), holds) for name, holds in _HOLDS.items())
 QUESTIONS = {
     "Content-Length": "whether a file has the recorded size",
     "Last-Modified": "whether a file was written again, is left over, or is a copy",

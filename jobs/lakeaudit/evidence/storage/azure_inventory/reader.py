@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from lakeaudit.config import format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
-from lakeaudit.evidence.protocol import Context, Cut, Hole, Part, Probed, SourceInfo, Stored
+from lakeaudit.evidence.protocol import Context, EvidenceGap, Part, Probed, SnapshotWindow, SourceInfo, Stored
 from lakeaudit.evidence.storage.azure_inventory import AzureInventory
 from lakeaudit.evidence.storage.azure_inventory.columns import FOLDERS, NO_FOLDERS, QUESTIONS, form_of
 from lakeaudit.evidence.storage.azure_inventory.report import DataFile, Report, find_report
@@ -63,7 +63,7 @@ def read(source: AzureInventory, ctx: Context, source_id: str) -> Stored:
             KIND,
             source.location.uri,
             report.identity,
-            Cut(report.begun, report.ended, source.margin or timedelta(0)),
+            SnapshotWindow(report.begun, report.ended, source.margin or timedelta(0)),
             max_age=report.max_age(source.max_age),
         ),
         rows=tuple(
@@ -112,16 +112,16 @@ def _named_by(report: Report) -> Iterator[Location]:
             yield Location(f"{container}@{report.account}", key.rstrip("/"))
 
 
-def _stale(source: AzureInventory, ctx: Context, report: Report, source_id: str) -> Iterator[Hole]:
+def _stale(source: AzureInventory, ctx: Context, report: Report, source_id: str) -> Iterator[EvidenceGap]:
     if ctx.as_of - report.begun > report.max_age(source.max_age):
         reason = f"stale: begun at {report.begun:%Y-%m-%dT%H:%MZ}, older than max_age allows"
-        yield Hole(source_id, reason, subject=report.place.uri, hides="files written or removed since")
+        yield EvidenceGap(source_id, reason, subject=report.place.uri, hides="files written or removed since")
 
 
-def _unread(report: Report, faults: list[str | None], source_id: str) -> Iterator[Hole]:
+def _unread(report: Report, faults: list[str | None], source_id: str) -> Iterator[EvidenceGap]:
     for file, fault in zip(report.files, faults, strict=True):
         if fault is not None:
-            yield Hole(source_id, f"data file {fault}", file.place.uri, hides="the blobs it lists")
+            yield EvidenceGap(source_id, f"data file {fault}", file.place.uri, hides="the blobs it lists")
 
 
 def _warnings(report: Report) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ def find_report(clients: Clients, location: Location, rule: str | None, as_of: d
         content = _verified(clients, place)
         if content is None:
             continue
-        told = _told(place, content)
+        told = _parse_manifest(place, content)
         if (status := told.get("status")) != SUCCEEDED:
             skipped.append(f"the run of {'/'.join(place.key.split('/')[-6:-2])} ended as {str(status)[:40]}")
             continue
@@ -139,7 +139,7 @@ def _verified(clients: Clients, place: Location) -> bytes | None:
     return content
 
 
-def _told(place: Location, content: bytes) -> Mapping[str, Any]:
+def _parse_manifest(place: Location, content: bytes) -> Mapping[str, Any]:
     try:
         told = json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -20,9 +20,9 @@ from typing import Any
 from lakeaudit.config import format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files, read_bytes, stat
-from lakeaudit.evidence.protocol import Context, Cut, Hole, Part, Probed, SourceInfo, Stored
+from lakeaudit.evidence.protocol import Context, EvidenceGap, Part, Probed, SnapshotWindow, SourceInfo, Stored
 from lakeaudit.evidence.storage.gcs_inventory import GcsInventory
-from lakeaudit.evidence.storage.inventory.columns import Known
+from lakeaudit.evidence.storage.inventory.columns import ReportColumn
 from lakeaudit.evidence.storage.report_rows import CsvWay, ReportFile, ReportForm
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
@@ -37,20 +37,20 @@ _MD5 = "CASE WHEN {md5hash} IS NOT NULL THEN lower(hex(TRY(from_base64({md5hash}
 _CRC = "CASE WHEN {crc32c} IS NOT NULL THEN lower(hex(TRY(from_base64({crc32c})))) END"
 
 
-def _known(name: str, holds: str) -> Known:
-    return Known(name, name.lower(), holds)
+def _column(name: str, holds: str) -> ReportColumn:
+    return ReportColumn(name, name.lower(), holds)
 
 
 KNOWN = (
-    _known("bucket", "text"),
-    _known("name", "text"),
-    _known("size", "number"),
-    _known("timeCreated", "time"),
-    _known("timeDeleted", "time"),
-    _known("storageClass", "text"),
-    _known("md5Hash", "text"),
-    _known("crc32c", "text"),
-    _known("generation", "number"),
+    _column("bucket", "text"),
+    _column("name", "text"),
+    _column("size", "number"),
+    _column("timeCreated", "time"),
+    _column("timeDeleted", "time"),
+    _column("storageClass", "text"),
+    _column("md5Hash", "text"),
+    _column("crc32c", "text"),
+    _column("generation", "number"),
 )
 QUESTIONS = {
     "size": "whether a file has the recorded size",
@@ -201,7 +201,7 @@ def read(source: GcsInventory, ctx: Context, source_id: str) -> Stored:
             KIND,
             source.location.uri,
             report.identity,
-            _cut(source, report),
+            _window(source, report),
             max_age=_max_age(source),
         ),
         rows=tuple(Part(source_id, file, weight=_size(file)) for file in files),
@@ -235,29 +235,31 @@ def _max_age(source: GcsInventory) -> timedelta:
     return MAX_AGE if source.max_age is None else source.max_age
 
 
-def _cut(source: GcsInventory, report: Report) -> Cut:
+def _window(source: GcsInventory, report: Report) -> SnapshotWindow:
     """All of a report is of one instant, and listings of the store are strongly consistent: no margin."""
-    return Cut(report.snapshot, report.snapshot, source.margin or timedelta(0))
+    return SnapshotWindow(report.snapshot, report.snapshot, source.margin or timedelta(0))
 
 
-def _stale(source: GcsInventory, ctx: Context, report: Report, source_id: str) -> Iterator[Hole]:
+def _stale(source: GcsInventory, ctx: Context, report: Report, source_id: str) -> Iterator[EvidenceGap]:
     if ctx.as_of - report.snapshot > _max_age(source):
         reason = f"stale: taken at {report.snapshot:%Y-%m-%dT%H:%MZ}, older than max_age allows"
-        yield Hole(source_id, reason, subject=report.place.uri, hides="files written or removed since")
+        yield EvidenceGap(source_id, reason, subject=report.place.uri, hides="files written or removed since")
 
 
-def _incomplete(ctx: Context, report: Report, files: Sequence[ReportFile], source_id: str) -> Iterator[Hole]:
+def _incomplete(
+    ctx: Context, report: Report, files: Sequence[ReportFile], source_id: str
+) -> Iterator[EvidenceGap]:
     """What proves that shards, which have no checksums, are not all of the report."""
     rows = ctx.engine.map(ReportFile.count, files) if files else []
     unread = [file for file, found in zip(files, rows, strict=True) if found is None]
     for file in unread:
-        yield Hole(
+        yield EvidenceGap(
             source_id, "data file is missing, or cannot be read", file.place.uri, hides="the objects it lists"
         )
     total = sum(found or 0 for found in rows)
     if not unread and total != report.records:
         reason = f"its shards have {count(total)} records, its manifest says {count(report.records)}"
-        yield Hole(source_id, reason, report.place.uri, hides="the objects that are missing")
+        yield EvidenceGap(source_id, reason, report.place.uri, hides="the objects that are missing")
 
 
 def _warnings(report: Report) -> tuple[str, ...]:

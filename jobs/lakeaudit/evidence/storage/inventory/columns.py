@@ -16,7 +16,7 @@ _MALFORMED_ESCAPE = r"%(\z|[^0-9A-Fa-f]|.\z|.[^0-9A-Fa-f])"
 _SHOWN = 100
 
 
-class Known(NamedTuple):
+class ReportColumn(NamedTuple):
     """A column: its names in CSV and in ORC or Parquet, and what it holds (unused: nothing is made of it)."""
 
     csv: str
@@ -25,7 +25,7 @@ class Known(NamedTuple):
 
 
 KNOWN = tuple(
-    Known(*row)
+    ReportColumn(*row)
     for row in (
         ("Bucket", "bucket", "text"),
         ("Key", "key", "text"),
@@ -81,7 +81,7 @@ def type_kind(arrow: pa.DataType) -> str | None:
     return "flag" if pa.types.is_boolean(arrow) else None
 
 
-def type_fault(known: Known, arrow: pa.DataType) -> str | None:
+def type_fault(known: ReportColumn, arrow: pa.DataType) -> str | None:
     """Why a column of this type cannot hold what it should; text may hold everything."""
     if type_kind(arrow) in ("text", known.holds):
         return None
@@ -98,7 +98,7 @@ _TYPE_NAMES = {
 }
 
 
-def value_sql(known: Known, kind: str) -> str:
+def value_sql(known: ReportColumn, kind: str) -> str:
     """The column's value in its own type, of a column of this type; null if empty or not understood."""
     raw = quoted(known.name)
     if known.holds in ("text", "any"):
@@ -115,7 +115,7 @@ def value_sql(known: Known, kind: str) -> str:
     return f"make_timestamp(epoch_us({of_text if kind == 'text' else raw}))"
 
 
-def fault_sql(known: Known, kind: str, value: str) -> str | None:
+def fault_sql(known: ReportColumn, kind: str, value: str) -> str | None:
     """What is wrong with `value`, in words, or null; None where the type leaves nothing to be wrong.
 
     The key is checked in every type: its value is decoded, or its bytes may be no UTF-8.

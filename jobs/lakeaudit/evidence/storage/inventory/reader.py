@@ -12,7 +12,15 @@ from typing import Protocol
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders, named_folders
-from lakeaudit.evidence.protocol import Context, Cut, Hole, Part, SourceInfo, Stored, identity_of
+from lakeaudit.evidence.protocol import (
+    Context,
+    EvidenceGap,
+    Part,
+    SnapshotWindow,
+    SourceInfo,
+    Stored,
+    identity_of,
+)
 from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory.data_files import Located, locate
 from lakeaudit.evidence.storage.inventory.layout import layout_of
@@ -93,15 +101,15 @@ def _info(source: Source, report: Report, source_id: str) -> SourceInfo:
         kind="s3_inventory",
         location=source.location.uri,
         identity=report.identity,
-        cut=_cut(source, report),
+        cut=_window(source, report),
         max_age=report.max_age(source.max_age),
     )
 
 
-def _cut(source: Source, report: Report) -> Cut:
+def _window(source: Source, report: Report) -> SnapshotWindow:
     start, end = report.manifest.created_at, report.completed_at
     usual = LOCAL_MARGIN if end is None else max(LEAST_MARGIN, end - start)
-    return Cut(start, end, usual if source.margin is None else source.margin)
+    return SnapshotWindow(start, end, usual if source.margin is None else source.margin)
 
 
 def _covers(source: Source, report: Report) -> tuple[Location, ...]:
@@ -115,19 +123,19 @@ def _covers(source: Source, report: Report) -> tuple[Location, ...]:
     return covers
 
 
-def _stale(source: Source, ctx: Context, report: Report, source_id: str) -> Iterator[Hole]:
+def _stale(source: Source, ctx: Context, report: Report, source_id: str) -> Iterator[EvidenceGap]:
     if ctx.as_of - report.manifest.created_at > report.max_age(source.max_age):
         reason = f"stale: begun at {report.manifest.created_at:%Y-%m-%dT%H:%MZ}, older than max_age allows"
-        yield Hole(source_id, reason, subject=report.place.uri, hides="files written or removed since")
+        yield EvidenceGap(source_id, reason, subject=report.place.uri, hides="files written or removed since")
 
 
-def _unread(files: Sequence[Located], report: Report, source_id: str) -> Iterator[Hole]:
+def _unread(files: Sequence[Located], report: Report, source_id: str) -> Iterator[EvidenceGap]:
     for located in files:
         if located.fault is not None:
             reason = f"data file {located.fault}"
             bucket = "" if report.place.is_local else report.manifest.destination_bucket
             uri = Location(bucket, located.file.key).uri
-            yield Hole(source_id, reason, subject=uri, hides="the objects it lists")
+            yield EvidenceGap(source_id, reason, subject=uri, hides="the objects it lists")
 
 
 def expand(source: S3Inventory, clients: Clients) -> Iterator[S3Inventory]:

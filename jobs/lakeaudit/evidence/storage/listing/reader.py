@@ -17,12 +17,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import (
     Batches,
+    BufferedRows,
     Clock,
     Context,
-    Cut,
-    Hole,
-    Kept,
+    EvidenceGap,
     Part,
+    SnapshotWindow,
     SourceInfo,
     Stored,
     note_row,
@@ -95,19 +95,19 @@ def read_place(
             kind="listing",
             location=place.uri,
             identity=f"listed {start.isoformat()}",
-            cut=Cut(start, clock(), margin),
+            cut=SnapshotWindow(start, clock(), margin),
         ),
         rows=kept,
         covers=(place,),
         repeats=True,
         lists_uploads=permissions.uploads and not gaps,
-        holes=tuple(_hole(note, place) for note in kept.notes if note["data"] != _UPLOADS),
+        holes=tuple(_gap(note, place) for note in kept.notes if note["data"] != _UPLOADS),
         warnings=(*permissions.warnings, *gaps),
     )
 
 
-def _hole(note: Mapping[str, object], place: Location) -> Hole:
-    return Hole(
+def _gap(note: Mapping[str, object], place: Location) -> EvidenceGap:
+    return EvidenceGap(
         str(note["source"]),
         f"could not be listed: {note['reason']}",
         subject=uri_of(place.bucket, str(note["subject"])),
@@ -115,7 +115,7 @@ def _hole(note: Mapping[str, object], place: Location) -> Hole:
     )
 
 
-def _upload_warnings(kept: Kept, place: Location) -> tuple[str, ...]:
+def _upload_warnings(kept: BufferedRows, place: Location) -> tuple[str, ...]:
     failed = [note for note in kept.notes if note["data"] == _UPLOADS]
     return tuple(
         f"s3://{place.bucket}: open uploads could not be listed ({note['reason']})" for note in failed
@@ -138,7 +138,7 @@ def _parts(
     """One part a split, and one for all open uploads, since they are few. A small place is listed here and now."""
     try:
         few = lister.few(place.prefix) if isinstance(lister, S3Lister) else None
-        splits = [] if few is not None else partition(place.prefix, _folders(lister, place), _wanted(ctx))
+        splits = [] if few is not None else partition(place.prefix, _folders(lister, place), _part_count(ctx))
     except _FAILURES as error:
         raise SourceError(place.uri, _in_words(error), "see that it can be read") from error
     parts = [Part(source_id, partial(_read_versions, source_id, lister.rows, split)) for split in splits]
@@ -149,7 +149,7 @@ def _parts(
     return parts
 
 
-def _wanted(ctx: Context) -> int:
+def _part_count(ctx: Context) -> int:
     return max(2, ctx.parallelism * _SPLITS_A_TASK)
 
 

@@ -27,7 +27,7 @@ def version_rows(bucket: str, page: Page, classes: StorageClasses) -> list[Row]:
     """VERSION rows of a page of versions; the text `null` is the null version."""
     return [
         _row(bucket, each, classes, each.version_id, latest=each.is_latest, marker=each.is_marker)
-        for each in _named(page)
+        for each in _addressable(page)
     ]
 
 
@@ -45,7 +45,7 @@ def upload_rows(bucket: str, page: Page, prefix: str = "") -> list[Row]:
     ]
 
 
-def _named(page: Page) -> Iterator[ListedVersion]:
+def _addressable(page: Page) -> Iterator[ListedVersion]:
     return (each for each in listed_versions(page) if _can_be_named(each))
 
 

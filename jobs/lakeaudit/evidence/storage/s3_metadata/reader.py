@@ -12,8 +12,17 @@ import pyarrow as pa
 
 from lakeaudit.config import format_duration
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.protocol import Context, Cut, Hole, Kept, Part, Probed, SourceInfo, Stored
-from lakeaudit.evidence.storage.inventory.columns import Known
+from lakeaudit.evidence.protocol import (
+    BufferedRows,
+    Context,
+    EvidenceGap,
+    Part,
+    Probed,
+    SnapshotWindow,
+    SourceInfo,
+    Stored,
+)
+from lakeaudit.evidence.storage.inventory.columns import ReportColumn
 from lakeaudit.evidence.storage.live_table import State, data_files, find_state
 from lakeaudit.evidence.storage.report_rows import ReportFile, ReportForm
 from lakeaudit.evidence.storage.s3_metadata import S3Metadata
@@ -28,7 +37,7 @@ from lakeaudit.storage_classes import KNOWN_CLASSES
 KIND = "s3_metadata"
 ROWS = "inventoried"
 UNCOALESCED = "aws.s3metadata.oldest-uncoalesced-record-timestamp"
-MARGIN, UNTOLD_MARGIN = timedelta(hours=1), timedelta(hours=24)
+MARGIN, DEFAULT_MARGIN = timedelta(hours=1), timedelta(hours=24)
 """What Amazon advises beside the property, and without it: that updates take an hour is no promise."""
 MAX_AGE = timedelta(days=3)
 
@@ -46,7 +55,7 @@ _HOLDS = {
     "encryption_status": "text",
 }
 FORM = ReportForm(
-    known=tuple(Known(name, name, holds) for name, holds in _HOLDS.items()),
+    known=tuple(ReportColumn(name, name, holds) for name, holds in _HOLDS.items()),
     required=("bucket", "key", "sequence_number"),
     given={
         "bucket": "v_bucket",
@@ -81,7 +90,7 @@ def read(source: S3Metadata, ctx: Context, source_id: str) -> Stored:
     ]
     kept = ctx.engine.keep(parts)
     return Stored(
-        info=SourceInfo(source_id, "storage", KIND, source.location.uri, state.identity, _cut(source, state),
+        info=SourceInfo(source_id, "storage", KIND, source.location.uri, state.identity, _window(source, state),
                         max_age=_max_age(source)),
         rows=ctx.engine.meet([kept], _as_they_are, _latest),
         covers=source.covers,
@@ -116,12 +125,12 @@ def _latest(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Ro
         yield "versions", duck.table(duck.conform(con, ordered, VERSION, {"is_latest": "newest"}))
 
 
-def _cut(source: S3Metadata, state: State) -> Cut:
+def _window(source: S3Metadata, state: State) -> SnapshotWindow:
     """From when on changes may be missing, to the commit of the state."""
     told = state.metadata.properties.get(UNCOALESCED)
     whole = _time(told, state.place.uri) if told is not None else state.snapshot.at
-    usual = MARGIN if told is not None else UNTOLD_MARGIN
-    return Cut(
+    usual = MARGIN if told is not None else DEFAULT_MARGIN
+    return SnapshotWindow(
         min(whole, state.snapshot.at), state.snapshot.at, usual if source.margin is None else source.margin
     )
 
@@ -143,16 +152,18 @@ def _max_age(source: S3Metadata) -> timedelta:
     return MAX_AGE if source.max_age is None else source.max_age
 
 
-def _stale(source: S3Metadata, ctx: Context, state: State, source_id: str) -> Iterator[Hole]:
-    if ctx.as_of - _cut(source, state).start > _max_age(source):
-        reason = f"stale: whole up to {_cut(source, state).start:%Y-%m-%dT%H:%MZ}, older than max_age allows"
-        yield Hole(source_id, reason, subject=state.place.uri, hides="files written or removed since")
+def _stale(source: S3Metadata, ctx: Context, state: State, source_id: str) -> Iterator[EvidenceGap]:
+    if ctx.as_of - _window(source, state).start > _max_age(source):
+        reason = (
+            f"stale: whole up to {_window(source, state).start:%Y-%m-%dT%H:%MZ}, older than max_age allows"
+        )
+        yield EvidenceGap(source_id, reason, subject=state.place.uri, hides="files written or removed since")
 
 
-def _unread(kept: Kept, source_id: str) -> Iterator[Hole]:
+def _unread(kept: BufferedRows, source_id: str) -> Iterator[EvidenceGap]:
     """Data files and rows that cannot be understood."""
     for note in kept.notes:
-        yield Hole(source_id, str(note["reason"]), str(note["subject"]), hides="the objects it lists")
+        yield EvidenceGap(source_id, str(note["reason"]), str(note["subject"]), hides="the objects it lists")
     told: Sequence[dict[str, object]] = [
         row for batch in kept.batches("counted") for row in batch.to_pylist()
     ]
@@ -160,13 +171,13 @@ def _unread(kept: Kept, source_id: str) -> Iterator[Hole]:
     if rejected:
         number = sum(int(str(row["rejected"])) for row in rejected)
         reason = f"{count(number)} rows cannot be understood, such as {rejected[0]['sample']}"
-        yield Hole(source_id, reason, hides="the objects they are about", count=number)
+        yield EvidenceGap(source_id, reason, hides="the objects they are about", count=number)
 
 
 def probe(source: S3Metadata, clients: Clients, now: datetime) -> Probed:
     """See `registry.StorageKind`."""
     state = find_state(clients, source.location, now)
-    cut = _cut(source, state)
+    cut = _window(source, state)
     if now - cut.start > _max_age(source):
         what = f"the table is whole up to {age(cut.start, now)} ago, max_age is {format_duration(_max_age(source))}"
         raise SourceError(state.place.uri, what, "name the metadata.json of now, or raise max_age")

@@ -10,7 +10,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.names import name_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
-from lakeaudit.evidence.protocol import Cut, Hole, SourceInfo
+from lakeaudit.evidence.protocol import EvidenceGap, SnapshotWindow, SourceInfo
 
 T = TypeVar("T")
 Names = Callable[[str], bool]
@@ -33,20 +33,20 @@ def pointers_of(
     uri: str,
     cut: tuple[datetime, datetime],
     tables: Iterable[CatalogTable],
-    holes: Sequence[Hole],
+    holes: Sequence[EvidenceGap],
 ) -> Pointers:
     """What was read of a catalog at `uri`, of which only tables inside the source's `location` are meant."""
     inside = source.location
     kept = [each for each in tables if inside is None or ((at := each.location) and inside.contains(at))]
     pinned = sorted(f"{each.name} {each.bucket}/{each.key} {each.metadata_location}" for each in kept)
     identity = f"{len(kept)} tables, sha256:{digest(*pinned)}"
-    window = Cut(*cut, source.margin or timedelta(0))
+    window = SnapshotWindow(*cut, source.margin or timedelta(0))
     info = SourceInfo(source_id, "metastore", source.kind, uri, identity, window, rows=len(kept))
     return Pointers(info, tuple(kept), holes=tuple(holes))
 
 
-def or_hole(
-    holes: list[Hole],
+def or_gap(
+    holes: list[EvidenceGap],
     source_id: str,
     parts: Sequence[str],
     read: Callable[[], list[T]],
@@ -58,13 +58,15 @@ def or_hole(
     except nothing:
         return []
     except SourceError as error:
-        holes.append(hole_of(source_id, parts, error.what, retryable=error.retryable))
+        holes.append(namespace_gap(source_id, parts, error.what, retryable=error.retryable))
         return []
 
 
-def hole_of(source_id: str, namespace: Sequence[str], reason: str, *, retryable: bool = False) -> Hole:
+def namespace_gap(
+    source_id: str, namespace: Sequence[str], reason: str, *, retryable: bool = False
+) -> EvidenceGap:
     """A namespace whose tables are not all known."""
-    return Hole(source_id, reason, f"{name_of(namespace)}.*", hides="its tables", retryable=retryable)
+    return EvidenceGap(source_id, reason, f"{name_of(namespace)}.*", hides="its tables", retryable=retryable)
 
 
 def text_of(value: object) -> str:
