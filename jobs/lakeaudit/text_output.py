@@ -336,7 +336,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
             line(console, plain(told, "dim"), indent=3)
         if size.steps:
             next_step(console, row, page.reach.get(row["bucket"] or ""))
-    rest = page.found - len(page.findings[: size.worst])
+    rest = page.finding_count - len(page.findings[: size.worst])
     if rest and size.worst:
         more = f"and {formatting.count(rest)} more: lakeaudit findings {operand(page.lake)}"
         line(console, plain(more, "dim"), indent=1)

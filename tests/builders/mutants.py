@@ -75,7 +75,7 @@ IMPLIED: tuple[tuple[str, str], ...] = (
     ("object_there", "is_folder"), ("children_missing", "is_folder"),
     ("source_lists", "source_knows"), ("log_proves", "log_doubts"), ("both_live", "batches_read"),
 )  # fmt: skip
-"""What the columns themselves exclude; everything else may come together. Held against random rows in test_expr."""
+"""What the columns themselves exclude; everything else may come together. Checked against random rows in test_expr."""
 
 
 _IMPLIED = (

@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.commands.certificate import made
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
-from lakeaudit.report.certificate import Held, certificate, refusals
+from lakeaudit.report.certificate import CertificateBasis, certificate, refusals
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
 from tests.builders import results as built
@@ -34,9 +34,9 @@ def covered(axis: str = "content", **given: Any) -> dict[str, Any]:
     return named | counts | rest | given
 
 
-def held(*rows: dict[str, Any], run: dict[str, Any] | None = None, **given: Any) -> Held:
+def held(*rows: dict[str, Any], run: dict[str, Any] | None = None, **given: Any) -> CertificateBasis:
     told: dict[str, Any] = {"open_findings": {}, "tables": ["orders"]} | given
-    return Held(RUN | (run or {}), rows or (covered(),), **told)
+    return CertificateBasis(RUN | (run or {}), rows or (covered(),), **told)
 
 
 HEALTHY = {
@@ -54,7 +54,7 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize("healthy", HEALTHY.values(), ids=HEALTHY)
-def test_there_is_one(healthy: Held) -> None:
+def test_there_is_one(healthy: CertificateBasis) -> None:
     assert refusals(healthy) == []
 
 

@@ -191,7 +191,7 @@ def test_the_line_of_a_tile_starts_at_none() -> None:
 def test_the_grid_has_a_row_a_table(lake: str, published: None) -> None:
     (grid,) = page(lake, "lake").dataframe
     rows = grid.value.set_index("state")
-    assert [*rows.index] == ["\u25c6 critical", "? cannot tell"]
+    assert [*rows.index] == ["\u25c6 critical", "? not judged"]
     first = rows.iloc[0]
     assert (first["table"], first["rows at stake"]) == ("table?table=orders", 1200)
     assert first["until"] == LOST["recoverable_until"]

@@ -206,7 +206,7 @@ def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) 
         ]
         assert of_table == told("table_name", names[0])
     parts = sum(number(cell(row, severity)) for row in page.all("tr", cls="table") for severity in SEVERITIES)
-    assert parts == data(name).found
+    assert parts == data(name).finding_count
 
 
 def broken_rows(page: Node) -> list[Node]:
@@ -365,7 +365,7 @@ def test_a_relative_time_says_the_exact_one() -> None:
 
 def test_of_a_run_before_the_last_one_it_is_not_known() -> None:
     said = parse(render(pagedata.page([], [], history=None))).one("section", id="changes").words
-    assert "how things stood after this one is not known any more" in said
+    assert "so the changes of this run are no longer known" in said
 
 
 def test_gates_that_do_not_hold_are_named() -> None:

@@ -26,7 +26,7 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
     ("in part", [], [PART], ONE, "unjudged", ALL + "only a part could be judged for 1 of 1 table (t)"),
     ("a part, as asked", [], [pagedata.covered("t", files=10, status="partial")], ONE, "fine",
-     "Nothing above info found in what was asked for of 1 table"),
+     "Nothing above info found in the requested part of 1 table"),
     ("nothing", [], [BLIND], ONE, "unjudged", NOTHING),
     ("off", [], [OFF], ONE, "unjudged", NOTHING),
     ("too young", [], [YOUNG], ONE, "unjudged", NOTHING),
@@ -36,7 +36,7 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("content young beside leftovers", [], [pagedata.covered("t", "leftover", files=3), YOUNG], ONE, "unjudged",
      NOTHING),
     ("no manifest, and all else judged", [], [pagedata.covered("t", "metastore", files=3), OFF], ONE, "fine",
-     "Nothing above info found in what was asked for of 1 table"),
+     "Nothing above info found in the requested part of 1 table"),
     ("blind beside decided", [], [FINE, {**BLIND, "table_name": "u"}], ONE, "unjudged",
      ALL + "nothing could be judged for 1 of 2 tables (u)"),
     ("off in a partial run", [], [FINE, {**OFF, "table_name": "u"}], {**ONE, "status": "partial"}, "unjudged",
@@ -63,14 +63,14 @@ def test_the_verdict(
     findings: list[Any], coverage: list[Any], run: dict[str, Any], level: str, headline: str
 ) -> None:
     heading = parse(render(pagedata.page(findings, coverage, **run))).one("h1")
-    badge = {"fine": "quiet", "unjudged": "cannot tell"}.get(level, level)
+    badge = {"fine": "quiet", "unjudged": "not judged"}.get(level, level)
     assert (heading.attrs["class"], heading.words) == (level, f"{badge} {headline}")
 
 
 def test_rejected_rows_are_a_doubt() -> None:
     sources = [pagedata.source("storage", "s3_inventory", "s3://inv/", 10, rejected=2)]
     heading = parse(render(pagedata.page([], [FINE], **ONE, sources=sources))).one("h1")
-    assert heading.words == "cannot tell " + ALL + "2 rows of evidence could not be read"
+    assert heading.words == "not judged " + ALL + "2 rows of evidence could not be read"
 
 
 def test_the_verdict_states_what_is_recoverable_and_until_when() -> None:

@@ -14,7 +14,7 @@ from lakeaudit.config import Lake
 from lakeaudit.formatting import count, number, second
 from lakeaudit.judged import CONTENT
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.report.certificate import Held, certificate, refusals
+from lakeaudit.report.certificate import CertificateBasis, certificate, refusals
 from lakeaudit.results.read import UNRESOLVED, Results
 
 GRAVE = SEVERITIES[: SEVERITIES.index("error") + 1]
@@ -44,14 +44,14 @@ def _through(time: str | None) -> str:
     return "" if time is None else f" through {second(datetime.fromisoformat(time))}"
 
 
-def _held(lake: Lake, results: Results, now: datetime) -> Held:
+def _held(lake: Lake, results: Results, now: datetime) -> CertificateBasis:
     run = results.published(None)
     names = [table.name for table in lake.tables]
     unresolved = _unresolved(results, {*names, ""}, now)
     coverage = results.coverage(run["run_id"])
     lost = {row["table_name"] for row in results.states() if row["standing"] == "lost"}
     exclusions = _exclusions(lake, now) | {"accepted": unresolved.accepted}
-    return Held(run, coverage, unresolved.open, names, exclusions, frozenset(lost & {*names}))
+    return CertificateBasis(run, coverage, unresolved.open, names, exclusions, frozenset(lost & {*names}))
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def _row(
 def _state(health: Health) -> str:
     """The worst that is open, and whether something could not be judged beside it."""
     doubt = f" {palette.shape('unjudged')}" if health.doubt and health.level != "unjudged" else ""
-    return f"{palette.shape(health.level)} {palette.called(health.level)}{doubt}"
+    return f"{palette.shape(health.level)} {palette.display_name(health.level)}{doubt}"
 
 
 def _chips(numbers: Mapping[str, int]) -> list[str]:

@@ -18,7 +18,7 @@ from lakeaudit import formatting
 from lakeaudit.dashboard import looks
 from lakeaudit.errors import AuditError, LakeFileError, one_line
 from lakeaudit.formatting import UNKNOWN, count, size, visible
-from lakeaudit.report.palette import called, shape
+from lakeaudit.report.palette import display_name, shape
 from lakeaudit.report.summary import Amount
 
 COLOURS = {
@@ -70,7 +70,7 @@ def badge(level: str, words: str | None = None) -> str:
     """A severity, or other words of ours, as a coloured mark."""
     if level not in COLOURS:
         return literal(level)
-    return f":{COLOURS[level]}-badge[{shape(level)} {words or called(level)}]"
+    return f":{COLOURS[level]}-badge[{shape(level)} {words or display_name(level)}]"
 
 
 def marks(level: str, doubt: str) -> str:

@@ -294,7 +294,7 @@ def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
         console.print(Text("  ").append_text(words), soft_wrap=True)
     style = "bold green" if verdict.comparison.matched else "bold red"
     console.print(text_output.plain(verdict.comparison.words, style), soft_wrap=True)
-    faults, found = len(verdict.comparison.faults), verdict.page.found
+    faults, found = len(verdict.comparison.faults), verdict.page.finding_count
     if faults != found:
         more = (
             "one act can show as several findings, and some as none"

@@ -1,1 +1,1 @@
-"""The report: one self-contained page a run leaves behind."""
+"""Renders the report of a run as one self-contained HTML page."""

@@ -1,6 +1,6 @@
-"""What is broken, a row a kind: how much, since when, why, until when it is recoverable, and what to type. Pure.
+"""Sums up damage by kind: how much, since when, its causes, until when it is recoverable, and the next command. Pure.
 
-The rows are of what is unresolved in the lake, as the headline is, so that the two cannot differ.
+Rows and headline are both made from the unresolved discrepancies of the lake, so that they cannot differ.
 """
 
 import re
@@ -18,17 +18,17 @@ from lakeaudit.results.recovery import Recovery
 
 Row = Mapping[str, Any]
 
-APART = "accepted"
+ACCEPTED = "accepted"
 
 _PART = re.compile(r" \(\d+ of \d+\)$")
 
 
 @dataclass(frozen=True)
 class Broken:
-    """All that is unresolved of one kind and severity, and accepted by nobody.
+    """All unresolved discrepancies of one kind and severity that nobody accepted.
 
-    `tables` are those that hold it, the most first; of the number, this run found `new` for the first time and `again`
-    after they were resolved. `since` is the oldest evidence, `causes` those known, the most common first.
+    `tables` are the tables with such discrepancies, the most first. This run found `new` of them for the first time and
+    `again` after they were resolved. `since` is the oldest evidence, `causes` are the known ones, most common first.
     """
 
     kind: str
@@ -46,31 +46,31 @@ class Broken:
     command: str
 
     @property
-    def words(self) -> str:
-        """What the kind is; empty for one of another version."""
+    def description(self) -> str:
+        """Return the description of the kind; empty for a kind of another version."""
         return KINDS[self.kind].words if self.kind in KINDS else ""
 
 
 def broken(
     standing: Sequence[Row], still_open: Sequence[Row], changes: Sequence[Row], lake: str, past: str | None
 ) -> tuple[Broken, ...]:
-    """A row for each kind and severity, the worst and most first.
+    """Return a row for each kind and severity, worst severity and most findings first.
 
     Args:
-        standing: as `results.lake_standing` sums up what is unresolved.
-        still_open: the ledger's sums, for what `standing` does not say: since when, and why.
-        changes: what the run changed, for what is new.
+        standing: sums of unresolved discrepancies from `results.lake_standing`.
+        still_open: the ledger's sums, for start times and causes, which `standing` lacks.
+        changes: the changes of the run, for the numbers of new findings.
         lake: the lake file as the reader would type it.
-        past: the run's id where a newer one was published: then nothing can be mended from here.
+        past: the run's id if a newer one was published; the command then lists findings and repairs nothing.
     """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in standing:
-        if row["standing"] != APART and row["findings"]:
+        if row["standing"] != ACCEPTED and row["findings"]:
             groups.setdefault((row["severity"], row["kind"]), []).append(row)
-    found = [
+    lines = [
         _broken(rows, _of(still_open, *of), _of(changes, *of), lake, past) for of, rows in groups.items()
     ]
-    return tuple(sorted(found, key=lambda each: (rank(each.severity), -each.number, each.kind)))
+    return tuple(sorted(lines, key=lambda each: (rank(each.severity), -each.number, each.kind)))
 
 
 def _of(rows: Iterable[Row], severity: str, kind: str) -> list[Row]:
@@ -115,7 +115,7 @@ def _broken(
 
 
 def _causes(held: Iterable[Row]) -> tuple[str, ...]:
-    """A table's most common cause stands for the table; the number in brackets is of that table alone."""
+    """Count the most common cause of each table; the number in brackets counts that table only, and is cut off."""
     causes: Counter[str] = Counter()
     for row in held:
         if row["cause"]:
@@ -128,14 +128,14 @@ def _of_past(lake: str, kind: str, past: str) -> str:
 
 
 def pressing(standing: Iterable[Row]) -> list[Row]:
-    """What nobody has accepted."""
-    return [row for row in standing if row["standing"] != APART]
+    """Return the rows that nobody has accepted."""
+    return [row for row in standing if row["standing"] != ACCEPTED]
 
 
 def since_by_table(still_open: Iterable[Row]) -> dict[str | None, datetime]:
-    """Since when the oldest of what is open in each table is there."""
-    found: dict[str | None, datetime] = {}
+    """Return by table the time of its oldest open discrepancy."""
+    oldest: dict[str | None, datetime] = {}
     for row in still_open:
         if row["since"] is not None:
-            found[row["table"]] = min(found.get(row["table"], row["since"]), row["since"])
-    return found
+            oldest[row["table"]] = min(oldest.get(row["table"], row["since"]), row["since"])
+    return oldest

@@ -1,7 +1,7 @@
-"""A certificate: that an audit decided everything and that nothing is lost, with what it was decided by. Pure.
+"""Certifies that an audit judged everything and that nothing is lost, and lists the evidence. Pure.
 
-It is made only where nothing speaks against it; otherwise there are reasons, one line each. Its `digest` is the
-SHA-256 of all else in it as JSON with sorted keys and no spaces, so that a kept one can be checked and compared.
+If there are reasons against a certificate, the reasons are returned instead, one line each. The `digest` is the
+SHA-256 of all other fields as JSON with sorted keys and no spaces, so that a stored certificate can be checked.
 """
 
 import hashlib
@@ -22,17 +22,17 @@ _SOURCE = ("role", "kind", "location", "identity", "cut_from", "cut_to", "rows",
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a certificate is made of.
+class CertificateBasis:
+    """Holds the rows from which a certificate is made.
 
     Attributes:
         run: the last published run, a row of `runs`.
         coverage: its rows of `coverage`.
-        open_findings: by table, axis and kind how many discrepancies are pending or open: on the axis content all,
-            accepted or not, on the others those that are critical or errors and that nobody accepted.
+        open_findings: number of pending or open discrepancies by table, axis and kind: on the axis content all,
+            accepted or not, on the other axes those of severity critical or error that nobody accepted.
         tables: every table that the lake file names.
-        exclusions: what the lake file leaves out, in its own words.
-        lost_states: tables of which a state is lost, or older than one that was audited, ignored or not.
+        exclusions: settings of the lake file that exclude files, as they are written there.
+        lost_states: tables with a state that is lost, or older than an audited one, ignored or not.
     """
 
     run: Row
@@ -43,13 +43,13 @@ class Held:
     lost_states: Collection[str] = ()
 
 
-def refusals(held: Held) -> list[str]:
-    """Why there can be no certificate, a line each; none: there can be."""
-    return [*_of_run(held), *_of_tables(held), *_of_findings(held)]
+def refusals(basis: CertificateBasis) -> list[str]:
+    """Return the reasons against a certificate, one line each."""
+    return [*_of_run(basis), *_of_tables(basis), *_of_findings(basis)]
 
 
-def _of_run(held: Held) -> Iterator[str]:
-    run = held.run
+def _of_run(basis: CertificateBasis) -> Iterator[str]:
+    run = basis.run
     if run["status"] != "complete":
         yield f"the audit {run['run_id']} is {run['status']}, not complete"
     if (run["tables_audited"] or 0) < (run["tables_expected"] or 0):
@@ -61,17 +61,17 @@ def _of_run(held: Held) -> Iterator[str]:
         yield f"an expectation does not hold: {broken}"
 
 
-def _of_tables(held: Held) -> Iterator[str]:
-    covered = {row["table_name"] for row in held.coverage if row["axis"] == "content"}
-    for name in sorted(set(held.tables) - covered):
+def _of_tables(basis: CertificateBasis) -> Iterator[str]:
+    covered = {row["table_name"] for row in basis.coverage if row["axis"] == "content"}
+    for name in sorted(set(basis.tables) - covered):
         yield f"{name}: was not audited"
-    for row in held.coverage:
+    for row in basis.coverage:
         if not _is_expected(row):
             yield from (f"{row['table_name']}: {row['axis']}: {why}" for why in _undecided(row))
-    for name in sorted(held.lost_states):
+    for name in sorted(basis.lost_states):
         yield f"{name}: a state of the table is lost, so what the audit read may be older than the table"
-    for row in held.coverage:
-        mine = (other for other in held.coverage if other["table_name"] == row["table_name"])
+    for row in basis.coverage:
+        mine = (other for other in basis.coverage if other["table_name"] == row["table_name"])
         if (
             row["axis"] == judged.CONTENT
             and judged.axis_state(row) == judged.EMPTY
@@ -81,7 +81,7 @@ def _of_tables(held: Held) -> Iterator[str]:
 
 
 def _undecided(row: Row) -> Iterator[str]:
-    """What of one axis of a table is not decided."""
+    """Yield what is not decided on one axis of a table."""
     if row["status"] in ("partial", "overtaken"):
         yield str(row["reason"])
     elif row["axis"] == "content" and row["status"] == "off":
@@ -93,11 +93,11 @@ def _undecided(row: Row) -> Iterator[str]:
         yield "no file could be decided yet"
 
 
-def _of_findings(held: Held) -> Iterator[str]:
-    for row in held.coverage:
+def _of_findings(basis: CertificateBasis) -> Iterator[str]:
+    for row in basis.coverage:
         if row["axis"] == "content" and row["findings"]:
             yield f"{row['table_name']}: content: {formatting.number(row['findings'], 'file')} with a finding"
-    for (table, axis, kind), number in sorted(held.open_findings.items()):
+    for (table, axis, kind), number in sorted(basis.open_findings.items()):
         about = f"{table}: {axis}" if table else axis
         yield f"{about}: {formatting.count(number)} of kind {kind} pending or open in the ledger"
 
@@ -106,11 +106,11 @@ def _is_expected(row: Row) -> bool:
     return row["status"] == "partial" and str(row["reason"] or "").startswith(_EXPECTED)
 
 
-def certificate(held: Held, now: datetime, version: str) -> dict[str, Any]:
-    """The certificate of an audit against which nothing speaks."""
-    run = held.run
+def certificate(basis: CertificateBasis, now: datetime, version: str) -> dict[str, Any]:
+    """Return the certificate of an audit without refusals."""
+    run = basis.run
     evidence = [{name: _plain(source[name]) for name in _SOURCE} for source in run["sources"] or ()]
-    content = [row for row in held.coverage if row["axis"] == "content" and not _is_expected(row)]
+    content = [row for row in basis.coverage if row["axis"] == "content" and not _is_expected(row)]
     stated = {
         "format": FORMAT,
         "lake": run["lake"],
@@ -126,19 +126,19 @@ def certificate(held: Held, now: datetime, version: str) -> dict[str, Any]:
         "files": sum(row["files"] or 0 for row in content),
         "files_too_young": sum(map(judged.files_young, content)),
         "bytes": sum(row["bytes"] or 0 for row in content),
-        "coverage": [_covered(row) for row in held.coverage],
+        "coverage": [_covered(row) for row in basis.coverage],
         "exclusions": {
-            **held.exclusions,
+            **basis.exclusions,
             "out_of_window": _left_out(content, "out_of_window"),
-            "ignored": _left_out(held.coverage, "ignored"),
-            "expected": {row["table_name"]: row["reason"] for row in held.coverage if _is_expected(row)},
+            "ignored": _left_out(basis.coverage, "ignored"),
+            "expected": {row["table_name"]: row["reason"] for row in basis.coverage if _is_expected(row)},
         },
     }
     return stated | {"digest": _digest(stated)}
 
 
 def _through(content: Sequence[Row]) -> datetime | None:
-    """Up to when everything is certified: the oldest storage snapshot that content was judged by."""
+    """Return the time up to which the certificate holds: the oldest storage snapshot of the content checks."""
     return min((row["storage_cut_from"] for row in content if row["storage_cut_from"]), default=None)
 
 
@@ -154,8 +154,8 @@ def _covered(row: Row) -> dict[str, Any]:
 
 
 def _left_out(coverage: Sequence[Row], outcome: str) -> dict[str, int]:
-    found = {f"{row['table_name']}: {row['axis']}": row[outcome] for row in coverage}
-    return {name: files for name, files in found.items() if files}
+    counts = {f"{row['table_name']}: {row['axis']}": row[outcome] for row in coverage}
+    return {name: files for name, files in counts.items() if files}
 
 
 def _plain(value: object) -> object:

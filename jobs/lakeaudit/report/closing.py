@@ -1,4 +1,4 @@
-"""The last words of an audit: what it changed in the ledger, and what to type next."""
+"""Words the last lines of an audit: its changes of the ledger, and the next commands."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,32 +13,32 @@ Row = Mapping[str, Any]
 
 
 def closing(page: PageData) -> str:
-    """2 new, 1 resolved (restored), 7 still open: what the run changed, and what stays as it was."""
+    """Return the changes of the run and the unchanged rest, as in `2 new, 1 resolved (restored), 7 still open`."""
     changes = page.history.changes if page.history else ()
     of: dict[str, int] = {}
     for row in changes:
         of[row["transition"]] = of.get(row["transition"], 0) + row["number"]
-    held = {name: _number(page.standing, name) for name in ("open", "accepted", "pending")}
-    held["open"] -= sum(of.get(name, 0) for name in ("opened", "reopened"))
-    told = [f"{formatting.count(of[name])} {formatting.happened(name)}" for name in _CHANGED if of.get(name)]
-    told += [f"{formatting.count(of['resolved'])} resolved ({_ends(changes)})"] if of.get("resolved") else []
-    told += [
-        f"{formatting.count(max(held[name], 0))} {words}" for name, words in _HELD.items() if held[name] > 0
+    rest = {name: _number(page.standing, name) for name in ("open", "accepted", "pending")}
+    rest["open"] -= sum(of.get(name, 0) for name in ("opened", "reopened"))
+    parts = [f"{formatting.count(of[name])} {formatting.happened(name)}" for name in _CHANGED if of.get(name)]
+    parts += [f"{formatting.count(of['resolved'])} resolved ({_ends(changes)})"] if of.get("resolved") else []
+    parts += [
+        f"{formatting.count(max(rest[name], 0))} {words}" for name, words in _REST.items() if rest[name] > 0
     ]
-    return ", ".join(told) or "nothing new, nothing open"
+    return ", ".join(parts) or "nothing new, nothing open"
 
 
 def pressing(page: PageData) -> str:
-    """Open now: 5 critical, 2 error; recoverable: 9 of 13, until ... Empty where nothing above info is open."""
-    held = [row for row in broken.pressing(page.standing) if row["severity"] in summary.AT_STAKE]
-    lines = [line for line in summary.by_severity(held) if line.stake.findings]
-    told = ", ".join(f"{formatting.count(line.stake.findings)} {line.name}" for line in lines)
-    recovered = recovery.losses(recovery.Recovery.of_sums(held))
-    return "; ".join(filter(None, (f"open now: {told}", recovered))) if told else ""
+    """Return `open now: 5 critical, 2 error; recoverable: 9 of 13, until ...`; empty if nothing above info is open."""
+    rows = [row for row in broken.pressing(page.standing) if row["severity"] in summary.AT_STAKE]
+    lines = [line for line in summary.by_severity(rows) if line.stake.findings]
+    counts = ", ".join(f"{formatting.count(line.stake.findings)} {line.name}" for line in lines)
+    recoverable = recovery.losses(recovery.Recovery.of_sums(rows))
+    return "; ".join(filter(None, (f"open now: {counts}", recoverable))) if counts else ""
 
 
 _CHANGED = ("opened", "reopened", "escalated", "reclassified")
-_HELD = {"open": "still open", "pending": formatting.PENDING, "accepted": formatting.ACCEPTED}
+_REST = {"open": "still open", "pending": formatting.PENDING, "accepted": formatting.ACCEPTED}
 
 
 def _number(standing: Iterable[Row], name: str) -> int:
@@ -46,7 +46,7 @@ def _number(standing: Iterable[Row], name: str) -> int:
 
 
 def _ends(changes: Iterable[Row]) -> str:
-    """How what was resolved ended: restored, or 2 restored, 1 closed and not restored."""
+    """Return how discrepancies were resolved: `restored`, or `2 restored, 1 closed, not restored`."""
     ends: dict[str, int] = {}
     for row in changes:
         if row["transition"] == "resolved":
@@ -60,10 +60,10 @@ def _ends(changes: Iterable[Row]) -> str:
 
 
 def next_commands(page: PageData) -> list[str]:
-    """The two commands that lead on from here, with the lake file as it was typed."""
+    """Return the next two commands, with the lake file as the user typed it."""
     lake = operand(page.lake)
-    told = [f"lakeaudit doctor {lake}"] if page.run["status"] == "failed" else []
-    told += [next_steps.learn_more(page.lake, page.run["run_id"], row) for row in page.findings[:1]]
+    commands = [f"lakeaudit doctor {lake}"] if page.run["status"] == "failed" else []
+    commands += [next_steps.learn_more(page.lake, page.run["run_id"], row) for row in page.findings[:1]]
     if any(row["standing"] == "open" for row in page.standing):
-        told.append(f"lakeaudit discrepancies {lake}")
-    return [*told, f"lakeaudit report {lake}", f"lakeaudit dashboard {lake}"][:2]
+        commands.append(f"lakeaudit discrepancies {lake}")
+    return [*commands, f"lakeaudit report {lake}", f"lakeaudit dashboard {lake}"][:2]

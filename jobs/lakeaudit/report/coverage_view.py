@@ -1,6 +1,6 @@
-"""What could be judged and what could not: the coverage rows as the page shows them.
+"""Prepares the coverage rows for display: which files of each table were judged, and why others were not.
 
-Nothing here counts as fine by default: a table is `fine` only where every axis that is on was decided whole.
+A table counts as fully judged only if every file on every axis that is on was decided.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from lakeaudit.kinds import AXES, OPEN_OUTCOMES, says_loss
 Row = Mapping[str, Any]
 
 OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
-"""The outcomes of a file on an axis, as the bars show them from left to right; they add up to `files`."""
+"""The outcomes of a file on an axis, in the order of the bars from left to right; they add up to `files`."""
 
 OPEN = OPEN_OUTCOMES
 
@@ -51,29 +51,29 @@ class Cell:
     refuted: int
     reason: str | None
     loss: str | None
-    """What a look at a sample has confirmed: so much is gone."""
+    """The mass loss that a live check of a sample confirmed."""
 
     @property
     def percent(self) -> str | None:
-        """The share of its files that was judged; None where the share says too little or too much."""
+        """Return the share of files that was judged; None where a percentage would mislead."""
         if self.state not in ("part", "whole") or self.share is None:
             return None
-        hides = self.state == "part" and self.share == 1  # an evidence gap is in no share
+        hides = self.state == "part" and self.share == 1  # files behind an evidence gap are not counted
         return None if hides else formatting.share(self.share)
 
     @property
     def extent(self) -> str:
-        """How much of the axis was judged: a share, or why there is none."""
+        """Return how much of the axis was judged: a share, or why there is none."""
         known = STANDINGS["part"] if self.state == "part" and self.share is not None else NOTHING_JUDGED
         return self.percent or _WITHOUT_SHARE.get(self.state, known)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One table: how it stands over all axes, its cells by axis, and up to which time its evidence reaches.
+    """The coverage of one table over all axes, its cells by axis, and the time up to which its evidence reaches.
 
-    `standing` is nothing, idle (there was nothing to decide: off or empty), young, part or whole.
-    `evidence_up_to` is the oldest storage cut that anything of it was decided on; None where nothing was.
+    `standing` is nothing, idle (all axes are off or empty), young, part or whole.
+    `evidence_up_to` is the oldest storage cut of an axis that was judged; None if no axis was.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Judged:
 
 
 def judged(coverage: Sequence[Row]) -> tuple[Judged, ...]:
-    """Every table of the coverage rows, the least judged first."""
+    """Return every table of the coverage rows, the least judged first."""
     tables: dict[str, list[Row]] = {}
     for row in coverage:
         tables.setdefault(row["table_name"] or "", []).append(row)
@@ -99,9 +99,9 @@ def judged(coverage: Sequence[Row]) -> tuple[Judged, ...]:
 
 
 def axes_met(coverage: Sequence[Row]) -> tuple[str, ...]:
-    """The axes that any row is about, in the contract's order."""
-    met = {row["axis"] for row in coverage}
-    return (*(axis for axis in AXES if axis in met), *sorted(met - set(AXES)))
+    """Return the axes that occur in the rows, in the order of `AXES`."""
+    present = {row["axis"] for row in coverage}
+    return (*(axis for axis in AXES if axis in present), *sorted(present - set(AXES)))
 
 
 def _table(name: str, rows: Sequence[Row]) -> Judged:
@@ -118,7 +118,7 @@ def _table(name: str, rows: Sequence[Row]) -> Judged:
 
 
 def cell_of(row: Row) -> Cell:
-    """One row of coverage."""
+    """Return the cell of one coverage row."""
     counts = {name: judged_rows.count_of(row, name) for name in OUTCOMES}
     return Cell(
         axis=row["axis"],
@@ -128,9 +128,9 @@ def cell_of(row: Row) -> Cell:
         counts=counts,
         unconfirmed=row["unconfirmed"] or 0,
         refuted=row["refuted"] or 0,
-        reason=row["reason"] or (_UNTOLD if counts["undecided"] else None),
+        reason=row["reason"] or (_INCOMPLETE if counts["undecided"] else None),
         loss=row["reason"] if row["status"] == "complete" and says_loss(row["reason"]) else None,
     )
 
 
-_UNTOLD = "what was read does not tell all"
+_INCOMPLETE = "the evidence is incomplete"

@@ -1,4 +1,4 @@
-"""What a page or a terminal shows of one run and of the lake after it, read from its results."""
+"""Reads from the results what a page or the terminal shows about one run and the lake after it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.trends import open_by_day
 
 RUNS = 30
-"""Runs drawn."""
+"""Number of runs in the plot of runs."""
 
 
 def gather(
@@ -29,17 +29,17 @@ def gather(
     limits: Mapping[str, timedelta] | None = None,
     drawn: bool = True,
 ) -> PageData:
-    """The run with its coverage, its totals and at most `limit` of its worst findings, and how the lake stands.
+    """Return the run with coverage, totals and at most `limit` of its worst findings, and the state of the lake.
 
     Args:
         results: where the run was published.
         run: its row of `runs`.
         lake_file: the lake file as the reader would type it.
         now: when this is read, UTC.
-        limit: findings written out.
-        lake_tables: every table of the lake file, so that it can be said what the run did not look at.
-        limits: how old sources may be, as `source_limits` says.
-        drawn: whether what is open by day is wanted, for a page with plots.
+        limit: number of findings with all details.
+        lake_tables: every table of the lake file, so that the page can name the scope of the run.
+        limits: highest ages of sources, from `source_limits`.
+        drawn: whether to read the numbers of open discrepancies by day, for plots.
     """
     run_id, runs = run["run_id"], _up_to(run, results.runs())
     worst, past = results.worst(run_id, limit), is_past(results, run)
@@ -71,16 +71,16 @@ def _up_to(run: Row, runs: Sequence[Row]) -> list[Row]:
 
 
 def source_limits(lake: Lake) -> dict[str, timedelta]:
-    """By location how old a source may be, of those that have a limit."""
+    """Return by location the highest age of each source that has a limit."""
     limits = {each.location.uri.rstrip("/"): getattr(each, "max_age", None) for each in lake.inventories}
     return {location: limit for location, limit in limits.items() if limit is not None}
 
 
 def _history(results: Results, run: Row, now: datetime) -> History:
-    """Of the newest run only: the ledger says how things stand, not how they stood."""
+    """Return the changes of the newest run; the ledger does not have those of earlier runs."""
     return History(_rows(changes_of(results, run["run_id"])), _rows(still_open(results, now)))
 
 
 def _rows(changes: Sequence[Change]) -> list[Row]:
-    """The worst first."""
+    """Return changes as rows, worst first."""
     return [asdict(c) for c in sorted(changes, key=lambda c: (rank(c.severity), c.table or "", c.kind))]

@@ -6,7 +6,7 @@
   const days = Math.floor((Date.now() - Date.parse(made)) / 86400000);
   if (days >= 1) byId("old").textContent = ` (${days} day${days === 1 ? "" : "s"} ago)`;
 
-  // "in 3 d 4 h" would be untrue of a page that is opened two days later.
+  // "in 3 d 4 h" would be wrong on a page that is opened two days later.
   function span(seconds) {
     const days = Math.floor(seconds / 86400), hours = Math.floor(seconds % 86400 / 3600);
     if (days) return `${days.toLocaleString("en-US")} d${days < 10 && hours ? ` ${hours} h` : ""}`;
@@ -17,12 +17,12 @@
     for (const time of document.querySelectorAll("time.rel")) {
       const seconds = Math.round((Date.parse(time.dateTime) - Date.now()) / 1000);
       const has = (name) => time.classList.contains(name);
-      const told = seconds > 0 ? `in ${span(seconds)}` : span(-seconds) + (has("bare") ? "" : " ago");
-      time.textContent = has("until") ? `${seconds > 0 ? "ends" : "ended"} ${told}` : told;
+      const text = seconds > 0 ? `in ${span(seconds)}` : span(-seconds) + (has("bare") ? "" : " ago");
+      time.textContent = has("until") ? `${seconds > 0 ? "ends" : "ended"} ${text}` : text;
     }
   }
 
-  async function copied(text) {
+  async function copy(text) {
     try {
       await navigator.clipboard.writeText(text);
       return true;
@@ -33,12 +33,12 @@
     const button = event.target.closest?.("button.copy");
     if (!button) return;
     const code = button.nextElementSibling;
-    let done = await copied(code.textContent);
-    if (!done) { // no clipboard where the page is shown: what is chosen can be copied by hand
+    let done = await copy(code.textContent);
+    if (!done) { // no clipboard here: select the text, so that the reader can copy it by hand
       getSelection().selectAllChildren(code);
-      try { done = document.execCommand("copy"); } catch { /* chosen all the same */ }
+      try { done = document.execCommand("copy"); } catch { /* it is selected anyway */ }
     }
-    button.textContent = done ? "copied" : "chosen";
+    button.textContent = done ? "copied" : "selected";
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   });
 
@@ -68,19 +68,19 @@
     byId("none").hidden = shown !== 0;
   }
 
-  function remember() {
-    const kept = new URLSearchParams();
-    for (const name of ["q", ...choices]) if (byId(name).value) kept.set(name, byId(name).value);
-    written = `#${kept}`;
-    try { history.replaceState(null, "", kept.size ? written : "#findings"); } catch { /* some viewers forbid it */ }
+  function writeHash() {
+    const params = new URLSearchParams();
+    for (const name of ["q", ...choices]) if (byId(name).value) params.set(name, byId(name).value);
+    written = `#${params}`;
+    try { history.replaceState(null, "", params.size ? written : "#findings"); } catch { /* some viewers forbid it */ }
   }
 
-  function recall() {
+  function readHash() {
     if (!location.hash.includes("=") || location.hash === written) return false;
-    const given = new URLSearchParams(location.hash.slice(1));
-    byId("q").value = given.get("q") ?? "";
+    const params = new URLSearchParams(location.hash.slice(1));
+    byId("q").value = params.get("q") ?? "";
     for (const name of choices) {
-      const value = given.get(name) ?? "";
+      const value = params.get(name) ?? "";
       const offered = Array.from(byId(name).options).some((option) => option.value === value);
       if (!offered) byId(name).add(new Option(value)); // matches nothing, rather than silently everything
       byId(name).value = value;
@@ -91,16 +91,16 @@
   }
 
   let due = 0;
-  const later = () => { clearTimeout(due); due = setTimeout(() => { apply(); remember(); }, 60); };
+  const later = () => { clearTimeout(due); due = setTimeout(() => { apply(); writeHash(); }, 60); };
   form.addEventListener("input", later);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
+  form.addEventListener("reset", () => setTimeout(() => { apply(); writeHash(); }));
   byId("unfold").addEventListener("click", (event) => {
     const open = event.currentTarget.getAttribute("aria-pressed") !== "true";
     event.currentTarget.setAttribute("aria-pressed", String(open));
     for (const row of rows) if (!row.hidden) row.querySelector("details").open = open;
   });
-  window.addEventListener("hashchange", recall);
+  window.addEventListener("hashchange", readHash);
   form.hidden = false;
-  recall();
+  readHash();
 })();

@@ -1,8 +1,8 @@
-"""The report page of one run: plain rows in, one self-contained HTML file out.
+"""Renders the report page of one run: plain rows in, one self-contained HTML file out.
 
-Pure: rows are gathered elsewhere, the clock is an argument. Everything that is shown comes from stores and writers and
-is hostile: autoescape is on for every expression, invisible characters are spelled out before that, nothing that was
-read becomes a link's target, a style or a script, and the page's policy lets it fetch nothing.
+Pure: `gather.py` reads the rows, the clock is an argument. All values come from stores and writers and may be hostile:
+autoescape is on for every expression, invisible characters are spelled out before that, no value becomes a link's
+target, a style or a script, and the page's policy lets it fetch nothing.
 """
 
 import re
@@ -22,19 +22,19 @@ from lakeaudit.results.recovery import Recovery
 Row = Mapping[str, Any]
 
 TABLES = 50
-"""Tables seen at once, worst first."""
+"""Number of tables that are visible at first, worst first."""
 MORE = 200
-"""Rows behind a click; what is more is a number, with the command that lists it."""
+"""Number of rows behind a click; further rows are counted, with the command that lists them."""
 CHANGES = 20
 SOURCES = 40
 GAUGES = 3
-"""Sources whose age is drawn, those nearest to their limit."""
+"""Number of sources whose age is drawn, those nearest to their limit."""
 SOURCE = 24
-"""Characters of a source's location, where its kind alone does not tell it from another."""
+"""Characters of a source's location, for several sources of one kind."""
 
 
 def render(page: PageData) -> str:
-    """The page as one HTML text that asks for nothing else."""
+    """Return the page as one HTML text that loads nothing else."""
     judged = coverage_view.judged(page.coverage)
     lines = summary.by_table(page.totals)
     serious = [row for row in page.standing if row["severity"] in summary.AT_STAKE]
@@ -48,7 +48,6 @@ def render(page: PageData) -> str:
             closing=closing.closing(page) if page.history is not None else None,
             broken=_broken(page),
             severities=summary.by_severity(broken.pressing(page.standing)),
-            found=summary.by_severity(page.totals),
             recovery=Recovery.of_sums(broken.pressing(serious)),
             gauges=gauges(page),
             lines=lines,
@@ -76,7 +75,7 @@ def _broken(page: PageData) -> tuple[broken.Broken, ...]:
 
 @dataclass(frozen=True)
 class Gauge:
-    """How old a source's picture was when the audit went by it; `limit` is its `max_age`, if it has one.
+    """The age of a source's snapshot at the time of the audit; `limit` is the source's `max_age`, if it has one.
 
     `name` is its kind, and the end of its location where several are of one kind.
     """
@@ -92,32 +91,32 @@ class Gauge:
 
 
 def gauges(page: PageData) -> list[Gauge]:
-    """The sources whose picture has a time, those nearest to their limit first; tables' logs are read anew."""
+    """Return the sources whose snapshot has a time, nearest to their limit first; manifests are read live."""
     sources = [
         source
         for source in page.run["sources"] or ()
         if source["cut_from"] is not None and source["role"] != "manifest"
     ]
     kinds = Counter(source["kind"] for source in sources)
-    found = [
+    drawn = [
         Gauge(
-            _named(source, kinds[source["kind"]]),
+            _gauge_name(source, kinds[source["kind"]]),
             source["location"],
             max(page.run["as_of"] - source["cut_from"], timedelta(0)),
             page.limits.get(source["location"].rstrip("/")),
         )
         for source in sources
     ]
-    return sorted(found, key=lambda each: (-each.part, -each.age, each.location))
+    return sorted(drawn, key=lambda each: (-each.part, -each.age, each.location))
 
 
-def _named(source: Row, of_kind: int) -> str:
+def _gauge_name(source: Row, of_kind: int) -> str:
     words = re.split("[ /]", source["location"].rstrip("/"))
     return source["kind"] if of_kind == 1 else f"{source['kind']} {formatting.shortened(words[-1], SOURCE)}"
 
 
 def _choices(findings: Sequence[Row]) -> dict[str, list[str]]:
-    """What the filters offer: only what is among the findings on the page."""
+    """Return the options of the filters: only values of findings on the page."""
     severities = {row["severity"] for row in findings}
     return {
         "severity": [

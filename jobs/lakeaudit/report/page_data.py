@@ -1,4 +1,4 @@
-"""What the report page and the terminal show of one run: plain rows, ordered and cut to size. Pure."""
+"""Holds what the report page and the terminal show about one run: plain rows, ordered and limited in number. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 MAX_FINDINGS = 5_000
-"""Findings written out on the page, worst first; the totals speak of all."""
+"""Number of findings with details on the page, worst first; the totals count all."""
 MAX_TEXT = 4_000_000
-"""Characters of stored text in them: names of 1,024 bytes make a page of fewer findings, and not a larger one."""
+"""Characters of stored text in the findings: long names reduce the number of findings, not enlarge the page."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What the run changed in the ledger and what is open after it, each summed by table, kind and severity.
+    """The changes of the ledger by the run and the open discrepancies after it, summed by table, kind and severity.
 
     Rows have table, transition, kind, severity, resolution, number, files, rows, bytes and since (first evidence).
     """
@@ -33,25 +33,25 @@ class History:
 
 @dataclass(frozen=True)
 class PageData:
-    """What the page is made of.
+    """Holds everything that the page shows.
 
     Attributes:
-        lake: the lake file as the reader of the page would type it; it goes into the commands.
+        lake: the lake file as the reader of the page would type it, for the commands.
         run: the row of `runs`.
         coverage: the run's rows of `coverage`.
         findings: at most MAX_FINDINGS rows of `findings`, worst first.
         totals: over all findings, one row per (kind, severity, table_name, partition_path) with findings, files,
             rows_at_stake, bytes_at_stake and the soonest recoverable_until.
-        generated_at: when the page was made, UTC.
+        generated_at: time at which the page was made, UTC.
         demo: for the demo's page: seed, broken (the breaker's own acts, as mappings of one shape), matched.
-        history: None for a run before the last one, of which it is not known any more.
-        standing: how the lake stands after the run, as `results.lake_standing` sums it up.
-        lake_tables: every table of the lake file; none: what the run looked at is taken for the whole.
-        reach: by bucket how it is reached, for commands; a bucket that is not here is AWS's own.
+        history: None for a run before the last one: the ledger no longer has it.
+        standing: the state of the lake after the run, from `results.lake_standing`.
+        lake_tables: every table of the lake file; if empty, the tables of the run count as the whole lake.
+        reach: endpoint by bucket, for commands; a bucket that is not listed is on AWS.
         samples: by discrepancy the first files behind a group.
-        trend: what was open at the end of each of the last days; None of a run before the last one.
+        trend: open discrepancies at the end of each of the last days; None for a run before the last one.
         runs: the last rows of `runs` up to this one, oldest first.
-        limits: by location how old a source may be.
+        limits: highest age of a source by location.
     """
 
     lake: str
@@ -71,24 +71,24 @@ class PageData:
     limits: Mapping[str, timedelta] = field(default_factory=dict)
 
     def names(self, finding: Row) -> Sequence[str]:
-        """The first files behind a group that has any."""
+        """Return the first files of a group; empty for other findings."""
         return self.samples.get(finding["discrepancy_id"] or "", ())
 
     def place(self, finding: Row) -> str | None:
-        """Where a finding lies: a group of one file is that file."""
+        """Return the location of a finding; for a group of one file that of the file."""
         names = self.names(finding)
         alone = len(names) == 1 and finding["files"] == 1
         return names[0] if alone else formatting.uri(finding) or finding["subject"]
 
     @property
-    def found(self) -> int:
-        """All findings of the run."""
+    def finding_count(self) -> int:
+        """Return the number of all findings of the run."""
         return sum(row["findings"] for row in self.totals)
 
     @property
     def not_shown(self) -> int:
-        """Findings that are not on the page."""
-        return self.found - len(self.findings)
+        """Return the number of findings that are not on the page."""
+        return self.finding_count - len(self.findings)
 
 
 def page_data(
@@ -108,19 +108,21 @@ def page_data(
     runs: Sequence[Row] = (),
     limits: Mapping[str, timedelta] | None = None,
 ) -> PageData:
-    """Order the findings worst first and cut them; without `standing` the findings are all there is.
+    """Order the findings worst first and limit them; without `standing` the findings are the state of the lake.
 
     Raises:
-        ValueError: the totals count fewer findings than were given, so they are not of the same run.
+        ValueError: the totals count fewer findings than `findings` has, so they are not of the same run.
     """
-    given = sorted(findings, key=worst_first)
-    shown = _within_bounds(given)
+    ordered = sorted(findings, key=worst_first)
+    shown = _within_bounds(ordered)
     if standing is None:
-        standing = [{**row, "standing": "found", "findings": 1} for row in given]
-    told = (demo, history, standing, lake_tables, reach or {}, samples or {}, trend, runs, limits or {})
-    page = PageData(lake, run, coverage, shown, totals, generated_at, *told)
+        standing = [{**row, "standing": "found", "findings": 1} for row in ordered]
+    rest = (demo, history, standing, lake_tables, reach or {}, samples or {}, trend, runs, limits or {})
+    page = PageData(lake, run, coverage, shown, totals, generated_at, *rest)
     if page.not_shown < 0:
-        raise ValueError(f"{len(shown)} findings given, but the totals count {page.found}: not of one run")
+        raise ValueError(
+            f"{len(shown)} findings given, but the totals count {page.finding_count}: not of one run"
+        )
     return page
 
 
@@ -134,7 +136,7 @@ def _within_bounds(findings: Sequence[Row]) -> Sequence[Row]:
 
 
 def worst_first(finding: Row) -> tuple[int, float, str, str, str]:
-    """Severity, most bytes at stake (unknown last), then key, table and kind, so that the order is always the same."""
+    """Return the sort key: severity, most bytes at stake (unknown last), then key, table and kind."""
     at_stake = finding["bytes_at_stake"]
     place = finding["key"] or finding["subject"] or ""
     size = float("inf") if at_stake is None else -at_stake

@@ -1,6 +1,7 @@
-"""How severities look and are called on the report page and in the dashboard: a colour, a shape and a word each.
+"""Gives each severity a colour, a shape and a word, for the report page and the dashboard.
 
-The three say the same, so that no reader needs the colour: apart for colour-blind eyes, light and dark, and on paper.
+The three carry the same meaning, so that no reader needs the colour. Colours also differ for colour-blind readers, on a
+light and a dark background, and in print.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ COLOURS: Mapping[str, str] = {
     "fine": "#2f8f7a",
     "unjudged": "#8e6bb5",
 }
-"""Of areas. Worst first, but for what could not be judged; of falling darkness, so apart without colour too."""
+"""Colours of areas, worst first, except `unjudged`; brightness rises, so that they differ in black and white."""
 
 INKS: Mapping[str, tuple[str, str]] = {
     "critical": ("#b3191b", "#ff8f85"),
@@ -25,7 +26,7 @@ INKS: Mapping[str, tuple[str, str]] = {
     "fine": ("#256a5b", "#79cdb8"),
     "unjudged": ("#6b3fa0", "#c7aef2"),
 }
-"""Of text on light and on dark paper: at least 4.5 to 1 (WCAG 2.2, 1.4.3), which areas need not have."""
+"""Colours of text on a light and a dark background, with a contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3)."""
 
 SHAPES: Mapping[str, str] = {
     "critical": "\u25c6",
@@ -36,8 +37,8 @@ SHAPES: Mapping[str, str] = {
     "unjudged": "?",
 }
 
-CALLED: Mapping[str, str] = {"unjudged": "cannot tell", "fine": "quiet"}
-"""Levels whose name is not the word for them."""
+DISPLAY_NAMES: Mapping[str, str] = {"unjudged": "not judged", "fine": "quiet"}
+"""Words for levels that differ from the level's name."""
 
 STATUS_COLOURS: Mapping[str, str] = {
     "complete": "#4a7fb5",
@@ -46,7 +47,7 @@ STATUS_COLOURS: Mapping[str, str] = {
     "failed": "#c0392b",
     "running": "#9a9aa2",
 }
-"""Of runs. That one is complete says nothing good of the lake: it is not green."""
+"""Colours of runs. A complete run may have found damage, so that its colour is not green."""
 
 
 STATUS_SHAPES: Mapping[str, str] = {
@@ -55,10 +56,10 @@ STATUS_SHAPES: Mapping[str, str] = {
 
 
 def shape(level: str) -> str:
-    """The sign of a level; nothing for what is none of ours."""
+    """Return the sign of a level; empty for an unknown level."""
     return SHAPES.get(level, "")
 
 
-def called(level: str) -> str:
-    """A level in words of ours; another one as it is."""
-    return CALLED.get(level, visible(level))
+def display_name(level: str) -> str:
+    """Return the word for a level; an unknown level unchanged."""
+    return DISPLAY_NAMES.get(level, visible(level))

@@ -1,4 +1,4 @@
-"""Inline SVG: bars, days, runs, partitions. Every plot stands beside its numbers in words.
+"""Draws inline SVG: bars, days, runs, partitions. The page shows the numbers of every plot as text, too.
 
 The page's content security policy refuses style attributes, so colours come from classes, and sizes from attributes.
 """
@@ -15,16 +15,16 @@ from lakeaudit.report.summary import Line
 from lakeaudit.results.open_by_day import OpenByDay
 
 WIDTH = 100.0
-"""Bars are drawn 100 wide and stretched by the page."""
+"""Width of a bar in units; the page stretches it."""
 SLIVER = 1.5
-"""What is there is never drawn narrower: twelve lost files among a million must show."""
+"""Smallest width of a part above zero: twelve lost files among a million must be visible."""
 STRIP_CELLS = 120
-"""Cells in a strip; more partitions than that share cells, each showing its worst."""
+"""Highest number of cells in a strip; more partitions share cells, and each cell shows its worst."""
 
 DAY = 8
-"""Points that a day takes."""
+"""Width of a day in units."""
 NAME = 80
-"""Characters of a name in a plot's words."""
+"""Characters of a name in the text of a plot."""
 
 _BAR = Markup('<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{}</svg>')
 _STRIP = Markup(
@@ -36,14 +36,14 @@ _HEIGHTS = (22, 17, 12, 7)
 
 
 def bar(value: int, largest: int, css_class: str) -> Markup:
-    """One bar, as long as the value's part of the largest."""
+    """Draw one bar, as long as the value's part of the largest."""
     width = max(WIDTH * value / largest, SLIVER) if value and largest else 0.0
     shape = Markup('<rect class="{}" width="{:.1f}" height="10"/>').format(css_class, width)
     return _BAR.format(shape)
 
 
 def outcomes(cell: Cell) -> Markup:
-    """A stacked bar of the cell's outcomes in the order of OUTCOMES; empty where the axis counts no file."""
+    """Draw a stacked bar of the cell's outcomes in the order of OUTCOMES; empty if the axis has no files."""
     widths = _widths([cell.counts[name] for name in OUTCOMES])
     shapes, left = [], 0.0
     for name, width in zip(OUTCOMES, widths, strict=True):
@@ -63,7 +63,7 @@ def _widths(counts: Sequence[int]) -> list[float]:
 
 
 def strip(partitions: Sequence[Line]) -> Markup:
-    """Partitions with findings side by side in the order of their names; taller and redder is worse."""
+    """Draw partitions with findings side by side, by name; taller and redder is worse."""
     step = -(-len(partitions) // STRIP_CELLS)
     groups = [partitions[at : at + step] for at in range(0, len(partitions), step or 1)]
     cells = Markup().join(_strip_cell(at, group) for at, group in enumerate(groups))
@@ -75,19 +75,19 @@ def _strip_cell(at: int, group: Sequence[Line]) -> Markup:
     worst = min(group, key=lambda line: rank(line.worst))
     tall = _HEIGHTS[min(rank(worst.worst), len(_HEIGHTS) - 1)]
     shape = Markup('<rect class="s-{}" x="{}" y="{}" width="8" height="{}"><title>{}</title></rect>')
-    told = visible(_told(worst, len(group)))
-    return shape.format(worst.worst, 10 * at + 1, _STRIP_HEIGHT - tall, tall, told)
+    label = visible(_strip_label(worst, len(group)))
+    return shape.format(worst.worst, 10 * at + 1, _STRIP_HEIGHT - tall, tall, label)
 
 
-def _told(line: Line, partitions: int) -> str:
+def _strip_label(line: Line, partitions: int) -> str:
     more = f" and {count(partitions - 1)} more" if partitions > 1 else ""
-    found = ", ".join(f"{count(number)} {name}" for name, number in line.by_severity.items())
+    counts = ", ".join(f"{count(number)} {name}" for name, number in line.by_severity.items())
     stake = f", {size(line.stake.bytes.known)} at stake" if line.stake.bytes.known else ""
-    return f"{shortened(line.name, NAME)}{more}: {found}{stake}"
+    return f"{shortened(line.name, NAME)}{more}: {counts}{stake}"
 
 
 def stacked(by_severity: Mapping[str, int], largest: int) -> Markup:
-    """One bar of all severities, the worst first, as long as its sum's part of the largest."""
+    """Draw one bar of all severities, worst first, as long as its sum's part of the largest."""
     total = sum(by_severity.values())
     long = max(WIDTH * total / largest, SLIVER * len(by_severity)) if total and largest else 0.0
     widths = _widths([by_severity.get(name, 0) for name in SEVERITIES])
@@ -101,7 +101,7 @@ def stacked(by_severity: Mapping[str, int], largest: int) -> Markup:
 
 
 def gauge(part: float) -> Markup:
-    """How much of a limit is used up; from the limit on it is full and of another colour."""
+    """Draw how much of a limit is used; at the limit the bar is full and has another colour."""
     over = "g-over" if part >= 1 else "g-part"
     shapes = Markup(
         '<rect class="g-all" width="100" height="10"/><rect class="{}" width="{:.1f}" height="10"/>'
@@ -116,13 +116,13 @@ _SPARK = Markup(
 
 
 def spark(numbers: Sequence[int], severity: str) -> Markup:
-    """What was open at the end of each day, as a step a day, so that one day is seen too."""
+    """Draw the numbers of open discrepancies at the end of each day, one step a day."""
     path = spark_path(numbers)
     return _SPARK.format(len(numbers), severity, path) if path else Markup()
 
 
 def spark_path(numbers: Sequence[int]) -> str:
-    """The outline of `spark`, a point wide a day and 20 high, from 0; empty where there never was any."""
+    """Return the outline of `spark`, one unit a day and 20 high, from 0; empty if every number is 0."""
     most = max(numbers, default=0)
     if not most:
         return ""
@@ -131,7 +131,7 @@ def spark_path(numbers: Sequence[int]) -> str:
 
 
 def _tall(number: int, most: int) -> float:
-    """What is not nothing is seen, however much there was on another day."""
+    """Return the height of a number; every number above 0 is visible beside the largest."""
     return max(19 * number / most, 2.0) if number else 0.0
 
 
@@ -139,36 +139,36 @@ _RUN_HEIGHTS = {"complete": 9, "partial": 13, "suspect": 17, "failed": 22, "runn
 
 
 def ticks(runs: Sequence[Mapping[str, Any]]) -> Markup:
-    """A tick a run, the newest at the right; taller is worse."""
+    """Draw a tick for each run, the newest at the right; taller is worse."""
     cells = Markup().join(_tick(at, run) for at, run in enumerate(runs))
-    label = f"How the last {count(len(runs))} runs went, the newest at the right"
+    label = f"Status of the last {count(len(runs))} runs, the newest at the right"
     return _STRIP.format(8 * len(runs), _STRIP_HEIGHT, label, cells)
 
 
 def _tick(at: int, run: Mapping[str, Any]) -> Markup:
     tall = _RUN_HEIGHTS.get(run["status"], _STRIP_HEIGHT)
     shape = Markup('<rect class="r-{}" x="{}" y="{}" width="6" height="{}"><title>{}</title></rect>')
-    told = visible(f"{second(run['as_of'])}: {run['status']}")
-    return shape.format(run["status"], 8 * at + 1, _STRIP_HEIGHT - tall, tall, told)
+    label = visible(f"{second(run['as_of'])}: {run['status']}")
+    return shape.format(run["status"], 8 * at + 1, _STRIP_HEIGHT - tall, tall, label)
 
 
-def days(found: OpenByDay, table: str) -> Markup:
-    """The worst severity open at the end of each day; taller is worse, a dot is a day without an audit."""
-    by, totals = found.by_severity(table), found.of_table(table)
-    cells = Markup().join(_day(found, at, by, totals[at]) for at in range(len(found.days)))
+def days(trend: OpenByDay, table: str) -> Markup:
+    """Draw the worst severity open at the end of each day; taller is worse, a hollow mark is a day without an audit."""
+    by, totals = trend.by_severity(table), trend.of_table(table)
+    cells = Markup().join(_day(trend, at, by, totals[at]) for at in range(len(trend.days)))
     seen = sum(number > 0 for number in totals)
-    label = f"open on {count(seen)} of the last {count(len(found.days))} days"
-    return _STRIP.format(DAY * len(found.days), _STRIP_HEIGHT, label, cells)
+    label = f"open on {count(seen)} of the last {count(len(trend.days))} days"
+    return _STRIP.format(DAY * len(trend.days), _STRIP_HEIGHT, label, cells)
 
 
-def _day(found: OpenByDay, at: int, by: Mapping[str, Sequence[int]], total: int) -> Markup:
+def _day(trend: OpenByDay, at: int, by: Mapping[str, Sequence[int]], total: int) -> Markup:
     worst = next((severity for severity, numbers in by.items() if numbers[at]), None)
-    day = found.days[at]
+    day = trend.days[at]
     if worst is None:
-        seen = day in found.audited
+        seen = day in trend.audited
         shape = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="2"/>')
         return shape.format("d-quiet" if seen else "d-none", DAY * at + 1, _STRIP_HEIGHT - 2, DAY - 2)
     tall = _HEIGHTS[min(rank(worst), len(_HEIGHTS) - 1)]
     shape = Markup('<rect class="s-{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>')
-    told = f"{day}: {count(total)} open, the worst {worst}"
-    return shape.format(worst, DAY * at + 1, _STRIP_HEIGHT - tall, DAY - 2, tall, told)
+    label = f"{day}: {count(total)} open, the worst {worst}"
+    return shape.format(worst, DAY * at + 1, _STRIP_HEIGHT - tall, DAY - 2, tall, label)

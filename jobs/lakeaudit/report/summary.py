@@ -1,4 +1,4 @@
-"""What the findings add up to: by severity, by kind, by table and partition. Sums of what is known, and said so."""
+"""Sums up findings by severity, kind, table and partition; a sum shows whether a part of it is unknown."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ from lakeaudit.next_steps import LOSS_KINDS
 Row = Mapping[str, Any]
 
 AT_STAKE = SEVERITIES[:-1]
-"""Severities above info, so that old leftovers do not drown a loss."""
+"""Severities above info, so that many old unused files do not hide a loss."""
 
 WHOLE_TABLE = "(no partition)"
 
 MAX_PARTITIONS = 12
-"""Partitions named under a table, worst first; the rest is one line."""
+"""Number of partitions that are named under a table, worst first; one line counts the others."""
 MAX_DETAILED = 100
-"""Tables whose partitions are named; every other table still has its own line."""
+"""Number of tables whose partitions are named; every other table still has its own line."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """A sum of which parts may be unknown: `known` is None when all are, `whole` false when any is."""
+    """A sum that may have unknown parts: `known` is None if all are unknown, `whole` is false if any is."""
 
     known: int | None
     whole: bool
@@ -32,15 +32,15 @@ class Amount:
     @classmethod
     def of(cls, values: Iterable[int | None]) -> "Amount":
         listed = list(values)
-        told = [value for value in listed if value is not None]
-        return cls(sum(told) if told or not listed else None, len(told) == len(listed))
+        known = [value for value in listed if value is not None]
+        return cls(sum(known) if known or not listed else None, len(known) == len(listed))
 
 
 @dataclass(frozen=True)
 class Stake:
-    """What a set of findings holds: how many, and the files, rows and bytes they put at stake.
+    """The number of findings in a set, and the files, rows and bytes at stake.
 
-    `until` is the soonest time at which something recoverable stops being so; None where no end is known.
+    `until` is the earliest time at which a recoverable file expires; None where no expiry is known.
     """
 
     findings: int
@@ -67,10 +67,10 @@ class Stake:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a summary: what it is about, its worst severity, findings by severity and what is at stake.
+    """One line of a summary: its name, its worst severity, its findings by severity, and the stake.
 
-    At stake is what those of the worst severity say, where that is above info: a file that has a finding of a lower one
-    beside it is counted once.
+    Only findings of the worst severity count for the stake, if that is above info, so that a file which also has a
+    finding of a lower severity is counted once.
     """
 
     name: str
@@ -79,15 +79,15 @@ class Line:
     stake: Stake
     tables: int
     table: str | None = None
-    """The only table of it; None where there are several, or none."""
+    """The table, if the line has exactly one."""
 
 
 @dataclass(frozen=True)
 class TableLine:
     """A table with findings.
 
-    `partitions` are all of its partitions that have any, by name; `worst_partitions` those written out; `rest` is how
-    many are not.
+    `partitions` are all partitions with findings, by name; `worst_partitions` are named on the page; `rest` is the
+    number of the others.
     """
 
     line: Line
@@ -97,19 +97,19 @@ class TableLine:
 
 
 def by_severity(totals: Sequence[Row]) -> tuple[Line, ...]:
-    """One line for each severity, worst first, those without a finding too."""
+    """Return one line for each severity, worst first, even without findings."""
     return tuple(_line(name, [row for row in totals if row["severity"] == name], name) for name in SEVERITIES)
 
 
 def by_kind(totals: Sequence[Row]) -> tuple[Line, ...]:
-    """One line for each kind and severity met, worst and most first."""
+    """Return one line for each kind and severity that occurs, worst and most first."""
     grouped = _grouped(totals, lambda row: (row["severity"], row["kind"]))
     lines = [_line(kind, rows, severity) for (severity, kind), rows in grouped.items()]
     return tuple(sorted(lines, key=lambda line: (rank(line.worst), -line.stake.findings, line.name)))
 
 
 def by_table(totals: Sequence[Row]) -> tuple[TableLine, ...]:
-    """One line for each table with a finding, worst first, with its partitions."""
+    """Return one line for each table with a finding, worst first, with its partitions."""
     grouped = _grouped(totals, lambda row: formatting.table_label(row["table_name"]))
     lines = sorted((_line(name, rows) for name, rows in grouped.items()), key=worst_first)
     return tuple(
@@ -119,7 +119,7 @@ def by_table(totals: Sequence[Row]) -> tuple[TableLine, ...]:
 
 
 def worst_first(line: Line) -> tuple[int, int, int, str]:
-    """Worst severity, most of it, most rows at stake, name."""
+    """Return the sort key: worst severity, most findings of it, most rows at stake, name."""
     return rank(line.worst), -line.by_severity.get(line.worst, 0), -(line.stake.rows.known or 0), line.name
 
 

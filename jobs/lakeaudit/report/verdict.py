@@ -1,6 +1,6 @@
-"""The first line: what is wrong in the lake now, that nothing is, or that it could not be told; never two of them.
+"""Words the headline: the open damage of the lake, that there is none, or that it could not be judged.
 
-What is wrong is what the ledger holds open, wherever the last audit looked; what that audit looked at stands beside it.
+The damage is what the ledger has open, also outside the scope of the last audit; the notes name that scope.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ Row = Mapping[str, Any]
 
 DECIDED = ("part", "whole")
 NAMED = 5
-"""Tables named in a sentence; the rest is a number."""
+"""Number of tables that a sentence names; the others are counted."""
 KINDS_NAMED = 4
-"""Kinds named in the headline, or one less and how many are of others."""
+"""Number of kinds that the headline names; if there are more, one less, and the number of the others."""
 
 _UNFINISHED = {
     "failed": "The audit failed",
@@ -29,9 +29,10 @@ _UNFINISHED = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """`level` is critical, error or warning, else `unjudged` or `fine`; the headline says it, the notes qualify it.
+    """The headline with its `level` (critical, error, warning, unjudged or fine) and the notes that qualify it.
 
-    `scope` says what the audit looked at and found there, where that was not the whole lake; it is the first note too.
+    `scope` names the tables that the audit checked and its findings there, if that was not the whole lake; it is also
+    the first note.
     """
 
     level: str
@@ -47,12 +48,12 @@ def verdict(
     tables: Sequence[Judged],
     lake_tables: Sequence[str] = (),
 ) -> Verdict:
-    """How the lake stands after a run.
+    """Return the verdict on the lake after a run.
 
     Args:
         run: its row of `runs`.
-        standing: sums of what is unresolved, as `results.lake_standing` has them.
-        totals: sums of what the run itself found.
+        standing: sums of unresolved discrepancies from `results.lake_standing`.
+        totals: sums of the findings of the run itself.
         tables: the run's coverage.
         lake_tables: every table of the lake file.
     """
@@ -72,7 +73,7 @@ def verdict(
             *_pending(pressing),
             *_young(tables),
         )
-        headline = f"{_mostly_blind(run, tables)}{_found(worst, by_kind(pressing))}"
+        headline = f"{_mostly_blind(run, tables)}{_worst_kinds(worst, by_kind(pressing))}"
         return Verdict(worst.name, headline, (*first, *notes, *accepted, *doubts), scope)
     decided = [table for table in tables if table.standing in DECIDED]
     quiet = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
@@ -81,35 +82,37 @@ def verdict(
         rest = (_nothing_else(quiet),) if decided else ()
         notes = (*first, *doubts[1:], *rest, *accepted, *_idle(run, tables), *_young(tables))
         return Verdict("unjudged", headline, notes, scope)
-    asked = "what was asked for of " if any(table.standing == "part" for table in decided) else ""
-    headline = f"Nothing above info found in {asked}{_tables(len(decided))}"
+    part = "the requested part of " if any(table.standing == "part" for table in decided) else ""
+    headline = f"Nothing above info found in {part}{_tables(len(decided))}"
     notes = (*first, *quiet, *accepted, *_idle(run, tables), *_young(tables))
     return Verdict("fine", headline, notes, scope)
 
 
 def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Collection[str]) -> str:
-    """What the audit looked at, and the worst that it found there; empty where it looked at the whole lake.
+    """Return the scope of the audit and its findings above info; empty if it checked the whole lake.
 
-    `known` are the tables of the lake file and those of which anything is open: tables may be found by each audit anew.
+    `known` are the tables of the lake file and those with open discrepancies: each audit may discover more tables.
     """
-    looked = [table.name for table in tables]
-    narrowed = any(table.standing == "part" and _as_asked(run, table) and _lists(table) for table in tables)
-    if not looked or (not narrowed and set(known) <= set(looked)):
+    audited = [table.name for table in tables]
+    narrowed = any(
+        table.standing == "part" and _is_requested_scope(run, table) and _lists(table) for table in tables
+    )
+    if not audited or (not narrowed and set(known) <= set(audited)):
         return ""
-    of = f"{count(len(looked))} of {_tables(len({*known, *looked}))}"
+    of = f"{count(len(audited))} of {_tables(len({*known, *audited}))}"
     lines = [line for line in by_kind(totals) if line.worst in AT_STAKE]
-    found = ", ".join(_of_kind(line) for line in lines) or "nothing above info"
-    return f"This audit looked at {'a part of ' if narrowed else ''}{of} ({_names(looked)}) and found {found} there"
+    findings = ", ".join(_of_kind(line) for line in lines) or "nothing above info"
+    return f"This audit checked {'a part of ' if narrowed else ''}{of} ({_names(audited)}) and found {findings} there"
 
 
 def _lists(table: Judged) -> bool:
-    """Whether a manifest lists the files of the table: without one its content is judged in part, wherever it lies."""
+    """Return whether a manifest lists the files of the table; without one its content is always judged in part."""
     content = table.cells.get("content")
     return content is None or content.state != "off"
 
 
 def _young(tables: Sequence[Judged]) -> Iterable[str]:
-    """How many files are too young to judge, in how many tables, and why of one of them."""
+    """Word how many files of how many tables are too young to judge, with the reason of one of them."""
     young = {
         table.name: cell
         for table in tables
@@ -130,8 +133,8 @@ def _of_kind(line: Line) -> str:
     return f"{count(line.stake.findings)} {line.name.replace('_', ' ')}"
 
 
-def _found(worst: Line, kinds: Sequence[Line]) -> str:
-    """The kinds of the worst severity, the most first; so few that it is read at a glance."""
+def _worst_kinds(worst: Line, kinds: Sequence[Line]) -> str:
+    """Return the kinds of the worst severity, the most first; at most KINDS_NAMED, so that the headline is short."""
     lines = [line for line in kinds if line.worst == worst.name]
     first = lines if len(lines) <= KINDS_NAMED else lines[: KINDS_NAMED - 1]
     rest = sum(line.stake.findings for line in lines[len(first) :])
@@ -163,7 +166,7 @@ def _accepted(standing: Sequence[Row]) -> Iterable[str]:
 
 
 def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
-    """What of the worst severity is recoverable, where anything of it is lost."""
+    """Word how much of the worst severity is recoverable, if anything is lost."""
     recovery = Recovery.of_sums([row for row in pressing if row["severity"] == worst.name])
     if recovery.losses:
         words = sentence(recovery, with_table=True)
@@ -171,8 +174,8 @@ def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
 
 
 def _losses(tables: Sequence[Judged]) -> Iterable[str]:
-    said = dict.fromkeys(cell.loss for table in tables for cell in table.cells.values() if cell.loss)
-    yield from (f"{words[:1].upper()}{words[1:]}" for words in said)
+    losses = dict.fromkeys(cell.loss for table in tables for cell in table.cells.values() if cell.loss)
+    yield from (f"{words[:1].upper()}{words[1:]}" for words in losses)
 
 
 def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
@@ -181,7 +184,9 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
     nothing = _blind(run, tables)
     if nothing or not tables:
         yield f"Nothing could be judged for {_listed(nothing, len(tables))}"
-    part = [table.name for table in tables if table.standing == "part" and not _as_asked(run, table)]
+    part = [
+        table.name for table in tables if table.standing == "part" and not _is_requested_scope(run, table)
+    ]
     if part:
         yield f"Only a part could be judged for {_listed(part, len(tables))}"
     expected, audited = run["tables_expected"], run["tables_audited"]
@@ -194,28 +199,28 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         yield f"The audit is partial{_because(run['error'])}"
 
 
-def _as_asked(run: Row, table: Judged) -> bool:
-    """A complete run that leaves nothing open was asked for a part of the table."""
+def _is_requested_scope(run: Row, table: Judged) -> bool:
+    """Return whether the run was started for a part of the table: it is complete, and leaves nothing undecided."""
     left = (cell.counts[outcome] for cell in table.cells.values() for outcome in OPEN)
     return run["status"] == "complete" and not any(left)
 
 
 def _blind(run: Row, tables: Sequence[Judged]) -> list[str]:
-    """Tables of which nothing was decided though it should have been.
+    """Return the tables without any decision, though the run should have judged them.
 
-    In a complete run a table may be off, empty or too young beside others that were decided. In any other run it is
-    not known that this was meant.
+    In a complete run a table may be off, empty or too young if others were decided. In any other run it counts as not
+    judged.
     """
-    meant = run["status"] == "complete" and any(table.standing in DECIDED for table in tables)
+    excusable = run["status"] == "complete" and any(table.standing in DECIDED for table in tables)
     return [
         table.name
         for table in tables
-        if table.standing == "nothing" or (table.standing in ("idle", "young") and not meant)
+        if table.standing == "nothing" or (table.standing in ("idle", "young") and not excusable)
     ]
 
 
 def _mostly_blind(run: Row, tables: Sequence[Judged]) -> str:
-    """What comes before everything else where most tables could not be judged; empty where they could."""
+    """Return the start of the headline if most tables could not be judged; else empty."""
     blind = _blind(run, tables)
     if len(blind) * 2 <= len(tables):
         return ""
@@ -245,7 +250,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _nothing_else(quiet: Sequence[str]) -> str:
-    return f"In what was judged, nothing above info was found{''.join(f' ({words})' for words in quiet)}"
+    return f"Nothing above info was found in the judged part{''.join(f' ({words})' for words in quiet)}"
 
 
 def _tables(many: int) -> str:
