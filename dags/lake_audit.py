@@ -1,6 +1,6 @@
-"""One DAG for each lake file in conf/ (or in the folder that LAKEAUDIT_CONF names): doctor, audit, alert and report.
+"""Builds a DAG for each lake file in conf/ (or in the folder LAKEAUDIT_CONF): doctor, audit, alert and report.
 
-A file that no DAG can be made of keeps its DAG, which says why; the others are as before.
+A broken file has a DAG that fails with the reason, and the DAGs of the other files are not affected.
 """
 
 import os
@@ -14,24 +14,24 @@ from airflow.sdk.exceptions import AirflowFailException
 
 sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at any depth
 
-from lake_files import PREFIX, BrokenFile, LakeFile, gone, lake_files
+from lake_files import PREFIX, BrokenFile, LakeFile, lake_files, removed_lake_file
 from lake_outcomes import ALERT, AUDIT, DOCTOR, REPORT
 from lake_steps import CHECKOUT, LakeStep, discrepancies
 
 CONF = Path(os.environ.get("LAKEAUDIT_CONF") or CHECKOUT / "conf").resolve()
 WHEN_BROKEN = "@daily"
-"""How often a DAG of a broken lake file fails, so that somebody hears of it."""
+"""Schedule on which the DAG of a broken lake file fails, so that somebody notices it."""
 
 
 def audit_dag(lake: LakeFile) -> DAG:
-    """The DAG of a lake: audits whole on schedule, and by hand what the parameters name."""
+    """Return the DAG of a lake: on schedule it audits all tables, by hand those of the parameters."""
     with DAG(
         lake.dag_id,
         description=f"Consistency audit of the lake {lake.lake}",
         doc_md=DOC.format(file=lake.path.name),
         schedule=lake.schedule,
         catchup=False,
-        auto_register=False,  # only what is found to be usable becomes a global below
+        auto_register=False,  # only valid DAGs become globals below
         max_active_runs=1,
         max_active_tasks=1,
         tags=["lakeaudit", *lake.tags],
@@ -40,7 +40,7 @@ def audit_dag(lake: LakeFile) -> DAG:
     ) as dag:
         doctor = LakeStep(lake=lake, step=DOCTOR)
         audit = LakeStep(lake=lake, step=AUDIT, outlets=[discrepancies(lake)])
-        # people are told also, and above all, when the audit could not be made; the report needs a new one
+        # alerts matter most when the audit failed; the report needs a new audit
         alert = LakeStep(lake=lake, step=ALERT, trigger_rule="all_done", priority_weight=10)
         report = LakeStep(lake=lake, step=REPORT)
         doctor >> audit >> [alert, report]
@@ -48,7 +48,7 @@ def audit_dag(lake: LakeFile) -> DAG:
 
 
 def broken_dag(file: BrokenFile, steps: tuple[str, ...] = ("lake_file",)) -> DAG:
-    """A DAG that fails with the reason."""
+    """Return a DAG that fails with the reason."""
     reason = f"{file.path.name}: {file.reason}"
     with DAG(
         file.dag_id,
@@ -83,7 +83,7 @@ def _params(lake: LakeFile) -> dict[str, Param]:
             items=texts,
             examples=list(lake.tables),
             title="Tables",
-            description="Empty: all of them.",
+            description="Tables to audit; default: all.",
         ),
         "live": Param(
             False,
@@ -96,16 +96,16 @@ def _params(lake: LakeFile) -> dict[str, Param]:
             type="array",
             items=texts,
             title="Partitions",
-            description="Of a live audit: col=value/col=value.",
+            description="Partitions of a live audit, as col=value/col=value; default: all.",
         ),
     }
 
 
 DOC = """\
 Audits the lake of `{file}`. Findings never fail a task: they are in the report, the dashboard and the alerts. A task
-fails when something could not be audited or told, and is tried again only where another try may do.
+fails when something could not be audited or reported, and is retried only if a retry may succeed.
 
-Trigger it with parameters for an audit of some tables, live or from the inventories.
+Trigger it with parameters to audit some tables, live or from the inventories.
 """
 
 
@@ -122,14 +122,15 @@ def _dag_of(file: LakeFile | BrokenFile) -> DAG:
     return dag
 
 
-def dags(folder: Path, wanted: str | None) -> Iterator[DAG]:
-    """The DAGs of a folder; for a task at work only its own, even where its file is gone."""
-    found = [file for file in lake_files(folder) if wanted in (None, file.dag_id)]
-    for file in found:
+def dags(folder: Path, dag_id: str | None) -> Iterator[DAG]:
+    """Yield the DAGs of a folder; for a running task only its own DAG, even after its file was removed."""
+    files = [file for file in lake_files(folder) if dag_id in (None, file.dag_id)]
+    for file in files:
         yield _dag_of(file)
-    if wanted is not None and wanted.startswith(PREFIX) and not found:
+    if dag_id is not None and dag_id.startswith(PREFIX) and not files:
         yield broken_dag(
-            gone(folder, wanted), ("lake_file", *(s.name for s in (DOCTOR, AUDIT, ALERT, REPORT)))
+            removed_lake_file(folder, dag_id),
+            ("lake_file", *(s.name for s in (DOCTOR, AUDIT, ALERT, REPORT))),
         )
 
 

@@ -1,6 +1,6 @@
-"""Lake files as Airflow needs them: when, under whose name and by which connection a lake is audited.
+"""Reads from lake files what Airflow needs: schedule, owner and connection of each lake.
 
-Pure, and read at every parse: no Spark, no lakeaudit, no Airflow. What else a file says is checked by
+Pure, and read at every parse: no Spark, no lakeaudit, no Airflow. The other settings of a file are checked by
 `lakeaudit doctor`, the first task of its DAG.
 """
 
@@ -15,20 +15,20 @@ import yaml
 
 SUFFIXES = (".yaml", ".yml")
 NOT_LAKES = ("example.yaml",)
-"""Explains every key, and describes no lake."""
+"""Files in the folder that explain the keys and describe no lake."""
 
 KEYS = (
     *("schedule", "owner", "tags", "connection", "retries", "retry_delay", "status", "spark_conf"),
     "reconcile",
 )
-"""What the block `airflow` may hold (conf/example.yaml)."""
+"""Keys of the block `airflow` (conf/example.yaml)."""
 
 PREFIX = "lake_audit_"
-"""What the id of every DAG that audits begins with."""
+"""Start of the id of every DAG that audits."""
 
 MANUAL, ON_DISCREPANCIES = "manual", "on_discrepancies"
 RECONCILE = (MANUAL, ON_DISCREPANCIES)
-"""When a plan is made of what is open: by hand, or also whenever an audit has changed the ledger."""
+"""When open discrepancies are planned: by hand, or also whenever an audit has changed the ledger."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,9 +36,9 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class LakeFile:
-    """One lake file that a DAG can be made of.
+    """A valid lake file.
 
-    `results` is None where it is put together from variables, which are not known here; `s3` is the file's own block.
+    `results` is None if it contains variables, which are not known here; `s3` is the file's own block.
     """
 
     path: Path
@@ -56,12 +56,12 @@ class LakeFile:
     status: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     reconcile: str | None = None
-    """When its reconcile DAG plans: `manual`, `on_discrepancies`; None: it has none."""
+    """When its reconcile DAG plans: `manual` or `on_discrepancies`; None: it has no such DAG."""
 
 
 @dataclass(frozen=True)
 class BrokenFile:
-    """A lake file that no DAG can be made of, and why; `dag_id` is that of the DAG it had when it was well."""
+    """An unusable lake file and the reason; `dag_id` is the one that the file would have if it were valid."""
 
     path: Path
     dag_id: str
@@ -69,40 +69,42 @@ class BrokenFile:
 
 
 def lake_files(folder: Path) -> list[LakeFile | BrokenFile]:
-    """Every lake file of a folder, by name; of two that would share a DAG the later one is broken."""
-    found: dict[str, LakeFile | BrokenFile] = {}
+    """Return every lake file of a folder, by name; if two share a DAG, the second one is broken."""
+    files: dict[str, LakeFile | BrokenFile] = {}
     for path in sorted(path for path in folder.glob("*") if path.suffix in SUFFIXES):
         if path.name in NOT_LAKES:
             continue
-        read = read_lake_file(path)
-        other = found.get(read.dag_id)
+        file = read_lake_file(path)
+        other = files.get(file.dag_id)
         if other is not None:
-            reason = f"{other.path.name} has the DAG {read.dag_id} already: rename one of them"
-            read = BrokenFile(path, f"{read.dag_id}.{path.suffix[1:]}", reason)
-        found[read.dag_id] = read
-    return list(found.values())
+            reason = f"{other.path.name} has the DAG {file.dag_id} already: rename one of them"
+            file = BrokenFile(path, f"{file.dag_id}.{path.suffix[1:]}", reason)
+        files[file.dag_id] = file
+    return list(files.values())
 
 
 def dag_id_of(path: Path) -> str:
-    """`lake_audit_` and the file's name: it stays what it is when the file breaks."""
+    """Return `lake_audit_` and the file's name, so that the id does not depend on the content."""
     return PREFIX + re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
 
 
-def gone(folder: Path, dag_id: str) -> BrokenFile:
-    """What is left of a lake file that was taken away while its DAG was at work."""
+def removed_lake_file(folder: Path, dag_id: str) -> BrokenFile:
+    """Return the broken file for a lake file that was removed while its DAG was running."""
     name = dag_id.removeprefix(PREFIX)
     return BrokenFile(
-        folder / f"{name}.yaml", dag_id, f"the lake file is gone: put it back, or delete the DAG {dag_id}"
+        folder / f"{name}.yaml",
+        dag_id,
+        f"the lake file was removed: restore it, or delete the DAG {dag_id}",
     )
 
 
 def read_lake_file(path: Path) -> LakeFile | BrokenFile:
-    """One lake file; broken where it is no YAML, or where what is needed here is missing or of another type."""
+    """Read a lake file; it is broken if it is not YAML, or if a setting for Airflow is missing or of a wrong type."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
         return _understood(path, content)
     except yaml.YAMLError as error:
-        return BrokenFile(path, dag_id_of(path), f"it is no YAML: {_at(error)}")
+        return BrokenFile(path, dag_id_of(path), f"it is not valid YAML: {_at(error)}")
     except (OSError, UnicodeError) as error:
         return BrokenFile(path, dag_id_of(path), f"it cannot be read ({type(error).__name__})")
     except ValueError as error:
@@ -132,7 +134,7 @@ def _understood(path: Path, content: object) -> LakeFile:
 
 
 def _block(block: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What stands in `airflow`; the rest is left to the defaults."""
+    """Yield the settings of the block `airflow` that are given; the others keep their defaults."""
     for name in ("schedule", "owner", "connection", "status"):
         if (text := _text(block, name, "airflow.")) is not None:
             yield name, text
@@ -160,9 +162,11 @@ def _text(block: Mapping[str, Any], key: str, of: str = "", *, required: bool = 
     if value is None and not required:
         return None
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{of}{key} must be some text")
+        raise ValueError(f"{of}{key} must be a text that is not empty")
     if "${" in value:
-        raise ValueError(f"{of}{key} holds a variable: Airflow puts none in, write the value itself")
+        raise ValueError(
+            f"{of}{key} contains a variable, which Airflow does not resolve: write the value itself"
+        )
     return value
 
 
@@ -180,15 +184,15 @@ def _one_of(known: Sequence[str], value: str, name: str) -> str:
 
 def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError("airflow.retries must be a whole number from 0 on")
+        raise ValueError("airflow.retries must be a whole number, 0 or more")
     return value
 
 
 def _duration(text: str) -> timedelta:
-    found = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if match is None:
         raise ValueError("airflow.retry_delay must be a duration such as 5m")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def _setting(value: object) -> str:
@@ -196,7 +200,7 @@ def _setting(value: object) -> str:
 
 
 def _place_of(results: object) -> object:
-    """The location of `results`, in its long form or its short one."""
+    """Return the location of `results`, from its long form or its short one."""
     return results.get("location") if isinstance(results, dict) else results
 
 

@@ -1,7 +1,6 @@
-"""One DAG for each lake file that asks for it (`airflow.reconcile`): plan, a person's approval, apply, audit again.
+"""Builds a DAG for each lake file with `airflow.reconcile`: plan, a person's approval, apply, audit again.
 
-Nothing of a lake changes before somebody has approved the very plan that is applied. A plan without a step skips the
-rest.
+A lake changes only by a plan that somebody has approved. A plan without steps skips the other tasks.
 """
 
 import os
@@ -21,27 +20,27 @@ from lake_steps import APPROVAL, CHECKOUT, LakeStep, discrepancies
 CONF = Path(os.environ.get("LAKEAUDIT_CONF") or CHECKOUT / "conf").resolve()
 RECONCILES = "lake_reconcile_"
 
-SUBJECT = "Mend the lake {lake}: {{{{ ti.xcom_pull(task_ids='plan')['verdict'] }}}}"
+SUBJECT = "Repair the lake {lake}: {{{{ ti.xcom_pull(task_ids='plan')['verdict'] }}}}"
 BODY = """\
 {% set plan = ti.xcom_pull(task_ids='plan') %}
-| step | how many |
+| step | number |
 |---|---|
 {% for action, number in plan['actions'].items() %}| `{{ action }}` | {{ number }} |
 {% endfor %}
-The plan is `{{ plan['plan'] }}`, the log of the task `plan` names its first steps. It is good for 24 hours from when it
-was made. What it did is taken back by `lakeaudit reconcile undo {{ plan['plan'] }}`.
+The plan is `{{ plan['plan'] }}`; the log of the task `plan` lists its first steps. It expires 24 hours after it was
+made. `lakeaudit reconcile undo {{ plan['plan'] }}` reverses its steps.
 """
 DOC = """\
-Plans what mends the open discrepancies of `{file}`, asks a person, does what was approved, and audits again: the audit
-alone says what is resolved. docs/reconcile.md says what a plan may hold.
+Plans repairs of the open discrepancies of `{file}`, waits for a person's approval, applies the plan, and audits again:
+only an audit resolves discrepancies. docs/reconcile.md describes the steps of a plan.
 """
 
 
 def reconcile_dag(lake: LakeFile) -> DAG:
-    """The DAG of a lake."""
+    """Return the reconcile DAG of a lake."""
     with DAG(
         f"{RECONCILES}{lake.dag_id.removeprefix(PREFIX)}",
-        description=f"Mends what audits found in the lake {lake.lake}, once a person has approved it",
+        description=f"Repairs findings of audits in the lake {lake.lake}, after a person's approval",
         doc_md=DOC.format(file=lake.path.name),
         schedule=[discrepancies(lake)] if lake.reconcile == ON_DISCREPANCIES else None,
         catchup=False,
@@ -65,26 +64,26 @@ def _params(lake: LakeFile) -> dict[str, Param]:
     return {
         "tables": Param(
             [], type="array", items=texts, examples=list(lake.tables), title="Tables",
-            description="Whose discrepancies are planned, and which are audited again. Empty: all of them.",
+            description="Tables to repair and to audit again; default: all.",
         ),
-        "kinds": Param([], type="array", items=texts, title="Kinds", description="Empty: all of them."),
+        "kinds": Param([], type="array", items=texts, title="Kinds", description="Kinds to repair; default: all."),
         "allow": Param(
             [], type="array", items=texts, examples=["restore"], title="Allow",
-            description="What `lakeaudit reconcile plan --allow` names.",
+            description="Actions for `lakeaudit reconcile plan --allow`.",
         ),
         "live": Param(
             True, type="boolean", title="Live",
-            description="List the tables for the audit after: an inventory may not know yet what was mended.",
+            description="List the tables for the second audit: an inventory may not contain the repairs yet.",
         ),
     }  # fmt: skip
 
 
-def dags(folder: Path, wanted: str | None) -> Iterator[DAG]:
-    """The DAGs of a folder; for a task at work only its own. Of a broken file its audit DAG tells."""
+def dags(folder: Path, dag_id: str | None) -> Iterator[DAG]:
+    """Yield the DAGs of a folder; for a running task only its own. The audit DAG of a broken file reports it."""
     for file in lake_files(folder):
         if isinstance(file, LakeFile) and file.reconcile is not None:
             dag = reconcile_dag(file)
-            if wanted in (None, dag.dag_id):
+            if dag_id in (None, dag.dag_id):
                 yield dag
 
 

@@ -1,6 +1,6 @@
-"""A task of the DAG: one lakeaudit command by spark-submit, judged by the status file it leaves.
+"""Runs one lakeaudit command by spark-submit as a task, and judges it by its status file.
 
-Cluster modes lose exit codes, and a client mode's tells a finding from a failure only by number: so the file decides.
+In cluster modes exit codes are lost, and in client mode they do not separate findings from all failures.
 """
 
 import json
@@ -27,11 +27,11 @@ from lake_outcomes import APPLY, AUDIT, PLAN, Step, apply_arguments, arguments, 
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PREPARED = CHECKOUT / ".venv" / "spark-conf" / "spark-submit"
-"""The spark-submit that `make install` writes: Spark with the settings of this checkout."""
+"""The spark-submit that `make install` writes, with the settings of this checkout."""
 
 APPROVAL = "approve"
-"""The task in which a person says yes or no to a plan."""
-TOLD_OF_PLANS = (
+"""The task in which a person approves or rejects a plan."""
+PLAN_FIELDS = (
     "plan",
     "plan_id",
     "digest",
@@ -42,13 +42,13 @@ TOLD_OF_PLANS = (
     "exit_code",
     "verdict",
 )
-TOLD = ("run_id", "status", "exit_code", "findings", "severities", "states")
+AUDIT_FIELDS = ("run_id", "status", "exit_code", "findings", "severities", "states")
 
 
 class LakeStep(SparkSubmitOperator):
     """One step of a lake's DAG."""
 
-    def __init__(self, *, lake: LakeFile, step: Step, **given: Any) -> None:
+    def __init__(self, *, lake: LakeFile, step: Step, **options: Any) -> None:
         binary = str(PREPARED) if PREPARED.is_file() else shutil.which("spark-submit") or "spark-submit"
         super().__init__(
             task_id=step.name,
@@ -58,23 +58,23 @@ class LakeStep(SparkSubmitOperator):
             conn_id=lake.connection,
             conf=dict(lake.spark_conf),
             spark_binary=binary,
-            durable=False,  # a job that went well may still have to be tried again: the status file says so
-            **given,
+            durable=False,  # a successful job may need a retry: the status file decides
+            **options,
         )
         self.lake = lake
         self.step = step
 
     def execute(self, context: Any) -> dict[str, Any] | None:
-        """Submit, wait, read the status file, and end as it says; what an audit found goes to XCom and the asset."""
+        """Submit, wait, and end as the status file requires; the outcome goes to XCom and the asset."""
         on_cluster = self._on_cluster()
         if on_cluster:
             self.files = str(self.lake.path)
         with _status_place(self.lake, context) as place:
-            file, *words = self._words(context, place)
-            self.application_args = self._before(self.lake.path.name if on_cluster else file) + words
-            failure = self._submitted(context)
-            said = _read(place, self.lake)
-        verdict = judge(self.step, said, failure)
+            file, *options = self._arguments(context, place)
+            self.application_args = self._before(self.lake.path.name if on_cluster else file) + options
+            failure = self._submit(context)
+            status = _read(place, self.lake)
+        verdict = judge(self.step, status, failure)
         if verdict.action == "fail":
             raise AirflowFailException(verdict.words)
         if verdict.action == "retry":
@@ -82,22 +82,22 @@ class LakeStep(SparkSubmitOperator):
         if verdict.action == "skip":
             raise AirflowSkipException(verdict.words)
         self.log.info("%s", verdict.words)
-        return self._told(said or {}, context)
+        return self._publish_outcome(status or {}, context)
 
-    def _words(self, context: Any, status: str) -> list[str]:
+    def _arguments(self, context: Any, status: str) -> list[str]:
         if self.step is not APPLY:
             return arguments(self.step, self.lake, context["params"], status)
         plan, approved = (context["ti"].xcom_pull(task_ids=name) or {} for name in (PLAN.name, APPROVAL))
         return apply_arguments(self.lake, plan, approved, status)
 
     def _before(self, lake_file: str) -> list[str]:
-        """The words up to the lake file, with it."""
+        """Return the arguments up to the lake file."""
         if self.step is APPLY:
             return ["apply", "--lake", lake_file]
         return ["plan", lake_file] if self.step is PLAN else [lake_file]
 
-    def _submitted(self, context: Any) -> str | None:
-        """How the submission failed, None where it did not."""
+    def _submit(self, context: Any) -> str | None:
+        """Submit, and return the error; None if it succeeded."""
         try:
             super().execute(context)
         except AirflowException as error:
@@ -105,14 +105,14 @@ class LakeStep(SparkSubmitOperator):
         return None
 
     def _on_cluster(self) -> bool:
-        """Whether the driver runs elsewhere. A connection that is not there would silently mean `yarn`."""
+        """Return whether the driver runs elsewhere; fail without a connection, where Airflow would use `yarn`."""
         name = self.lake.connection
         try:
             connection = BaseHook.get_connection(name)
         except AirflowNotFoundException:
             hint = f"airflow connections add {name} --conn-type spark --conn-host 'local[*]'"
             raise AirflowFailException(
-                f"Airflow has no connection {name}: add it, such as with `{hint}`"
+                f"Airflow has no connection {name}: add it, for example by `{hint}`"
             ) from None
         extra = connection.extra_dejson
         mode = self.lake.spark_conf.get("spark.submit.deployMode") or extra.get("deploy-mode") or "client"
@@ -123,19 +123,19 @@ class LakeStep(SparkSubmitOperator):
             )
         return bool(mode == "cluster")
 
-    def _told(self, said: dict[str, Any], context: Any) -> dict[str, Any] | None:
+    def _publish_outcome(self, status: dict[str, Any], context: Any) -> dict[str, Any] | None:
         if self.step not in (AUDIT, PLAN, APPLY):
             return None
         if self.step is not AUDIT:
-            return {name: said.get(name) for name in TOLD_OF_PLANS}
-        told = {name: said.get(name) for name in TOLD}
+            return {name: status.get(name) for name in PLAN_FIELDS}
+        outcome = {name: status.get(name) for name in AUDIT_FIELDS}
         for asset in self.outlets:
-            context["outlet_events"][asset].extra = told
-        return told
+            context["outlet_events"][asset].extra = outcome
+        return outcome
 
 
 def discrepancies(lake: LakeFile) -> Asset:
-    """What other DAGs wait for: the ledger has changed."""
+    """Return the asset that signals a change of the ledger to other DAGs."""
     name = f"{lake.dag_id}.discrepancies"
     if lake.results is None:
         return Asset(name)
@@ -146,7 +146,7 @@ def discrepancies(lake: LakeFile) -> Asset:
 
 @contextmanager
 def _status_place(lake: LakeFile, context: Any) -> Iterator[str]:
-    """A status file of this very try: an older one must not speak for it."""
+    """Yield the path of a status file for this try only, so that an older file is not read."""
     ti = context["ti"]
     if lake.status is None:
         with tempfile.TemporaryDirectory(prefix="lakeaudit-") as folder:
@@ -159,13 +159,13 @@ def _status_place(lake: LakeFile, context: Any) -> Iterator[str]:
 
 
 def _read(place: str, lake: LakeFile) -> dict[str, Any] | None:
-    """The status file; None where there is none."""
+    """Return the content of the status file; None if there is none."""
     try:
         text = _object(place, lake) if place.startswith("s3") else Path(place).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    said = json.loads(text)
-    return said if isinstance(said, dict) else None
+    status = json.loads(text)
+    return status if isinstance(status, dict) else None
 
 
 def _object(place: str, lake: LakeFile) -> str:

@@ -1,6 +1,6 @@
-"""`python dags/standalone.py [CONF]`: Airflow on this machine alone, which audits the lakes of CONF/*.yaml.
+"""Runs Airflow on this machine, to audit the lakes of CONF/*.yaml: `python dags/standalone.py [CONF]`.
 
-Without CONF it audits a broken demo lake, which it builds and serves first. Airflow comes from .venv-airflow and
+Without CONF it builds and serves a broken demo lake and audits that. Airflow comes from .venv-airflow and
 keeps to the loopback. Ctrl-C ends all of it. For a trial or a small team: there is no login.
 """
 
@@ -21,11 +21,11 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 AIRFLOW = CHECKOUT / ".venv-airflow" / "bin" / "airflow"
 PORT = 8080
 PATIENCE = 180
-"""Seconds until Airflow has to answer."""
+"""Seconds until Airflow has to respond."""
 
 
 class CannotServe(Exception):
-    """Airflow does not come up; the text says why."""
+    """Airflow does not start; the text states the reason."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Service:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until it is ended by hand."""
+    """Serve until Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _lakes(arguments: list[str], stack: ExitStack) -> tuple[Path, Path]:
-    """The folder of lake files, and Airflow's home."""
+    """Return the folder of lake files, and Airflow's home."""
     if arguments:
         return Path(arguments[0]), CHECKOUT / ".airflow"
     from lakeaudit.demo.scenario import Draw
@@ -66,7 +66,7 @@ def _lakes(arguments: list[str], stack: ExitStack) -> tuple[Path, Path]:
 
 
 def airflow_env(conf: Path, home: Path) -> dict[str, str]:
-    """The environment of an Airflow that audits the lakes of a folder; it goes before what is set already."""
+    """Return the environment of an Airflow that audits the lakes of a folder; it overrides the current one."""
     own = {
         "AIRFLOW_HOME": str(home.absolute()),
         "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
@@ -87,7 +87,7 @@ def airflow_served(env: Mapping[str, str]) -> Iterator[Service]:
     """`airflow standalone` in a process group of its own, on free ports of the loopback, until the block ends.
 
     Raises:
-        CannotServe: it ends, or does not answer in time; its log says why.
+        CannotServe: it ended, or did not respond in time; the text names its log.
     """
     api, workers, triggers = _free_ports(PORT if _is_free(PORT) else 0, 0, 0)
     url = f"http://127.0.0.1:{api}"
@@ -118,19 +118,19 @@ def _is_free(port: int) -> bool:
         return one.connect_ex(("127.0.0.1", port)) != 0
 
 
-def _free_ports(*wanted: int) -> list[int]:
-    """These ports; any free one for each 0."""
+def _free_ports(*ports: int) -> list[int]:
+    """Return these ports, with any free one for each 0."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in wanted]
-        for each, port in zip(sockets, wanted, strict=True):
+        sockets = [stack.enter_context(socket.socket()) for _ in ports]
+        for each, port in zip(sockets, ports, strict=True):
             each.bind(("127.0.0.1", port))
         return [each.getsockname()[1] for each in sockets]
 
 
 def _wait_until_healthy(process: "Popen[bytes]", url: str, log: Path) -> None:
-    """All its parts are at work."""
+    """Wait until all parts of Airflow are healthy."""
     session = requests.Session()
-    session.trust_env = False  # no proxy knows the way to this machine
+    session.trust_env = False  # a proxy cannot reach this machine
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if process.poll() is not None:
@@ -146,7 +146,7 @@ def _wait_until_healthy(process: "Popen[bytes]", url: str, log: Path) -> None:
 
 
 def _end(process: "Popen[bytes]") -> None:
-    """The whole group: standalone alone would leave its parts behind."""
+    """End the whole process group: `airflow standalone` does not end its own parts."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
@@ -157,7 +157,7 @@ def _end(process: "Popen[bytes]") -> None:
 
 
 def _lives(group: int) -> bool:
-    """Whether any of it is left after a while."""
+    """Return whether a process of the group is left after 10 s."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         try:

@@ -86,7 +86,7 @@ WHOLE = (
     Audit("thu-night", THU + NIGHT, happens(), options={"confirm": False}),
     Audit(
         "fri-night", FRI + NIGHT, lambda w: w.report(lacks=w.all["orders"][::2]), code=12,
-        told=("evidence is suspect: nothing that rests on it is believed, and nothing was opened or resolved by it",),
+        told=("the evidence is suspect, so this audit opened and resolved no discrepancy",),
     ),
     Audit("fri-noon", FRI + NOON, told=("audits work again",)),
     Audit(
@@ -214,5 +214,5 @@ def headlines(week: Week) -> tuple[str, ...]:
         return ()
     (post,) = week.caught.posts
     *sections, lake = post["message"].split("\n\n")
-    assert lake.startswith(("Open in the lake, and accepted by nobody: ", "Nothing is open in the lake"))
+    assert lake.startswith(("Open in the lake and not accepted: ", "Nothing is open in the lake"))
     return tuple(section.partition("\n")[0] for section in sections)

@@ -115,14 +115,14 @@ def test_one_dag_for_each_lake_file_whatever_is_in_it(env: Mapping[str, str]) ->
         "lake_audit_unknown": ["Consistency audit of the lake unknown", ["lakeaudit"], list(STEPS)],
         "lake_audit_odd": [said, broken, ["lake_file"]],
         "lake_audit_torn": [
-            "torn.yaml: it is no YAML: line 2: did not find expected node content", broken, ["lake_file"],
+            "torn.yaml: it is not valid YAML: line 2: did not find expected node content", broken, ["lake_file"],
         ],
     }  # fmt: skip
 
 
 def test_a_lake_file_that_was_taken_away_while_its_dag_was_at_work(env: Mapping[str, str]) -> None:
     at_work = {**env, "_AIRFLOW_PARSING_CONTEXT_DAG_ID": "lake_audit_shop"}
-    said = "shop.yaml: the lake file is gone: put it back, or delete the DAG lake_audit_shop"
+    said = "shop.yaml: the lake file was removed: restore it, or delete the DAG lake_audit_shop"
     assert bag_of(at_work)["dags"] == {
         "lake_audit_shop": [said, ["broken", "lakeaudit"], ["lake_file", *STEPS]]
     }
@@ -131,7 +131,7 @@ def test_a_lake_file_that_was_taken_away_while_its_dag_was_at_work(env: Mapping[
 @pytest.mark.parametrize(
     ("dag", "said"),
     [
-        ("lake_audit_torn", "torn.yaml: it is no YAML"),
+        ("lake_audit_torn", "torn.yaml: it is not valid YAML"),
         ("lake_audit_unknown", "doctor ended with exit code 2: "),
     ],
 )
@@ -347,7 +347,7 @@ def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str,
         return details[0] if details else None
 
     question = until(waiting)
-    assert question["subject"].startswith("Mend the lake demo: ")
+    assert question["subject"].startswith("Repair the lake demo: ")
     assert "| `restore_version` |" in question["body"] or "| `remove_delete_marker` |" in question["body"]
     assert plans(lake)[-1]["status"] == "planned"
     answer = {"chosen_options": ["Approve"], "params_input": {}}

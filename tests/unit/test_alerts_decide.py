@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakeaudit.alerts.decide import Notice, concerns, decide, overdue, reminders, unheard_for_long
+from lakeaudit.alerts.decide import Notice, concerns, decide, due_reminders, overdue, reminders
 from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, AppriseAlert, SnsAlert
 from lakeaudit.results.change_summary import Change
@@ -153,7 +153,7 @@ def test_what_is_open_for_long_is_told_again(
     routes: list[Alert], told: dict[str | None, timedelta], expected: list[str | None]
 ) -> None:
     before = {(SLACK.receiver, table): NOON - ago for table, ago in told.items()}
-    due = unheard_for_long(OPEN, routes, before, NOON)
+    due = due_reminders(OPEN, routes, before, NOON)
     assert due == [(SLACK.receiver, table) for table in expected]
 
 

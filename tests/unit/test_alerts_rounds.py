@@ -18,7 +18,7 @@ import pytest
 import requests
 
 from lakeaudit.alerts import dispatch
-from lakeaudit.alerts.dispatch import LATE, Desk, Round, round_of
+from lakeaudit.alerts.dispatch import LATE, AlertContext, Round, round_of
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results, Row
@@ -38,7 +38,7 @@ from tests.builders.results import (
 )
 
 SLACK = {"kind": "apprise", "url_env": "SLACK"}
-SUSPECT = "nothing that rests on it is believed, and nothing was opened or resolved by it"
+SUSPECT = "the evidence is suspect, so this audit opened and resolved no discrepancy"
 PART = "orders/day=1/part-0.parquet"
 COMMAND = f"aws s3api delete-object --bucket lake --key {PART} --version-id m1"
 MEANS = "1 dropped (critical), new: the table lists the file; storage has no current object"
@@ -81,7 +81,7 @@ class Rounds:
 
     def __call__(self, now: datetime = NOON + timedelta(minutes=1)) -> Round:
         lake = load_lake(self.file, {})
-        return round_of(Desk(lake, "lake.yaml", self.results, Clients(), self.env, now))
+        return round_of(AlertContext(lake, "lake.yaml", self.results, Clients(), self.env, now))
 
     @property
     def results(self) -> Results:
@@ -112,9 +112,9 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  since 2026-11-21 12:00:00Z; cause not known",
         "  recoverable: yes, until 2026-11-26 12:00:00Z",
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
-        "  mend: lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore",
+        "  repair: lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore",
         "",
-        "Open in the lake, and accepted by nobody: 1 critical in 1 table",
+        "Open in the lake and not accepted: 1 critical in 1 table",
     ]
     (notice,) = told.notices()
     assert (notice["status"], notice["attempts"], notice["discrepancies"]) == ("sent", 1, 1)
@@ -205,7 +205,7 @@ def test_trouble_of_audits_is_told_once_and_so_is_its_end(
         )
         told(NOON + number * hour + hour / 2)
     assert [post["message"].splitlines() for post in slack.posts] == [
-        [f"evidence is suspect: {SUSPECT}", "  half is missing", "", "Nothing is open in the lake"],
+        [SUSPECT, "  half is missing", "", "Nothing is open in the lake"],
         ["audits work again", "", "Nothing is open in the lake"],
     ]
     late = NOON + timedelta(hours=40)
@@ -252,7 +252,7 @@ def test_of_two_runs_told_in_one_round_the_later_one_counts(
     told(NOON + 2 * hour)
     (post,) = slack.posts
     assert (post["title"], post["type"]) == ("lakeaudit shop: audits work again", "success")
-    assert "Earlier, and not delivered until now: the audit failed" in post["message"]
+    assert "Earlier notice, not delivered until now: the audit failed" in post["message"]
     publish(place, runs=[run("again", "failed", finished_at=NOON + 3 * hour)])
     assert told(NOON + 4 * hour).sent == 1
 
@@ -355,11 +355,11 @@ def test_what_a_reader_of_slack_and_mail_sees(
     assert (shown["title"], shown["footer"]) == ("lakeaudit shop: RESOLVED: 1 dropped in orders", "lakeaudit")
     assert shown["text"].split("\n\n")[0].splitlines() == [
         "RESOLVED: 1 dropped in orders",
-        "  1 dropped resolved: as it should be again",
+        "  1 dropped resolved: consistent again",
         "  in day=1",
         "  known since 2026-11-21 12:00:00Z",
     ]
-    assert "Earlier, and not delivered until now: CRITICAL: 1 dropped in orders\n" in shown["text"]
+    assert "Earlier notice, not delivered until now: CRITICAL: 1 dropped in orders\n" in shown["text"]
     read = [message_from_string(mail) for mail in mails]
     assert [(mail["From"], mail["Subject"]) for mail in read] == [
         ("lakeaudit <u@example.com>", f"lakeaudit shop: {line} in orders")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_files import KEYS, BrokenFile, LakeFile, dag_id_of, gone, lake_files, read_lake_file
+from lake_files import KEYS, BrokenFile, LakeFile, dag_id_of, lake_files, read_lake_file, removed_lake_file
 from lakeaudit.config import load_lake
 from lakeaudit.config.file import Airflow
 
@@ -67,20 +67,23 @@ def test_the_example_is_read_as_it_is_explained() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("lake: [", "it is no YAML: line 2: did not find expected node content"),
-        ("lake: !!python/object:os.system {}", "it is no YAML: line 1: could not determine a constructor"),
+        ("lake: [", "it is not valid YAML: line 2: did not find expected node content"),
+        (
+            "lake: !!python/object:os.system {}",
+            "it is not valid YAML: line 1: could not determine a constructor",
+        ),
         ("", "the file must be a mapping"),
         ("- lake", "the file must be a mapping"),
-        ("tables: []", "lake must be some text"),
-        ("lake: 7", "lake must be some text"),
-        ("lake: ${LAKE}", "lake holds a variable: Airflow puts none in, write the value itself"),
+        ("tables: []", "lake must be a text that is not empty"),
+        ("lake: 7", "lake must be a text that is not empty"),
+        ("lake: ${LAKE}", "lake contains a variable, which Airflow does not resolve: write the value itself"),
         ("lake: x\nairflow: nightly", "airflow must be a mapping"),
         ("lake: x\nairflow: {shedule: x}", "airflow.shedule is not known: write one of schedule, owner"),
-        ("lake: x\nairflow: {schedule: 5}", "airflow.schedule must be some text"),
-        ("lake: x\nairflow: {owner: '${WHO}'}", "airflow.owner holds a variable"),
+        ("lake: x\nairflow: {schedule: 5}", "airflow.schedule must be a text that is not empty"),
+        ("lake: x\nairflow: {owner: '${WHO}'}", "airflow.owner contains a variable"),
         ("lake: x\nairflow: {tags: nightly}", "airflow.tags must be a list of texts"),
-        ("lake: x\nairflow: {retries: -1}", "airflow.retries must be a whole number from 0 on"),
-        ("lake: x\nairflow: {retries: true}", "airflow.retries must be a whole number from 0 on"),
+        ("lake: x\nairflow: {retries: -1}", "airflow.retries must be a whole number, 0 or more"),
+        ("lake: x\nairflow: {retries: true}", "airflow.retries must be a whole number, 0 or more"),
         ("lake: x\nairflow: {retry_delay: soon}", "airflow.retry_delay must be a duration such as 5m"),
         ("lake: x\nairflow: {spark_conf: [x]}", "airflow.spark_conf must be a mapping"),
         (
@@ -143,6 +146,6 @@ def test_names_of_dags(name: str, dag_id: str) -> None:
 
 
 def test_a_file_that_was_taken_away() -> None:
-    left = gone(Path("/conf"), "lake_audit_shop")
+    left = removed_lake_file(Path("/conf"), "lake_audit_shop")
     assert left.path == Path("/conf/shop.yaml")
-    assert left.reason == "the lake file is gone: put it back, or delete the DAG lake_audit_shop"
+    assert left.reason == "the lake file was removed: restore it, or delete the DAG lake_audit_shop"

@@ -146,10 +146,10 @@ def test_what_becomes_of_a_task(
             "x",
             "audit ended with exit code 14: s3://r: denied; grant it",
         ),
-        (None, "no spark-submit", "audit did not begin: no spark-submit"),
-        (said(None), "killed", "audit was cut off: killed"),
-        (None, None, "audit left no status file: let `airflow.status`"),
-        (said(None), None, "audit has not ended although its submission has: let `airflow.status`"),
+        (None, "no spark-submit", "audit did not start: no spark-submit"),
+        (said(None), "killed", "audit was interrupted: killed"),
+        (None, None, "audit left no status file: set `airflow.status`"),
+        (said(None), None, "audit has not ended although its submission has: set `airflow.status`"),
     ],
 )
 def test_what_is_said_of_it(status: dict[str, Any] | None, failure: str | None, words: str) -> None:

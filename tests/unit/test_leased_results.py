@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake.exceptions import CommitFailedError
 
-from lakeaudit.alerts.dispatch import Desk, round_of
+from lakeaudit.alerts.dispatch import AlertContext, round_of
 from lakeaudit.config import load_lake
 from lakeaudit.errors import Busy
 from lakeaudit.keys import Location
@@ -65,7 +65,7 @@ def alerts(results: Results) -> None:
     )
     env = {"NOBODY": "json://127.0.0.1:9/"}
     lake = load_lake(path, env)
-    round_of(Desk(lake, "lake.yaml", results, Clients(), env, datetime.now(UTC)))
+    round_of(AlertContext(lake, "lake.yaml", results, Clients(), env, datetime.now(UTC)))
 
 
 WRITES: dict[str, Callable[[Results], Any]] = {

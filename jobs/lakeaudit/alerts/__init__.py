@@ -1,1 +1,1 @@
-"""Alerts: what a run changed is told to whom it concerns, once, in words. Decided apart from how it is delivered."""
+"""Sends the changes of a run to their receivers, once. `decide` chooses receivers and changes, `deliver` sends."""

@@ -1,4 +1,4 @@
-"""Deliver: takes a message to its receiver. What goes wrong is one line that holds no address and no secret."""
+"""Sends a message to its receiver. A failure is one line without addresses and secrets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
 
 PATIENCE = (5.0, 15.0)
-"""Seconds to connect, and to answer."""
+"""Timeouts to connect and to respond, in seconds."""
 
 INCIDENTS = ("pagerduty", "opsgenie")
-"""Schemes of channels that keep incidents by a key: they get a message a table, which can be resolved."""
+"""Schemes of channels that keep incidents by a key: they get one message for each table, which can be resolved."""
 
 HOLDS_FOR = timedelta(days=7)
-"""How long Alertmanager shows an alert of which it hears nothing more, at least: audits tell only what changes."""
+"""Shortest time that Alertmanager shows an alert without an update: audits send only changes."""
 
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
@@ -28,16 +28,16 @@ _NAME_LIMIT = 100
 _TYPES = {"critical": NotifyType.FAILURE, "error": NotifyType.FAILURE, "warning": NotifyType.WARNING}
 
 _ASSET = AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
-"""What channels show as the sender; no image is to be fetched from elsewhere."""
+"""The sender that channels show; no image is loaded from another site."""
 
 
 class CannotDeliver(Exception):
-    """A message did not reach its receiver; the text says why and is safe to show."""
+    """A message did not reach its receiver; the text states the reason and is safe to show."""
 
 
 @dataclass(frozen=True)
 class Post:
-    """One message. `key` names what it is about: the same in every run."""
+    """One message. `key` identifies its subject and is the same in every run."""
 
     title: str
     body: str
@@ -49,23 +49,23 @@ class Post:
 
 
 class Channel(Protocol):
-    """A way to one receiver; `per_table`: it wants a message a table, since it keeps incidents of its own."""
+    """Sends to one receiver; `per_table`: one message for each table, since the receiver keeps incidents."""
 
     per_table: bool
 
     def send(self, post: Post) -> None:
-        """Deliver.
+        """Send the message.
 
         Raises:
-            CannotDeliver: it did not arrive, or it is not known whether it did.
+            CannotDeliver: it did not arrive, or its arrival is unknown.
         """
 
 
 def channel(route: Alert, env: Mapping[str, str], clients: Clients) -> Channel:
-    """The way to a route's receiver.
+    """Return the channel to a route's receiver.
 
     Raises:
-        CannotDeliver: its variable is not set, or does not hold an address.
+        CannotDeliver: its variable is not set, or has no valid address.
     """
     match route:
         case SnsAlert():
@@ -85,7 +85,7 @@ def _address(name: str, env: Mapping[str, str]) -> str:
 
 
 class AppriseChannel:
-    """Any of Apprise's channels: chats, mail, webhooks, PagerDuty."""
+    """Sends through Apprise: chats, mail, webhooks, PagerDuty."""
 
     def __init__(self, url: str, name: str) -> None:
         if Apprise.instantiate(url, suppress_exceptions=True) is None:
@@ -95,7 +95,7 @@ class AppriseChannel:
         self.per_table = url.partition("://")[0].lower() in INCIDENTS
 
     def send(self, post: Post) -> None:
-        """Deliver; Apprise gives a channel four seconds to connect and four to answer."""
+        """Send the message; Apprise allows a channel four seconds to connect and four to respond."""
         kind = NotifyType.SUCCESS if post.over else _TYPES.get(post.severity, NotifyType.INFO)
         apprise = Apprise(asset=_ASSET)
         apprise.add(self._keyed(post.key) if self.per_table else self._url)
@@ -103,12 +103,12 @@ class AppriseChannel:
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")
 
     def _keyed(self, key: str) -> str:
-        """`dedup` names the incident, `action=map` opens it or resolves it by the message's type."""
+        """Return the URL with `dedup`, the incident's key, and `action=map`, which opens or resolves it by type."""
         return f"{self._url}{'&' if '?' in self._url else '?'}action=map&dedup={key}"
 
 
 class SnsChannel:
-    """An SNS topic."""
+    """Sends to an SNS topic."""
 
     per_table = False
 
@@ -117,18 +117,18 @@ class SnsChannel:
         self._clients = clients
 
     def send(self, post: Post) -> None:
-        """Deliver."""
+        """Send the message."""
         subject = post.title.encode("ascii", "replace").decode()[:_NAME_LIMIT]
         try:
             sns = self._clients.sns(self._topic.split(":")[3])
             sns.publish(TopicArn=self._topic, Subject=subject, Message=post.body)
         except (ClientError, BotoCoreError, IndexError) as error:
-            what = explain(error)[0] if isinstance(error, ClientError | BotoCoreError) else "it is no topic"
+            what = explain(error)[0] if isinstance(error, ClientError | BotoCoreError) else "not a topic ARN"
             raise CannotDeliver(f"SNS refused: {what}") from error
 
 
 class AlertmanagerChannel:
-    """Alertmanager's API v2: an alert is its labels, which hold nothing that changes from run to run."""
+    """Sends to Alertmanager's API v2, which identifies an alert by its labels; they are the same in every run."""
 
     per_table = True
 
@@ -138,7 +138,7 @@ class AlertmanagerChannel:
         self._holds_for = holds_for
 
     def send(self, post: Post) -> None:
-        """Deliver."""
+        """Send the message."""
         ends = post.at if post.over else post.at + self._holds_for
         alert = {
             "labels": {"alertname": "lakeaudit", "key": post.key, **post.labels},
@@ -150,7 +150,7 @@ class AlertmanagerChannel:
 
 
 def ping(name: str, env: Mapping[str, str]) -> None:
-    """Tell the heartbeat's URL that an audit was published.
+    """Request the heartbeat's URL, to signal that an audit was published.
 
     Raises:
         CannotDeliver: it did not arrive.
@@ -158,7 +158,7 @@ def ping(name: str, env: Mapping[str, str]) -> None:
     try:
         requests.get(_address(name, env), timeout=PATIENCE).raise_for_status()
     except requests.RequestException as error:
-        raise CannotDeliver(_said(error, name)) from None
+        raise CannotDeliver(_reason(error, name)) from None
 
 
 def post_all(name: str, env: Mapping[str, str], contents: Sequence[Any]) -> None:
@@ -175,11 +175,11 @@ def _post(url: str, content: Any, name: str) -> None:
     try:
         requests.post(url, json=content, timeout=PATIENCE).raise_for_status()
     except requests.RequestException as error:
-        raise CannotDeliver(_said(error, name)) from None
+        raise CannotDeliver(_reason(error, name)) from None
 
 
-def _said(error: requests.RequestException, name: str) -> str:
-    """Without the address, which may be a secret itself."""
+def _reason(error: requests.RequestException, name: str) -> str:
+    """Return the reason without the address, which may itself be a secret."""
     if error.response is not None:
         return f"the address of {name} answered {error.response.status_code}"
     return f"the address of {name} did not answer ({type(error).__name__})"

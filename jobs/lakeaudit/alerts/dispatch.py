@@ -1,7 +1,7 @@
-"""Rounds: what is new becomes notices, and what is due is sent. Safe to be run again at any time.
+"""Makes notices from new changes, and sends all that are due, in rounds that can be repeated at any time.
 
-A notice is written before it is sent, under the id of its run, so a round that is killed loses nothing; one that is
-killed between sending and writing that down sends again.
+A notice is written before it is sent, under the id of its run, so that a killed round loses nothing. If a round is
+killed after it sent a notice and before it recorded that, the next round sends the notice again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ from lakeaudit.alerts.decide import (
     SENT,
     Notice,
     decide,
+    due_reminders,
     overdue,
     reminders,
-    unheard_for_long,
 )
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, Post, channel
 from lakeaudit.alerts.run_summary import news_of
@@ -34,7 +34,7 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.runtime.aws import Clients
 
 LATE = timedelta(days=3)
-"""What a run found is news for so long; a route that is added later is not told of everything since the beginning."""
+"""Highest age of a run for new notices, so that a new route does not receive all earlier changes."""
 
 MOST_ATTEMPTS = 20
 
@@ -44,15 +44,15 @@ _COLUMNS = ("status", "attempts", "error", "sent_at")
 
 @dataclass(frozen=True)
 class Round:
-    """Messages sent, and why others could not be."""
+    """The number of sent messages, and the reasons why others failed."""
 
     sent: int = 0
     failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What a round needs: the lake, its results, the way out, and what time it is."""
+class AlertContext:
+    """Everything that a round needs: the lake, its results, clients, environment, and the time."""
 
     lake: Lake
     lake_file: str
@@ -62,97 +62,99 @@ class Desk:
     now: datetime
 
     def routes(self, receiver: str) -> list[Alert]:
-        """The routes that lead to a receiver."""
+        """Return the routes to a receiver."""
         return [route for route in self.lake.alerts if route.receiver == receiver]
 
 
-def round_of(desk: Desk) -> Round:
-    """Write what is new, send what is due.
+def round_of(context: AlertContext) -> Round:
+    """Write new notices, and send all that are due.
 
     Raises:
         CannotAudit: the results cannot be read.
-        CannotPublish: they cannot be written.
+        CannotPublish: the results cannot be written.
     """
-    if not desk.lake.alerts:
+    if not context.lake.alerts:
         return Round()
-    notices = desk.results.notices()
-    made = _new(desk, notices)
-    return _send(desk, [*(row for row in notices if _is_due(row)), *made])
+    notices = context.results.notices()
+    new = _new(context, notices)
+    return _send(context, [*(row for row in notices if _is_due(row)), *new])
 
 
-def _new(desk: Desk, notices: Sequence[Row]) -> list[Row]:
-    """Notices of finished runs that have none yet, written down."""
+def _new(context: AlertContext, notices: Sequence[Row]) -> list[Row]:
+    """Write and return the notices of finished runs that have none yet."""
     before = {row["receiver"]: row["kind"] for row in notices if row["kind"].startswith("audit_")}
-    runs, made = desk.results.runs(), list[Row]()
-    for run in _untold(runs, {row["run_id"] for row in notices}):
-        if run["status"] in _FINAL and run["finished_at"] > desk.now - LATE:
-            found = decide(news_of(desk.results, run, desk.now), desk.lake.alerts, before)
-            before |= {notice.receiver: notice.kind for notice in found if notice.kind.startswith("audit_")}
-            made += _written(desk, run["run_id"], found, len(made))
-    made += _late(desk, runs, before, len(made))
-    return made + _again(desk, runs, [*notices, *made], len(made))
+    runs, rows = context.results.runs(), list[Row]()
+    for run in _unreported_runs(runs, {row["run_id"] for row in notices}):
+        if run["status"] in _FINAL and run["finished_at"] > context.now - LATE:
+            new = decide(news_of(context.results, run, context.now), context.lake.alerts, before)
+            before |= {notice.receiver: notice.kind for notice in new if notice.kind.startswith("audit_")}
+            rows += _write(context, run["run_id"], new, len(rows))
+    rows += _late(context, runs, before, len(rows))
+    return rows + _reminders(context, runs, [*notices, *rows], len(rows))
 
 
-def _untold(runs: Sequence[Row], told: set[str]) -> Sequence[Row]:
-    """Runs after the last that people were told of: one before it without a notice had nothing to tell."""
-    last = max((at for at, run in enumerate(runs) if run["run_id"] in told), default=-1)
+def _unreported_runs(runs: Sequence[Row], reported: set[str]) -> Sequence[Row]:
+    """Return the runs after the last one with a notice; an earlier run without a notice had nothing to report."""
+    last = max((at for at, run in enumerate(runs) if run["run_id"] in reported), default=-1)
     return runs[last + 1 :]
 
 
-def _late(desk: Desk, runs: Sequence[Row], before: Mapping[str, str], made: int) -> list[Row]:
-    """Told of the last published run: whatever is told of later ones is newer."""
+def _late(context: AlertContext, runs: Sequence[Row], before: Mapping[str, str], made: int) -> list[Row]:
+    """Write and return overdue notices, under the last published run, so that notices of later runs are newer."""
     published = [run for run in runs if run["status"] in PUBLISHED]
-    if not published or published[-1]["finished_at"] > desk.now - desk.lake.overdue:
+    if not published or published[-1]["finished_at"] > context.now - context.lake.overdue:
         return []
     since = f"the last one was published {second(published[-1]['finished_at'])}"
-    receivers = list(dict.fromkeys(route.receiver for route in desk.lake.alerts))
-    found = overdue(receivers, since, before)
-    return _written(desk, published[-1]["run_id"], found, made, kind=OVERDUE)
+    receivers = list(dict.fromkeys(route.receiver for route in context.lake.alerts))
+    notices = overdue(receivers, since, before)
+    return _write(context, published[-1]["run_id"], notices, made, kind=OVERDUE)
 
 
-def _again(desk: Desk, runs: Sequence[Row], notices: Sequence[Row], made: int) -> list[Row]:
-    """Of what is open for long, written down as told of the last published run."""
+def _reminders(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], made: int) -> list[Row]:
+    """Write and return reminders of discrepancies that stay open, under the last published run."""
     published = [run for run in runs if run["status"] in PUBLISHED]
-    if not published or all(route.repeat is None for route in desk.lake.alerts):
+    if not published or all(route.repeat is None for route in context.lake.alerts):
         return []
-    told: dict[tuple[str, str | None], datetime] = {}
+    last: dict[tuple[str, str | None], datetime] = {}
     for row in notices:
         if not row["kind"].startswith("audit_"):
             about = (row["receiver"], row["table_name"])
-            told[about] = max(row["made_at"], told.get(about, row["made_at"]))
-    due = unheard_for_long(open_now(desk.results, desk.now), desk.lake.alerts, told, desk.now)
+            last[about] = max(row["made_at"], last.get(about, row["made_at"]))
+    due = due_reminders(open_now(context.results, context.now), context.lake.alerts, last, context.now)
     if not due:
         return []
-    found = reminders(due, still_open(desk.results, desk.now), desk.lake.alerts)
-    rows = _rows(desk, published[-1]["run_id"], found, made)
-    same = {"lake": desk.lake.name, "notice_id": [row["notice_id"] for row in rows]}
-    if rows:  # those of other receivers and tables stay: they say when those were told
-        delta_writer.replace(desk.results, "notices", _table(rows), same)
+    notices_due = reminders(due, still_open(context.results, context.now), context.lake.alerts)
+    rows = _rows(context, published[-1]["run_id"], notices_due, made)
+    same = {"lake": context.lake.name, "notice_id": [row["notice_id"] for row in rows]}
+    if rows:  # rows of other receivers and tables stay: they have the time of the last notice
+        delta_writer.replace(context.results, "notices", _table(rows), same)
     return rows
 
 
-def _written(desk: Desk, run_id: str, found: Sequence[Notice], made: int, **only: str) -> list[Row]:
-    """Their rows, which replace what a round that was killed wrote of the same."""
-    rows = _rows(desk, run_id, found, made)
+def _write(
+    context: AlertContext, run_id: str, notices: Sequence[Notice], made: int, **only: str
+) -> list[Row]:
+    """Write and return the rows of notices; they replace rows of a killed round."""
+    rows = _rows(context, run_id, notices, made)
     if rows:
         delta_writer.replace(
-            desk.results, "notices", _table(rows), {"lake": desk.lake.name, "run_id": run_id, **only}
+            context.results, "notices", _table(rows), {"lake": context.lake.name, "run_id": run_id, **only}
         )
     return rows
 
 
-def _rows(desk: Desk, run_id: str, found: Sequence[Notice], made: int) -> list[Row]:
-    """Each later than those `made` before it in this round: the order of notices is that of their runs."""
-    later = [desk.now + timedelta(microseconds=made + at) for at in range(len(found))]
-    return [_row(desk, run_id, notice, at) for notice, at in zip(found, later, strict=True)]
+def _rows(context: AlertContext, run_id: str, notices: Sequence[Notice], made: int) -> list[Row]:
+    """Return rows with times after the `made` rows before them in this round: notices keep the order of runs."""
+    later = [context.now + timedelta(microseconds=made + at) for at in range(len(notices))]
+    return [_row(context, run_id, notice, at) for notice, at in zip(notices, later, strict=True)]
 
 
-def _row(desk: Desk, run_id: str, notice: Notice, at: datetime) -> Row:
-    fingerprint = notice.fingerprint(desk.lake.name)
-    redact = any(route.redact for route in desk.routes(notice.receiver))
+def _row(context: AlertContext, run_id: str, notice: Notice, at: datetime) -> Row:
+    fingerprint = notice.fingerprint(context.lake.name)
+    redact = any(route.redact for route in context.routes(notice.receiver))
     return {
         "notice_id": digest(run_id, fingerprint, notice.kind),
-        "lake": desk.lake.name,
+        "lake": context.lake.name,
         "run_id": run_id,
         "receiver": notice.receiver,
         "table_name": notice.table,
@@ -163,7 +165,7 @@ def _row(desk: Desk, run_id: str, notice: Notice, at: datetime) -> Row:
         "discrepancies": sum(change.number for change in notice.changes),
         "over": notice.over,
         "message": message_text.text(
-            notice, desk.lake_file, run_id, redact=redact, reach=desk.clients.endpoint
+            notice, context.lake_file, run_id, redact=redact, reach=context.clients.endpoint
         ),
         "status": DUE,
         "attempts": 0,
@@ -178,16 +180,16 @@ def _is_due(row: Row) -> bool:
     return again or row["status"] == DUE
 
 
-def _send(desk: Desk, due: Sequence[Row]) -> Round:
-    """Each receiver by itself: one that fails hides no other."""
+def _send(context: AlertContext, due: Sequence[Row]) -> Round:
+    """Send to each receiver separately, so that a failure of one does not stop the others."""
     if not due:
         return Round()
-    sent, failures, lake = 0, list[str](), _lake_now(desk)
+    sent, failures, lake = 0, list[str](), _lake_now(context)
     by_receiver: dict[str, list[Row]] = {}
     for row in due:
         by_receiver.setdefault(row["receiver"], []).append(row)
     for receiver, rows in by_receiver.items():
-        for error in _sent_to(desk, receiver, rows, lake):
+        for error in _sent_to(context, receiver, rows, lake):
             sent += error is None
             failures += [f"{receiver}: {error}"] if error else []
     return Round(sent, tuple(dict.fromkeys(failures)))
@@ -195,93 +197,96 @@ def _send(desk: Desk, due: Sequence[Row]) -> Round:
 
 @dataclass(frozen=True)
 class _LakeNow:
-    """How the lake stands, beside what is told of single tables: in words, and by table and severity what is open."""
+    """The state of the whole lake, for the end of a message: as text, and open discrepancies by table and severity."""
 
     words: str
     open: Mapping[str | None, Mapping[str, int]]
 
 
-def _lake_now(desk: Desk) -> _LakeNow:
-    run = desk.results.last_published()
-    looked = {row["table_name"] for row in desk.results.coverage(run["run_id"])} if run else set()
-    tables = [table.name for table in desk.lake.tables]
-    held = open_now(desk.results.again(), desk.now)
-    return _LakeNow(message_text.lake_now(held, sum(name in looked for name in tables), len(tables)), held)
+def _lake_now(context: AlertContext) -> _LakeNow:
+    run = context.results.last_published()
+    audited = {row["table_name"] for row in context.results.coverage(run["run_id"])} if run else set()
+    tables = [table.name for table in context.lake.tables]
+    by_table = open_now(context.results.again(), context.now)
+    words = message_text.lake_now(by_table, sum(name in audited for name in tables), len(tables))
+    return _LakeNow(words, by_table)
 
 
-def _sent_to(desk: Desk, receiver: str, rows: list[Row], lake: _LakeNow) -> list[str | None]:
-    """Send a receiver's messages; of each, why it failed."""
+def _sent_to(context: AlertContext, receiver: str, rows: list[Row], lake: _LakeNow) -> list[str | None]:
+    """Send a receiver's messages; return for each the reason of its failure, or None."""
     try:
-        way = _channel(desk, receiver)
+        to = _channel(context, receiver)
     except CannotDeliver as error:
-        return [_noted(desk, rows, str(error))]
-    return [_sent(desk, way, group, lake) for group in (_by_subject(rows) if way.per_table else [rows])]
+        return [_record(context, rows, str(error))]
+    return [_deliver(context, to, group, lake) for group in (_by_subject(rows) if to.per_table else [rows])]
 
 
-def _channel(desk: Desk, receiver: str) -> Channel:
-    routes = desk.routes(receiver)
+def _channel(context: AlertContext, receiver: str) -> Channel:
+    routes = context.routes(receiver)
     if not routes:
-        raise CannotDeliver("no route of the lake file leads there any more")
-    return channel(routes[0], desk.env, desk.clients)
+        raise CannotDeliver("the lake file has no route to it any more")
+    return channel(routes[0], context.env, context.clients)
 
 
 def _by_subject(rows: list[Row]) -> list[list[Row]]:
-    """What is about one thing together: for receivers that keep incidents."""
-    found: dict[str, list[Row]] = {}
+    """Group the rows by subject, for receivers that keep incidents."""
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["fingerprint"], []).append(row)
-    return list(found.values())
+        groups.setdefault(row["fingerprint"], []).append(row)
+    return list(groups.values())
 
 
-def _sent(desk: Desk, way: Channel, rows: list[Row], lake: _LakeNow) -> str | None:
+def _deliver(context: AlertContext, to: Channel, rows: list[Row], lake: _LakeNow) -> str | None:
     try:
-        way.send(_post(desk, rows, lake))
+        to.send(_post(context, rows, lake))
     except CannotDeliver as failed:
-        return _noted(desk, rows, str(failed))
-    return _noted(desk, rows, None)
+        return _record(context, rows, str(failed))
+    return _record(context, rows, None)
 
 
-def _noted(desk: Desk, rows: list[Row], error: str | None) -> str | None:
-    """Write down how one message went; why it failed."""
-    done = [
+def _record(context: AlertContext, rows: list[Row], error: str | None) -> str | None:
+    """Record whether a message was sent, and return the reason of its failure, or None."""
+    outcomes = [
         {
             "notice_id": row["notice_id"],
             "lake": row["lake"],
             "status": FAILED_TO_SEND if error else SENT,
             "attempts": row["attempts"] + 1,
             "error": error,
-            "sent_at": None if error else desk.now,
+            "sent_at": None if error else context.now,
         }
         for row in rows
     ]
     same = "old.lake = new.lake AND old.notice_id = new.notice_id"
-    delta_writer.update(desk.results, "notices", pa.Table.from_pylist(done, _DONE), same, _COLUMNS)
+    delta_writer.update(context.results, "notices", pa.Table.from_pylist(outcomes, _OUTCOME), same, _COLUMNS)
     return error
 
 
-def _post(desk: Desk, rows: Sequence[Row], lake: _LakeNow) -> Post:
-    """The worst first; of one thing the newest word counts, and comes before what could not be delivered earlier."""
+def _post(context: AlertContext, rows: Sequence[Row], lake: _LakeNow) -> Post:
+    """Return one message of all rows, worst subject first; each subject's newest notice comes before older ones."""
     groups = sorted(_by_subject(list(rows)), key=lambda group: _rank(group[-1], lake.open))
     headlines = [group[-1]["message"].partition("\n")[0] for group in groups]
     worst = groups[0][-1]
     of_audit = worst["kind"].startswith("audit_")
     return Post(
-        title=message_text.title(desk.lake.name, headlines),
-        body=message_text.body([group[-1]["message"] for group in groups] + _overtaken(groups), lake.words),
+        title=message_text.title(context.lake.name, headlines),
+        body=message_text.body(
+            [group[-1]["message"] for group in groups] + _late_sections(groups), lake.words
+        ),
         severity=worst["severity"],
         over=all(group[-1]["over"] for group in groups),
         key=worst["fingerprint"],
         labels={
-            "lake": desk.lake.name,
+            "lake": context.lake.name,
             "table": "" if of_audit else worst["table_name"] or "",
             "about": "audit" if of_audit else "table",
         },
-        at=desk.now,
+        at=context.now,
     )
 
 
 def _rank(row: Row, open_now: Mapping[str | None, Mapping[str, int]]) -> tuple[bool, int, int, int, str]:
-    """Worst severity, most of it open in the table, most told, name."""
+    """Return the sort key: worst severity, most of it open in the table, most discrepancies, name."""
     return (
         row["over"],
         SEVERITIES.index(row["severity"]),
@@ -291,8 +296,8 @@ def _rank(row: Row, open_now: Mapping[str | None, Mapping[str, int]]) -> tuple[b
     )
 
 
-def _overtaken(groups: Sequence[Sequence[Row]]) -> list[str]:
-    """What could not be delivered before something newer was to be told of the same; the newest first."""
+def _late_sections(groups: Sequence[Sequence[Row]]) -> list[str]:
+    """Return the older notices of each subject, which could not be delivered in time, newest first."""
     return [message_text.late(row["message"]) for group in groups for row in reversed(group[:-1])]
 
 
@@ -319,7 +324,7 @@ NOTICES_ROW = pa.schema(
         *((name, _TIME) for name in ("made_at", "sent_at")),
     ]
 )
-_DONE = pa.schema([NOTICES_ROW.field(name) for name in ("notice_id", "lake", *_COLUMNS)])
+_OUTCOME = pa.schema([NOTICES_ROW.field(name) for name in ("notice_id", "lake", *_COLUMNS)])
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:

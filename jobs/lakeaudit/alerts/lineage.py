@@ -1,4 +1,4 @@
-"""Lineage: an audit as OpenLineage has it, a run whose inputs are the tables, each with what holds of it.
+"""Describes an audit for OpenLineage, as a run whose inputs are the tables, each with assertions.
 
 Events: "RunEvent" of spec 2-0-2; facets: DataQualityAssertionsDatasetFacet 1-1-0, DataQualityMetricsInputDatasetFacet
 1-0-3. Names of datasets: bucket and path, by the spec's naming of S3.
@@ -24,13 +24,13 @@ _METRICS = "facets/1-0-3/DataQualityMetricsInputDatasetFacet.json#/$defs/DataQua
 
 
 def events(results: Results, places: Mapping[str, Location]) -> list[Event]:
-    """The begin and the end of the last published run; none before the first."""
+    """Return the start and end events of the last published run; empty before the first."""
     run = results.last_published()
     if run is None:
         return []
-    coverage, found = results.coverage(run["run_id"]), results.totals(run["run_id"])
+    coverage, totals = results.coverage(run["run_id"]), results.totals(run["run_id"])
     tables = [name for name in dict.fromkeys(row["table_name"] for row in coverage) if name in places]
-    inputs = [_dataset(name, places[name], coverage, found) for name in tables]
+    inputs = [_dataset(name, places[name], coverage, totals) for name in tables]
     return [_event("START", run["started_at"], run, []), _event("COMPLETE", run["finished_at"], run, inputs)]
 
 
@@ -47,27 +47,27 @@ def _event(kind: str, at: datetime, run: Row, inputs: list[Event]) -> Event:
     }
 
 
-def _dataset(name: str, place: Location, coverage: Sequence[Row], found: Sequence[Row]) -> Event:
+def _dataset(name: str, place: Location, coverage: Sequence[Row], totals: Sequence[Row]) -> Event:
     rows = [row for row in coverage if row["table_name"] == name]
     wrong: dict[str, int] = {}
-    for row in found:
+    for row in totals:
         if row["table_name"] == name and row["severity"] != "info" and row["kind"] in KINDS:
             axis = KINDS[row["kind"]].axis
             wrong[axis] = wrong.get(axis, 0) + row["findings"]
-    asserted = [said for row in rows for said in _assertions(row, wrong.get(row["axis"], 0))]
+    assertions = [each for row in rows for each in _assertions(row, wrong.get(row["axis"], 0))]
     return {
         "namespace": "file" if place.is_local else Location(place.bucket, "").uri.rstrip("/"),
         "name": place.key if place.bucket else f"/{place.key}",
         "facets": {},
         "inputFacets": {
-            "dataQualityAssertions": _facet(_ASSERTIONS, assertions=asserted),
+            "dataQualityAssertions": _facet(_ASSERTIONS, assertions=assertions),
             "dataQualityMetrics": _facet(_METRICS, columnMetrics={}, **_size(rows)),
         },
     }
 
 
 def _assertions(row: Row, wrong: int) -> Iterator[Event]:
-    """Whether an axis could be decided, and whether it is well: not said where nobody can know."""
+    """Yield whether an axis was decided, and whether it has no findings, if that is known."""
     if row["status"] == "off":
         return
     whole = row["status"] == "complete" and not (row["undecided"] or row["uncovered"])
@@ -78,8 +78,8 @@ def _assertions(row: Row, wrong: int) -> Iterator[Event]:
         "expected": "complete",
     } | decided
     if whole or wrong:
-        told = {"expected": "no finding above info", "actual": f"{count(wrong)} findings"}
-        yield {"assertion": f"lakeaudit.{row['axis']}", "success": not wrong} | told
+        compared = {"expected": "no finding above info", "actual": f"{count(wrong)} findings"}
+        yield {"assertion": f"lakeaudit.{row['axis']}", "success": not wrong} | compared
 
 
 def _size(rows: Sequence[Row]) -> Event:
@@ -88,5 +88,5 @@ def _size(rows: Sequence[Row]) -> Event:
     return {name: number for name, number in known.items() if number is not None}
 
 
-def _facet(schema: str, **told: Any) -> Event:
-    return {"_producer": _PRODUCER, "_schemaURL": f"{_SPEC}/{schema}", **told}
+def _facet(schema: str, **fields: Any) -> Event:
+    return {"_producer": _PRODUCER, "_schemaURL": f"{_SPEC}/{schema}", **fields}

@@ -1,4 +1,4 @@
-"""Words: a notice as a person reads it who reads nothing else."""
+"""Words the notices, so that a reader needs no other source."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
 
 MOST_SECTIONS = 12
-"""Tables told in one message; the rest is a number."""
+"""Number of tables in one message; the others are counted."""
 
 _OF_AUDIT = {
-    SUSPECT: "evidence is suspect: nothing that rests on it is believed, and nothing was opened or resolved by it",
+    SUSPECT: "the evidence is suspect, so this audit opened and resolved no discrepancy",
     FAILED: "the audit failed",
     OVERDUE: "no audit was published for too long",
     RECOVERED: "audits work again",
 }
 _ENDS = {
-    "restored": "resolved: as it should be again",
-    OVER: "resolved: it is no longer so",
-    "reference_removed": "closed, NOT restored: the table does not list it any more; given up: {}",
+    "restored": "resolved: consistent again",
+    OVER: "resolved: no longer the case",
+    "reference_removed": "closed, NOT restored: the table no longer lists it; lost: {}",
     "metastore_mended": "resolved: the metadata store agrees again",
     "accepted": "closed: the lake file says to ignore it",
-    "retired": "closed: it is not followed on its own any more",
+    "retired": "closed: audits no longer check it",
 }
-_GIVEN_UP = "reference_removed"
+_NOT_RESTORED = "reference_removed"
 
 _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
-"""Chats make mentions and links of what stands after these: a key must not call everybody."""
+"""Characters with which chats start mentions and links: a key must not notify everybody."""
 
 
 def headline(notice: Notice) -> str:
-    """What and where, in a line."""
+    """Return kinds, numbers and table in one line."""
     if notice.kind in _OF_AUDIT:
         return _OF_AUDIT[notice.kind]
     where = f" in {_tame(notice.table)}" if notice.table else ""
     if not notice.bad:
-        given_up = any(change.resolution == _GIVEN_UP for change in notice.changes)
-        end = "CLOSED, NOT RESTORED" if given_up else "RESOLVED"
+        not_restored = any(change.resolution == _NOT_RESTORED for change in notice.changes)
+        end = "CLOSED, NOT RESTORED" if not_restored else "RESOLVED"
         return f"{end}: {_number(notice.changes)}{where}{'' if notice.over else '; more is open'}"
     first = {MASS_LOSS: "MASS LOSS: ", STILL_OPEN: "STILL OPEN: "}.get(notice.kind, "")
     worst = [change for change in notice.bad if change.severity == notice.severity]
@@ -75,11 +75,11 @@ def _pressing(change: Change) -> tuple[bool, int]:
 
 
 Reach = Callable[[str], "Endpoint"]
-"""How a bucket is reached."""
+"""Returns the endpoint of a bucket."""
 
 
 def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Reach | None = None) -> str:
-    """The headline, and below it each change with all that is needed to act."""
+    """Return the headline, and below it each change with the commands for it."""
     lines = [headline(notice)]
     if notice.words:
         lines.append(f"  {_tame(notice.words)}")
@@ -97,8 +97,8 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
         return
-    means = KINDS[change.kind].words if change.kind in KINDS else "of a kind that this version does not know"
-    yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {means}"
+    meaning = KINDS[change.kind].words if change.kind in KINDS else "a kind that this version does not know"
+    yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {meaning}"
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {_tame(change.cause)}' if change.cause else 'cause not known'}"
@@ -108,12 +108,12 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
 
 
 def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: bool) -> Iterator[str]:
-    """The command that plans what mends it, as every page has it; else one that brings a file back, or what to do."""
+    """Yield the command that plans the repair, as on every page; else one that restores a file, or advice."""
     answers = change.recovery.answers
     if may_be_mended(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
             yield f"do: {to_do(change.kind, manifest_kind=change.manifest_kind)}"
-        yield f"mend: {mend(lake_file, change.table, change.kind, answers, change.causes)}"
+        yield f"repair: {mend(lake_file, change.table, change.kind, answers, change.causes)}"
         return
     back = change.back if not redact else None
     tame = back is not None and _tame(back["subject"]) == back["subject"]
@@ -163,32 +163,32 @@ def _time(at: datetime | None) -> str:
 
 
 def title(lake: str, headlines: Sequence[str]) -> str:
-    """The first line of a message with these sections, the worst first."""
+    """Return the first line of a message with these sections, worst first."""
     more = f" (and {count(len(headlines) - 1)} more)" if len(headlines) > 1 else ""
     return f"lakeaudit {lake}: {headlines[0]}{more}"
 
 
 def late(section: str) -> str:
-    """A section that has been overtaken by a newer one in the same message."""
-    return f"Earlier, and not delivered until now: {section}"
+    """Return an older section of a subject that has a newer one in the same message."""
+    return f"Earlier notice, not delivered until now: {section}"
 
 
 def body(sections: Sequence[str], lake: str = "") -> str:
-    """The sections of a message, capped; then how the lake stands."""
+    """Return the first sections of a message, and then the state of the lake."""
     left = len(sections) - MOST_SECTIONS
     rest = [f"... and {count(left)} more: see the report"] if left > 0 else []
     return "\n\n".join([*sections[:MOST_SECTIONS], *rest, *([lake] if lake else [])])
 
 
-def lake_now(open_now: Mapping[str | None, Mapping[str, int]], looked: int, tables: int) -> str:
-    """What is open in the whole lake, and how much of it the last audit looked at, in a line."""
+def lake_now(open_now: Mapping[str | None, Mapping[str, int]], audited: int, tables: int) -> str:
+    """Return one line with the open discrepancies of the whole lake and the scope of the last audit."""
     by = {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES}
-    told = ", ".join(f"{count(many)} {name}" for name, many in by.items() if many)
-    where = sum(any(counts.values()) for table, counts in open_now.items() if table)
-    held = f"Open in the lake, and accepted by nobody: {told} in {number(where, 'table')}"
+    counts = ", ".join(f"{count(many)} {name}" for name, many in by.items() if many)
+    where = sum(any(numbers.values()) for table, numbers in open_now.items() if table)
+    open_line = f"Open in the lake and not accepted: {counts} in {number(where, 'table')}"
     scope = (
-        f"; the last audit looked at {count(looked)} of {number(tables, 'table')}"
-        if 0 < looked < tables
+        f"; the last audit checked {count(audited)} of {number(tables, 'table')}"
+        if 0 < audited < tables
         else ""
     )
-    return f"{held if told else 'Nothing is open in the lake'}{scope}"
+    return f"{open_line if counts else 'Nothing is open in the lake'}{scope}"

@@ -1,4 +1,4 @@
-"""Metrics: how a lake stands, as a file that Prometheus's node exporter takes up (its textfile collector)."""
+"""Writes the state of a lake as a file for the textfile collector of Prometheus's node exporter."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,14 +11,14 @@ from lakeaudit.results.change_summary import open_now
 from lakeaudit.results.read import PUBLISHED, Results, Row
 
 STATUSES = tuple(dict.fromkeys((*PUBLISHED, "suspect", "failed")))
-"""How an audit may end."""
+"""Possible final states of an audit."""
 
 
 def write_metrics(results: Results, tables: Sequence[str], path: Path, now: datetime) -> None:
-    """Replace the file in one go, which is world-readable as node exporter wants it.
+    """Replace the file atomically; it is world-readable, as node exporter requires.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
         CannotAudit: the results cannot be read.
     """
     registry = CollectorRegistry()
@@ -59,12 +59,12 @@ def _runs(registry: CollectorRegistry, results: Results, finished: Sequence[Row]
 
 
 def _open(registry: CollectorRegistry, results: Results, tables: Sequence[str], now: datetime) -> None:
-    """Every table and severity has its number: one that vanishes would raise no alarm."""
+    """Set a number for every table and severity, even 0, since alarms ignore a metric that disappears."""
     gauge = Gauge(
         "lakeaudit_open_discrepancies", "Open and not accepted; without a table: about evidence.",
         ["lake", "table", "severity"], registry=registry,
     )  # fmt: skip
-    found = open_now(results, now)
-    for table in dict.fromkeys([*tables, "", *(name or "" for name in found)]):
+    by_table = open_now(results, now)
+    for table in dict.fromkeys([*tables, "", *(name or "" for name in by_table)]):
         for severity in SEVERITIES:
-            gauge.labels(results.lake, table, severity).set(found.get(table or None, {}).get(severity, 0))
+            gauge.labels(results.lake, table, severity).set(by_table.get(table or None, {}).get(severity, 0))

@@ -1,4 +1,4 @@
-"""News: what one finished run has to tell, read from the result tables."""
+"""Reads from the result tables what notices report about one finished run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from lakeaudit.results.read import Results, Row
 
 @dataclass(frozen=True)
 class News:
-    """What one run has to tell.
+    """The status of one run and its changes.
 
-    `open` counts by table and severity what is open after it and not accepted; `losses` are mass losses by table.
+    `open` counts by table and severity what is open after the run and not accepted; `losses` are mass losses by table.
     """
 
     run_id: str
@@ -26,7 +26,7 @@ class News:
 
 
 def news_of(results: Results, run: Row, now: datetime) -> News:
-    """The news of one finished run."""
+    """Return the news of one finished run."""
     lost = [
         row for row in results.coverage(run["run_id"])
         if row["status"] == "complete" and says_loss(row["reason"]) and row["axis"] == "content"

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lakeaudit.alerts.deliver import CannotDeliver, ping, post_all
-from lakeaudit.alerts.dispatch import Desk, Round, round_of
+from lakeaudit.alerts.dispatch import AlertContext, Round, round_of
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
 from lakeaudit.formatting import number
@@ -25,7 +25,9 @@ def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
     """
     results = Results(lake.results, clients, lake.name)
     with leased(lake.results, clients, "alert", SilentProgress()) as still_ours:
-        done = round_of(Desk(lake, lake_file, results.leased_by(still_ours), clients, os.environ, now))
+        done = round_of(
+            AlertContext(lake, lake_file, results.leased_by(still_ours), clients, os.environ, now)
+        )
     return replace(done, failures=(*done.failures, *_measured(lake, results.again(), now)))
 
 
