@@ -7,6 +7,7 @@ slashes, dots and text that looks like a percent-escape are kept. A location is 
 holds `orders_2`.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -295,3 +296,8 @@ TIERED_CLASSES = ("INTELLIGENT_TIERING", "MAZ_INTELLIGENT_TIERING", "Intelligent
 """Classes that move objects between tiers themselves: the class alone does not say whether an object is archived."""
 NULL_VERSION = "null"
 """How the API writes the version that an unversioned put left; CSV inventories leave it empty, others null."""
+
+
+def digest(*parts: str) -> str:
+    """Return an id of these parts, the same in every process; `finding_rows.digest` computes it in SQL."""
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:32]

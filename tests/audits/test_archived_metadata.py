@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit import next_steps
+from lakeaudit.advice import next_steps
 from lakeaudit.config import Lake
 from lakeaudit.reconcile.key_state import KeyReader
 from lakeaudit.runtime.aws import Clients, Endpoint

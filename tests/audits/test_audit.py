@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, Busy, CannotPublish, GateFailed
 from lakeaudit.evidence.manifest.delta import readings
 from lakeaudit.gates import expectation_suites
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.leftover_groups import expand_groups
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients, Endpoint

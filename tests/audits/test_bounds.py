@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from lakeaudit import next_steps
+from lakeaudit.advice import next_steps
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders import iceberg_files as iceberg

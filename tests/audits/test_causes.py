@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.compare.access_patterns import PATTERNS
+from lakeaudit.audit.outcome import Outcome
+from lakeaudit.checks.hazards.access_patterns import PATTERNS
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.events import event_files
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.access_logs import JOB, LIFECYCLE, PERSON, Line, deleted, expired, written

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakeaudit.audit import projection_pass
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.pipeline import narrow_reading
 from tests.builders.audits import audited, leftover_status, results_of
 
 NAMES = ("older", "differs", "met", "bytes", "torn", "none")
@@ -58,11 +58,11 @@ def found(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
     return {row["table_name"]: row for row in rows}
 
 
-@pytest.mark.parametrize("screen_from", [narrow_reading.SCREEN_FROM, 0], ids=["whole", "narrow"])
+@pytest.mark.parametrize("screen_from", [projection_pass.SCREEN_FROM, 0], ids=["whole", "narrow"])
 def test_a_checksum_that_counts_otherwise_is_a_finding(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, screen_from: int
 ) -> None:
-    monkeypatch.setattr(narrow_reading, "SCREEN_FROM", screen_from)
+    monkeypatch.setattr(projection_pass, "SCREEN_FROM", screen_from)
     run_id = f"r{screen_from}"
     outcome = audited(lake, run_id=run_id)
     rows = found(lake, run_id)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakeaudit import cli
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands import audit as command
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import CannotAudit
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import catching

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import load_lake
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.hudi import reader as hudi
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop

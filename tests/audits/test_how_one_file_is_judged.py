@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.compare import kernel, rules, verdicts
-from lakeaudit.pipeline import recheck
-from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.audit import kernel
+from lakeaudit.confirm import suspects
+from lakeaudit.engine.local import InProcessEngine
+from lakeaudit.matching import verdicts
+from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-one-file-is-judged.md"
@@ -115,11 +117,11 @@ class Recorder:
         """Record the rule and the calls above it; suspects are judged once more, by other calls."""
         if "rule" not in self.blocks:
             (row,) = of_file(duck.rows_of(rows))
-            rule = rules.RULES[row["rule_content"]]
+            rule = file_rules.RULES[row["rule_content"]]
             self.add("rule", [{"rule_content": rule.id, "conditions": ", ".join(rule.when)}])
             frames = [each for each in traceback.extract_stack() if PACKAGE in each.filename]
             calls = [(each.filename.partition(PACKAGE)[2], each.name) for each in frames]
-            calls.append(("compare/classify.py", "ruled"))
+            calls.append(("rules/classify.py", "ruled"))
             self.blocks["calls"] = "".join(f"{module:<29} {name}\n" for module, name in calls)
 
 
@@ -161,7 +163,7 @@ def record_rows(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
         lambda rows: recorder.add("suspect", of_file(duck.rows_of(rows)), VERDICT_COLUMNS),
     )
     patch(
-        recheck,
+        suspects,
         "confirm",
         lambda result: recorder.add("answer", of_file(result.answers.to_pylist())),
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.audit import projection_pass
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.pipeline import narrow_reading
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
@@ -51,7 +51,7 @@ def test_every_healthy_table_is_quiet_and_fully_decided(
     tmp_path: Path, layout: int, screened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if screened:
-        monkeypatch.setattr(narrow_reading, "SCREEN_FROM", 0)
+        monkeypatch.setattr(projection_pass, "SCREEN_FROM", 0)
     names = [name for name in names_of(layout) if (layout, name) != (1, "merging_failed_and_on")]
     unpacked(tmp_path, layout, names)
     lake = lake_of(tmp_path, names)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import IcebergLake, rows

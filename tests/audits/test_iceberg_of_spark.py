@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
+from lakeaudit.audit import projection_pass
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.pipeline import narrow_reading
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
@@ -179,7 +179,7 @@ def judged(
     """Screened, or not."""
     with pytest.MonkeyPatch.context() as patched:
         if request.param:
-            patched.setattr(narrow_reading, "SCREEN_FROM", 0)
+            patched.setattr(projection_pass, "SCREEN_FROM", 0)
         return seen(lake_by_spark(tmp_path_factory.mktemp("broken"), s3, BROKEN))
 
 

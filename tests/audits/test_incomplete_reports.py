@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeaudit.errors import GateFailed
-from lakeaudit.pipeline.incomplete_reports import lacking
+from lakeaudit.confirm.incomplete_reports import lacking
+from lakeaudit.errors import Refused
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lakeaudit import cli, text_output
+from lakeaudit import cli
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands.findings import Shown
 from lakeaudit.config import Lake
-from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.explain import text_output
 from lakeaudit.report.gather import gather
 from lakeaudit.results.change_summary import changes_of
 from lakeaudit.runtime.aws import Endpoint

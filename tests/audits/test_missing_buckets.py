@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.config import Lake, Table, load_lake
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of

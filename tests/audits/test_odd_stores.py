@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 import pytest
 
-from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Action, add, remove

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeaudit.collect.claim_lookups import ask_claims
+from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.commands import doctor_probes
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.point import Told, told_of
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.pipeline.ask_claims import ask_claims
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.results.acknowledgements import Ack, put_ack
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint

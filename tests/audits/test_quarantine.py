@@ -16,10 +16,10 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from lakeaudit import cli
+from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands import purge as command
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import deleting_together, four_yeses, purge
 from lakeaudit.reconcile.actions import hide_leftover, quarantine
 from lakeaudit.reconcile.journal import Journal

@@ -13,8 +13,8 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
 
+from lakeaudit.advice.next_steps import mend
 from lakeaudit.config import load_lake
-from lakeaudit.next_steps import mend
 from lakeaudit.reconcile import canary
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion

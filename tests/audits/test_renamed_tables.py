@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.acknowledgements import Ack, put_ack_on_all
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import Log, add, info, metadata, protocol

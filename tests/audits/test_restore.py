@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
-from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.results.read import RowFilter
+from lakeaudit.results.read import Wanted
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders import iceberg

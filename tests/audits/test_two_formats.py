@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import load_lake
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT

@@ -8,12 +8,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakeaudit.audit.outcome import Outcome
+from lakeaudit.audit.plan import Options
+from lakeaudit.audit.run import audit
 from lakeaudit.config import Lake
-from lakeaudit.pipeline.audit import audit
-from lakeaudit.pipeline.audit_plan import Options
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.run_outcome import Outcome
-from lakeaudit.pipeline.spark_engine import SparkEngine
+from lakeaudit.engine.local import InProcessEngine
+from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress
@@ -33,7 +33,7 @@ def audited(
     pause: Callable[[float], None] = time.sleep,
     **options: Any,
 ) -> Outcome:
-    """One audit, in this process where no session is given; `options` are those of `pipeline.audit_plan.Options`.
+    """One audit, in this process where no session is given; `options` are those of `audit.plan.Options`.
 
     On a session all of it runs in Spark's own tasks, however little there is to do.
     """

@@ -9,14 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare import screen
+from lakeaudit.audit import match as first
+from lakeaudit.audit import projection_pass
+from lakeaudit.audit.projection_pass import LetGo
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.match_result import MatchResult
+from lakeaudit.engine import chunks
+from lakeaudit.engine.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
+from lakeaudit.engine.local import Answers, AuditEngine, InProcessEngine, KeptHere
 from lakeaudit.evidence.protocol import BufferedRows, Part, Stage
-from lakeaudit.pipeline import chunks, narrow_reading
-from lakeaudit.pipeline import first_reading as first
-from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
-from lakeaudit.pipeline.engine import Answers, AuditEngine, InProcessEngine, KeptHere
-from lakeaudit.pipeline.evidence import Evidence
-from lakeaudit.pipeline.narrow_reading import LetGo
+from lakeaudit.matching import prefilter
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
 from tests.builders.connections import connection
@@ -69,14 +71,14 @@ class FirstAnswers:
 def in_full(lake: ScreenLake) -> FirstAnswers:
     """Everything is read in full at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(narrow_reading, "SCREEN_FROM", 1 << 60)
+        patch.setattr(projection_pass, "SCREEN_FROM", 1 << 60)
         return _read(lake, InProcessEngine(2))
 
 
-def narrowly(lake: ScreenLake, engine: AuditEngine | None = None, bits: int = screen.BITS) -> FirstAnswers:
+def narrowly(lake: ScreenLake, engine: AuditEngine | None = None, bits: int = prefilter.BITS) -> FirstAnswers:
     """All is read narrowly first, and keys are let go by 2^`bits` buckets."""
     with pytest.MonkeyPatch.context() as patch, buckets(patch, bits):
-        patch.setattr(narrow_reading, "SCREEN_FROM", 0)
+        patch.setattr(projection_pass, "SCREEN_FROM", 0)
         return _read(lake, engine or InProcessEngine(2))
 
 
@@ -84,8 +86,8 @@ def narrowly(lake: ScreenLake, engine: AuditEngine | None = None, bits: int = sc
 def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
     """Buckets of as many bits of the hash."""
     number = f"CAST(h >> {64 - bits} AS UINTEGER)"
-    patch.setattr(screen, "BITS", bits)
-    patch.setattr(screen, "BUCKET", number)
+    patch.setattr(prefilter, "BITS", bits)
+    patch.setattr(prefilter, "BUCKET", number)
     patch.setitem(chunks.ROUTES, "traces", number)
     yield
 
@@ -94,7 +96,7 @@ def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
     gone: list[LetGo] = []
 
     def noted(evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | BufferedRows]) -> LetGo:
-        gone.append(narrow_reading.narrow_reading(evidence, runner, rows))
+        gone.append(projection_pass.narrow_reading(evidence, runner, rows))
         return gone[-1]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +105,7 @@ def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
     return FirstAnswers(answers, gone[-1])
 
 
-def _match(evidence: Evidence, engine: AuditEngine) -> first.FirstReading:
+def _match(evidence: Evidence, engine: AuditEngine) -> MatchResult:
     """Match rows that show no new gaps."""
     while True:
         read = first.read_rows(evidence, engine)
@@ -112,7 +114,7 @@ def _match(evidence: Evidence, engine: AuditEngine) -> first.FirstReading:
             return first.match(read, engine)
 
 
-def _answers(read: first.FirstReading) -> dict[str, Any]:
+def _answers(read: MatchResult) -> dict[str, Any]:
     """All that a first reading answers, its relations as tables."""
     tables = {
         name: duck.table(getattr(read, name))

@@ -9,9 +9,9 @@ from typing import Any
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.run_outcome import Outcome
 from tests.builders.audits import audited
 
 COMPARED = ("runs", "coverage", "leftover_files", "commits", "findings", "transitions", "discrepancies")

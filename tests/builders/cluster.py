@@ -18,7 +18,7 @@ from tests.builders.wheel import script_of
 PATIENCE = 120.0
 WORKERS = 2
 _LESS_IN_THE_DRIVER = """
-from lakeaudit.pipeline.spark_engine import SparkEngine
+from lakeaudit.engine.spark import SparkEngine
 
 SparkEngine.__init__.__defaults__ = ({bytes_here}, *SparkEngine.__init__.__defaults__[1:])
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare.prefix_match import attach_label
-from lakeaudit.compare.table_facts import roots
+from lakeaudit.collect.evidence_gaps import all_holes
+from lakeaudit.collect.read_sources import read_sources
 from lakeaudit.config import Lake
+from lakeaudit.engine.chunks import route_of
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED
 from lakeaudit.evidence.protocol import Claims, Context, SnapshotComparison, pieces
-from lakeaudit.pipeline.chunks import route_of
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.evidence_gaps import all_holes
-from lakeaudit.pipeline.read_sources import read_sources
+from lakeaudit.matching.prefix_match import attach_label
+from lakeaudit.matching.table_facts import roots
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import CLAIM

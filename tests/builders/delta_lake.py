@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.delta.notes import gap_of
+from lakeaudit.engine.local import InProcessEngine
+from lakeaudit.evidence.manifest.delta.notes import hole_of
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 

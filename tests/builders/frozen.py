@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.schemas import RESULTS

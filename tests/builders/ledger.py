@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.config import Lake
-from lakeaudit.digests import digest
+from lakeaudit.keys import digest
 from lakeaudit.kinds import KINDS
 from lakeaudit.results import delta_writer
 from lakeaudit.results.write import open_results

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakeaudit.compare.expr import Expr, lit
-from lakeaudit.compare.lineage_rules import LINEAGE_FACTS
-from lakeaudit.compare.rules import Rule
+from lakeaudit.rules.expr import Expr, lit
+from lakeaudit.rules.file_rules import Rule
+from lakeaudit.rules.lineage_rules import LINEAGE_FACTS
 
 Table = tuple[Rule, ...]
 

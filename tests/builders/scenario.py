@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakeaudit.compare import rules
-from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.config import ManifestSource, Settings, Table
 from lakeaudit.evidence.manifest.another_place import InventoryManifest
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import Location
+from lakeaudit.matching.table_facts import TableFacts
+from lakeaudit.rules import file_rules
 from tests.builders.evidence import BUCKET, CUT, folder, state_of, stored
 
 Row = dict[str, Any]
@@ -143,7 +143,7 @@ def case(
     return Scenario(name, expected, claims, objects, entries, uploads, known, storage, store, live or {})
 
 
-WORDS = {"ok": rules.CONSISTENT, "young": rules.OUT}
+WORDS = {"ok": file_rules.CONSISTENT, "young": file_rules.OUT}
 
 
 def _subject(about: str) -> tuple[str, str]:

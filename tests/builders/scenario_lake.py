@@ -8,20 +8,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare import duplicates, metastore_tree, rules
-from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps, with_vacuums
-from lakeaudit.compare.clones import under_own_root
-from lakeaudit.compare.evidence_for_tables import Sources, source_facts
-from lakeaudit.compare.fresh import FreshLook, fresh_claims
-from lakeaudit.compare.kernel import removals
-from lakeaudit.compare.leftovers import unfinished_uploads
-from lakeaudit.compare.match import SourceFacts, pairs
-from lakeaudit.compare.table_facts import TableFacts, roots
-from lakeaudit.compare.verdicts import Words, fired, judge_again, verdicts, words
+from lakeaudit.audit.kernel import removals
+from lakeaudit.checks.clones import under_own_root
+from lakeaudit.collect.source_facts import Sources, source_facts
+from lakeaudit.confirm import live_check
+from lakeaudit.confirm.apply_gaps import assumed_vacuums, with_gaps, with_vacuums
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, Stored
 from lakeaudit.keys import Location
-from lakeaudit.pipeline import live_check
+from lakeaudit.matching import duplicates, metastore_tree
+from lakeaudit.matching.leftovers import unfinished_uploads
+from lakeaudit.matching.pairs import SourceFacts, pairs
+from lakeaudit.matching.recent_files import FreshLook, fresh_claims
+from lakeaudit.matching.table_facts import TableFacts, roots
+from lakeaudit.matching.verdicts import Words, fired, judge_again, verdicts, words
+from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import KNOWN, LIVE, plain_time
@@ -282,6 +283,6 @@ def _by_number(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[Answer]]:
     found: dict[int, list[Answer]] = {}
     for row in rows:
         number, _, table = row["judged_table"].partition("/")
-        verdict = spoken(rules.RULES[row["rule"]])
+        verdict = spoken(file_rules.RULES[row["rule"]])
         found.setdefault(int(number), []).append((table, row["key"], row["axis"], verdict))
     return found

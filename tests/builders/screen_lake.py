@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.compare.evidence_for_tables import Sources
-from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.screen import Screen, screen_of
-from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.compare.verdicts import words
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.lifecycles import Lifecycles
+from lakeaudit.collect.read_sources import Observed
+from lakeaudit.collect.source_facts import Sources
+from lakeaudit.engine.cached_rows import WORTH
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.file_list import fold
@@ -30,13 +31,12 @@ from lakeaudit.evidence.protocol import (
     Stored,
     identity_of,
 )
+from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.keys import Location
-from lakeaudit.ledger.load_open import OpenDiscrepancies
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.evidence import Evidence
-from lakeaudit.pipeline.kept_rows import WORTH
-from lakeaudit.pipeline.lifecycles import Lifecycles
-from lakeaudit.pipeline.read_sources import Observed
+from lakeaudit.ledger.load_open import Memory
+from lakeaudit.matching.prefilter import Screen, screen_of
+from lakeaudit.matching.table_facts import TableFacts
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import ENTRY, KNOWN, NOTE, UPLOAD, VERSION, plain_time

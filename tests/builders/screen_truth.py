@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare import metastore_tree, rules, screen, screen_traces
-from lakeaudit.compare.facts import ALL_FACTS
-from lakeaudit.compare.match import pairs
 from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import replay
+from lakeaudit.matching import metastore_tree, prefilter, prefilter_fingerprints
+from lakeaudit.matching.pairs import pairs
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.file_facts import ALL_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import KNOWN
 from tests.builders.connections import connection
@@ -76,7 +77,8 @@ class Truth:
         """Every key that has a row, and its bucket."""
         kinds = ("versions", "entries", "steps", "events", "originals")
         keys = pa.concat_tables([self.rows[k].select(["bucket", "key"]) for k in kinds if k in self.rows])
-        sql = f"SELECT DISTINCT bucket, key, {screen.BUCKET} AS at FROM (SELECT *, hash(bucket, key) AS h FROM input)"
+        hashed = "SELECT *, hash(bucket, key) AS h FROM input"
+        sql = f"SELECT DISTINCT bucket, key, {prefilter.BUCKET} AS at FROM ({hashed})"
         rows = duck.rows_of(duck.query(self.con, sql, input=keys))
         return [((row["bucket"], row["key"]), row["at"]) for row in rows]
 
@@ -91,20 +93,20 @@ class Truth:
     def _traces(self, kind: str, rows: pa.Table) -> list[tuple[str, pa.Table]]:
         """Those of one kind of row; made anew only where conditions about this kind are others."""
         about = {
-            "versions": (screen_traces.OBJECT_PLAIN, screen_traces.ODD),
-            "entries": screen_traces.ENTRY_PLAIN,
+            "versions": (prefilter_fingerprints.OBJECT_PLAIN, prefilter_fingerprints.ODD),
+            "entries": prefilter_fingerprints.ENTRY_PLAIN,
             "steps": replay.PLAIN,
             "originals": originals.PLAIN,
         }
         conditions = (kind, about.get(kind))
         if conditions not in self._made:
-            made = screen_traces.traces(self.screen, self.con, kind, rows)
+            made = prefilter_fingerprints.traces(self.screen, self.con, kind, rows)
             self._made[conditions] = [(of, duck.table(duck.relation(self.con, each))) for of, each in made]
         return self._made[conditions]
 
     def let_go(self) -> Gone:
         """What the screen lets go of, as its conditions stand."""
-        answers = {k: duck.table(rows) for k, rows in screen.let_go(self.screen, self.con, self.traces())}
+        answers = {k: duck.table(rows) for k, rows in prefilter.let_go(self.screen, self.con, self.traces())}
         again = set(answers["buckets"]["bucket"].to_pylist())
         sums = {row["name"]: (row["files"], row["bytes"]) for row in answers["settled"].to_pylist()}
         return Gone(frozenset(key for key, at in self._buckets if at not in again), sums)
@@ -132,22 +134,22 @@ class Truth:
     def _of_pair(self, key: Key, row: Row) -> list[Any]:
         verdicts = self._verdicts(row)
         axes = {"content", "leftover", "duplicate"}
-        if self.sides.get(row["table_name"], 0) & screen.ENTRY:
+        if self.sides.get(row["table_name"], 0) & prefilter.ENTRY:
             axes.add("metastore")
-        expected = dict.fromkeys(axes, (row["table_name"], rules.CONSISTENT))
+        expected = dict.fromkeys(axes, (row["table_name"], file_rules.CONSISTENT))
         return [] if verdicts == expected else [(key, verdicts)]
 
     def _verdicts(self, row: Row) -> dict[str, tuple[str, str]]:
         """By axis that asks the judged table and the verdict."""
-        facts = rules.facts_of(row, ALL_FACTS)
+        facts = file_rules.facts_of(row, ALL_FACTS)
         of_place = row["owner"] if row["first"] else None
         judged = {"content": row["table_name"], "duplicate": row["table_name"] or row["owner"], "leftover": of_place,
                   "metastore": of_place}  # fmt: skip
-        fired = {axis: rules.judge(rules.PAIR_AXES[axis], facts).verdict for axis in judged}
+        fired = {axis: file_rules.judge(file_rules.PAIR_AXES[axis], facts).verdict for axis in judged}
         return {
             axis: (name, fired[axis])
             for axis, name in judged.items()
-            if name in self.evidence.words.scope and fired[axis] != rules.NONE
+            if name in self.evidence.words.scope and fired[axis] != file_rules.NONE
         }
 
     def _of_tree(self, key: Key) -> list[Any]:
@@ -156,7 +158,7 @@ class Truth:
         return [
             (key, row["rule"])
             for row in self._tree.get(key, ())
-            if row["outcome"] != rules.CONSISTENT and row["rule"].partition(".")[2] not in later
+            if row["outcome"] != file_rules.CONSISTENT and row["rule"].partition(".")[2] not in later
         ]
 
     @cached_property

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.keys import Location
+from lakeaudit.matching.table_facts import TableFacts
 from tests.builders.evidence import BUCKET, CUT, ago
 from tests.builders.scenario import DELTA, LISTS, ORIGINAL, table
 from tests.builders.screen_lake import ScreenLake, Source, moved

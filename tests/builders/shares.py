@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakeaudit.engine.chunks import Chunk, read_part, run_stage
 from lakeaudit.evidence.protocol import Part, Stage
-from lakeaudit.pipeline.chunks import Chunk, read_part, run_stage
 from lakeaudit.runtime.duck import task_connection
 
 

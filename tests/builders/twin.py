@@ -6,8 +6,8 @@ It shares the facts and the rules with the product and nothing else.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakeaudit.compare import rules
-from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 from tests.builders.scenario import NOW, ZERO, Row, Scenario
 from tests.builders.twin_groups import alike, same_content, unfinished_uploads
 from tests.builders.twin_match import deciding, pair_rows
@@ -19,7 +19,7 @@ def judged(s: Scenario) -> dict[tuple[str, str], dict[str, str]]:
     return by_subject((name, key, axis, spoken(rule)) for name, key, axis, rule in _fired(s, pair_rows(s)))
 
 
-def spoken(rule: rules.Rule) -> str:
+def spoken(rule: file_rules.Rule) -> str:
     """A verdict in a scenario's words: the kind, with its severity where the rule gives one of its own."""
     return f"{rule.verdict}:{rule.severity}" if rule.severity else rule.verdict
 
@@ -28,12 +28,12 @@ def by_subject(rows: Iterable[tuple[str, str, str, str]]) -> dict[tuple[str, str
     """Rows (table, key, axis, verdict) as {(table, key): {axis: verdict}}; an axis answers once or not at all."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for table_name, key, axis, verdict in rows:
-        if verdict != rules.NONE:
+        if verdict != file_rules.NONE:
             found.setdefault((table_name, key), {})[axis] = verdict
     return found
 
 
-Fired = tuple[str, str, str, rules.Rule]
+Fired = tuple[str, str, str, file_rules.Rule]
 
 
 def _fired(s: Scenario, pairs: Sequence[Row]) -> Iterator[Fired]:
@@ -42,7 +42,7 @@ def _fired(s: Scenario, pairs: Sequence[Row]) -> Iterator[Fired]:
     for axis, rule, found in (("duplicate", "duplicate.same_content", same_content(s, pairs)),
                               ("duplicate", "duplicate.alike", alike(s, pairs)),
                               ("leftover", "leftover.unfinished_upload", unfinished_uploads(s))):  # fmt: skip
-        yield from ((table_name, key, axis, rules.RULES[rule]) for table_name, key in found)
+        yield from ((table_name, key, axis, file_rules.RULES[rule]) for table_name, key in found)
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,20 @@ class Subject:
     again: Row
 
     def facts(self, row: Row) -> dict[str, bool]:
-        return rules.facts_of(row, TREE_FACTS if self.axis == "metastore_tree" else ALL_FACTS)
+        return file_rules.facts_of(row, TREE_FACTS if self.axis == "metastore_tree" else ALL_FACTS)
 
-    def fired(self, given: Mapping[str, tuple[rules.Rule, ...]] = rules.AXES) -> rules.Rule:
+    def fired(self, given: Mapping[str, tuple[file_rules.Rule, ...]] = file_rules.AXES) -> file_rules.Rule:
         """The rule that fires: at once, or after the second look where the first reading is a finding."""
-        return rules.judge(given[self.axis], self.facts(self.evidence()))
+        return file_rules.judge(given[self.axis], self.facts(self.evidence()))
 
     def evidence(self) -> Row:
         """Everything that is known of the subject in the end: findings and fresh files are looked at again."""
-        first = rules.judge(rules.AXES[self.axis], self.facts(self.row))
+        first = file_rules.judge(file_rules.AXES[self.axis], self.facts(self.row))
         return self.again if first.is_finding or self._is_fresh(first) else self.row
 
-    def _is_fresh(self, first: rules.Rule) -> bool:
+    def _is_fresh(self, first: file_rules.Rule) -> bool:
         """Too young for the evidence, and old enough to be looked at now."""
-        if self.axis != "content" or first.verdict != rules.OUT or self.row["c_state"] != "live":
+        if self.axis != "content" or first.verdict != file_rules.OUT or self.row["c_state"] != "live":
             return False
         return bool(self.row["c_certain"]) and self.row["c_claimed_at"] + self.row["t_grace"] <= NOW
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakeaudit import keys
-from lakeaudit.compare.expr import evaluate, lit
-from lakeaudit.compare.facts import MD5_TEXT
 from lakeaudit.keys import owner_of
+from lakeaudit.rules.expr import evaluate, lit
+from lakeaudit.rules.file_facts import MD5_TEXT
 from tests.builders.scenario import Row, Scenario
 
 

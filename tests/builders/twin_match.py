@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.keys import Location, owner_of
+from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.schemas import PAIR
 from tests.builders.evidence import BUCKET
 from tests.builders.scenario import Row, Scenario

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.commands.discrepancies import acknowledge
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.acknowledgements import Ack
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of

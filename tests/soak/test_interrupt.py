@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
 PROGRAM = """
 import sys, pathlib
-import lakeaudit.pipeline.audit
+import lakeaudit.audit.run
 from lakeaudit.cli import main
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime import duck
@@ -33,7 +33,7 @@ def in_process():
 def audit(lake, options, **_):
     pathlib.Path(sys.argv[1]).touch()
     in_process() if options.live else on_spark()
-lakeaudit.pipeline.audit.audit = audit
+lakeaudit.audit.run.audit = audit
 sys.exit(main(["audit", *sys.argv[2:]]))
 """
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.pipeline import narrow_reading
+from lakeaudit.audit import projection_pass
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited
 from tests.builders.hive_lake import HiveLake
@@ -37,7 +37,7 @@ def test_a_place_that_storage_evidence_does_not_cover_says_so(place: Place, list
 
 
 def test_more_prefixes_than_anybody_reads_are_one_row(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakeaudit.compare.watched.MOST_PREFIXES", 3)
+    monkeypatch.setattr("lakeaudit.matching.watched_folders.MOST_PREFIXES", 3)
     place.put(*(f"user{n}/x.csv" for n in range(4)), "t/_delta_log/0.json")
     lake = place.lake()
     audited(lake, run_id="r1")
@@ -45,7 +45,7 @@ def test_more_prefixes_than_anybody_reads_are_one_row(place: Place, monkeypatch:
 
 
 def test_a_narrow_reading_says_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrow_reading, "SCREEN_FROM", 0)
+    monkeypatch.setattr(projection_pass, "SCREEN_FROM", 0)
     place.put("old/1.csv", "t/_delta_log/0.json", "t/day=1/p.parquet")
     lake = place.lake()
     audited(lake, run_id="r1")

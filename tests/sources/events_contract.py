@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Context, Events, Part
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import REQUEST
 

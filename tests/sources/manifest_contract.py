@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.config import ManifestSource, Settings, Table
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED
 from lakeaudit.evidence.protocol import Claims, Context, SnapshotComparison
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import CLAIM, DECLARED, SAME_SPLIT, plain_time

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeaudit.engine.local import InProcessEngine, KeptHere
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Entries, LogEntries, Part, Probed
 from lakeaudit.keys import NOT_HADOOP, Location
-from lakeaudit.pipeline.engine import InProcessEngine, KeptHere
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import ENTRY, LOG_ENTRY, NOTE

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Context, Part, Stage, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, task_connection

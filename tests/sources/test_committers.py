@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Settings, Table
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.committers import S3ACommitterManifest
 from lakeaudit.evidence.manifest.committers import reader as committers
@@ -17,7 +18,6 @@ from lakeaudit.evidence.manifest.records.record import Declared, Record
 from lakeaudit.evidence.manifest.records.totals import tag_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from tests.builders.records import JOB, MILLIS, NAMES, pending, pending_set, success, task_manifest
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.repeated_batches import repeated
+from lakeaudit.checks.commits.repeated_batches import repeated
 from lakeaudit.evidence.manifest.delta import batches, lines
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.runtime import duck

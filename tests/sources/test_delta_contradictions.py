@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.commit_sums import changed_rows, rivals, whole_commits
+from lakeaudit.checks.commits.commit_sums import changed_rows, rivals, whole_commits
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.delta import lines
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import Claims
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import REPLACED
 from tests.builders.delta_lake import (

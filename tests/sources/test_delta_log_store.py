@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import Lake, S3Options
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.metastore.delta_log_store import DeltaLogStore
 from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, entry_rows
 from lakeaudit.evidence.metastore.delta_log_store.reader import get_entry, probe, read
@@ -24,7 +25,6 @@ from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
 from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import task_connection

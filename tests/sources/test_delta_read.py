@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.files import File, list_files
 from lakeaudit.evidence.manifest.delta import checkpoints, listing, log_files, reader
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.notes import gap_of
 from lakeaudit.evidence.protocol import Changes, Claims
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.connections import connection

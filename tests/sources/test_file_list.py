@@ -15,6 +15,7 @@ import pytest
 
 from lakeaudit.config import Table
 from lakeaudit.emit import WrittenFile, emit
+from lakeaudit.engine.local import InProcessEngine, KeptHere
 from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.manifest.file_list import reader as file_list
 from lakeaudit.evidence.manifest.file_list.discover import find, numbered
@@ -22,7 +23,6 @@ from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENTS
 from lakeaudit.evidence.manifest.file_list.list_part import parts
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine, KeptHere
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import CLAIM, NOTE

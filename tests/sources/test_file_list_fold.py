@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeaudit.engine.chunks import routed
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENT, EVENTS
 from lakeaudit.evidence.manifest.file_list.list_part import Summaries
 from lakeaudit.evidence.manifest.file_list.point_lookup import fold_one
 from lakeaudit.evidence.manifest.file_list.read_lines import ListFile
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.chunks import routed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection

@@ -8,6 +8,7 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import reading
 from lakeaudit.evidence.catalog.glue import Glue
@@ -16,7 +17,6 @@ from lakeaudit.evidence.catalog.hive_tables import changed_at, format_of, hive_t
 from lakeaudit.evidence.catalog.protocol import GONE, CatalogTable, HiveTable, Pointers, folder_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import PARTITION
 

@@ -11,6 +11,7 @@ import pytest
 from hive_metastore.ttypes import MetaException
 
 from lakeaudit.config import Pointer
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import metastore_client, reading
 from lakeaudit.evidence.catalog.current import current_tables
@@ -19,7 +20,6 @@ from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from tests.builders.hive_metastore import LONG_AGO, RETIRED, Dropped, MetastoreStandIn, served, serving, slow
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.config import Settings, Table
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.lineage import ARCHIVED, LOST_STATE, TORN, LastState, StateRef
@@ -27,7 +28,6 @@ from lakeaudit.evidence.manifest.hudi.readings import read_tables
 from lakeaudit.evidence.manifest.hudi.timeline import find, probe
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.schemas import plain_time

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.config import Settings, Table
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.lineage import CHANGED_ROWS, IDLE_REMOVAL, REPLACED_STATE
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.evidence.manifest.hudi import reader as hudi
 from lakeaudit.evidence.manifest.hudi.reader import HudiClaims
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from tests.builders.hudi import names_of, unpacked
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.config import Settings, Table, load_lake
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
 from lakeaudit.evidence.manifest.iceberg import IcebergManifest, lists, readings
@@ -23,8 +25,6 @@ from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, LIVE, UNKNOWN
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Pointer, Settings, Table
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import current
 from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
@@ -25,7 +26,6 @@ from lakeaudit.evidence.manifest.iceberg.discover import probe
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.connections import connection

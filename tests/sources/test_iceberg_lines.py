@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.config import Settings, Table
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.lineage import LOST_STATE, MANIFESTS, RIVAL_LINE
 from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
@@ -14,7 +15,6 @@ from lakeaudit.evidence.manifest.iceberg import IcebergManifest, folder
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from tests.builders.iceberg_files import AT, UUID, Entry, Snapshot, epoch_ms, written
 

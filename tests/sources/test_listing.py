@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from lakeaudit.engine.local import InProcessEngine, KeptHere
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import s3_pages
 from lakeaudit.evidence.protocol import Part, Stored
 from lakeaudit.evidence.storage.listing import Listing, reader, s3_listing
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine, KeptHere
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.aws_failures import BrokenListing
 from lakeaudit.schemas import UPLOAD, VERSION

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import Lake, S3Options
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.dynamodb import entries_of_names
 from lakeaudit.evidence.metastore.emrfs import Emrfs
@@ -25,7 +26,6 @@ from lakeaudit.evidence.metastore.s3mper import layout as s3mper
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders import name_stores as built
 from tests.builders import s3guard

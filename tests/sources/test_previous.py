@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.manifest.previous import compared, kept_picture
 from lakeaudit.evidence.manifest.previous.compared import (
@@ -26,6 +25,7 @@ from lakeaudit.evidence.manifest.previous.kept_picture import FILE, Picture, Tor
 from lakeaudit.evidence.manifest.previous.reader import about
 from lakeaudit.evidence.protocol import SourceInfo, Stored
 from lakeaudit.keys import Location
+from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, task_connection

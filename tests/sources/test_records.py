@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.file_list.reader import fold_kept
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.manifest.records import read_records
@@ -22,7 +23,6 @@ from lakeaudit.evidence.protocol import BufferedRows, Changes, Claims, Context
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.connections import connection

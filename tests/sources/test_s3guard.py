@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.config import S3Options
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.builders.s3guard import Item

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.engine.chunks import read_part
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.dynamodb import export as dynamodb_export
 from lakeaudit.evidence.metastore.dynamodb import export_files
@@ -21,7 +22,6 @@ from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.evidence.metastore.s3guard.layout import layout_fault
 from lakeaudit.evidence.protocol import Entries
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.chunks import read_part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import pytest
 
 from lakeaudit.config import S3Options
+from lakeaudit.engine.local import KeptHere
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import KeptHere
 from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.conftest import Aws

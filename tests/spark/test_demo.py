@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS, scenario
 from lakeaudit.demo.breaker import CATALOGUE
@@ -25,7 +26,6 @@ from lakeaudit.demo.mending import Mended, mend
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.connections import delta_rs_options
 from lakeaudit.runtime.progress import SilentProgress

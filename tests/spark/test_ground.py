@@ -15,8 +15,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Row, SparkSession
 
 from lakeaudit.demo.server import moto
+from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.evidence.protocol import Batches, Part
-from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.duck import Connection, Rows

@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.errors import CannotAudit, SourceError
 from lakeaudit.evidence.protocol import Batches, Part
-from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.job_errors import job_errors
 from lakeaudit.schemas import VERSION

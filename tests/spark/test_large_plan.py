@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeaudit.commands import reconcile as command
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.spark_engine import SparkEngine
+from lakeaudit.engine.local import InProcessEngine
+from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.reconcile import plan_shares
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.ledger import opened

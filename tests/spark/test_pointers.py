@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.pipeline import narrow_reading
+from lakeaudit.audit import projection_pass
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.hive_lake import HiveLake, break_orders
@@ -20,7 +20,7 @@ def test_folders_are_counted_beside_the_screen_on_spark(
     break_orders(hive)
     lake = hive.lake()
     for screen_from in (0, 1 << 40):
-        monkeypatch.setattr(narrow_reading, "SCREEN_FROM", screen_from)
+        monkeypatch.setattr(projection_pass, "SCREEN_FROM", screen_from)
         audited(lake, spark, run_id=f"from-{screen_from}")
         rows = [
             row for batch in results_of(lake).findings(f"from-{screen_from}") for row in batch.to_pylist()

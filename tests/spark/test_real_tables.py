@@ -13,11 +13,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import Claims, Context
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Clients
 from tests.builders.audits import results_of
 from tests.builders.both_ways import audited_both_ways

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.access_patterns import (
+from lakeaudit.checks.hazards.access_hazards import access_hazards, watched
+from lakeaudit.checks.hazards.access_patterns import (
     OTHERS,
     PATTERNS,
     PRINCIPALS,
@@ -16,10 +17,9 @@ from lakeaudit.compare.access_patterns import (
     patterns,
     together,
 )
-from lakeaudit.compare.verdicts import words
 from lakeaudit.config import Lake
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.access_hazards import access_hazards, watched
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import REQUEST
 from tests.builders.connections import connection

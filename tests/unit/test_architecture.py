@@ -62,7 +62,7 @@ ONLY = {
     "duckdb": {"lakeaudit.runtime.duck"},
     "obstore": {"lakeaudit.runtime.quick_reads"},
     "pyspark": {
-        "lakeaudit.pipeline.spark_engine",
+        "lakeaudit.engine.spark",
         "lakeaudit.runtime.jars",
         "lakeaudit.runtime.job_errors",
         "lakeaudit.runtime.session",
@@ -89,7 +89,7 @@ ONLY = {
     "streamlit": {"lakeaudit.dashboard"},
     "altair": {"lakeaudit.dashboard"},
     "typer": {"lakeaudit.cli", "lakeaudit.commands", "lakeaudit.demo"},
-    "lakeaudit.pipeline.spark_engine": {"lakeaudit.commands.on_spark", "lakeaudit.demo.scenario"},
+    "lakeaudit.engine.spark": {"lakeaudit.commands.on_spark", "lakeaudit.demo.scenario"},
     "lakeaudit.runtime.session": {
         "lakeaudit.commands.on_spark",
         "lakeaudit.demo.scenario",
@@ -110,7 +110,7 @@ LISTING_CALLS = {
 }
 ONE_PAGE = {
     *("lakeaudit.evidence.files", "lakeaudit.evidence.storage.listing.s3_listing"),
-    *("lakeaudit.pipeline.ask_storage", "lakeaudit.explain", "lakeaudit.reconcile", "lakeaudit.results"),
+    *("lakeaudit.collect.storage_lookups", "lakeaudit.explain", "lakeaudit.reconcile", "lakeaudit.results"),
     "lakeaudit.commands",
 }
 """What asks for a single page: a probe, or the versions of one key, which `history_of` checks."""
@@ -132,43 +132,58 @@ def test_one_iterator_follows_the_pages_of_every_listing() -> None:
     assert (paged, calls) == (set(), set())
 
 
-COMPARE_MAY_USE = {
-    *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
-    *(
-        "lakeaudit.evidence.protocol",
-        "lakeaudit.evidence.kind",
-        "lakeaudit.evidence.registry",
-        "lakeaudit.evidence.lineage",
-        "lakeaudit.evidence.storage.versions",
-        "lakeaudit.runtime.duck",
-    ),
+PURE_ROOMS = ("lakeaudit.rules", "lakeaudit.matching", "lakeaudit.findings")
+PURE_MAY_USE = {
+    *PURE_ROOMS,
+    *("lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas", "lakeaudit.runtime.duck"),
+    *("lakeaudit.evidence.protocol", "lakeaudit.evidence.kind", "lakeaudit.evidence.registry"),
+    *("lakeaudit.evidence.lineage", "lakeaudit.evidence.storage.versions"),
     *("numpy", "pyarrow", "dataclasses", "datetime", "functools", "collections", "operator", "typing", "re"),
 }
-"""The pure core: what it judges is handed to it, by whatever engine."""
+"""The pure core receives everything that it judges, from any engine."""
+KERNEL = "lakeaudit.audit.kernel"
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if below(name, "lakeaudit.compare")])
-def test_comparing_is_pure(module: str) -> None:
+def in_tasks() -> set[str]:
+    """Modules of checks that the kernel runs in tasks."""
+    return {
+        module for module in known_imports(KERNEL) if below(module, "lakeaudit.checks") and module != KERNEL
+    }
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if any(below(name, r) for r in PURE_ROOMS)])
+def test_rules_matching_and_findings_are_pure(module: str) -> None:
+    assert {name for name in imports(module) if not any(below(name, room) for room in PURE_MAY_USE)} == set()
+
+
+def test_checks_in_tasks_are_pure() -> None:
+    modules = in_tasks()
+    assert len(modules) > 5
+    allowed = (*PURE_MAY_USE, *modules)
     assert {
-        name for name in imports(module) if not any(below(name, room) for room in COMPARE_MAY_USE)
+        (module, name)
+        for module in modules
+        for name in imports(module)
+        if not any(below(name, room) for room in allowed)
     } == set()
 
 
-def test_pipeline_and_commands_alone_bring_an_engine_and_the_kernel_together() -> None:
-    engines, judging = (
-        users_of("lakeaudit.pipeline.engine") | users_of("lakeaudit.pipeline.spark_engine"),
-        users_of("lakeaudit.compare"),
-    )
+RUN = ("lakeaudit.collect", "lakeaudit.confirm", "lakeaudit.checks", "lakeaudit.audit")
+"""The rooms of a run after the engine."""
+
+
+def test_only_the_rooms_of_a_run_and_commands_combine_an_engine_and_the_kernel() -> None:
+    engines = users_of("lakeaudit.engine.local") | users_of("lakeaudit.engine.spark")
+    judging = set().union(*map(users_of, (*PURE_ROOMS, KERNEL)))
     both = engines & judging
     assert both
-    assert {
-        m for m in both if not below(m, "lakeaudit.pipeline") and not below(m, "lakeaudit.commands")
-    } == set()
+    allowed = (*RUN, "lakeaudit.engine", "lakeaudit.commands")
+    assert {module for module in both if not any(below(module, room) for room in allowed)} == set()
 
 
 def test_an_audit_in_this_process_loads_nothing_of_spark() -> None:
     """Not even by way of what it imports; Great Expectations, which does, is imported beside the audit."""
-    asked = "import sys, lakeaudit.pipeline.audit, lakeaudit.commands.audit; print(*sys.modules)"
+    asked = "import sys, lakeaudit.audit.run, lakeaudit.commands.audit; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert "duckdb" in loaded
@@ -256,19 +271,9 @@ REGISTRY = ("lakeaudit.evidence.kind", "lakeaudit.evidence.registry")
 """The lake file's models of kinds come from here; no reader is imported for it."""
 
 ROOMS = (
-    *("", "errors", "kinds", "keys", "digests", "storage_classes", "formatting", "command_lines", "judged"),
-    *(
-        "format_advice",
-        "schemas",
-        "registry",
-        "config",
-        "runtime",
-        "aws_commands",
-        "next_steps",
-        "evidence",
-        "emit",
-    ),
-    *("compare", "results", "report", "text_output", "row_formats", "ledger", "gates", "alerts", "pipeline"),
+    *("", "errors", "kinds", "keys", "storage_classes", "formatting", "judged", "advice", "schemas"),
+    *("registry", "config", "runtime", "evidence", "emit", "rules", "matching", "findings", "results"),
+    *("report", "ledger", "gates", "alerts", "engine", "collect", "confirm", "checks", "audit"),
     *("reconcile", "explain", "dashboard", "commands", "demo", "cli", "__main__"),
 )
 """Packages and modules of the top level, lowest first: none imports from one after it while it runs."""
@@ -295,38 +300,34 @@ def test_no_room_imports_upward() -> None:
 
 EXCEPT = {"lakeaudit.config": REGISTRY}
 
-DIRECTIONS = {
-    "lakeaudit.pipeline.engine": {"lakeaudit.compare.kernel", "lakeaudit.compare.match", "lakeaudit.compare.rules",
-                                  "lakeaudit.compare.verdicts", "lakeaudit.ledger", "lakeaudit.results",
-                                  "lakeaudit.runtime.aws"},
-    "lakeaudit.pipeline.chunks": {"lakeaudit.compare.kernel", "lakeaudit.compare.match", "lakeaudit.compare.rules",
-                                  "lakeaudit.compare.verdicts", "lakeaudit.ledger", "lakeaudit.results",
-                                  "lakeaudit.runtime.aws"},
-    "lakeaudit.pipeline.spark_engine": {"lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.results",
-                                        "lakeaudit.runtime.aws"},
-    "lakeaudit.evidence": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.results", "lakeaudit.report"},
-    "lakeaudit.config": {"lakeaudit.evidence", "lakeaudit.compare", "lakeaudit.results", "lakeaudit.report",
-                         "lakeaudit.runtime.aws"},
-    "lakeaudit.results": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence.storage",
-                          "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
-    "lakeaudit.ledger": {"lakeaudit.pipeline", "lakeaudit.report", "lakeaudit.evidence.storage",
-                         "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
-    "lakeaudit.gates": {"lakeaudit.pipeline", "lakeaudit.report", "lakeaudit.runtime.aws",
-                        "lakeaudit.evidence.storage", "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
-    "lakeaudit.alerts": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence",
-                         "lakeaudit.commands", "lakeaudit.ledger"},
-    "lakeaudit.reconcile": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.commands", "lakeaudit.cli",
-                            "lakeaudit.ledger", "lakeaudit.alerts", "lakeaudit.report", "lakeaudit.dashboard"},
-    "lakeaudit.report": {"lakeaudit.alerts", "lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence"},
+CORE = set(PURE_ROOMS)
+AUDIT = {"lakeaudit.engine", *RUN}
+READERS = {f"lakeaudit.evidence.{role}" for role in ("storage", "metastore", "manifest")}
+
+ENGINE_MAY_NOT_USE = {
+    *RUN, "lakeaudit.matching.pairs", "lakeaudit.matching.verdicts", "lakeaudit.rules", "lakeaudit.ledger",
+    "lakeaudit.results", "lakeaudit.runtime.aws",
+}  # fmt: skip
+
+DIRECTIONS: dict[str, set[str]] = {
+    "lakeaudit.engine.local": ENGINE_MAY_NOT_USE,
+    "lakeaudit.engine.chunks": ENGINE_MAY_NOT_USE,
+    "lakeaudit.engine.spark": {*CORE, *RUN, "lakeaudit.ledger", "lakeaudit.results", "lakeaudit.runtime.aws"},
+    "lakeaudit.evidence": {*CORE, *AUDIT, "lakeaudit.results", "lakeaudit.report"},
+    "lakeaudit.config": {*CORE, "lakeaudit.evidence", "lakeaudit.results", "lakeaudit.report", "lakeaudit.runtime.aws"},
+    "lakeaudit.results": {*CORE, *AUDIT, *READERS},
+    "lakeaudit.ledger": {*AUDIT, *READERS, "lakeaudit.report"},
+    "lakeaudit.gates": {*AUDIT, *READERS, "lakeaudit.report", "lakeaudit.runtime.aws"},
+    "lakeaudit.alerts": {*CORE, *AUDIT, "lakeaudit.evidence", "lakeaudit.commands", "lakeaudit.ledger"},
+    "lakeaudit.reconcile": {*CORE, *AUDIT, "lakeaudit.commands",
+                            "lakeaudit.cli", "lakeaudit.ledger", "lakeaudit.alerts", "lakeaudit.report",
+                            "lakeaudit.dashboard"},
+    "lakeaudit.report": {*CORE, *AUDIT, "lakeaudit.alerts", "lakeaudit.evidence"},
     "lakeaudit.dashboard.queries": {"lakeaudit.commands", "lakeaudit.runtime.aws", "lakeaudit.evidence",
                                     "lakeaudit.alerts", "lakeaudit.ledger", "streamlit"},
-    "lakeaudit.dashboard": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.ledger",
-                            "lakeaudit.results.delta_writer", "lakeaudit.results.acknowledgements",
-                            "lakeaudit.commands"},
-    "lakeaudit.schemas": {"lakeaudit"},
-    "lakeaudit.keys": {"lakeaudit"},
-    "lakeaudit.kinds": {"lakeaudit"},
-    "lakeaudit.errors": {"lakeaudit"},
+    "lakeaudit.dashboard": {*CORE, *AUDIT, "lakeaudit.ledger", "lakeaudit.results.delta_writer",
+                            "lakeaudit.results.acknowledgements", "lakeaudit.commands"},
+    **{f"lakeaudit.{ground}": {"lakeaudit"} for ground in ("schemas", "keys", "kinds", "errors")},
 }  # fmt: skip
 """Data goes one way: a room does not know those after it."""
 
@@ -431,7 +432,7 @@ TO_THE_DRIVER = (
     "foreachPartition",
 )
 
-ENGINE = "lakeaudit.pipeline.spark_engine"
+ENGINE = "lakeaudit.engine.spark"
 MAY_COLLECT = {
     "map": "the small answers that readers ask for, one of each item",
     "_kept_now": "by chunk its kind, rows and size, and the notes",
@@ -450,9 +451,9 @@ def test_no_rows_of_files_come_to_the_driver() -> None:
 
 MAY_SHAPE = {
     "lakeaudit.schemas": "all rows that are passed between rooms or written",
-    "lakeaudit.pipeline.chunks": "what the engine counts of each part, for the pipeline alone",
-    "lakeaudit.compare.metastore_tree": "folders, from one stage of the kernel to the next",
-    "lakeaudit.compare.screen": "what the screen has to know of each table",
+    "lakeaudit.engine.chunks": "what the engine counts of each part, for the pipeline alone",
+    "lakeaudit.matching.metastore_tree": "folders, from one stage of the kernel to the next",
+    "lakeaudit.matching.prefilter": "what the screen has to know of each table",
     "lakeaudit.ledger.axis_observation": "what the ledger's own SQL is given of each axis",
     "lakeaudit.alerts.dispatch": "the row of a notice, of which dispatch alone writes",
     "lakeaudit.evidence.manifest.delta": "actions of a log, until its fold has made claims of them",
@@ -501,18 +502,18 @@ def test_no_module_takes_what_is_private_of_another() -> None:
 
 
 TRAVEL = (
-    *("lakeaudit.pipeline", "lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.gates"),
+    *(*PURE_ROOMS, "lakeaudit.engine", *RUN, "lakeaudit.ledger", "lakeaudit.gates"),
     *("lakeaudit.evidence.protocol", "lakeaudit.evidence.lineage", "lakeaudit.evidence.catalog.protocol"),
 )
 """Where the objects are defined that travel through a run."""
 MAY_CHANGE = {
-    ("lakeaudit.pipeline.chunks", "Counted"): "counts the rows of one part while a task reads it",
+    ("lakeaudit.engine.chunks", "Counted"): "counts the rows of one part while a task reads it",
     (
-        "lakeaudit.pipeline.read_sources",
+        "lakeaudit.collect.read_sources",
         "_Reading",
     ): "collects what the readers return, inside read_sources alone",
     (
-        "lakeaudit.pipeline.run_outcome",
+        "lakeaudit.audit.outcome",
         "Outcome",
     ): "its two rows are plain objects that commands write as JSON",
 }
@@ -560,7 +561,7 @@ CLOCKS = {"now", "utcnow", "today", "uuid4", "uuid1"}
 SHELL = {
     *(
         "lakeaudit.cli",
-        "lakeaudit.pipeline.ask_storage",
+        "lakeaudit.collect.storage_lookups",
         "lakeaudit.dashboard.app",
         "lakeaudit.demo",
         "lakeaudit.evidence",
@@ -576,9 +577,9 @@ def test_clocks_and_random_ids_are_asked_for_in_the_shell_alone() -> None:
 
 
 def test_no_hidden_switch_in_the_environment_reaches_the_core() -> None:
-    assert {
-        m for m in users_of("os") if below(m, "lakeaudit.compare") or m == "lakeaudit.pipeline.judge"
-    } == set()
+    rooms = (*PURE_ROOMS, *RUN)
+    readers = users_of("os.environ") | {m for m in MODULES if "os.environ" in ast.unparse(tree_of(m))}
+    assert {module for module in readers for room in rooms if below(module, room)} == set()
 
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"

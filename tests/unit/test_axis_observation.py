@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.coverage import Means
 from lakeaudit.evidence.protocol import SnapshotWindow
+from lakeaudit.findings.coverage import Means
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

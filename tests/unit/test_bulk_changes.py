@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare import coverage, findings
-from lakeaudit.compare.bulk_changes import ENOUGH, folded
-from lakeaudit.compare.coverage import Tallies, Tally
-from lakeaudit.compare.evidence_for_tables import Sources, source_facts
-from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.kernel import Kernel
-from lakeaudit.compare.verdicts import words
+from lakeaudit.audit.kernel import Kernel
+from lakeaudit.collect.source_facts import Sources, source_facts
+from lakeaudit.findings import coverage, finding_rows
+from lakeaudit.findings.bulk_changes import ENOUGH, folded
+from lakeaudit.findings.coverage import Tallies, Tally
+from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
@@ -107,7 +107,7 @@ def found(con: Connection, answers: Mapping[str, pa.Table]) -> Findings:
         rows = duck.hold(con, duck.query(con, suspects, input=answers["suspects"]))
         settled = coverage.tallies(answers["tallies"].to_pylist())
         every = coverage.together(settled, coverage.tallies(duck.rows_of(coverage.count(con, rows))))
-        about_files = findings.file_findings(con, rows, STAMP)
+        about_files = finding_rows.file_findings(con, rows, STAMP)
         return duck.rows_of(folded(con, about_files, every if whole else {}, STAMP))
 
     def of(*names: str, whole: bool = True, confirmation: str = "none") -> list[Row]:
@@ -150,7 +150,7 @@ def test_the_most_common_cause_of_its_files_is_said_as_such(con: Connection) -> 
     }
     rows = [row | {"subject": f"f{n}", "key": f"f{n}"} | cause for n, cause in enumerate(causes)]
     every = {("t", "content"): coverage.Tally({"finding": 120})}
-    (one,) = duck.rows_of(folded(con, findings.from_plain(con, rows, STAMP), every, STAMP))
+    (one,) = duck.rows_of(folded(con, finding_rows.from_plain(con, rows, STAMP), every, STAMP))
     assert (one["cause"], one["cause_principal"], one["cause_at"]) == (
         f"{copied}, the most common cause of its files",
         "job",
@@ -226,7 +226,7 @@ def test_only_files_judged_by_content_count_as_files_of_the_table(con: Connectio
          "subject_type": "file", "subject": f"s3://lake/orders/{at}", "manifest_size": 5, "storage_size": 5}
         for at in range(ENOUGH)
     ]  # fmt: skip
-    about_files = findings.from_plain(con, rows, STAMP)
+    about_files = finding_rows.from_plain(con, rows, STAMP)
     tallies: Tallies = {
         ("orders", "content"): Tally({"finding": ENOUGH}),
         ("orders", "leftover"): Tally({"consistent": 10 * ENOUGH}),

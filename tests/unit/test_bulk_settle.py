@@ -14,18 +14,18 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakeaudit.compare import findings
-from lakeaudit.compare.bulk_changes import ALIKE, ENOUGH, apart, folded, members
-from lakeaudit.compare.coverage import Tallies, Tally
-from lakeaudit.compare.findings import Stamp
+from lakeaudit.audit.plan import Options
+from lakeaudit.audit.run import audit
 from lakeaudit.config import load_lake
+from lakeaudit.engine.local import InProcessEngine
+from lakeaudit.findings import finding_rows
+from lakeaudit.findings.bulk_changes import ALIKE, ENOUGH, apart, folded, members
+from lakeaudit.findings.coverage import Tallies, Tally
+from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
-from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
-from lakeaudit.pipeline.audit import audit
-from lakeaudit.pipeline.audit_plan import Options
-from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
 from lakeaudit.results.read import Results
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -71,7 +71,7 @@ def tallies(files: int, axis: str = "content", of: str = "orders") -> Tallies:
 
 
 def single(con: Connection, rows: Sequence[Row]) -> Relation:
-    return duck.hold(con, findings.from_plain(con, rows, STAMP))
+    return duck.hold(con, finding_rows.from_plain(con, rows, STAMP))
 
 
 def fold(con: Connection, rows: Sequence[Row], every: Tallies) -> list[Row]:
@@ -436,7 +436,7 @@ def test_two_findings_about_a_table_are_never_one_discrepancy(con: Connection) -
     about_files = folded(con, single(con, wrong("archived", 120)), tallies(120), STAMP)
     rows = [*apart(con, [swept, *others], about_files)]
     assert rows == [swept | {"subject": "orders#dropped_history"}, *others]
-    every = duck.union(con, [about_files, findings.from_plain(con, rows, STAMP)])
+    every = duck.union(con, [about_files, finding_rows.from_plain(con, rows, STAMP)])
     ids = [row["discrepancy_id"] for row in duck.rows_of(every)]
     assert len(set(ids)) == len(ids)
     assert [*apart(con, [swept], single(con, wrong("archived", 3)))] == [swept]
@@ -554,7 +554,7 @@ def test_older_evidence_retires_nothing(con: Connection) -> None:
 
 def test_files_that_are_no_members_stay(con: Connection) -> None:
     night = Night(con, confirmation="live")
-    lost = findings.from_plain(con, wrong("dropped", 1, first=900, confirmation="live"), STAMP)
+    lost = finding_rows.from_plain(con, wrong("dropped", 1, first=900, confirmation="live"), STAMP)
     (other,) = duck.rows_of(lost)
     night.after = duck.union(con, [night.after, lost])
     rows = night.settles([held(other), held(night.files[0])])

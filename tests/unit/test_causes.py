@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lakeaudit.compare.causes import ARCHIVED, CHANGED, GONE, causes, with_causes
-from lakeaudit.compare.findings import Stamp, from_plain
+from lakeaudit.findings.causes import ARCHIVED, CHANGED, GONE, causes, with_causes
+from lakeaudit.findings.finding_rows import Stamp, from_plain
 from lakeaudit.formatting import cause
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import CAUSE, EFFECT, REQUEST

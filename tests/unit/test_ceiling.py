@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.ceiling import (
+from lakeaudit.findings.absence_ceiling import (
     BAD,
     LEAST,
     REAL,

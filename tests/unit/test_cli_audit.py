@@ -39,7 +39,7 @@ def begun(_: object, start: Callable[[], object], **__: object) -> SimpleNamespa
 def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
     """Stands in for Spark and the audit: publishes rows of the given kinds, or raises."""
     monkeypatch.setattr("lakeaudit.commands.on_spark._session", lambda *_: SESSION)
-    monkeypatch.setattr("lakeaudit.pipeline.spark_engine.SparkEngine", begun)
+    monkeypatch.setattr("lakeaudit.engine.spark.SparkEngine", begun)
 
     def set_up(
         *kinds: str,
@@ -70,7 +70,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
                 pressing=severities,
             )
 
-        monkeypatch.setattr("lakeaudit.pipeline.audit.audit", audit)
+        monkeypatch.setattr("lakeaudit.audit.run.audit", audit)
 
     return set_up
 

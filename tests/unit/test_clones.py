@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.clones import clone_findings, clone_outcomes, cloned, under_own_root
-from lakeaudit.compare.verdicts import Words, words
+from lakeaudit.checks.clones import clone_findings, clone_outcomes, cloned, under_own_root
 from lakeaudit.keys import Location
+from lakeaudit.matching.verdicts import Words, words
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PAIR

@@ -9,9 +9,9 @@ from typing import Any
 import click
 import pytest
 
-from lakeaudit import next_steps
-from lakeaudit.command_lines import is_loaded, operand, option, s3api
-from lakeaudit.row_formats import FINDING_COLUMNS, Kind, write_csv
+from lakeaudit.advice import next_steps
+from lakeaudit.advice.command_lines import is_loaded, operand, option, s3api
+from lakeaudit.explain.row_formats import FINDING_COLUMNS, Kind, write_csv
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import pagedata
 

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.commits import Comparison, Loss, log_versions, losses, rewritten
-from lakeaudit.compare.marked_states import state_files, with_older_versions
+from lakeaudit.checks.commits.commits import Comparison, Loss, log_versions, losses, rewritten
+from lakeaudit.checks.lineage.marked_states import state_files, with_older_versions
 from lakeaudit.evidence.protocol import CommitContent
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.coverage import (
+from lakeaudit.evidence.protocol import Cut
+from lakeaudit.findings.coverage import (
     AXES,
     OUTCOMES,
     AxisState,
@@ -22,7 +23,6 @@ from lakeaudit.compare.coverage import (
     together,
     uncounted,
 )
-from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.kinds import COVERED_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import COVERAGE

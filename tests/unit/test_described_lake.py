@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.compare.expected import mark_expected
-from lakeaudit.compare.table_facts import co_owners, roots
+from lakeaudit.audit.plan import Options, in_scope
 from lakeaudit.config import AppriseAlert, Expected, Lake, load_lake
 from lakeaudit.config.field_types import LOCATION_HINT
 from lakeaudit.errors import LakeFileError
 from lakeaudit.evidence.discovery import expanded, tables_at, unmatched
 from lakeaudit.evidence.manifest.iceberg import PointedIceberg
 from lakeaudit.evidence.storage.inventory import S3Inventory
+from lakeaudit.findings.expected_gaps import mark_expected
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.audit_plan import Options, in_scope
+from lakeaudit.matching.table_facts import co_owners, roots
 from lakeaudit.runtime.aws import Clients
 
 HEAD = "version: 1\nlake: shop\nresults: s3://out/shop\n"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit import format_advice
-from lakeaudit.compare import rules
-from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
+from lakeaudit.advice import format_advice
 from lakeaudit.kinds import KINDS, Kind
 from lakeaudit.reconcile.registry import ACTIONS
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("kinds.md", "rules.md", "rules-groups.md", "facts.md", "s3guard-tools.md")
+PAGES = ("kinds.md", "file_rules.md", "rules-groups.md", "facts.md", "s3guard-tools.md")
 TEXT = "\n".join((DOCS / page).read_text("utf-8") for page in PAGES)
 SECURITY = (DOCS.parent / "SECURITY.md").read_text("utf-8")
 
@@ -65,17 +65,17 @@ FACTS = {bare(name): (holds, fails) for name, holds, fails in table("## Facts")}
 
 
 def test_every_fact_has_its_words() -> None:
-    of_groups = [name for facts in rules.GROUP_FACTS.values() for name in facts]
+    of_groups = [name for facts in file_rules.GROUP_FACTS.values() for name in facts]
     assert list(FACTS) == [*ALL_FACTS, *TREE_FACTS, *of_groups]
     assert all(holds and fails and holds != fails for holds, fails in FACTS.values())
 
 
-@pytest.mark.parametrize("name", rules.TABLES)
+@pytest.mark.parametrize("name", file_rules.TABLES)
 def test_the_rules_of_a_table_stand_in_order_with_their_conditions_and_verdicts(name: str) -> None:
-    assert table(f"### {name}") == [list(cells_of(rule)) for rule in rules.TABLES[name]]
+    assert table(f"### {name}") == [list(cells_of(rule)) for rule in file_rules.TABLES[name]]
 
 
-def cells_of(rule: rules.Rule) -> Iterator[str]:
+def cells_of(rule: file_rules.Rule) -> Iterator[str]:
     yield f"`{rule.id}`"
     yield (
         "; ".join(FACTS[condition.removeprefix("!")][condition.startswith("!")] for condition in rule.when)
@@ -88,7 +88,7 @@ def test_the_rules_outside_the_tables_are_documented() -> None:
     documented = [
         (bare(rule), bare(verdict)) for rule, _, verdict in table("### Groups of files and uploads")
     ]
-    assert documented == [(rule.id, rule.verdict) for rule in rules.OTHER]
+    assert documented == [(rule.id, rule.verdict) for rule in file_rules.OTHER]
 
 
 def test_the_overview_names_every_kind_once() -> None:
@@ -100,8 +100,8 @@ def test_the_glossary_explains_every_axis_outcome_and_kind() -> None:
     glossary = (DOCS / "glossary.md").read_text("utf-8")
     terms = {each for line in glossary.splitlines() for each in re.findall(r"`(\w+)`", line)}
     entries = set(re.findall(r"^\| `(\w+)` \|", glossary, re.MULTILINE))
-    assert {*KINDS, *rules.OUTCOMES} <= terms
-    assert {kind.axis for kind in KINDS.values()} | set(rules.OUTCOMES) <= entries
+    assert {*KINDS, *file_rules.OUTCOMES} <= terms
+    assert {kind.axis for kind in KINDS.values()} | set(file_rules.OUTCOMES) <= entries
 
 
 KIND = re.compile(r"^### `(\w+)` \((\w+), (\w+)\)\n\n(.+)\.\n", re.MULTILINE)
@@ -129,7 +129,7 @@ def test_every_outcome_iscells_of() -> None:
     assert [bare(name) for name, _ in table("## Outcomes other than findings")] == [
         *("consistent", "out_of_window", "undecided", "uncovered", "none")
     ]
-    assert {bare(name) for name, _ in table("## Outcomes other than findings")} == set(rules.OUTCOMES)
+    assert {bare(name) for name, _ in table("## Outcomes other than findings")} == set(file_rules.OUTCOMES)
 
 
 COVERING = "## Hadoop's S3Guard tools: what covers what"
@@ -144,15 +144,15 @@ def test_every_violation_of_fsck_and_every_line_of_diff_names_kinds_and_rules_th
     for what, covered, remark in [*[row for row in rows if bare(row[0]) in FSCK], *diff]:
         kinds = re.findall(r"`(\w+)`", covered)
         assert (set(kinds) <= set(KINDS) and kinds) or covered == "nothing", what
-        assert set(re.findall(r"`(\w+\.\w+)`", remark)) <= set(rules.RULES), what
+        assert set(re.findall(r"`(\w+\.\w+)`", remark)) <= set(file_rules.RULES), what
         assert covered != "nothing" or remark, f"{what}: nothing covers it, and nothing says why"
 
 
 def test_no_rule_or_kind_is_named_that_is_not_there() -> None:
     rule_like = set(
-        re.findall(rf"`((?:{'|'.join({rule.axis for rule in rules.RULES.values()})})\.\w+)`", TEXT)
+        re.findall(rf"`((?:{'|'.join({rule.axis for rule in file_rules.RULES.values()})})\.\w+)`", TEXT)
     )
-    assert rule_like == set(rules.RULES)
+    assert rule_like == set(file_rules.RULES)
 
 
 def test_security_names_every_action_and_those_without_a_way_back() -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.collect.evidence_gaps import MOST_NOTES, all_holes, gap_findings
 from lakeaudit.config import Lake, Settings, Table
 from lakeaudit.config.file import Ignore
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.evidence_gaps import MOST_NOTES, all_holes, gap_findings
 
 TODAY = date(2026, 11, 21)
 LOG = "s3://lake/orders/_delta_log"

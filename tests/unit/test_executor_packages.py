@@ -72,7 +72,7 @@ def test_parts_and_stages_are_among_the_code_of_tasks() -> None:
         "lakeaudit.evidence.manifest.delta.parts",
         "lakeaudit.evidence.storage.inventory.reader",
         "lakeaudit.evidence.manifest.hudi.readings",
-        "lakeaudit.pipeline.spark_engine",
-        "lakeaudit.compare.kernel",
+        "lakeaudit.engine.spark",
+        "lakeaudit.audit.kernel",
     } <= found
     assert "lakeaudit.cli" not in found

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.compare.verdicts import words
+from lakeaudit.checks.hazards import expiring_files
+from lakeaudit.checks.hazards.expiring_files import Hazards, merged
+from lakeaudit.checks.hazards.lifecycle_hazards import hazards, needs_logs
 from lakeaudit.config.lake import Archived
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Batches, Part, Source
 from lakeaudit.evidence.storage.lifecycle import ARCHIVES, DELETES, Action, Lifecycle
 from lakeaudit.keys import Location
-from lakeaudit.pipeline import expiring_files
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.expiring_files import Hazards, merged
-from lakeaudit.pipeline.hazards import hazards, needs_logs
+from lakeaudit.matching.table_facts import TableFacts
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
 from tests.builders.evidence import BUCKET, claim, claims_of

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit import keys
-from lakeaudit.compare import rules
-from lakeaudit.compare.classify import ruled
-from lakeaudit.compare.expr import (
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.expr import (
     Expr,
     algorithm,
     col,
@@ -25,7 +25,7 @@ from lakeaudit.compare.expr import (
     latest,
     lit,
 )
-from lakeaudit.compare.facts import ALL_FACTS, MD5_TEXT, PART_SUFFIX, TREE_FACTS
+from lakeaudit.rules.file_facts import ALL_FACTS, MD5_TEXT, PART_SUFFIX, TREE_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import PAIR, TREE
 from tests.builders.connections import connection
@@ -147,11 +147,11 @@ def test_a_fact_is_true_or_false_whatever_is_null(data: Any) -> None:
 
 @pytest.mark.parametrize(
     ("facts", "schema", "axes"),
-    [(ALL_FACTS, PAIR, rules.PAIR_AXES), (TREE_FACTS, TREE, {"metastore_tree": rules.TREE})],
+    [(ALL_FACTS, PAIR, file_rules.PAIR_AXES), (TREE_FACTS, TREE, {"metastore_tree": file_rules.TREE})],
     ids=["pairs", "tree"],
 )
 def test_every_fact_can_be_asked_of_columns_that_are_always_null(
-    facts: dict[str, Expr], schema: pa.Schema, axes: dict[str, tuple[rules.Rule, ...]]
+    facts: dict[str, Expr], schema: pa.Schema, axes: dict[str, tuple[file_rules.Rule, ...]]
 ) -> None:
     """DuckDB knows that a column of its own is null everywhere, and rewrites what is asked of it."""
     nulls = ", ".join(f"CAST(NULL AS {duck.type_of(field.type)}) AS {field.name}" for field in schema)
@@ -163,7 +163,7 @@ def test_every_fact_can_be_asked_of_columns_that_are_always_null(
     plain = {name: evaluate(fact, dict.fromkeys(schema.names)) for name, fact in facts.items()}
     assert one == other == plain
     assert [fired[0][f"rule_{axis}"] for axis in axes] == [
-        rules.judge(table, plain).id for table in axes.values()
+        file_rules.judge(table, plain).id for table in axes.values()
     ]
 
 
@@ -197,7 +197,7 @@ def test_what_is_said_to_exclude_each_other_does() -> None:
 
 @given(st.data())
 def test_some_rule_before_the_last_one_always_matches(data: Any) -> None:
-    axis = data.draw(st.sampled_from(sorted(rules.AXES)))
-    names = sorted({condition.removeprefix("!") for rule in rules.AXES[axis] for condition in rule.when})
+    axis = data.draw(st.sampled_from(sorted(file_rules.AXES)))
+    names = sorted({condition.removeprefix("!") for rule in file_rules.AXES[axis] for condition in rule.when})
     facts = {name: data.draw(st.booleans()) for name in names}
-    assert rules.judge(rules.AXES[axis], facts).verdict != "unclassified"
+    assert file_rules.judge(file_rules.AXES[axis], facts).verdict != "unclassified"

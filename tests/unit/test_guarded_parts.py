@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakeaudit.collect.read_sources import _Reading
+from lakeaudit.engine.chunks import FAULTS, WHOLE, read_guarded
+from lakeaudit.engine.local import InProcessEngine
+from lakeaudit.engine.spark import _chunks, _read_parts
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.protocol import Batches, EvidenceGap, Part, SourceInfo, Stored
-from lakeaudit.pipeline.chunks import FAULTS, WHOLE, read_guarded
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.read_sources import _Reading
-from lakeaudit.pipeline.spark_engine import _chunks, _read_parts
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.threads import beside
 from tests.builders.resources import small_files

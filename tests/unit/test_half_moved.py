@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare import half_moved
-from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.verdicts import words
+from lakeaudit.checks import half_moved
 from lakeaudit.config import Ignore, Table
+from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.keys import Location
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 

@@ -18,7 +18,7 @@ from tests.builders.results import lake_file
 PROGRAM = """
 import pathlib, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
-import lakeaudit.pipeline.audit
+import lakeaudit.audit.run
 from lakeaudit.cli import program
 from lakeaudit.commands import on_spark
 from lakeaudit.keys import Location
@@ -57,7 +57,7 @@ def audit(lake, options, **given):
         globals()[where](**given)
 
 on_spark._session = session
-lakeaudit.pipeline.audit.audit = audit
+lakeaudit.audit.run.audit = audit
 program(["audit", *words])
 """
 

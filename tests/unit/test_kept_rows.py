@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit import evidence
+from lakeaudit.engine import cached_files
+from lakeaudit.engine.cached_files import KeptFiles
+from lakeaudit.engine.cached_rows import WORTH, KeptRows, kept_rows
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as guard_reader
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory import reader as inventory_reader
 from lakeaudit.keys import Location
-from lakeaudit.pipeline import kept_files
-from lakeaudit.pipeline.kept_files import KeptFiles
-from lakeaudit.pipeline.kept_rows import WORTH, KeptRows, kept_rows
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
@@ -124,7 +124,7 @@ def test_another_format_is_not_taken(kept: KeptRows, monkeypatch: pytest.MonkeyP
     kept.prepare([part()])
     kept_by(kept, part())
     place = kept.files.place(kept.named(part()))
-    monkeypatch.setattr(kept_files, "FORMAT", "another")
+    monkeypatch.setattr(cached_files, "FORMAT", "another")
     monkeypatch.setattr(KeptFiles, "place", lambda *_: place)
     assert again(kept, part()) == plain(part())
     assert READ == ["one", "one"]
@@ -140,7 +140,7 @@ def test_what_other_code_has_kept_is_not_taken(kept: KeptRows, monkeypatch: pyte
 
 
 def test_the_code_of_all_readers_counts() -> None:
-    texts = list(kept_files._texts(Path(evidence.__path__[0])))
+    texts = list(cached_files._texts(Path(evidence.__path__[0])))
     assert any("class DataFileReader" in text for text in texts)
     assert any("def entry_rows" in text for text in texts)
 
@@ -158,12 +158,12 @@ def test_a_torn_or_damaged_file_is_as_good_as_none(local: KeptRows) -> None:
     local.prepare([part()])
     kept_by(local, part())
     (file,) = files(local)
-    whole, named = file.read_bytes(), kept_files._formatted(local.named(part()))
-    assert kept_files._sound(pa.py_buffer(whole), named) is not None
+    whole, named = file.read_bytes(), cached_files._formatted(local.named(part()))
+    assert cached_files._sound(pa.py_buffer(whole), named) is not None
     for at in range(len(whole)):
         changed = whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
-        assert kept_files._sound(pa.py_buffer(whole[:at]), named) is None, at
-        assert kept_files._sound(pa.py_buffer(changed), named) is None, at
+        assert cached_files._sound(pa.py_buffer(whole[:at]), named) is None, at
+        assert cached_files._sound(pa.py_buffer(changed), named) is None, at
     file.write_bytes(whole[:-1])
     assert again(local, part()) == plain(part())
     assert READ == ["one", "one"]

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeaudit.audit import cached_prefilter, cached_rest
+from lakeaudit.audit.cached_prefilter import KeptScreen, Screened
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.keys import Location
-from lakeaudit.pipeline import kept_rest, kept_screen
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.kept_screen import KeptScreen, Screened
 from lakeaudit.runtime import duck
 from tests.builders import screen_lake
 from tests.builders.both_readings import FirstAnswers, SharingEngine, differences, in_full, narrowly
@@ -43,7 +43,7 @@ def laid(place: Path) -> ScreenLake:
 @pytest.fixture(autouse=True)
 def any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many keys have to be read again."""
-    monkeypatch.setattr(kept_screen, "MOST", 1)
+    monkeypatch.setattr(cached_prefilter, "MOST", 1)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """Results of an audit that has kept its screen, and how many files it let go."""
     place = tmp_path_factory.mktemp("first")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept_screen, "MOST", 1)
+        patch.setattr(cached_prefilter, "MOST", 1)
         return place, narrowly(laid(place), InProcessEngine(1)).files
 
 
@@ -65,7 +65,7 @@ def lake(first: tuple[Path, int], tmp_path: Path) -> ScreenLake:
 def keeper(lake: ScreenLake) -> KeptScreen | None:
     """How an audit of the lake would keep its screen."""
     evidence = lake.evidence()
-    return kept_screen.kept_screen(evidence, lake.screen(), [*evidence.observed.rows()])
+    return cached_prefilter.kept_screen(evidence, lake.screen(), [*evidence.observed.rows()])
 
 
 def said(lake: ScreenLake) -> Screened | None:
@@ -175,7 +175,7 @@ def test_where_anything_else_differs_the_screen_does_not_fit(
 
 
 def test_other_code_makes_another_screen(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_screen, "code_of_screens", lambda: "another version")
+    monkeypatch.setattr(cached_prefilter, "code_of_screens", lambda: "another version")
     assert said(lake) is None
 
 
@@ -197,7 +197,7 @@ def test_of_what_changes_with_each_audit_nothing_is_kept(lake: ScreenLake, chang
 def test_where_much_would_be_read_again_the_screen_does_not_fit(
     lake: ScreenLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_screen, "MOST", 20)
+    monkeypatch.setattr(cached_prefilter, "MOST", 20)
     few, many = ([step(key, version=6) for key in KEYS[:count]] for count in (2, 8))
     fits = [said(replace(lake, commits=commits)) is not None for commits in (few, many)]
     assert fits == [True, False]
@@ -216,7 +216,7 @@ def test_a_file_that_is_gone_or_torn_is_as_good_as_none(
 
 
 def test_the_rest_is_made_once(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_rest.KeptRest, "_divided", None)
+    monkeypatch.setattr(cached_rest.KeptRest, "_divided", None)
     assert narrowly(lake, InProcessEngine(1)).files
 
 
@@ -250,6 +250,8 @@ def test_only_the_last_screen_is_kept_and_none_of_a_reading_with_a_fault(
 
 
 def test_a_name_is_the_same_in_every_process() -> None:
-    told = [kept_screen._told(kept_screen._made_with(laid(Path("/nowhere")).screen())) for _ in range(2)]
+    told = [
+        cached_prefilter._told(cached_prefilter._made_with(laid(Path("/nowhere")).screen())) for _ in range(2)
+    ]
     assert told[0] == told[1]
     assert " at 0x" not in told[0]

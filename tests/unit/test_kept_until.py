@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare import kept_until
+from lakeaudit.collect.lifecycles import OF_THE_PAST, Lifecycles, version_rules
 from lakeaudit.evidence.storage.lifecycle import DELETES, Action, Lifecycle, VersionExpiry
+from lakeaudit.findings import restorable_until
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.lifecycles import OF_THE_PAST, Lifecycles, version_rules
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
@@ -73,7 +73,7 @@ def ends(con: Connection, lifecycle: Lifecycle, **version: Any) -> list[dict[str
     given = {"bucket": "lake", "key": KEY, "version_id": "v1", "size": 100, "since": REPLACED, "newer": 0}
     row = given | version
     versions = duck.small(OLDER_VERSIONS, [[row[name] for name in OLDER_VERSIONS.names]])
-    return duck.rows_of(kept_until.ends(con, versions, version_rules([lifecycle])))
+    return duck.rows_of(restorable_until.ends(con, versions, version_rules([lifecycle])))
 
 
 def test_the_rule_is_named_with_its_day(con: Connection) -> None:

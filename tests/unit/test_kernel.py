@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare import coverage
-from lakeaudit.compare.kernel import Kernel
-from lakeaudit.compare.verdicts import fired, verdicts
+from lakeaudit.audit.kernel import Kernel
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Part
+from lakeaudit.findings import coverage
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.matching.verdicts import fired, verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import KNOWN
 from tests.builders.evidence import CUT, part_of, rows_table

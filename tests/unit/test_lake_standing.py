@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit import text_output
+from lakeaudit.explain import text_output
 from lakeaudit.keys import Location
 from lakeaudit.report.closing import closing, next_commands
 from lakeaudit.report.gather import gather

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from lakeaudit.collect.storage_lookups import look
+from lakeaudit.confirm.live_check import candidates, limited, with_answers
 from lakeaudit.keys import Aliases
-from lakeaudit.pipeline.ask_storage import look
-from lakeaudit.pipeline.live_check import candidates, limited, with_answers
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import Connection

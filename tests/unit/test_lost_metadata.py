@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit import format_advice, next_steps
-from lakeaudit.compare.findings import FINDING_ROWS, with_losses
-from lakeaudit.compare.lineage_rules import LINEAGE
-from lakeaudit.compare.rule import Rule
+from lakeaudit.advice import format_advice, next_steps
+from lakeaudit.checks.lineage import lost_metadata
+from lakeaudit.checks.lineage.lost_metadata import is_cut_from, is_whole
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.spark_sink import reader as spark_sink
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.explain.source_answers import STORED, Said
+from lakeaudit.findings.finding_rows import FINDING_ROWS, with_losses
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
-from lakeaudit.pipeline import lost_metadata
-from lakeaudit.pipeline.lost_metadata import is_cut_from, is_whole
+from lakeaudit.rules.lineage_rules import LINEAGE
+from lakeaudit.rules.rule import Rule
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.connections import connection

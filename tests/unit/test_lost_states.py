@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.lineage import JudgedWitness, finding
-from lakeaudit.compare.lost_states import (
+from lakeaudit.checks.lineage.lost_states import (
     count_written_again,
     files_written_again,
     in_turn,
@@ -14,6 +13,7 @@ from lakeaudit.compare.lost_states import (
     with_those_between,
 )
 from lakeaudit.evidence.lineage import BROKEN_HINT, LAST_AUDIT, LOST_STATE, Stake, Witness
+from lakeaudit.matching.lineage import JudgedWitness, finding
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 

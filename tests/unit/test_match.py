@@ -7,18 +7,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps
-from lakeaudit.compare.clones import under_own_root
-from lakeaudit.compare.evidence_for_tables import Sources, deciding_places, source_facts
-from lakeaudit.compare.kernel import removals
-from lakeaudit.compare.leftovers import logs_seen
-from lakeaudit.compare.match import SourceFacts, pairs
-from lakeaudit.compare.metastore_tree import folder_rows, parent_rows, tree_rows, tree_verdicts, with_folders
-from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.compare.verdicts import words
+from lakeaudit.audit.kernel import removals
+from lakeaudit.checks.clones import under_own_root
+from lakeaudit.collect.source_facts import Sources, deciding_places, source_facts
+from lakeaudit.confirm.apply_gaps import assumed_vacuums, with_gaps
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, Stored
 from lakeaudit.keys import Location
+from lakeaudit.matching.leftovers import logs_seen
+from lakeaudit.matching.metastore_tree import folder_rows, parent_rows, tree_rows, tree_verdicts, with_folders
+from lakeaudit.matching.pairs import SourceFacts, pairs
+from lakeaudit.matching.table_facts import TableFacts
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import ANSWERS, CLAIM, ENTRY, PAIR, STORED

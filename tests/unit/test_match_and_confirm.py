@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from lakeaudit.audit import match_and_confirm
 from lakeaudit.config import load_lake
-from lakeaudit.pipeline import match_and_confirm
-from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import audited
 

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.leftovers import nested_roots
+from lakeaudit.checks.leftover_checks import UnnamedRoot, unnamed_roots
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.leftover_checks import UnnamedRoot, unnamed_roots
+from lakeaudit.matching.leftovers import nested_roots
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lakeaudit import next_steps
-from lakeaudit.aws_commands import Step
+from lakeaudit.advice import next_steps
+from lakeaudit.advice.aws_commands import Step
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders import pagedata

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.compare.findings import Stamp, from_plain
-from lakeaudit.compare.lineage import finding, judged
-from lakeaudit.compare.one_per_subject import kind_order, one_per_subject
-from lakeaudit.compare.verdicts import words
 from lakeaudit.evidence.lineage import CLAIMS_ABOUT_STATES, LAST_AUDIT, METADATA, Witness
+from lakeaudit.findings.finding_rows import Stamp, from_plain
+from lakeaudit.findings.one_per_subject import kind_order, one_per_subject
 from lakeaudit.kinds import KINDS, rank
+from lakeaudit.matching.lineage import finding, judged
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.delta_lake import NOW, table

@@ -2,10 +2,10 @@
 
 import pytest
 
+from lakeaudit.collect.partitions import as_asked, narrowed, partitions_of, uris
 from lakeaudit.config import Table
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.partitions import as_asked, narrowed, partitions_of, uris
 
 ORDERS = Table(name="orders", location=Location("lake", "orders"))
 ITEMS = Table(name="items", location=Location("lake", "items"))

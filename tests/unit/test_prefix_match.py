@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.compare import findings
-from lakeaudit.compare.prefix_match import FEW, attach_label, holds, label_of
+from lakeaudit.findings import finding_rows
 from lakeaudit.keys import Location, owner_of, uri_of
+from lakeaudit.matching.prefix_match import FEW, attach_label, holds, label_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
@@ -117,6 +117,8 @@ def test_a_key_is_shown_in_findings_as_everywhere_else(
     con: Connection, objects: list[tuple[str, str]]
 ) -> None:
     shown = duck.query(
-        con, f"SELECT *, {findings.uri('bucket', 'key')} AS uri FROM rows", rows=duck.small(SCHEMA, objects)
+        con,
+        f"SELECT *, {finding_rows.uri('bucket', 'key')} AS uri FROM rows",
+        rows=duck.small(SCHEMA, objects),
     )
     assert [row["uri"] for row in duck.rows_of(shown)] == [uri_of(*each) for each in objects]

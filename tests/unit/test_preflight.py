@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
+from lakeaudit.audit.preflight import nothing_to_read
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.preflight import nothing_to_read
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients, Endpoint, forget_clients, why_unusable
 from lakeaudit.runtime.endpoints import clients_of

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.ceiling import Missing, Trial
-from lakeaudit.pipeline.recheck import by_sample, by_second_cut, without_recheck
+from lakeaudit.confirm.suspects import by_sample, by_second_cut, without_recheck
+from lakeaudit.findings.absence_ceiling import Missing, Trial
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit import cli
+from lakeaudit.advice.next_steps import PLANNED
 from lakeaudit.config import data_of_lake, lake_of_data, load_lake
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion
 from lakeaudit.kinds import KINDS
-from lakeaudit.next_steps import PLANNED
 from lakeaudit.reconcile.ceiling import require_below
 from lakeaudit.reconcile.key_state import ENABLED, KeyReader, KeyState, Unclear
 from lakeaudit.reconcile.matching import matching_version

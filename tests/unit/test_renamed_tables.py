@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.findings import Stamp, from_plain
 from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import LastState, StateRef, with_moved
+from lakeaudit.findings.finding_rows import Stamp, from_plain
 from lakeaudit.keys import Location
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.renamed_tables import (

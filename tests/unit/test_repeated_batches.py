@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.repeated_batches import LiveBatch, live_batches, repeated
+from lakeaudit.checks.commits.repeated_batches import LiveBatch, live_batches, repeated
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import BATCH
 from tests.builders.connections import connection

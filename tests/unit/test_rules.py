@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from lakeaudit.compare import rules
-from lakeaudit.compare.expr import Expr, evaluate
-from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.kinds import KINDS
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.expr import Expr, evaluate
+from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 from tests.builders.group_scenario import GroupScenario
 from tests.builders.mutants import fact_mutants, meeting, rule_mutants, spoken, swaps
 from tests.builders.scenario import Row, Scenario
@@ -32,8 +32,8 @@ def test_a_scenario_is_judged_as_an_expert_would(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", GROUP_SCENARIOS, ids=lambda scenario: scenario.name)
 def test_what_is_no_single_file_is_judged_as_an_expert_would(scenario: GroupScenario) -> None:
-    facts = rules.facts_of(scenario.row, rules.FACTS_OF[scenario.table])
-    rule = rules.judge(rules.TABLES[scenario.table], facts)
+    facts = file_rules.facts_of(scenario.row, file_rules.FACTS_OF[scenario.table])
+    rule = file_rules.judge(file_rules.TABLES[scenario.table], facts)
     assert spoken_rule(rule) == scenario.verdict
 
 
@@ -50,13 +50,13 @@ class Question:
     row: Row
     facts: dict[str, bool]
 
-    def verdict(self, table: tuple[rules.Rule, ...]) -> tuple[str, str | None]:
-        return spoken(rules.judge(table, self.facts))
+    def verdict(self, table: tuple[file_rules.Rule, ...]) -> tuple[str, str | None]:
+        return spoken(file_rules.judge(table, self.facts))
 
     @cached_property
     def right(self) -> tuple[str, str | None]:
         """The verdict of the rules as they are."""
-        return self.verdict(rules.TABLES[self.axis])
+        return self.verdict(file_rules.TABLES[self.axis])
 
 
 @pytest.fixture(scope="module")
@@ -65,21 +65,22 @@ def questions() -> list[Question]:
         _question(asked) for scenario in SCENARIOS for asked in subjects(scenario, pair_rows(scenario))
     ]
     of_groups = [
-        Question(s.table, s.row, rules.facts_of(s.row, rules.FACTS_OF[s.table])) for s in GROUP_SCENARIOS
+        Question(s.table, s.row, file_rules.facts_of(s.row, file_rules.FACTS_OF[s.table]))
+        for s in GROUP_SCENARIOS
     ]
     return [*of_files, *of_groups]
 
 
 def _question(asked: Subject) -> Question:
     """What is known late is put in everywhere; the last test of this file says why that changes no verdict."""
-    first = rules.judge(rules.AXES[asked.axis], asked.facts(asked.row))
+    first = file_rules.judge(file_rules.AXES[asked.axis], asked.facts(asked.row))
     row = asked.again if first.is_finding else asked.known
     return Question(asked.axis, row, asked.facts(row))
 
 
 def test_every_rule_fires_in_a_scenario_and_unclassified_in_none(questions: list[Question]) -> None:
-    fired = {rules.judge(rules.TABLES[question.axis], question.facts).id for question in questions}
-    assert fired == {rule.id for table in rules.TABLES.values() for rule in table[:-1]}
+    fired = {file_rules.judge(file_rules.TABLES[question.axis], question.facts).id for question in questions}
+    assert fired == {rule.id for table in file_rules.TABLES.values() for rule in table[:-1]}
 
 
 def test_every_kind_is_the_verdict_of_a_scenario() -> None:
@@ -93,25 +94,25 @@ def test_every_kind_is_the_verdict_of_a_scenario() -> None:
 
 
 def test_kinds_and_rules_agree_on_axes() -> None:
-    wrong = [rule.id for rule in rules.RULES.values() if rule.is_finding and not _on_axis(rule)]
+    wrong = [rule.id for rule in file_rules.RULES.values() if rule.is_finding and not _on_axis(rule)]
     assert wrong == []
 
 
-def _on_axis(rule: rules.Rule) -> bool:
+def _on_axis(rule: file_rules.Rule) -> bool:
     return KINDS[rule.verdict].axis in (rule.axis, "any")
 
 
-@pytest.mark.parametrize("axis", rules.TABLES)
+@pytest.mark.parametrize("axis", file_rules.TABLES)
 def test_no_rule_or_condition_can_be_left_out_or_turned_round(axis: str, questions: list[Question]) -> None:
     asked = [question for question in questions if question.axis == axis]
-    survivors = [what for what, mutant in rule_mutants(rules.TABLES[axis]) if not _killed(asked, mutant)]
+    survivors = [what for what, mutant in rule_mutants(file_rules.TABLES[axis]) if not _killed(asked, mutant)]
     assert survivors == []
 
 
-@pytest.mark.parametrize("axis", rules.TABLES)
+@pytest.mark.parametrize("axis", file_rules.TABLES)
 def test_no_two_rules_that_overlap_can_change_places(axis: str, questions: list[Question]) -> None:
     asked = [question for question in questions if question.axis == axis]
-    table = rules.TABLES[axis]
+    table = file_rules.TABLES[axis]
     survivors = [
         f"{table[low].id} <-> {table[high].id} under {meeting(table, low, high)}"
         for low, high, mutant in swaps(table)
@@ -120,13 +121,14 @@ def test_no_two_rules_that_overlap_can_change_places(axis: str, questions: list[
     assert survivors == []
 
 
-def _killed(asked: list[Question], mutant: tuple[rules.Rule, ...]) -> bool:
+def _killed(asked: list[Question], mutant: tuple[file_rules.Rule, ...]) -> bool:
     return any(question.verdict(mutant) != question.right for question in asked)
 
 
-EVERY_FACT = {name: fact for facts in rules.FACTS_OF.values() for name, fact in facts.items()}
+EVERY_FACT = {name: fact for facts in file_rules.FACTS_OF.values() for name, fact in facts.items()}
 USED = {
-    axis: {c.removeprefix("!") for rule in table for c in rule.when} for axis, table in rules.TABLES.items()
+    axis: {c.removeprefix("!") for rule in table for c in rule.when}
+    for axis, table in file_rules.TABLES.items()
 }
 
 
@@ -141,34 +143,34 @@ def test_no_fault_in_a_fact_goes_unseen(name: str, questions: list[Question]) ->
 def _seen(asked: list[Question], name: str, mutant: Expr) -> bool:
     for question in asked:
         changed = question.facts | {name: evaluate(mutant, question.row)}
-        table = rules.TABLES[question.axis]
-        if changed != question.facts and spoken(rules.judge(table, changed)) != question.verdict(table):
+        table = file_rules.TABLES[question.axis]
+        if changed != question.facts and spoken(file_rules.judge(table, changed)) != question.verdict(table):
             return True
     return False
 
 
 def test_every_fact_is_used_by_a_rule_and_every_rule_uses_facts_that_exist() -> None:
-    pairs = set().union(*(USED[axis] for axis in rules.PAIR_AXES))
+    pairs = set().union(*(USED[axis] for axis in file_rules.PAIR_AXES))
     assert pairs == set(ALL_FACTS)
-    assert {name: USED[name] for name in rules.TABLES if name not in rules.PAIR_AXES} == {
-        name: set(facts) for name, facts in rules.FACTS_OF.items() if name not in rules.PAIR_AXES
+    assert {name: USED[name] for name in file_rules.TABLES if name not in file_rules.PAIR_AXES} == {
+        name: set(facts) for name, facts in file_rules.FACTS_OF.items() if name not in file_rules.PAIR_AXES
     }
-    assert len(EVERY_FACT) == sum(map(len, (ALL_FACTS, TREE_FACTS, *rules.GROUP_FACTS.values())))
+    assert len(EVERY_FACT) == sum(map(len, (ALL_FACTS, TREE_FACTS, *file_rules.GROUP_FACTS.values())))
 
 
 LATE = ("storage_hole", "metastore_hole", "vacuum_assumed")
 """Known only after everything has been read once, and then looked at for suspects alone."""
 
 
-@pytest.mark.parametrize("axis", rules.PAIR_AXES)
+@pytest.mark.parametrize("axis", file_rules.PAIR_AXES)
 def test_what_is_known_late_takes_findings_back_and_changes_nothing_else(
     axis: str, questions: list[Question]
 ) -> None:
-    table = rules.PAIR_AXES[axis]
+    table = file_rules.PAIR_AXES[axis]
     for facts in _variations(axis, questions):
-        early = rules.judge(table, facts | dict.fromkeys(LATE, False))
+        early = file_rules.judge(table, facts | dict.fromkeys(LATE, False))
         if not early.is_finding:
-            assert spoken(rules.judge(table, facts)) == spoken(early), facts
+            assert spoken(file_rules.judge(table, facts)) == spoken(early), facts
 
 
 def _variations(axis: str, questions: list[Question]) -> Iterator[dict[str, bool]]:
@@ -183,9 +185,9 @@ def _variations(axis: str, questions: list[Question]) -> Iterator[dict[str, bool
 
 def test_the_faults_are_many() -> None:
     """Guards the generators: without faults to kill, the tests above would be true of anything."""
-    rule_faults = sum(1 for table in rules.TABLES.values() for _ in rule_mutants(table))
+    rule_faults = sum(1 for table in file_rules.TABLES.values() for _ in rule_mutants(table))
     order_faults = sum(
-        meeting(t, low, high) is not None for t in rules.TABLES.values() for low, high, _ in swaps(t)
+        meeting(t, low, high) is not None for t in file_rules.TABLES.values() for low, high, _ in swaps(t)
     )
     fact_faults = sum(1 for fact in EVERY_FACT.values() for _ in fact_mutants(fact.args[0]))
     assert rule_faults >= 350

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.compare import rules
-from lakeaudit.compare.classify import first_rule, ruled
-from lakeaudit.compare.expr import columns_of, duck_sql, evaluate
-from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.classify import first_rule, ruled
+from lakeaudit.rules.expr import columns_of, duck_sql, evaluate
+from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import PAIR, TREE
 from tests.builders.connections import connection
@@ -45,7 +45,7 @@ def test_the_kernel_judges_every_scenario_as_an_expert_would(lake: Lake, world: 
     assert wrong == {}
 
 
-@pytest.mark.parametrize("name", rules.GROUPS)
+@pytest.mark.parametrize("name", file_rules.GROUPS)
 def test_the_kernel_judges_what_is_no_single_file_as_an_expert_would(name: str) -> None:
     asked = [scenario for scenario in GROUP_SCENARIOS if scenario.table == name]
     schema = SCHEMAS[name]
@@ -54,9 +54,9 @@ def test_the_kernel_judges_what_is_no_single_file_as_an_expert_would(name: str) 
         [(at, *(scenario.row[column] for column in schema.names)) for at, scenario in enumerate(asked)],
     )
     fired = duck.rows_of(
-        ruled(connection(), rows, rules.FACTS_OF[name], {name: rules.TABLES[name]}),
+        ruled(connection(), rows, file_rules.FACTS_OF[name], {name: file_rules.TABLES[name]}),
     )
-    judged = {asked[row["at"]].name: spoken(rules.RULES[row[f"rule_{name}"]]) for row in fired}
+    judged = {asked[row["at"]].name: spoken(file_rules.RULES[row[f"rule_{name}"]]) for row in fired}
     assert judged == {scenario.name: scenario.verdict for scenario in asked}
 
 
@@ -100,9 +100,9 @@ EXHAUSTIVE = 14
 SAMPLE = 20_000
 
 
-@pytest.mark.parametrize("axis", rules.TABLES)
+@pytest.mark.parametrize("axis", file_rules.TABLES)
 def test_both_evaluators_of_a_rule_table_agree_on_every_combination_of_facts(axis: str) -> None:
-    table = rules.TABLES[axis]
+    table = file_rules.TABLES[axis]
     names = sorted({condition.removeprefix("!") for rule in table for condition in rule.when})
     codes = list(_codes(table, names))
     bits = ", ".join(f"(code >> {at}) & 1 = 1 AS f_{name}" for at, name in enumerate(names))
@@ -110,7 +110,7 @@ def test_both_evaluators_of_a_rule_table_agree_on_every_combination_of_facts(axi
     con = connection()
     fired = duck.rows_of(duck.query(con, sql, codes=pa.table({"code": codes})))
     compiled = {row["code"]: row["rule"] for row in fired}
-    plain = {code: rules.judge(table, _decoded(code, names)).id for code in codes}
+    plain = {code: file_rules.judge(table, _decoded(code, names)).id for code in codes}
     assert compiled == plain
 
 
@@ -118,7 +118,7 @@ def _decoded(code: int, names: list[str]) -> dict[str, bool]:
     return {name: bool(code >> at & 1) for at, name in enumerate(names)}
 
 
-def _codes(table: tuple[rules.Rule, ...], names: list[str]) -> Iterable[int]:
+def _codes(table: tuple[file_rules.Rule, ...], names: list[str]) -> Iterable[int]:
     """All combinations where there are few; else a seeded sample, and each rule's own facts with one or two flipped."""
     if len(names) <= EXHAUSTIVE:
         return range(2 ** len(names))
@@ -127,7 +127,7 @@ def _codes(table: tuple[rules.Rule, ...], names: list[str]) -> Iterable[int]:
     return sorted(drawn | {code for rule in table for code in _near(rule, names)})
 
 
-def _near(rule: rules.Rule, names: list[str]) -> Iterator[int]:
+def _near(rule: file_rules.Rule, names: list[str]) -> Iterator[int]:
     witness = sum(1 << names.index(condition) for condition in rule.when if not condition.startswith("!"))
     for one in range(len(names)):
         for other in range(one, len(names)):
@@ -191,7 +191,7 @@ def _value(chosen: random.Random, name: str, kind: pa.DataType) -> Any:
 ASKED_OF = {
     "pairs": (ALL_FACTS, PAIR),
     "tree": (TREE_FACTS, TREE),
-    **{name: (rules.FACTS_OF[name], schema) for name, schema in SCHEMAS.items()},
+    **{name: (file_rules.FACTS_OF[name], schema) for name, schema in SCHEMAS.items()},
 }
 """Facts, and the rows that they are asked of."""
 

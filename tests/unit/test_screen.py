@@ -14,11 +14,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.compare import metastore_tree, screen, screen_traces
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import replay
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.matching import metastore_tree, prefilter, prefilter_fingerprints
 from lakeaudit.runtime import duck
 from tests.builders.both_readings import FirstAnswers, SharingEngine, differences, in_full, narrowly
 from tests.builders.connections import connection
@@ -62,7 +62,7 @@ def truth(lake: ScreenLake) -> Iterator[Truth]:
 
 @pytest.mark.parametrize(
     ("shares", "bits"),
-    [(1, screen.BITS), (2, 13)],
+    [(1, prefilter.BITS), (2, 13)],
     ids=["as it runs", "shared out, with buckets that collide"],
 )
 def test_a_narrow_reading_changes_no_answer(
@@ -231,10 +231,10 @@ def turned(conditions: Sequence[str], at: int) -> tuple[str, ...]:
 
 
 MUTABLE = [
-    (screen, "AGREEMENT"),
-    (screen_traces, "OBJECT_PLAIN"),
-    (screen_traces, "ENTRY_PLAIN"),
-    (screen_traces, "ODD"),
+    (prefilter, "AGREEMENT"),
+    (prefilter_fingerprints, "OBJECT_PLAIN"),
+    (prefilter_fingerprints, "ENTRY_PLAIN"),
+    (prefilter_fingerprints, "ODD"),
     (replay, "PLAIN"),
     (originals, "PLAIN"),
 ]
@@ -266,7 +266,7 @@ def _collided(lake: ScreenLake, *keys: str) -> dict[str, pa.Table]:
         con, f"SELECT * REPLACE (CAST(7 AS UBIGINT) AS h) FROM input WHERE h IN ({hashes})", input=held
     )
     traces = {"traces": duck.table(one)}
-    return {kind: duck.table(rows) for kind, rows in screen.let_go(lake.screen(), con, traces)}
+    return {kind: duck.table(rows) for kind, rows in prefilter.let_go(lake.screen(), con, traces)}
 
 
 def test_two_sound_files_of_one_hash_are_both_read_again() -> None:

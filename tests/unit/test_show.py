@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from lakeaudit import text_output
+from lakeaudit.explain import text_output
 from lakeaudit.kinds import KINDS
 from lakeaudit.report.page import render
 from lakeaudit.report.page_data import PageData

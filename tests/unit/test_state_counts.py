@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.findings import Stamp
+from lakeaudit.checks.lineage.state_counts import counted_whole, less_listed
 from lakeaudit.evidence.lineage import LESS_LISTED, LastState, StateRef
 from lakeaudit.evidence.protocol import EvidenceGap, TableState
+from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.ledger.last_states import ReadTables, state_rows
-from lakeaudit.pipeline.state_counts import counted_whole, less_listed
 from tests.builders.delta_lake import table
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)

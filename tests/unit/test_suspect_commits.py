@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.compare.commits import Loss, Rewritten
-from lakeaudit.compare.repeated_batches import LiveBatch
-from lakeaudit.compare.suspect_commits import (
+from lakeaudit.checks.commits.commits import Loss, Rewritten
+from lakeaudit.checks.commits.repeated_batches import LiveBatch
+from lakeaudit.checks.commits.suspect_commits import (
     Batches,
     Compared,
     Judged,
@@ -17,10 +17,10 @@ from lakeaudit.compare.suspect_commits import (
     one_a_commit,
     suspects,
 )
-from lakeaudit.compare.verdicts import Words, words
 from lakeaudit.config import Ignore, Table
 from lakeaudit.evidence.protocol import CommitFile, CommitLogs, Doubt
 from lakeaudit.keys import Location
+from lakeaudit.matching.verdicts import Words, words
 from tests.builders.connections import connection
 
 NOON = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times inside an audit have no zone

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.rules import RULES, UNDECIDED
-from lakeaudit.compare.unnamed_fields import RULES as NEEDING
-from lakeaudit.compare.unnamed_fields import of_pairs, of_verdicts
+from lakeaudit.checks.unnamed_file_fields import RULES as NEEDING
+from lakeaudit.checks.unnamed_file_fields import of_pairs, of_verdicts
+from lakeaudit.rules.file_rules import RULES, UNDECIDED
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import KNOWN
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.compare.findings import Stamp
-from lakeaudit.digests import digest
+from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation

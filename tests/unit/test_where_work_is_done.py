@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeaudit.engine.chunks import WHOLE, Reading
+from lakeaudit.engine.local import WAITING, InProcessEngine
+from lakeaudit.engine.spark import BYTES_HERE, ROOM_HERE, SparkEngine
 from lakeaudit.evidence.protocol import Part
-from lakeaudit.pipeline.chunks import WHOLE, Reading
-from lakeaudit.pipeline.engine import WAITING, InProcessEngine
-from lakeaudit.pipeline.spark_engine import BYTES_HERE, ROOM_HERE, SparkEngine
 from lakeaudit.runtime.duck import Connection
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, glob_to_regex
-from lakeaudit.digests import digest
+from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results.change_summary import Change
 

@@ -25,8 +25,8 @@ from lakeaudit.alerts.decide import (
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, Post, channel
 from lakeaudit.alerts.run_summary import news_of
 from lakeaudit.config import Alert, Lake
-from lakeaudit.digests import digest
 from lakeaudit.formatting import second
+from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results import delta_writer
 from lakeaudit.results.change_summary import open_now, still_open

@@ -4,11 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
-from lakeaudit.command_lines import operand, option
-from lakeaudit.formatting import count, happened, number, second, size, visible
-from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.next_steps import (
+from lakeaudit.advice.command_lines import operand, option
+from lakeaudit.advice.next_steps import (
     BROUGHT_BACK,
     OVER,
     THINK_FIRST,
@@ -18,6 +15,9 @@ from lakeaudit.next_steps import (
     to_do,
     way_back,
 )
+from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
+from lakeaudit.formatting import count, happened, number, second, size, visible
+from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.results.change_summary import Change
 from lakeaudit.results.recovery import losses
 

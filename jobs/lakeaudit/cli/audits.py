@@ -38,9 +38,9 @@ def audit(
 
     A results place has a single writer: a second audit at the same time is refused.
     """
+    from lakeaudit.audit.plan import Options
     from lakeaudit.commands import audit as command
     from lakeaudit.commands.status import kept
-    from lakeaudit.pipeline.audit_plan import Options
     from lakeaudit.runtime.progress import progress_on
 
     with kept(status_file, "audit") as status:
@@ -91,8 +91,8 @@ def report(
     """Write the last published run as one self-contained page, or a certificate of it."""
     if certificate:
         return _certificate(lake, output, in_results, status_file)
-    from lakeaudit import text_output
     from lakeaudit.commands.status import kept, write_whole
+    from lakeaudit.explain import text_output
     from lakeaudit.report.gather import gather, source_limits
     from lakeaudit.report.page import render
     from lakeaudit.report.page_data import MAX_FINDINGS

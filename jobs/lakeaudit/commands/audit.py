@@ -21,8 +21,8 @@ from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.progress import Progress
 
 if TYPE_CHECKING:
-    from lakeaudit.pipeline.audit_plan import Options
-    from lakeaudit.pipeline.run_outcome import Outcome
+    from lakeaudit.audit.outcome import Outcome
+    from lakeaudit.audit.plan import Options
 
 EXIT_ORDER = (2, 70, 14, 13, 12, 11, 10, 1, 3, 0)
 """Of all codes that apply, the first of these is the command's."""
@@ -58,9 +58,9 @@ def run(
     """Audit the lake, print the result on `out` and keep the status file true to the last.
 
     Raises:
-        AuditError: as `pipeline.audit.audit`; the status file then says failed, and why.
+        AuditError: as `audit.run.audit`; the status file then says failed, and why.
     """
-    from lakeaudit.pipeline.audit_plan import in_partitions, in_scope
+    from lakeaudit.audit.plan import in_partitions, in_scope
 
     if not lake.finds_tables:
         in_partitions(in_scope(lake, request.options), request.options)
@@ -121,8 +121,8 @@ def _audited(
     request: Request, lake: Lake, clients: Clients, clock: Callable[[], datetime], progress: Progress
 ) -> "Outcome":
     """A live audit of a small scope needs no JVM; one that proves to be larger begins again on Spark."""
-    from lakeaudit.pipeline.audit import audit, new_run_id
-    from lakeaudit.pipeline.engine import InProcessEngine, TooMuchError
+    from lakeaudit.audit.run import audit, new_run_id
+    from lakeaudit.engine.local import InProcessEngine, TooMuchError
     from lakeaudit.runtime.duck import interrupts
 
     run_id = request.options.run_id or new_run_id(clock())
@@ -165,7 +165,7 @@ def _printed(
     """Print what was asked for; the verdict's line. Both are of what was published, read back."""
     from rich.console import Console
 
-    from lakeaudit import text_output
+    from lakeaudit.explain import text_output
     from lakeaudit.report.gather import gather
     from lakeaudit.results.read import Results
 

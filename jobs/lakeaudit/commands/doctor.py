@@ -8,9 +8,9 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from lakeaudit import text_output
 from lakeaudit.commands.doctor_checks import Check, examine, exit_code
 from lakeaudit.config import Lake
+from lakeaudit.explain import text_output
 from lakeaudit.formatting import visible
 from lakeaudit.runtime.aws import Clients
 

@@ -5,14 +5,15 @@ from typing import TextIO
 
 from rich.console import Console
 
-from lakeaudit import next_steps, text_output
-from lakeaudit.command_lines import operand, option
+from lakeaudit.advice import next_steps
+from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
+from lakeaudit.explain import text_output
+from lakeaudit.explain.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
 from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
-from lakeaudit.results.read import Results, RowFilter
-from lakeaudit.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
+from lakeaudit.results.read import Results, Wanted
 from lakeaudit.schemas import rows_of
 
 

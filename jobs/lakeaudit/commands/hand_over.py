@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
-from lakeaudit.command_lines import operand
+from lakeaudit.advice.command_lines import operand
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.reconcile import planner_of
 from lakeaudit.config import Lake, Table

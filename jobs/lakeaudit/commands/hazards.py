@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
 
-from lakeaudit.compare.table_facts import table_facts
-from lakeaudit.compare.verdicts import words
+from lakeaudit.checks.hazards.access_hazards import access_hazards, watched
+from lakeaudit.checks.hazards.expiring_files import WILL_EXPIRE, Finding
+from lakeaudit.checks.hazards.lifecycle_hazards import hazards, lifecycles_of, needs_logs
+from lakeaudit.checks.hazards.request_causes import read_requests
+from lakeaudit.collect.lifecycles import Lifecycles
+from lakeaudit.collect.read_sources import read_events, read_manifests
 from lakeaudit.config import Lake
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.formatting import number, visible
-from lakeaudit.pipeline.access_hazards import access_hazards, watched
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.expiring_files import WILL_EXPIRE, Finding
-from lakeaudit.pipeline.hazards import hazards, lifecycles_of, needs_logs
-from lakeaudit.pipeline.lifecycles import Lifecycles
-from lakeaudit.pipeline.read_sources import read_events, read_manifests
-from lakeaudit.pipeline.trace_requests import read_requests
+from lakeaudit.matching.table_facts import table_facts
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import EFFECT

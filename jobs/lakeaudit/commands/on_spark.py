@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakeaudit.pipeline.spark_engine import SparkEngine
+    from lakeaudit.engine.spark import SparkEngine
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
     Raises:
         CannotAudit: no usable Java; Spark does not start; inside the block, a job failed.
     """
-    from lakeaudit.pipeline.spark_engine import SparkEngine
+    from lakeaudit.engine.spark import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
     from lakeaudit.runtime.session import check_java, is_local, use_utc
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TextIO
 
+from lakeaudit.audit.collapsed_locations import as_stored
 from lakeaudit.commands.reconcile import Ended, references_of, run_of
 from lakeaudit.config import Lake, Quarantine
-from lakeaudit.digests import digest
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, number, size, visible
+from lakeaudit.keys import digest
 from lakeaudit.ledger.lease import leased
-from lakeaudit.pipeline.collapsed_locations import as_stored
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.lost_content import lost_content
 from lakeaudit.reconcile.origins import Origins, locations_of

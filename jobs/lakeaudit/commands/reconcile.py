@@ -11,24 +11,23 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lakeaudit import __version__
-from lakeaudit.command_lines import operand
+from lakeaudit.advice.command_lines import operand
+from lakeaudit.audit.collapsed_locations import as_stored
+from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands import plan_summary
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.config import Lake, data_of_lake, lake_of_data
-from lakeaudit.digests import digest
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, size, steps_in_words, visible
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, digest
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import Check, leased
 from lakeaudit.ledger.renamed_tables import under_current_names
-from lakeaudit.pipeline.collapsed_locations import as_stored
-from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import ceiling
 from lakeaudit.reconcile import journal as record
 from lakeaudit.reconcile.apply import apply_plan

@@ -44,9 +44,8 @@ from lakeaudit.config.sources import (
     S3Options,
     Source,
 )
-from lakeaudit.digests import digest
 from lakeaudit.evidence.registry import MANIFESTS, format_rank
-from lakeaudit.keys import Aliases, Location
+from lakeaudit.keys import Aliases, Location, digest
 
 AnySource = TypeVar("AnySource", bound=Source)
 

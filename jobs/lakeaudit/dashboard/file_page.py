@@ -9,8 +9,9 @@ from datetime import datetime
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from lakeaudit import formatting, next_steps
-from lakeaudit.command_lines import operand
+from lakeaudit import formatting
+from lakeaudit.advice import next_steps
+from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from lakeaudit import next_steps
+from lakeaudit.advice import next_steps
 from lakeaudit.dashboard import lake_grid, looks, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import (

@@ -7,7 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from lakeaudit import next_steps
+from lakeaudit.advice import next_steps
 from lakeaudit.dashboard import partition_plots, plots, timeline_plot, widgets
 from lakeaudit.dashboard.queries import table as figures
 from lakeaudit.dashboard.queries.lake import UNSEEN, Health, table_healths

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lakeaudit.audit.plan import Options
+from lakeaudit.audit.run import audit
 from lakeaudit.commands import reconcile
 from lakeaudit.config import Lake
 from lakeaudit.demo.inventory import lay_inventory, next_second
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.formatting import number
-from lakeaudit.pipeline.audit import audit
-from lakeaudit.pipeline.audit_plan import Options
-from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.plan_file import opened
 from lakeaudit.reconcile.run import Bounds
 from lakeaudit.reconcile.steps import NEEDS_PERSON

@@ -16,8 +16,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.text import Text
 
-from lakeaudit import text_output
-from lakeaudit.command_lines import operand, option
+from lakeaudit.advice.command_lines import operand, option
+from lakeaudit.advice.next_steps import THINK_FIRST, way_back
+from lakeaudit.audit.plan import Options
+from lakeaudit.audit.run import audit
 from lakeaudit.config import Lake
 from lakeaudit.config.load import load_lake
 from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS
@@ -32,13 +34,11 @@ from lakeaudit.demo.server import LAKE, Server, serving
 from lakeaudit.demo.spark_job import visits
 from lakeaudit.demo.state_tables import build_state_tables
 from lakeaudit.demo.tables import TABLES, describe
+from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.errors import BadInput
+from lakeaudit.explain import text_output
 from lakeaudit.formatting import number
 from lakeaudit.keys import uri_of
-from lakeaudit.next_steps import THINK_FIRST, way_back
-from lakeaudit.pipeline.audit import audit
-from lakeaudit.pipeline.audit_plan import Options
-from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.report.gather import gather, source_limits
 from lakeaudit.report.page import render
 from lakeaudit.report.page_data import MAX_FINDINGS, PageData

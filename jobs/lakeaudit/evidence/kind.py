@@ -50,7 +50,7 @@ def deferred(target: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class RowKind:
-    """A kind of row that a reader emits beside those of `lakeaudit.pipeline.chunks.ROUTES`.
+    """A kind of row that a reader emits beside those of `lakeaudit.engine.chunks.ROUTES`.
 
     Attributes:
         route: SQL of the hash by which its rows meet others in one task.

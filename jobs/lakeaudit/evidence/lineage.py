@@ -2,7 +2,7 @@
 
 A reader takes one state of a table for the current one. Anything else that names a state of the same table is a
 witness: hints, checksum files, checkpoints, delete markers, other metadata files, catalogs, another format's log, and
-the state that the last published audit read. The reader says what each witness claims; `compare.lineage` judges it.
+the state that the last published audit read. The reader says what each witness claims; `matching.lineage` judges it.
 Plain data, no clients.
 """
 

@@ -34,7 +34,7 @@ def utc_now() -> datetime:
 
 
 Batches = Iterator[tuple[str, Rows]]
-"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.chunks.ROUTES`, and those in `rows` of kinds.
+"""(kind of row, rows): the kinds are those of `lakeaudit.engine.chunks.ROUTES`, and those in `rows` of kinds.
 
 A manifest may have kinds of its own, whose rows its `Claims.fold` makes claims of, or give `claims` (schemas.CLAIM).
 """
@@ -485,7 +485,8 @@ class Claims:
     """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
 
     `fold` travels to the tasks, so it carries the tables' constants as plain data; so do `traces`, which say by kind of
-    row what one row alone claims (see `compare.screen`). `gap_of` tells of a NOTE row what it hides; None: nothing.
+    row what one row alone claims (see `matching.prefilter`). `gap_of` returns the evidence gap that a NOTE row
+    stands for, or None.
     """
 
     info: SourceInfo

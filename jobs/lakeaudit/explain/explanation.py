@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+from lakeaudit.audit.collapsed_locations import as_stored
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
@@ -25,7 +26,6 @@ from lakeaudit.explain.source_answers import (
 from lakeaudit.explain.subject import named
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import rank
-from lakeaudit.pipeline.collapsed_locations import as_stored
 from lakeaudit.results.leftover_groups import group_samples
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients

@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from lakeaudit import formatting, text_output
-from lakeaudit.command_lines import operand, option
+from lakeaudit import formatting
+from lakeaudit.advice.command_lines import operand, option
+from lakeaudit.explain import text_output
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.explain.source_answers import Said
 from lakeaudit.formatting import iso

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 
+from lakeaudit.audit.collapsed_locations import place_in_tables
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Aliases, collapsed, identify, true_place, uri_of
 from lakeaudit.kinds import rank
-from lakeaudit.pipeline.collapsed_locations import place_in_tables
 from lakeaudit.results.read import Results, Row
 
 SHORTEST = 6

@@ -9,10 +9,10 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from lakeaudit.compare.coverage import NOT_COVERED
 from lakeaudit.config import Lake
 from lakeaudit.errors import one_line
 from lakeaudit.evidence.protocol import SourceInfo
+from lakeaudit.findings.coverage import NOT_COVERED
 from lakeaudit.kinds import KINDS
 from lakeaudit.results.read import PUBLISHED, Row
 from lakeaudit.runtime import duck

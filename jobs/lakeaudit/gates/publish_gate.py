@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake
 from lakeaudit.errors import GateFailed
 from lakeaudit.evidence.protocol import SourceInfo
+from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.gates import profiles
 from lakeaudit.gates.expectation_suites import Broken, check
 from lakeaudit.ledger.update_ledger import Changes

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare.ceiling import BAD, of_table
-from lakeaudit.compare.coverage import METASTORE_AXES, POINTER, Means
 from lakeaudit.evidence.protocol import SnapshotWindow
+from lakeaudit.findings.absence_ceiling import BAD, of_table
+from lakeaudit.findings.coverage import METASTORE_AXES, POINTER, Means
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit import __version__
-from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import FOREIGN_STATE, LESS_LISTED, LastState, LastStates, LostState, StateRef
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.registry import formats
+from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.results.read import PUBLISHED, Results
 
 Row = dict[str, Any]

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.compare.findings import Stamp
+from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.results.read import PUBLISHED, Results, Row
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from lakeaudit.compare.findings import digest
 from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import LastState, LastStates, StateRef
 from lakeaudit.evidence.protocol import Claims
+from lakeaudit.findings.finding_rows import digest
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 

@@ -1,6 +1,6 @@
 """Resolutions: why a discrepancy ends, by what a run says of a subject that it does not find wrong any more."""
 
-from lakeaudit.compare.rule import NONE
+from lakeaudit.rules.rule import NONE
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 

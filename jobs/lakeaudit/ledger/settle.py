@@ -3,15 +3,15 @@
 A SETTLE row is everything known of one discrepancy: its ledger row (`l_`), the run's finding (`r_`), what the run says
 of a subject that it did not find (`n_resolution`, `n_live`, `n_evidence_at`), whether it found it as one of many
 (`n_folded`), what is accepted under the former name of its table (`p_`), and the observation of its table and axis
-(`a_`). The rules are a table as in `compare/rules.py`: the
+(`a_`). The rules are a table as in `rules/file_rules.py`: the
 first match wins, and its verdict is an action.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from lakeaudit.compare.expr import Expr, Row, col, evaluate, first_known, latest, lit
-from lakeaudit.compare.rule import Rule, judge
+from lakeaudit.rules.expr import Expr, Row, col, evaluate, first_known, latest, lit
+from lakeaudit.rules.rule import Rule, judge
 
 NO_CHANGE, SET_PENDING, OPEN, REOPEN, REFRESH = "no_change", "set_pending", "open", "reopen", "refresh"
 ESCALATE, RECLASSIFY, RESOLVE, DISCARD = "escalate", "reclassify", "resolve", "discard"

@@ -10,14 +10,14 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakeaudit.compare.classify import ruled
-from lakeaudit.compare.expr import Expr, duck_sql
-from lakeaudit.compare.findings import Stamp, digest
-from lakeaudit.compare.verdicts import severity_rank
+from lakeaudit.findings.finding_rows import Stamp, digest
 from lakeaudit.kinds import SEVERAL_STATES
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation, observation_rows
 from lakeaudit.ledger.resolution import OF_NO_VERDICT, RESTORED, RETIRED
+from lakeaudit.matching.verdicts import severity_rank
+from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.expr import Expr, duck_sql
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, plain_time, without_zone

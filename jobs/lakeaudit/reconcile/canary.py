@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.digests import digest
 from lakeaudit.evidence.s3_responses import listed_versions, open_uploads
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, digest
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import is_condition_refused
 

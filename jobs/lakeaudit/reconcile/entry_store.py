@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.command_lines import operand
+from lakeaudit.advice.command_lines import operand
 from lakeaudit.config import Lake
 from lakeaudit.evidence.metastore.dynamodb import DynamoTable
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES

@@ -20,8 +20,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.digests import digest
 from lakeaudit.errors import AuditError
+from lakeaudit.keys import digest
 from lakeaudit.reconcile.plan_file import Header
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.reconcile.write_ahead import WriteAhead, plans_left

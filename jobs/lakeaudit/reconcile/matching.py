@@ -7,8 +7,8 @@ when the table listed the file, of the recorded size. Anything less is for a per
 from collections.abc import Mapping
 from typing import Any
 
+from lakeaudit.advice.next_steps import EXPIRED
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
-from lakeaudit.next_steps import EXPIRED
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.need import LISTED, NO_NEED, PROMISED, Need
 from lakeaudit.reconcile.protocol import METADATA, RESTORE, Case, Proposal, Wanted

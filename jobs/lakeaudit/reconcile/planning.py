@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeaudit.advice.next_steps import to_do
 from lakeaudit.config import Lake, Table
-from lakeaudit.digests import digest
-from lakeaudit.keys import uri_of
-from lakeaudit.next_steps import to_do
+from lakeaudit.keys import digest, uri_of
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent

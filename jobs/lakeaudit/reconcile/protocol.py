@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from lakeaudit.advice.next_steps import TOLD_APART
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.keys import DELETION_VECTOR
-from lakeaudit.next_steps import TOLD_APART
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.key_state import Counted, KeyReader, with_more
 from lakeaudit.reconcile.need import Need

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakeaudit.command_lines import operand, option
+from lakeaudit.advice.command_lines import operand, option
+from lakeaudit.advice.next_steps import beside_others, mend
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.next_steps import beside_others, mend
 from lakeaudit.report.summary import Amount
 from lakeaudit.results.recovery import Recovery
 

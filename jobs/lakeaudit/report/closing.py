@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lakeaudit import formatting, next_steps
-from lakeaudit.command_lines import operand
+from lakeaudit import formatting
+from lakeaudit.advice import next_steps
+from lakeaudit.advice.command_lines import operand
 from lakeaudit.report import broken, summary
 from lakeaudit.report.page_data import PageData
 from lakeaudit.results import recovery

@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from lakeaudit import formatting, next_steps
+from lakeaudit import formatting
+from lakeaudit.advice import next_steps
 from lakeaudit.kinds import KINDS, axis_words
 from lakeaudit.report import coverage_view, palette, plots, summary
 from lakeaudit.results import recovery

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit import formatting
+from lakeaudit.advice.next_steps import LOSS_KINDS
 from lakeaudit.kinds import SEVERITIES, rank
-from lakeaudit.next_steps import LOSS_KINDS
 
 Row = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakeaudit.digests import digest
+from lakeaudit.keys import digest
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Results, Row
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from lakeaudit.advice.next_steps import LOSS_KINDS, LOST_COMMIT, PLANNED
 from lakeaudit.formatting import age, count, second, visible
 from lakeaudit.kinds import KINDS
-from lakeaudit.next_steps import LOSS_KINDS, LOST_COMMIT, PLANNED
 
 Row = Mapping[str, Any]
 

@@ -30,7 +30,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from lakeaudit.command_lines import option
+from lakeaudit.advice.command_lines import option
 from lakeaudit.errors import one_line
 from lakeaudit.keys import LOCAL_ELSEWHERE
 

@@ -18,8 +18,8 @@ PRELOADED = (
     "pyarrow.compute",
     "pyarrow.parquet",
     "duckdb",
-    "lakeaudit.compare.kernel",
-    "lakeaudit.pipeline.spark_engine",
+    "lakeaudit.audit.kernel",
+    "lakeaudit.engine.spark",
 )
 
 

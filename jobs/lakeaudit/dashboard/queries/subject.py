@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakeaudit.advice.next_steps import LOST_COMMIT
 from lakeaudit.formatting import CLAIMS, SIDES, table_label
 from lakeaudit.kinds import rank
-from lakeaudit.next_steps import LOST_COMMIT
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lakeaudit.config import CatalogSource
-from lakeaudit.digests import digest
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.names import name_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
-from lakeaudit.evidence.protocol import EvidenceGap, SnapshotWindow, SourceInfo
+from lakeaudit.evidence.protocol import SnapshotWindow, EvidenceGap, SourceInfo
+from lakeaudit.keys import digest
 
 T = TypeVar("T")
 Names = Callable[[str], bool]

@@ -1,7 +1,7 @@
 """Appends of one table that look like one batch committed twice: by their counts, for formats whose commits tell them.
 
 Counts choose the few candidates; what proves more (bounds of columns) is read of these alone. Commits of Delta hold
-the statistics themselves, see `compare.repeated_batches`.
+the statistics themselves, see `checks.commits.repeated_batches`.
 """
 
 from collections import defaultdict

@@ -139,7 +139,7 @@ PLAIN = ("(checksum IS NULL OR (etag IS NOT NULL AND checksum = 'md5:' || etag))
 
 
 def traces(con: Connection, rows: Rows) -> Relation:
-    """What one ORIGINAL row alone claims, see `compare.screen`; whenever it was copied, a copy is younger."""
+    """What one ORIGINAL row alone claims, see `matching.prefilter`; whenever it was copied, a copy is younger."""
     sql = f"""
         SELECT table_name, bucket, key, size, etag, TIMESTAMP '9999-01-01' AS claimed_at,
             coalesce({" AND ".join(("true", *PLAIN))}, false) AS plain

@@ -1,7 +1,7 @@
 """Batches: what each commit appended, as one digest that tells whether another commit appended the same.
 
 The digest is of the multiset of (size, partition, statistics) of the files that a commit adds, whatever their order.
-It is taken while the commit is read anyway; see `compare.repeated_batches` for what it is good for.
+It is taken while the commit is read anyway; see `checks.commits.repeated_batches` for what it is good for.
 A transaction (`txn`: application and version) names the batch itself, whatever its files look like.
 """
 

@@ -1,0 +1,87 @@
+"""Commands of the AWS CLI that mend a finding otherwise than by the restore of a version, see `next_steps`.
+
+Nothing here runs anything.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeaudit.advice.format_advice import PLAIN, format_of
+from lakeaudit.formatting import shell_word
+from lakeaudit.kinds import SET_ASIDE
+
+if TYPE_CHECKING:
+    from lakeaudit.runtime.aws import Endpoint
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do, in a few words and as a command line."""
+
+    what: str
+    command: str
+
+
+def s3(operation: str, arguments: str, at: "Endpoint | None") -> str:
+    """The high-level commands of the AWS CLI take raw keys in their URIs."""
+    payer = " --request-payer requester" if at is not None and at.requester_pays else ""
+    endpoint = f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else ""
+    return f"aws s3 {operation} {arguments}{payer}{endpoint}"
+
+
+def has_another_way(finding: Row) -> bool:
+    """Whether another command than the restore of a version mends the finding, or none does."""
+    return (
+        finding.get("kind") == "duplicate_content" or _is_torn_checkpoint(finding) or _lies_elsewhere(finding)
+    )
+
+
+def another_way(finding: Row, at: "Endpoint | None") -> Step | None:
+    """That command."""
+    if _is_torn_checkpoint(finding):
+        return _set_aside(finding["bucket"], finding["key"], at)
+    return _move_back(finding, at) if _lies_elsewhere(finding) else _remove_copy(finding, at)
+
+
+_CHECKPOINT = re.compile(r"(?:.*/)?_delta_log/\d{20}\.checkpoint[^/]*")
+
+
+def _is_torn_checkpoint(finding: Row) -> bool:
+    """A checkpoint that is there, cannot be read, and that the state of the table needs not."""
+    there = finding.get("kind") == "missing_metadata" and finding["storage_size"] is not None
+    return (
+        there
+        and SET_ASIDE in (finding.get("explanation") or "")
+        and bool(_CHECKPOINT.fullmatch(finding["key"]))
+    )
+
+
+def _set_aside(bucket: str, key: str, at: "Endpoint | None") -> Step:
+    """Readers list the log's files by their names, and a hint may name the file that is moved."""
+    place = f"s3://{bucket}/{key}"
+    move = s3("mv", f"{shell_word(place)} {shell_word(f'{place}.torn')}", at)
+    hint = s3("rm", shell_word(f"{place.rpartition('/')[0]}/_last_checkpoint"), at)
+    return Step("set it aside, so that readers begin at an older checkpoint", f"{move} && {hint}")
+
+
+def _remove_copy(finding: Row, at: "Endpoint | None") -> Step | None:
+    """In a table without a log the file alone is the copy."""
+    if format_of(finding.get("manifest_kind")) != PLAIN or not finding["related_key"]:
+        return None
+    command = s3("rm", shell_word(f"s3://{finding['bucket']}/{finding['key']}"), at)
+    return Step("remove this copy; the other file holds the same bytes", command)
+
+
+def _lies_elsewhere(finding: Row) -> bool:
+    """A lost file whose bytes lie under another key: half of a rename."""
+    return finding.get("kind") == "dropped" and bool(finding.get("related_key"))
+
+
+def _move_back(finding: Row, at: "Endpoint | None") -> Step:
+    names = [f"s3://{finding['bucket']}/{key}" for key in (finding["related_key"], finding["key"])]
+    command = s3("mv", " ".join(map(shell_word, names)), at)
+    return Step("move it back from the folder that holds the same bytes", command)

@@ -1,0 +1,347 @@
+"""Judge: match everything, classify it, look again at suspects, and make findings and coverage of what remains.
+
+Suspects are the verdict rows that a first reading calls findings. Only they are looked at again: gaps, assumed
+vacuums, the live check and the tables' newest states can clear a suspect, never make one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.audit.match_and_confirm import Confirmed, match_and_confirm
+from lakeaudit.audit.partition_files import files_of_partitions
+from lakeaudit.checks import half_moved
+from lakeaudit.checks.group_checks import GroupChecks, group_checks
+from lakeaudit.checks.hazards.request_causes import Traced, explained, traced
+from lakeaudit.checks.leftover_checks import LeftoverChecks, leftover_checks
+from lakeaudit.checks.lineage.host_doubts import Hosts, catalogued, hosts_of
+from lakeaudit.checks.lineage.lineage_checks import (
+    check_witnesses,
+    lineage_findings,
+    lineage_tallies,
+    listed_less,
+    missing_tables,
+)
+from lakeaudit.checks.lineage.lost_metadata import with_versions
+from lakeaudit.checks.lineage.lost_states import (
+    count_written_again,
+    one_loss_a_table,
+)
+from lakeaudit.checks.lineage.state_counts import counted_whole
+from lakeaudit.checks.lister_checks import ListerChecks
+from lakeaudit.checks.moved_bytes import with_other_places
+from lakeaudit.checks.unnamed_fields import UnnamedFields, unnamed_fields
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.evidence_gaps import gap_findings, sources_with_gaps
+from lakeaudit.collect.lifecycles import with_ends
+from lakeaudit.collect.match_result import Counts, Listed, MatchResult
+from lakeaudit.collect.partitions import as_asked, narrowed
+from lakeaudit.collect.source_facts import means
+from lakeaudit.confirm import suspects
+from lakeaudit.confirm.outside_files import not_compared, outside_files
+from lakeaudit.engine.answers import tallies_of
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.evidence.protocol import Hole
+from lakeaudit.findings import coverage, finding_rows
+from lakeaudit.findings.absence_ceiling import Trial
+from lakeaudit.findings.bulk_changes import apart, folded, members
+from lakeaudit.findings.coverage import Means, Tallies, Tally
+from lakeaudit.findings.expected_gaps import ExpectedReasons, mark_expected
+from lakeaudit.findings.one_per_subject import one_per_subject
+from lakeaudit.findings.whole_partitions import with_whole_partitions
+from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
+from lakeaudit.ledger.resolution import resolutions
+from lakeaudit.matching.lineage import JudgedWitness
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation, Rows
+from lakeaudit.runtime.progress import Progress
+from lakeaudit.storage_classes import unknown_class_warnings
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The result rows of one run, and the small facts its summary is made of."""
+
+    holes: tuple[EvidenceGap, ...]
+    counts: Counts
+    coverage_rows: Sequence[dict[str, Any]]
+    findings: Relation
+    leftover_files: Relation
+    words: Relation
+    observations: Sequence[AxisObservation]
+    trials: tuple[Trial, ...]
+    as_asked: frozenset[str] = frozenset()
+    """Reasons of coverage that are no hindrance: only parts of the tables were asked for."""
+    members: Relation | None = None
+    """Of the files that one finding speaks for, see `bulk_changes.members`; None: there are no such."""
+    warnings: tuple[str, ...] = ()
+    watched: frozenset[str] = frozenset()
+    """Names of watched places, which have coverage and are no tables."""
+    counted: Mapping[str, Listed] = field(default_factory=dict)
+    """By table what its newest state lists, of those that were read whole."""
+    lineage: tuple[JudgedWitness, ...] = ()
+    """What is known of other states of the tables than those that were read."""
+    hosts: Hosts = field(default_factory=dict)
+    catalogued: frozenset[str] = frozenset()
+    """Tables that a catalog names."""
+
+    @property
+    def stored(self) -> dict[str, int | None]:
+        """How many files were judged, by table whose location a storage source covered; None: it was no time yet."""
+        content = [row for row in self.coverage_rows if row["axis"] == "content"]
+        return {
+            row["table_name"]: row["files"] or None for row in content if row["storage_cut_from"] is not None
+        }
+
+
+def judge(evidence: Evidence, engine: AuditEngine, progress: Progress) -> Judgement:
+    """All findings, leftovers and the coverage of the tables in scope."""
+    read = match_and_confirm(check_witnesses(evidence), engine, progress)
+    evidence = read.evidence
+    known = _traced(evidence, engine, read, progress)
+    with progress.stage("make findings"):
+        tallies = _tallies(evidence, read)
+        leftovers = leftover_checks(evidence, engine, read.matched, read.answers, read.again.renamed)
+        groups = group_checks(evidence, engine, read.matched, tallies, known)
+        tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(evidence))
+        files = _about_files(evidence, engine, read, groups.attempts.copies, tallies, known)
+        found = _findings(evidence, read.matched, read.remaining, files.rows, leftovers, groups, known)
+        rows = duck.hold(evidence.con, found)
+        unnamed = unnamed_fields(evidence, read.matched.unnamed_fields, read.remaining)
+        able = _with_listers(_means(evidence, read, groups, unnamed), leftovers.others)
+        covered = _covered(evidence, coverage.together(tallies, _new_files(evidence)), able)
+        rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
+    return Judgement(
+        (*read.matched.holes, *known.holes),
+        read.matched.counts,
+        rows_of_coverage,
+        rows,
+        finding_rows.as_leftover_rows(evidence.con, leftovers.files),
+        duck.union(evidence.con, [resolutions(evidence.con, read.remaining), groups.commits.words()]),
+        _observations(evidence, rows_of_coverage, able),
+        read.trials,
+        as_asked(able.narrowed) | not_compared(able.outside) | covered.reasons,
+        files.members,
+        tuple(
+            dict.fromkeys(
+                [
+                    *_of_classes(read.matched.counts),
+                    *unnamed.warnings,
+                    *leftovers.warnings,
+                    *groups.warnings,
+                    *files.unsure,
+                    *covered.stale,
+                ]
+            )
+        ),
+        frozenset(row["table_name"] for row in groups.watched.coverage_rows),
+        counted_whole(evidence, read.matched.live, read.matched.holes),
+        evidence.lineage,
+        hosts_of(evidence, read.matched.cloned),
+        catalogued(evidence),
+    )
+
+
+def _of_classes(counts: Counts) -> list[str]:
+    return unknown_class_warnings(each for count in counts.values() for each in count["unknown_classes"])
+
+
+def _tallies(evidence: Evidence, read: Confirmed) -> Tallies:
+    """Files by outcome: settled at once, and suspects as they are in the end.
+
+    Fresh files were counted as too young, or as uncovered, before anybody looked at them.
+    """
+    before = coverage.uncounted(evidence.con, read.matched.fresh, None, "coalesce(s_size, c_size)")
+    again = coverage.count(evidence.con, read.remaining)
+    return coverage.together(read.matched.tallies, tallies_of(before), tallies_of(again))
+
+
+def _new_files(evidence: Evidence) -> Tallies:
+    """Files that are too new for a claim, where the last storage snapshot makes the claims."""
+    states = [state for claims in evidence.observed.sources.claims for state in claims.states.values()]
+    return {
+        (state.table, "content"): Tally({"out_of_window": state.new_files}, state.new_bytes)
+        for state in states
+        if state.new_files
+    }
+
+
+@dataclass(frozen=True)
+class _AboutFiles:
+    """FINDINGS about files, bulk changes folded, and of which files those speak.
+
+    `unsure` is what cannot be told of until when some of them can come back.
+    """
+
+    rows: Relation
+    members: Relation | None
+    unsure: tuple[str, ...]
+
+
+def _traced(evidence: Evidence, engine: AuditEngine, read: Confirmed, progress: Progress) -> Traced:
+    """What caused the findings, where records of requests are configured."""
+    if not evidence.observed.events:
+        return Traced()
+    with progress.stage("read requests") as log:
+        known = traced(evidence, engine, read.remaining, read.matched.holes)
+        log.note(causes=known.number)
+    return known
+
+
+def _about_files(
+    evidence: Evidence, engine: AuditEngine, read: Confirmed, copies: Rows, tallies: Tallies, known: Traced
+) -> _AboutFiles:
+    findings_of_files, unsure = _single(evidence, read.remaining, copies)
+    named = with_other_places(evidence, duck.hold(evidence.con, findings_of_files))
+    single = duck.hold(evidence.con, explained(evidence, named, known))
+    whole = {} if evidence.partitions else tallies  # a part shows nothing about its whole table
+    prefixes = {fact.table.name: fact.table.location.prefix for fact in evidence.facts}
+    count = partial(files_of_partitions, engine, evidence.observed.sources.claims, prefixes)
+    single = duck.hold(
+        evidence.con, with_whole_partitions(evidence.con, single, whole, partial(count, live=True))
+    )
+    rows = folded(evidence.con, single, whole, evidence.stamp, count)
+    return _AboutFiles(rows, members(evidence.con, single, rows), tuple(unsure))
+
+
+def _single(evidence: Evidence, remaining: Rows, copies: Rows) -> tuple[Relation, Sequence[str]]:
+    """FINDINGS about single files, and what cannot be told of until when some can come back."""
+    found = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", remaining)
+    rows, unsure = with_ends(evidence.con, duck.union(evidence.con, [found, copies]), evidence.lifecycles)
+    return finding_rows.file_findings(evidence.con, rows, evidence.stamp), unsure
+
+
+def _findings(
+    evidence: Evidence,
+    matched: MatchResult,
+    remaining: Relation,
+    about_files: Relation,
+    leftovers: LeftoverChecks,
+    groups: GroupChecks,
+    known: Traced,
+) -> Relation:
+    """FINDINGS of everything."""
+    con, stamp = evidence.con, evidence.stamp
+    rows = gap_findings(
+        evidence.lake,
+        evidence.scope,
+        evidence.observed.infos,
+        _reported(evidence, (*matched.holes, *known.holes)),
+        matched.vacuums,
+        stamp.as_of.date(),
+        (*lineage_findings(evidence), *groups.rows),
+    )
+    rows = one_loss_a_table(
+        with_versions(evidence, rows),
+        listed_less(evidence, matched.live),
+        count_written_again(con, remaining),
+    )
+    frames = [
+        about_files,
+        finding_rows.tree_findings(con, matched.entries, stamp),
+        finding_rows.leftover_findings(
+            con, finding_rows.with_possible_copies(con, leftovers.files, remaining), stamp
+        ),
+        half_moved.findings(con, groups.moved, stamp),
+        *groups.writes.findings,
+        *groups.checksums.findings,
+        groups.attempts.findings,
+        *groups.log_entries.findings,
+        *groups.pointers.findings,
+        *groups.watched.findings,
+        explained(evidence, finding_rows.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
+    ]
+    rows_of_all = duck.hold(con, _with_formats(evidence, duck.union(con, frames)))
+    return finding_rows.with_losses(con, one_per_subject(con, rows_of_all))
+
+
+def _with_formats(evidence: Evidence, rows: Relation) -> Relation:
+    """FINDINGS, in which the kind of a table's only manifest stands where the evidence names none."""
+    kinds = {table.name: {manifest.kind for manifest in table.manifests} for table in evidence.scope}
+    alone = [(name, *found) for name, found in kinds.items() if len(found) == 1]
+    if not alone or duck.is_empty(rows):
+        return rows
+    sql = """
+        SELECT findings.* REPLACE (coalesce(manifest_kind, only_kind) AS manifest_kind)
+        FROM findings LEFT JOIN formats ON table_name = name
+    """
+    return duck.query(evidence.con, sql, findings=rows, formats=duck.small(_FORMATS, alone))
+
+
+_FORMATS = pa.schema([("name", pa.string()), ("only_kind", pa.string())])
+
+
+def _reported(evidence: Evidence, holes: Sequence[EvidenceGap]) -> list[EvidenceGap]:
+    """Gaps that are findings of their own: of a table that is missing as a whole no single file is reported.
+
+    What an audit of the past cannot read may have been cleaned up since then: that is no loss, only a gap.
+    """
+    missing = missing_tables(evidence)
+    reported = [hole for hole in holes if not (hole.table in missing and hole.kind == "missing_metadata")]
+    if evidence.context.live:
+        return reported
+    return [replace(hole, kind=hole.kind and "unreadable_evidence") for hole in reported]
+
+
+def _looked_at(evidence: Evidence, remaining: Rows) -> dict[str, int]:
+    """Small: by table how many files too young for the evidence a live look has answered for."""
+    sql = f"""
+        SELECT judged_table, count(*) AS files FROM input
+        WHERE {suspects.FRESH} AND s_source IS NOT NULL AND l_confirmation = 'live' GROUP BY judged_table
+    """
+    return {
+        row["judged_table"]: row["files"] for row in duck.rows_of(duck.made_of(evidence.con, sql, remaining))
+    }
+
+
+def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: UnnamedFields) -> Means:
+    """What there was to judge with."""
+    holed = sources_with_gaps(read.matched.holes)
+    stores = [store for store in evidence.lake.metastores if store.knows_files]
+    able = means(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
+    pointed, elsewhere = evidence.pointed, outside_files(evidence, read.matched.outside, read.remaining)
+    return replace(
+        able,
+        storage_cuts={**able.storage_cuts, **groups.watched.storage_cuts},
+        catalogs=pointed is not None,
+        catalog_cuts=pointed.cuts if pointed else {},
+        catalog_gap=pointed.gap if pointed else "",
+        catalog_holes=pointed.holes if pointed else {},
+        overtaken=evidence.memory.overtaken,
+        trials=tuple(read.trials),
+        narrowed=narrowed(evidence.partitions, read.matched.partitions),
+        fresh=_looked_at(evidence, read.remaining),
+        outside=elsewhere.reasons,
+        looked_outside=elsewhere.looked_at,
+        remarks=groups.remarks,
+        declared=frozenset(fact.table.name for fact in evidence.facts_in_scope if fact.declared),
+        not_rechecked=read.again.not_rechecked,
+        incomplete_reports=read.again.incomplete,
+        unnamed_fields=unnamed.reasons,
+    )
+
+
+def _with_listers(able: Means, others: ListerChecks) -> Means:
+    """The same, with what is not known about others that list files of the tables."""
+    doubts = {(table, "leftover"): why for table, why in others.doubtful.items()}
+    return replace(able, other_listers=others.unknown, remarks={**doubts, **able.remarks})
+
+
+def _covered(evidence: Evidence, tallies: Tallies, able: Means) -> ExpectedReasons:
+    """The rows of coverage, in which the lake file's expectations are marked."""
+    scope = [fact.table.name for fact in evidence.facts_in_scope]
+    rows = coverage.rows(evidence.facts_in_scope, tallies, able, evidence.stamp.run_id, evidence.stamp.lake)
+    return mark_expected(rows, evidence.lake.expected, scope, evidence.stamp.as_of.date())
+
+
+def _observations(evidence: Evidence, covered: list[dict[str, Any]], able: Means) -> list[AxisObservation]:
+    return axis_observations(
+        covered,
+        able,
+        evidence.stamp.as_of,
+        all_sources=not evidence.observed.listed,
+        refuted=evidence.memory.refuted,
+    )

@@ -1,0 +1,272 @@
+"""The first reading: the engine brings everything together and the kernel judges it as if the evidence were whole."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.audit.kernel import kernel_of
+from lakeaudit.audit.projection_pass import LetGo, lost_siblings, narrow_reading
+from lakeaudit.checks.pointers.folder_counts import HELD, CountingEngine
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.evidence_gaps import all_holes, sources_with_gaps
+from lakeaudit.collect.match_result import Counts, Listed, MatchResult
+from lakeaudit.collect.partitions import uris
+from lakeaudit.collect.source_facts import storage_cuts
+from lakeaudit.confirm.apply_gaps import assumed_vacuums
+from lakeaudit.engine.answers import AnswersByKind, answers_of, few_answers, hold_answers, tallies_of
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.evidence.protocol import Batches, EvidenceGap, BufferedRows, Part
+from lakeaudit.findings import coverage, finding_rows
+from lakeaudit.findings.coverage import Tallies
+from lakeaudit.keys import Location
+from lakeaudit.matching.leftovers import unfinished_uploads
+from lakeaudit.matching.metastore_tree import judged_tree
+from lakeaudit.matching.prefix_match import attach_label, label_around
+from lakeaudit.matching.verdicts import with_outcome
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import ANSWERS
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """The answers of one pass over all rows, before anything is concluded from them.
+
+    `evidence` is what the pass was made by. It includes the tables that the projection pass showed to be uncovered.
+    """
+
+    evidence: Evidence
+    rows: Sequence[Part | BufferedRows]
+    gone: LetGo
+    answers: AnswersByKind
+
+    @cached_property
+    def notes(self) -> Sequence[Mapping[str, Any]]:
+        return few_answers(self.answers, "notes")
+
+    @cached_property
+    def counts(self) -> Counts:
+        return _counts(self.answers)
+
+    @cached_property
+    def holes(self) -> tuple[EvidenceGap, ...]:
+        """All gaps of sources: those known before, and those that the pass showed."""
+        known = (*self.evidence.observed.holes, *_layout_faults(self.evidence, self.notes))
+        return all_holes(known, self.counts, [note for note in self.notes if note["reason"]])
+
+
+def read_rows(evidence: Evidence, engine: AuditEngine) -> RowsRead:
+    """Read all rows once and match them."""
+    rows = [*evidence.observed.rows(), *_known(evidence)]
+    gone = narrow_reading(evidence, engine, rows)
+    if gone.screen is not None:
+        evidence = evidence.with_uncovered(_unseen(evidence, gone.logs))
+    # a projection pass has counted the folders already
+    count = evidence.folder_count if gone.screen is None else None
+    answers = CountingEngine(engine, count).run(rows, kernel_of(evidence).stages, gone.reading)
+    return RowsRead(evidence, rows, gone, hold_answers(evidence.con, answers))
+
+
+def with_gaps_of_rows(read: RowsRead) -> Evidence:
+    """The evidence with logs that were lost while they were read, or else with tables that reports do not cover."""
+    if lost := _lost_logs(read.evidence, read.notes):
+        return read.evidence.with_gaps(lost)
+    logs = _places(read.answers, "logs_seen")
+    return read.evidence.with_uncovered(_unseen(read.evidence, logs, sources_with_gaps(read.holes)))
+
+
+def match(read: RowsRead, engine: AuditEngine) -> MatchResult:
+    """The verdicts of a pass that showed no new gaps."""
+    evidence, gone, holes = read.evidence, read.gone, read.holes
+    con = evidence.con
+    siblings, answers = _siblings(read, engine)
+    entries, of_entries = _entries(evidence, answers, sources_with_gaps(holes))
+    uploads = duck.hold_any(con, _uploads(evidence, answers))
+    of_uploads = tallies_of(coverage.count_others(con, uploads, "s_size"))
+    unfinished = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", uploads)
+    let_go = duck.small(ANSWERS["claimed"], gone.claimed())
+    settled = coverage.tallies(few_answers(answers, "tallies"))
+    return MatchResult(
+        tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
+        suspects=answers_of(con, answers, "suspects"),
+        fresh=answers_of(con, answers, "fresh"),
+        leftovers=answers_of(con, answers, "leftovers"),
+        uploads=finding_rows.leftover_row(con, unfinished),
+        copies=answers_of(con, answers, "copies"),
+        moves=answers_of(con, answers, "moves"),
+        entries=entries,
+        claimed=duck.hold(con, duck.union(con, [answers_of(con, answers, "claimed"), let_go])),
+        log_versions=answers_of(con, answers, "log_versions"),
+        marked_states=tuple(few_answers(answers, "marked_states")),
+        replaced_versions=tuple(few_answers(answers, "replaced_versions")),
+        repeated=answers_of(con, answers, "repeated"),
+        idle_removals=answers_of(con, answers, "idle_removals"),
+        changed_rows=answers_of(con, answers, "changed_rows"),
+        rivals=answers_of(con, answers, "rivals"),
+        cloned=answers_of(con, answers, "cloned"),
+        folders=answers_of(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
+        watched=answers_of(con, answers, "watched_folders"),
+        live=_live(few_answers(answers, "live_totals"), gone.settled),
+        outside=tuple(few_answers(answers, "outside")),
+        elsewhere=tuple(few_answers(answers, "elsewhere")),
+        unnamed_fields=tuple(few_answers(answers, "unnamed_fields")),
+        nested=_formats(answers),
+        vacuums=assumed_vacuums(con, answers_of(con, answers, "removals")),
+        counts=read.counts,
+        holes=holes,
+        partitions=frozenset(
+            r["partition_uri"] for r in few_answers(answers, "partitions") if r["partition_uri"]
+        ),
+    )
+
+
+def _live(judged: Sequence[Mapping[str, Any]], let_go: Sequence[Mapping[str, Any]]) -> dict[str, Listed]:
+    """What was let go is live, and plain data files alone are."""
+    found: dict[str, Listed] = {}
+    for row in [*judged, *({**row, "table_name": row["name"]} for row in let_go)]:
+        files, size = found.get(row["table_name"], (0, 0))
+        unsaid = size is None or row["bytes"] is None
+        found[row["table_name"]] = (files + row["files"], None if unsaid else size + row["bytes"])
+    return found
+
+
+def _places(answers: AnswersByKind, kind: str) -> frozenset[Location]:
+    return frozenset(Location(row["bucket"], row["key"]) for row in few_answers(answers, kind))
+
+
+def _formats(answers: AnswersByKind) -> dict[Location, frozenset[str]]:
+    found: dict[Location, frozenset[str]] = {}
+    for row in few_answers(answers, "nested"):
+        place = Location(row["bucket"], row["key"])
+        found[place] = found.get(place, frozenset()) | {row["format"]}
+    return found
+
+
+def _lost_logs(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> list[EvidenceGap]:
+    """Logs that were lost while they were read: nobody knows what these tables list, so all rows are read again."""
+    found = [
+        hole
+        for read in evidence.observed.sources.claims
+        for note in notes
+        if read.gap_of and note["source"] == read.info.id and (hole := read.gap_of(note))
+    ]
+    return [hole for hole in found if hole not in evidence.observed.holes]
+
+
+def _unseen(evidence: Evidence, seen: Collection[Location], holed: Collection[str] = ()) -> list[str]:
+    """Tables of whose log a whole report names no file, though one was there before the report was begun."""
+    if evidence.observed.listed or evidence.partitions:
+        return []
+    cuts = storage_cuts(evidence.observed.sources.storage)
+    unseen = []
+    for fact in evidence.facts_in_scope:
+        source = label_around(evidence.source_facts.deciding, fact.table.location)
+        if not source or source in holed or fact.log_since is None or fact.table.location in seen:
+            continue
+        edge = cuts[source].start - cuts[source].margin
+        if fact.log_since + fact.table.settings.grace <= edge:
+            unseen.append(fact.table.name)
+    return unseen
+
+
+def _siblings(read: RowsRead, engine: AuditEngine) -> tuple[Tallies, AnswersByKind]:
+    """Tallies of let-go entries; those below a folder at fault are judged singly, into the answers about the tree."""
+    con, answers = read.evidence.con, read.answers
+    judged = answers_of(con, answers, "siblings_judged")
+    sums = """
+        SELECT judged_table, axis, outcome, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
+            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
+        FROM input WHERE outcome IS NOT NULL GROUP BY judged_table, axis, outcome HAVING sum(files) > 0
+    """
+    at_fault = """
+        SELECT source, bucket, parent FROM input WHERE outcome IS NULL GROUP BY ALL HAVING sum(files) > 0
+    """
+    lost = duck.table(duck.made_of(con, at_fault, judged))
+    if lost.num_rows:
+        more = hold_answers(con, lost_siblings(read.evidence, engine, read.rows, read.gone, lost))
+        kinds = [kind for kind in ("tree_tallies", "tree_suspects") if kind in more]
+        answers = {**answers, **{k: duck.union(con, [answers_of(con, answers, k), more[k]]) for k in kinds}}
+    return tallies_of(duck.made_of(con, sums, judged)), answers
+
+
+def _layout_faults(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> Iterator[EvidenceGap]:
+    """Stores that prove to be none of their kind, once all of their parts were read."""
+    for store in evidence.observed.sources.metastores:
+        mine = [note for note in notes if note["source"] == store.info.id]
+        if store.check and (fault := store.check(mine)):
+            yield EvidenceGap(store.info.id, fault, store.info.location)
+
+
+def _known(evidence: Evidence) -> Iterator[Part]:
+    """What the ledger holds open, as rows that meet the others."""
+    still_open = evidence.memory.still_open
+    if still_open is not None:
+        yield Part("ledger", partial(_read_known, still_open), still_open.nbytes)
+
+
+def _read_known(still_open: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - a part is given one
+    yield "known", still_open
+
+
+def _counts(answers: AnswersByKind) -> dict[str, dict[str, Any]]:
+    """rows, rejected, a sample and unknown storage classes of every source that counts its rows."""
+    counts: dict[str, dict[str, Any]] = {}
+    for row in few_answers(answers, "counted"):
+        nothing: dict[str, Any] = {"rows": 0, "rejected": 0, "sample": None, "unknown_classes": []}
+        known = counts.setdefault(row["source"], nothing)
+        known["rows"] += row["rows"]
+        known["rejected"] += row["rejected"]
+        known["sample"] = min(filter(None, (known["sample"], row["sample"])), default=None)
+        known["unknown_classes"] += row.get("unknown_classes") or ()
+    return counts
+
+
+def _entries(evidence: Evidence, answers: AnswersByKind, holed: frozenset[str]) -> tuple[Relation, Tallies]:
+    """Findings about entries of metadata stores, and the tallies of all entries, by their stores' habits."""
+    con = evidence.con
+    habits = _habits(answers)
+    mine = f"mostly_etags = (source IN ({duck.literals([s for s, most in habits.items() if most])}))"
+    settled = duck.made_of(
+        con,
+        f"SELECT * FROM input WHERE coalesce({mine}, NOT mostly_etags)",
+        answers_of(con, answers, "tree_tallies"),
+    )
+    marked = f"""
+        SELECT * EXCLUDE (rule, outcome, kind, severity)
+            REPLACE (source IN ({duck.literals(sorted(holed))}) IS TRUE AS h_metastore)
+        FROM input WHERE coalesce({mine}, NOT mostly_etags)
+    """
+    suspects = duck.made_of(con, marked, answers_of(con, answers, "tree_suspects"))
+    judged = duck.hold_any(con, judged_tree(con, suspects, evidence.words))
+    found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
+    blamed = finding_rows.parents_at_fault(con, found)
+    counted = [coverage.count_others(con, rows, "size") for rows in (judged, blamed)]
+    return found, coverage.together(tallies_of(settled), *map(tallies_of, counted))
+
+
+def _habits(answers: AnswersByKind) -> dict[str, bool]:
+    """By store whether most of its live file entries have an ETag."""
+    sums: dict[str, list[int]] = {}
+    for row in few_answers(answers, "etag_habits"):
+        known = sums.setdefault(row["source"], [0, 0])
+        known[0] += row["live_files"]
+        known[1] += row["with_etag"]
+    return {source: with_etag * 2 > files for source, (files, with_etag) in sums.items()}
+
+
+def _uploads(evidence: Evidence, answers: AnswersByKind) -> Relation:
+    """Verdict rows of multipart uploads that were never completed."""
+    con = evidence.con
+    begun = answers_of(con, answers, "uploads")
+    rows = unfinished_uploads(
+        con, begun, evidence.source_facts.storage_cuts, evidence.scope, evidence.source_facts.roots
+    )
+    judged = with_outcome(con, rows, evidence.words)
+    places = uris(evidence.partitions)
+    if not places:
+        return judged
+    labelled = attach_label(con, judged, places, "partition_uri")
+    return duck.made_of(con, "SELECT * FROM input WHERE partition_uri IS NOT NULL", labelled)

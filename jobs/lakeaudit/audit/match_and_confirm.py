@@ -1,0 +1,110 @@
+"""Match all rows and confirm the suspects; where evidence proves incomplete on the way, start over with that gap."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.audit.match import match, read_rows, with_gaps_of_rows
+from lakeaudit.checks.commits.commit_witnesses import commit_witnesses
+from lakeaudit.checks.lineage.lineage_checks import audited_before, check_what_was_read, contested_commits
+from lakeaudit.checks.lineage.lost_states import files_of_contested_states, files_written_again
+from lakeaudit.checks.lineage.older_versions import of_older_versions
+from lakeaudit.checks.lineage.state_counts import counted_whole, less_listed, repeated_entries, with_leftovers
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.evidence_gaps import sources_with_gaps
+from lakeaudit.collect.match_result import MatchResult
+from lakeaudit.confirm import suspects
+from lakeaudit.confirm.suspects import Rechecked
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.findings.absence_ceiling import Trial, uncovered
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation
+from lakeaudit.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """The evidence with all of its gaps, the verdicts that it gives, and its suspects as they were confirmed."""
+
+    evidence: Evidence
+    matched: MatchResult
+    again: Rechecked
+
+    @property
+    def remaining(self) -> Relation:
+        return self.again.rows
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        return self.again.trials
+
+    @property
+    def answers(self) -> pa.Table:
+        return self.again.answers
+
+
+def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progress) -> Confirmed:
+    """Read, match and confirm until no step shows a gap that was not known before it.
+
+    Gaps are never taken back, so the loop ends. The states of tables are checked once, and once more where a live look
+    has shown that a report does not cover a table.
+    """
+    states_checked = False
+    while True:
+        with progress.stage("match and classify") as log:
+            read = read_rows(evidence, engine)
+            known_gaps = read.evidence.gaps
+            evidence = with_gaps_of_rows(read)
+            if evidence.gaps != known_gaps:
+                continue
+            matched = match(read, engine)
+            log.note(
+                files=sum(tally.files for (_, axis), tally in matched.tallies.items() if axis == "content")
+            )
+            if not states_checked:
+                evidence, states_checked = _with_checked_states(evidence, engine, matched), True
+            if evidence.gaps != known_gaps:
+                continue
+        again = _confirm(evidence, matched, progress)
+        complete, evidence = evidence, evidence.with_uncovered(_uncovered_tables(evidence, again))
+        if evidence.gaps == known_gaps:
+            return Confirmed(complete, matched, again)
+        states_checked = False
+
+
+def _with_checked_states(evidence: Evidence, engine: AuditEngine, matched: MatchResult) -> Evidence:
+    """The evidence with what the rows show of states that were lost, replaced or never read."""
+    of_commits = commit_witnesses(evidence, engine, matched)
+    counted = counted_whole(evidence, matched.live, matched.holes)
+    witnesses = [
+        *of_older_versions(evidence, matched.replaced_versions),
+        *of_commits,
+        *repeated_entries(evidence, matched.suspects),
+        *less_listed(evidence, counted, partial(with_leftovers, evidence, matched.leftovers)),
+    ]
+    return check_what_was_read(evidence, matched.marked_states, matched.live, matched.leftovers, witnesses)
+
+
+def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> Rechecked:
+    """The suspects, judged again with everything that can clear them."""
+    with progress.stage("check findings again") as log:
+        vacuumed = [row["vacuumed"] for row in matched.vacuums]
+        holed = sources_with_gaps(matched.holes)
+        again = suspects.confirm(evidence, matched.suspects, matched.fresh, matched.claimed, holed, vacuumed)
+        rewritten = files_written_again(evidence.con, again.rows, audited_before(evidence))
+        certain = files_of_contested_states(evidence.con, rewritten, contested_commits(evidence))
+        log.note(
+            suspects=duck.count_of(matched.suspects),
+            fresh=duck.count_of(matched.fresh),
+            looked_at=again.answers.num_rows,
+        )
+        return replace(again, rows=duck.hold(evidence.con, certain))
+
+
+def _uncovered_tables(evidence: Evidence, again: Rechecked) -> Collection[str]:
+    """Tables without a log that live looks find, and that the report which decides there does not cover."""
+    if evidence.observed.listed:
+        return ()
+    return {*uncovered(again.trials)} & {fact.table.name for fact in evidence.facts if fact.log_since is None}

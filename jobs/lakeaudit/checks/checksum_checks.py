@@ -1,0 +1,106 @@
+"""What writers counted of tables' newest versions, held against what the logs list of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.match_result import Listed, MatchResult
+from lakeaudit.engine.answers import tallies_of
+from lakeaudit.evidence.protocol import DeclaredState
+from lakeaudit.findings import coverage
+from lakeaudit.findings.coverage import Tallies
+from lakeaudit.findings.finding_rows import because, finished
+from lakeaudit.matching.table_facts import TableFacts
+from lakeaudit.matching.verdicts import group_verdicts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation
+from lakeaudit.schemas import CHECKSUM
+
+TABLE = "checksums"
+
+
+@dataclass(frozen=True)
+class ChecksumChecks:
+    """FINDINGS rows, checksums by outcome, and what to say of those that could not be read."""
+
+    findings: tuple[Relation, ...] = ()
+    tallies: Tallies = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def checksum_checks(evidence: Evidence, matched: MatchResult) -> ChecksumChecks:
+    """Where a writer counted other files of the tables in scope than their logs list; of parts of tables nothing."""
+    if evidence.partitions:
+        return ChecksumChecks()
+    told = list(_declared(evidence))
+    rows = [
+        _row(fact, said, matched.live.get(fact.table.name, (0, 0))) for fact, said in told if not said.unread
+    ]
+    judged = duck.hold_any(
+        evidence.con, group_verdicts(evidence.con, duck.small(CHECKSUM, rows), TABLE, evidence.words)
+    )
+    unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
+    tallies = tallies_of(coverage.count_others(evidence.con, judged, "0"))
+    return ChecksumChecks((_findings(evidence, judged),), tallies, unread)
+
+
+def checksum_doubts(evidence: Evidence, live: Mapping[str, Listed]) -> dict[str, str]:
+    """By table how its checksum differs from its log: one of them lacks files, so that no file is called unused."""
+    if evidence.partitions:
+        return {}
+    differing = {
+        fact.table.name: _difference(said, live.get(fact.table.name, (0, 0)))
+        for fact, said in _declared(evidence)
+        if not fact.holed
+    }
+    return {name: words for name, words in differing.items() if words}
+
+
+def _difference(said: DeclaredState, listed: Listed) -> str:
+    """What a checksum counts otherwise than the log lists; empty where it counts the same, or nothing."""
+    pairs = zip((said.files, said.bytes), listed, ("files", "bytes"), strict=True)
+    counted = [
+        f"{own:,} {what}, and the log lists {other:,}"
+        for own, other, what in pairs
+        if own is not None and other is not None and own != other
+    ]
+    return "" if said.unread or not counted else f"{said.place.uri} counts {'; '.join(counted)}"
+
+
+def _declared(evidence: Evidence) -> Iterator[tuple[TableFacts, DeclaredState]]:
+    logs = [read.commits for read in evidence.observed.sources.claims if read.commits is not None]
+    for fact in evidence.facts_in_scope:
+        for each in logs:
+            said = each.declared.get(fact.table.name)
+            if said is not None and said.version == fact.version:
+                yield fact, said
+
+
+def _row(fact: TableFacts, said: DeclaredState, listed: Listed) -> tuple[Any, ...]:
+    name, place = fact.table.name, said.place
+    gap = bool(fact.holes) or fact.refused is not None or fact.doubt not in ("", _difference(said, listed))
+    holed = gap or not all(state.complete for state in fact.states)
+    relative = place.key.removeprefix(fact.table.location.prefix)
+    return name, relative, *place, said.version, said.files, said.bytes, *listed, holed
+
+
+def _findings(evidence: Evidence, judged: Relation) -> Relation:
+    found = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
+    given = {
+        "subject_type": "'table'",
+        "subject": "judged_table || '#checksum'",
+        "category": "'log'",
+        "commit_id": "CAST(table_version AS VARCHAR)",
+        "manifest_kind": "'delta'",
+        "manifest_size": "bytes",
+        "files": "abs(files - files_listed)",
+        "bytes_at_stake": "abs(bytes - bytes_listed)",
+        "confirmation": "'not_needed'",
+        "recoverable": "'unknown'",
+        "explanation": f"""concat_ws('; ', 'of version ' || table_version || ' ' || relative || ' counts '
+            || concat_ws(', ', format('{{:,}} files', files), format('{{:,}} bytes', bytes)) || ', and the log lists '
+            || concat_ws(', ', format('{{:,}} files', files_listed), format('{{:,}} bytes', bytes_listed)), {because()},
+            'one of the two is wrong')""",
+    }
+    return finished(evidence.con, found, given, evidence.stamp)

@@ -1,0 +1,103 @@
+"""Shallow clones: tables that list files below another table's root, and what the other table makes of these files.
+
+The source of a clone knows nothing of it: what it has removed its next VACUUM deletes, whoever lists it still.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.keys import Location
+from lakeaudit.kinds import KINDS
+from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import CLONE_FILE, CLONED
+
+AT_RISK = "clone_at_risk"
+_ROOTS = pa.schema([("name", pa.string()), ("root_bucket", pa.string()), ("root_prefix", pa.string())])
+
+
+def under_own_root(con: Connection, pairs: Rows, homes: Mapping[str, Location]) -> Relation:
+    """PAIR rows that a table claims, and whether the key lies below that table's own location: `own`."""
+    places = [(name, place.bucket, place.prefix) for name, place in homes.items()]
+    sql = """
+        SELECT p.*, p.bucket = root_bucket AND starts_with(p.key, root_prefix) AS own
+        FROM pairs p JOIN places ON table_name = name
+    """
+    return duck.query(con, sql, pairs=pairs, places=duck.small(_ROOTS, places))
+
+
+def clone_files(con: Connection, claimed: Rows) -> Relation:
+    """CLONE_FILE rows: live files of tables below other tables' roots, from rows of `under_own_root`."""
+    sql = """
+        SELECT c.*, c.owner AS source, s.c_state AS x_state, s.c_certain AS x_certain, s.c_removed_at AS x_removed_at
+        FROM (SELECT * EXCLUDE own FROM claimed WHERE NOT own AND c_state = 'live' AND owner <> table_name) c
+        LEFT JOIN (SELECT bucket, key, table_name AS owner, c_state, c_certain, c_removed_at FROM claimed WHERE own) s
+            USING (bucket, key, owner)
+    """
+    return duck.conform(con, duck.query(con, sql, claimed=claimed), CLONE_FILE)
+
+
+def cloned(con: Connection, claimed: Rows, words: Words) -> Relation:
+    """CLONED rows from rows of `under_own_root`: how many files of which clone and source each rule has judged how."""
+    of_table = "SELECT * REPLACE (CAST(NULL AS VARCHAR) AS relative), table_name AS judged_table FROM input"
+    # held, since most lakes have no clones: to plan the rules takes longer than to see that there are none
+    asked = duck.made_of(con, of_table, duck.hold(con, clone_files(con, claimed)))
+    sql = """
+        SELECT table_name, source, rule, outcome, severity, count(*) AS files, CAST(sum(c_records) AS BIGINT) AS rows,
+            CAST(sum(c_size) AS BIGINT) AS bytes, min(x_removed_at) AS removed_at, min(key) AS sample
+        FROM input GROUP BY ALL
+    """
+    judged = group_verdicts(con, asked, "clones", words)
+    return duck.conform(con, duck.made_of(con, sql, judged), CLONED)
+
+
+def clone_findings(con: Connection, rows: Rows) -> list[dict[str, Any]]:
+    """One row for FINDINGS per clone and source, from all CLONED rows."""
+    sql = """
+        SELECT table_name, source, severity, CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows) AS BIGINT) AS rows,
+            CAST(sum(bytes) AS BIGINT) AS bytes, min(removed_at) AS removed_at, min(sample) AS sample,
+            CAST(sum(files) FILTER (rule = 'hazard.source_forgot') AS BIGINT) AS unlisted
+        FROM input WHERE outcome = 'finding' GROUP BY table_name, source, severity ORDER BY table_name, source
+    """
+    return [_finding(row) for row in duck.rows_of(duck.made_of(con, sql, rows))]
+
+
+def clone_outcomes(con: Connection, rows: Rows) -> dict[str, Counter[str]]:
+    """By clone how many of its files below other tables' roots have which outcome, from all CLONED rows."""
+    sql = "SELECT table_name, outcome, CAST(sum(files) AS BIGINT) AS files FROM input GROUP BY table_name, outcome"
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in duck.rows_of(duck.made_of(con, sql, rows)):
+        found[row["table_name"]][row["outcome"]] += row["files"]
+    return found
+
+
+def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
+    kind = KINDS[AT_RISK]
+    return {
+        "table_name": row["table_name"],
+        "axis": kind.axis,
+        "kind": kind.name,
+        "severity": row["severity"],
+        "subject_type": "table",
+        "subject": f"{row['source']}#{kind.name}",
+        "files": row["files"],
+        "rows_at_stake": row["rows"],
+        "bytes_at_stake": row["bytes"],
+        "confirmation": "not_needed",
+        "explanation": f"{row['files']} of its live files lie in {row['source']}, {_not_listed(row)}, "
+        f"such as {row['sample']}: the next clean-up of {row['source']} (VACUUM, removal of orphan files) deletes them",
+    }
+
+
+def _not_listed(row: Mapping[str, Any]) -> str:
+    """What the log of the source says of the files: that it removed them, or nothing."""
+    unlisted = row["unlisted"] or 0
+    if unlisted == row["files"]:
+        return "whose log does not list them"
+    since = f", the first at {row['removed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["removed_at"] else ""
+    rest = f" ({unlisted} of them its log does not list)" if unlisted else ""
+    return f"which has removed them{since}{rest}"

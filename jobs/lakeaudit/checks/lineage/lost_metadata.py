@@ -1,0 +1,215 @@
+"""Files of a table's own log or metadata that are gone, torn or cut: what storage keeps of each of them now.
+
+No manifest says what such a file was, so its older versions are looked up, and read where the file itself is there.
+Only damaged tables cause requests.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.evidence_gaps import Finding
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.keys import Location
+from lakeaudit.kinds import NEWER_TORN
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.storage_classes import restore_takes
+
+KINDS = {"missing_metadata": "file", "dropped_history": "file", "incomplete_commit": "commit"}
+"""By kind the `subject_type` of findings about one file of a log."""
+MOST = 1000
+"""Files that are looked up in one run."""
+LARGEST = 16 << 20
+"""Bytes of an older version that is read to see whether it is whole."""
+NAMED = 10
+
+_KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+
+
+def with_versions(evidence: Evidence, rows: Sequence[Finding]) -> list[Finding]:
+    """The rows; those of files of a log say what storage has now, and whether an older version can come back."""
+    tables = {table.name for table in evidence.scope if evidence.confirms(table)}
+    lost = [row for row in rows if _is_lost_file(row) and row["table_name"] in tables][:MOST]
+    places = list(dict.fromkeys((row["bucket"], row["key"]) for row in lost))
+    if not places:
+        return list(rows)
+    columns = [list(column) for column in zip(*places, strict=True)]
+    answers = evidence.look(pa.table(columns, schema=_KEYS)).to_pylist()
+    known = {place: answer for place, answer in zip(places, answers, strict=True) if answer["l_presence"]}
+    looked = {id(row) for row in lost}
+    clients = evidence.context.clients
+    told = [
+        row | _answered(clients, row, known[row["bucket"], row["key"]])
+        if id(row) in looked and (row["bucket"], row["key"]) in known
+        else row
+        for row in rows
+    ]
+    torn = _torn(told)
+    return _named_together([_over_torn(row, torn) for row in told])
+
+
+def _torn(rows: Sequence[Finding]) -> set[tuple[str, str]]:
+    """Places of files that are torn, and of which an older version is whole."""
+    return {
+        (row["bucket"], row["key"])
+        for row in rows
+        if _is_lost_file(row)
+        and row.get("storage_size") is not None
+        and row.get("recovery")
+        and row["recoverable"] == "yes"
+    }
+
+
+def _over_torn(row: Finding, torn: Collection[tuple[str, str]]) -> Finding:
+    """A commit that was overwritten by what is no commit comes back whole: nothing of the newer content is lost."""
+    if row["kind"] != "overwritten_commit" or (row.get("bucket"), row.get("key")) not in torn:
+        return row
+    return row | {"explanation": f"{row['explanation']}; {NEWER_TORN}"}
+
+
+def _is_lost_file(row: Finding) -> bool:
+    return (
+        row["kind"] in KINDS
+        and row.get("subject_type") == KINDS[row["kind"]]
+        and row.get("category") == "log"
+        and row.get("bucket") is not None
+        and bool(row.get("key"))
+    )
+
+
+def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Finding:
+    """The columns of one row that storage's answer settles."""
+    older = answer["l_older_version_id"]
+    known: Finding = {"storage_version_id": answer["l_version_id"]}
+    if older:
+        known |= {"recovery_version_id": older, "cause_at": answer["l_older_since"]}
+    if answer["l_presence"] == "present":
+        known |= {"storage_size": answer["l_size"], "storage_etag": answer["l_etag"], "cause_at": None}
+        known |= {"storage_time": answer["l_modified_at"], "storage_class": answer["l_storage_class"]}
+        if answer["l_archived"]:
+            return known | {"recoverable": "yes", "recovery_version_id": None}
+        if "lost_state" in row and _is_whole_now(clients, row, answer):
+            there = f"{row['explanation']}; its file is there, and nothing of it has to be restored"
+            none = {"recovery": None, "recovery_version_id": None}
+            return known | none | {"recoverable": "unknown", "explanation": there}
+        known |= {"recovery": "older_version"} if older else {}
+        return known | {"recoverable": _of_torn(clients, row, answer)}
+    if older:
+        beneath = bool(answer["l_older_beneath_marker"] or answer["l_delete_marker"])
+        recovery = "delete_marker" if beneath else "older_version"
+        return known | {"recoverable": "yes", "recovery": recovery} | _archived(answer)
+    return known | {"recoverable": "no" if answer["l_versions_known"] else "unknown"}
+
+
+def _archived(answer: Mapping[str, Any]) -> Finding:
+    """The storage class of the older version, where that has to be restored before the version can be read."""
+    kept = answer["l_older_class"]
+    return {"storage_class": kept} if kept else {}
+
+
+def _is_whole_now(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> bool:
+    """Whether the file of a state that readers do not get any more is there, so that nothing has to be restored."""
+    if (answer["l_size"] or 0) > LARGEST:
+        return False
+    try:
+        content = read_bytes(clients, Location(row["bucket"], row["key"]))
+    except SourceError:
+        return False
+    return content is not None and is_whole(row["key"], content)
+
+
+def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
+    """Whether the newest older version of a torn or cut file is whole, and the file holds nothing else of its own."""
+    older = answer["l_older_version_id"]
+    if not older:  # files of a commit that is cut may be there
+        return "no" if answer["l_versions_known"] and row["kind"] != "incomplete_commit" else "unknown"
+    if max(answer["l_older_size"] or 0, answer["l_size"] or 0) > LARGEST:
+        return "unknown"
+    place = Location(row["bucket"], row["key"])
+    try:
+        content, now = read_bytes(clients, place, older), read_bytes(clients, place)
+    except SourceError:
+        return "unknown"
+    if not content or now is None or not is_whole(place.key, content):
+        return "unknown"
+    return "unknown" if is_whole(place.key, now) and not is_cut_from(content, now) else "yes"
+
+
+def is_cut_from(content: bytes, now: bytes) -> bool:
+    """Whether what is there now is the begin of the older content, and lacks its end."""
+    return content.startswith(now) and content.rstrip() != now.rstrip()
+
+
+def is_whole(key: str, content: bytes) -> bool:
+    """Whether the content of a log file has the form that its name promises; false for names without such a form."""
+    if key.endswith(".parquet"):
+        return len(content) >= 12 and content[:4] == content[-4:] == b"PAR1"
+    if key.endswith(".avro"):
+        return content.startswith(b"Obj\x01")
+    if key.endswith(".json"):
+        lines = [line for line in content.splitlines() if line.strip()]
+        return _is_json(content) or (bool(lines) and all(map(_is_json, lines)))
+    return False
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _named_together(rows: Sequence[Finding]) -> list[Finding]:
+    """Files that one loss took are named in one place, with those that storage keeps a version of."""
+    losses: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for row in rows:
+        if _is_lost_file(row):
+            losses[_loss(row)].append(row)
+    return [
+        row | {"explanation": "; ".join([row["explanation"], *_versions(row, losses[_loss(row)])])}
+        if _is_lost_file(row) and "storage_version_id" in row
+        else row
+        for row in rows
+    ]
+
+
+def _loss(row: Finding) -> tuple[str, str]:
+    return row["table_name"], row["explanation"]
+
+
+def _versions(row: Finding, lost: Sequence[Finding]) -> Iterator[str]:
+    if _is_only_archived(row):
+        yield f"the file is {_restored_first(row['storage_class'])}"
+        return
+    kept = [each for each in lost if each.get("recovery_version_id")]
+    what = "version" if row.get("storage_size") is None else "older version"
+    if row.get("recovery_version_id"):
+        yield f"storage keeps the {what} {row['recovery_version_id']}"
+    elif row.get("recoverable") == "no":
+        yield f"storage keeps no {what} of it"
+    if row.get("storage_size") is None and row.get("storage_class"):
+        yield f"that version is {_restored_first(row['storage_class'])}"
+    if len(lost) > 1:
+        yield f"lost together: {_names(lost)}"
+        yield f"storage keeps a version of {len(kept)} of {len(lost)}" + (f": {_names(kept)}" if kept else "")
+
+
+def _is_only_archived(row: Finding) -> bool:
+    """Whether the file is there and whole, as far as anybody knows, and has to be restored before it can be read."""
+    known = row.get("storage_size") is not None and row.get("recovery") is None
+    return known and bool(row.get("recoverable") == "yes")
+
+
+def _restored_first(storage_class: str) -> str:
+    return f"in {storage_class} and must be restored first, which takes {restore_takes(storage_class)}"
+
+
+def _names(rows: Sequence[Finding]) -> str:
+    names = [str(row["key"]).rpartition("/")[2] for row in rows]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"

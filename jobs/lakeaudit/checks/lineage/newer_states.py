@@ -1,0 +1,219 @@
+"""States newer than those that were read: hidden by delete markers, or listed by a report of storage and gone since."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakeaudit.checks.lineage.older_versions import by_root
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.lineage import (
+    LOST_STATE,
+    MARKER,
+    METADATA,
+    REPORT,
+    RIVAL_LINE,
+    LastState,
+    StateRef,
+    Witness,
+)
+from lakeaudit.evidence.protocol import Claims, TableState
+from lakeaudit.formatting import iso
+from lakeaudit.keys import Location, identify, uri_of
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.schemas import plain_time
+
+MOST_CHECKED = 200
+"""Files of newer states whose presence is checked in one run; of the others nobody knows whether they are gone."""
+Row = Mapping[str, Any]
+"""A row of MARKED_STATE."""
+
+
+def newer_states(evidence: Evidence, marked: Sequence[Row]) -> Iterator[Witness]:
+    """States of the tables in scope that are newer than the one that was read.
+
+    Args:
+        evidence: what the run knows.
+        marked: MARKED_STATE rows.
+    """
+    rows, look = by_root(marked), _Presence(evidence.context.clients, live=evidence.context.live)
+    tables_at = Counter(table.location for table in evidence.lake.tables) if rows else Counter[Location]()
+    for read in evidence.observed.sources.claims:
+        for fact in evidence.facts_in_scope:
+            name, place = fact.table.name, fact.table.location
+            last = evidence.context.last_states.get((read.info.kind, name))
+            found = rows.get((read.info.kind, place.bucket, place.prefix), ())
+            yield from states_above(read, name, found, last, look, shared=tables_at[place] > 1)
+
+
+def newer_states_of_others(
+    read: Claims, places: Mapping[str, Location], marked: Sequence[Row], clients: Clients, *, live: bool
+) -> Iterator[Witness]:
+    """The same of tables that are read for what they list alone; `places` are their locations by name."""
+    rows, look = by_root(marked), _Presence(clients, live=live)
+    for name, place in places.items():
+        found = rows.get((read.info.kind, place.bucket, place.prefix), ())
+        yield from states_above(read, name, found, None, look, shared=False)
+
+
+class _Presence:
+    """Whether files are there now, one request each, of which there are `MOST_CHECKED` at most.
+
+    `live`: the states were read as they are now.
+    """
+
+    def __init__(self, clients: Clients, *, live: bool) -> None:
+        self.clients, self.live, self._left = clients, live, MOST_CHECKED
+
+    def is_gone(self, place: Location) -> bool | None:
+        """Whether the file is gone; None where that is not known."""
+        if self._left <= 0:
+            return None
+        self._left -= 1
+        try:
+            return stat(self.clients, place) is None
+        except SourceError:
+            return None
+
+
+def states_above(
+    read: Claims, table: str, rows: Sequence[Row], last: LastState | None, look: _Presence, *, shared: bool
+) -> Iterator[Witness]:
+    """Witnesses of the states of one table among MARKED_STATE rows of its root.
+
+    `shared`: several tables lie there, so that a state of a format may be another one's.
+    """
+    state = read.states.get(table)
+    if state is None or state.state is None or state.state.number is None:
+        return
+    above = [row for row in rows if row["number"] > state.state.number]
+    for row in above:
+        if row["marked_at"] is not None:
+            yield _by_content(look.clients, read, state, _marked(table, state, row, last), last)
+    if look.live or read.info.kind != "hudi":  # a rollback since then may have taken the write back
+        yield from _reported(_Read(read.info.kind, table, state, last, shared), above, look)
+
+
+def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
+    since = plain_time(state.log_since)
+    return Witness(
+        table,
+        LOST_STATE,
+        (MARKER,),
+        uri_of(row["bucket"], row["key"]),
+        f"state {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
+        row["number"],
+        recreated=_is_recreated(state, last.state if last else None)
+        or (since is not None and row["marked_at"] <= since),
+        explained=row["number"] in state.taken_back,
+        version_id=row["version_id"],
+    )
+
+
+def _is_recreated(state: TableState, was: StateRef | None) -> bool:
+    """Whether the table is another one than an audit read, which began later.
+
+    A table that was there before is one that the lost state had replaced.
+    """
+    if was is None or state.state is None:
+        return False
+    ids = {each.table_id for each in (state.state, was)} - {""}
+    begin = state.log_since or state.state.written_at
+    return len(ids) > 1 and (begin is None or was.written_at is None or begin > was.written_at)
+
+
+def _audited_with(table_id: str, last: LastState | None) -> StateRef | None:
+    """The state of that table id which an audit has read, or reported as lost."""
+    states = () if last is None else (last.state, *(each.state for each in last.lost))
+    return next((each for each in states if each.table_id == table_id), None)
+
+
+def _by_content(
+    clients: Clients, read: Claims, state: TableState, marked: Witness, last: LastState | None
+) -> Witness:
+    """The witness once the older version of the file was read, where its format can tell by that what it was.
+
+    A version never changes, so that an audit of the past reads it, too.
+    """
+    place, version = identify(marked.subject), marked.version_id
+    if read.lost_content is None or place is None or version is None:
+        return marked
+    try:
+        content = read.lost_content(Location(*place), version, clients)
+    except SourceError:
+        return marked
+    if content is None or state.state is None:
+        return marked
+    other = bool(content.table_id and state.state.table_id and content.table_id != state.state.table_id)
+    if other and (audited := _audited_with(content.table_id, last)):
+        other = _is_recreated(state, audited)
+    evidence = (METADATA,) if content.undone else marked.evidence
+    return replace(
+        marked,
+        recreated=marked.recreated or other,
+        evidence=evidence,
+        stake=content.stake,
+        sample=content.sample,
+    )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The state that was read of a table by one format, and the state that the last audit read."""
+
+    kind: str
+    table: str
+    state: TableState
+    last: LastState | None
+    shared: bool
+
+
+def _reported(read: _Read, rows: Sequence[Row], look: _Presence) -> Iterator[Witness]:
+    """States that a report of storage lists as current, and whose files are gone.
+
+    A file that was written after the log was read, or is still there, is of a commit that came meanwhile.
+    """
+    before = plain_time(read.state.read_at)
+    listed = [row for row in rows if row["marked_at"] is None and row["modified_at"] < before]
+    known = {(row["bucket"], row["key"]): look.is_gone(Location(row["bucket"], row["key"])) for row in listed}
+    listed = [row for row in listed if known[row["bucket"], row["key"]] is not False]
+    numbers = {row["number"] for row in listed}
+    for row in listed:
+        gone = known[row["bucket"], row["key"]] is True
+        # one metadata.json above the current one may be of a commit that lost its race or failed
+        proved = gone and (read.kind != "iceberg" or len(numbers) > 1) and not read.shared
+        yield _of_report(read, row, gone=gone, proved=proved)
+
+
+def _of_report(read: _Read, row: Row, *, gone: bool, proved: bool) -> Witness:
+    now = "its file is gone" if gone else "whether its file is gone is not known"
+    words = f"storage lists state {row['number']}, written at {iso(row['modified_at'])}, as current, and now {now}"
+    claim = LOST_STATE if gone else RIVAL_LINE
+    evidence = (REPORT if proved else METADATA,)
+    return Witness(
+        read.table,
+        claim,
+        evidence,
+        uri_of(row["bucket"], row["key"]),
+        words,
+        row["number"],
+        recreated=_is_of_an_older_table(read, row),
+        explained=row["number"] in read.state.taken_back,
+    )
+
+
+def _is_of_an_older_table(read: _Read, row: Row) -> bool:
+    """Whether the table was created again after the state was written, so that its numbers began anew.
+
+    Instants of Hudi are times, so that those of a table that was created again are higher. A log that was copied is as
+    new as one of a table that was created again; the id that an earlier audit read tells them apart.
+    """
+    state = read.state.state
+    since = read.state.log_since or (None if state is None else state.written_at)
+    if read.kind == "hudi" or since is None or row["modified_at"] >= plain_time(since):
+        return False
+    if state is None or read.last is None or not state.table_id or read.last.as_of >= since:
+        return True
+    return read.last.state.table_id != state.table_id

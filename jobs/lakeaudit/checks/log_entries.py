@@ -1,0 +1,78 @@
+"""Commits of which a log store and the log do not plainly say the same: LOG_ENTRY rows, judged, and their findings."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import pyarrow as pa
+
+from lakeaudit.findings.coverage import Tallies, Tally
+from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
+from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import LOG_ENTRY
+
+TABLES = ("log_entries", "lost_entries")
+"""Commits are asked whether they are whole, and whether what a writer committed is lost."""
+
+_GRACES = pa.schema([("judged_table", pa.string()), ("grace", pa.duration("us"))])
+
+
+def judged_entries(
+    con: Connection, suspects: Sequence[pa.RecordBatch], graces: Mapping[str, timedelta], words: Words
+) -> Relation:
+    """LOG_ENTRY rows with axis, rule, outcome, kind and severity, held."""
+    sql = "SELECT input.* REPLACE (graces.grace AS grace) FROM input JOIN graces USING (judged_table)"
+    known = duck.query(
+        con,
+        sql,
+        input=pa.Table.from_batches(suspects, LOG_ENTRY),
+        graces=duck.small(_GRACES, [*graces.items()]),
+    )
+    rows = duck.hold(con, duck.conform(con, known, LOG_ENTRY))
+    return duck.hold(con, duck.union(con, [group_verdicts(con, rows, table, words) for table in TABLES]))
+
+
+def tallies(con: Connection, judged: Rows) -> Tallies:
+    """By table and axis how many commits have an outcome beside consistent: as such the log's own commits count."""
+    sql = """
+        SELECT judged_table, axis, outcome, count(*) AS commits FROM input WHERE outcome <> 'consistent' GROUP BY ALL
+    """
+    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row in duck.rows_of(duck.query(con, sql, input=judged)):
+        found[row["judged_table"], row["axis"]][row["outcome"]] += row["commits"]
+    return {place: Tally(counts) for place, counts in found.items()}
+
+
+def findings(con: Connection, judged: Rows, stamp: Stamp) -> Relation:
+    """FINDINGS of commits whose verdict is one."""
+    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    given = {
+        # of a file: once the entry has expired it is closed as removed, and not as restored
+        "subject_type": "CASE axis WHEN 'content' THEN 'file' ELSE 'commit' END",
+        "subject": f"{uri('bucket', 'key')} || '#store'",
+        "table_version": "version",
+        "commit_id": "CAST(version AS VARCHAR)",
+        "manifest_kind": "'delta_log_store'",
+        "files": "1",
+        "manifest_time": "coalesce(entered_at, temp_at)",
+        "storage_time": "written_at",
+        "confirmation": "'not_needed'",
+        "recoverable": "CASE WHEN temp_there THEN 'yes' ELSE 'unknown' END",
+        "explanation": _EXPLANATION,
+    }
+    return finished(con, found, given, stamp)
+
+
+def _time(name: str) -> str:
+    return f"strftime({name}, '%Y-%m-%dT%H:%M:%SZ')"
+
+
+_EXPLANATION = f"""concat_ws('; ',
+    'commit ' || version || ': ' || {because()},
+    'completed in the store at ' || {_time("entered_at")},
+    CASE WHEN temp_there
+        THEN 'what was let through lies in _delta_log/' || temp || ', written at ' || {_time("temp_at")} END,
+    'the file of the log was written at ' || {_time("written_at")},
+    'store as of ' || {_time("edge")})"""

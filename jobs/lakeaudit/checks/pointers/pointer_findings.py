@@ -1,0 +1,67 @@
+"""Findings about pointers: verdict rows of the tables of `pointer_rules` become rows of FINDINGS."""
+
+from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+_PLACE = uri("bucket", "key")
+_SAYS = "catalog || ' has ' || table_name"
+
+
+def _time(name: str) -> str:
+    return f"strftime({name}, '%Y-%m-%dT%H:%M:%SZ')"
+
+
+_NOW = (
+    """CASE WHEN look = 'live' THEN 'looked at now' WHEN look IS NOT NULL THEN 'not seen now: ' || look END"""
+)
+_GIVEN = {
+    "partitions": {
+        "subject_type": "'partition'",
+        "subject": "partition_path || '#' || catalog || ':' || table_name",
+        "key": "NULL",
+        "metastore_time": "registered_at",
+        "files": "removed",
+        "rows_at_stake": "rows_said",
+        "bytes_at_stake": "0",
+        "explanation": f"""concat_ws('; ', {_SAYS} || ', partition ' || partition_path || ' at '
+            || coalesce({_PLACE}, 'no place in a store'), {because()},
+            CASE WHEN rows_said > 0 THEN 'the catalog counts ' || rows_said || ' rows' END,
+            CASE WHEN visible > 0 AND with_content = 0 THEN visible || ' files there have 0 bytes' END,
+            CASE WHEN removed > 0 THEN removed || ' files there lie under delete markers' END,
+            'registered at ' || {_time("registered_at")},
+            'storage as of ' || {_time("cut")}, {_NOW})""",
+    },
+    "partition_folders": {
+        "subject_type": "'prefix'",
+        "subject": f"{_PLACE} || '#' || catalog || ':' || table_name",
+        "bytes_at_stake": "bytes",
+        "storage_time": "newest",
+        "explanation": f"""concat_ws('; ', files || ' files; ' || {because()},
+            CASE WHEN registered THEN 'its partition is registered at another place, where readers find nothing'
+                ELSE {_SAYS} || ' without it' END,
+            'written from ' || {_time("oldest")} || ' to ' || {_time("newest")},
+            'storage as of ' || {_time("cut")}, {_NOW})""",
+    },
+    "table_pointers": {
+        "subject_type": "'table'",
+        "subject": "table_name || '#' || catalog",
+        "key": "NULL",
+        "metastore_time": "changed_at",
+        "files": "NULL",
+        "explanation": f"""concat_ws('; ', {_SAYS} || ' at ' || coalesce({_PLACE}, 'no place in a store'), {because()},
+            'the newer state is ' || left_behind, 'storage as of ' || {_time("cut")}, {_NOW})""",
+    },
+}
+
+
+def findings(con: Connection, judged: Rows, table: str, stamp: Stamp) -> Relation:
+    """FINDINGS of pointers whose verdict is one; `table` names the table of rules that judged them."""
+    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    shared = {
+        "confirmation": "coalesce(look, 'none')",
+        "recoverable": "'unknown'",
+        "manifest_kind": "NULL",
+        "partition_path": "nullif(partition_path, '')",
+    }
+    return finished(con, found, shared | _GIVEN[table], stamp)

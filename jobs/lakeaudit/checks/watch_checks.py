@@ -1,0 +1,121 @@
+"""Watched places: what lies there and no table owns, grouped by prefix, judged, and made findings and coverage."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.evidence_gaps import sources_with_gaps
+from lakeaudit.collect.match_result import MatchResult
+from lakeaudit.collect.source_facts import deciding_places, means
+from lakeaudit.engine.answers import tallies_of
+from lakeaudit.evidence.protocol import SnapshotWindow
+from lakeaudit.findings import coverage
+from lakeaudit.findings.coverage import Tallies
+from lakeaudit.findings.finding_rows import because, finished, uri
+from lakeaudit.keys import Location
+from lakeaudit.matching.prefix_match import label_around
+from lakeaudit.matching.table_facts import TableFacts
+from lakeaudit.matching.verdicts import group_verdicts
+from lakeaudit.matching.watched_folders import Known, prefixes
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import PARTITION
+
+AXIS = "leftover"
+
+
+@dataclass(frozen=True)
+class WatchChecks:
+    """FINDINGS rows, rows of COVERAGE of the watched places, and the cuts of storage that they rest on."""
+
+    findings: Sequence[Relation] = ()
+    coverage_rows: Sequence[dict[str, Any]] = ()
+    storage_cuts: Mapping[str, SnapshotWindow] = field(default_factory=dict)
+
+
+def watch_checks(evidence: Evidence, matched: MatchResult) -> WatchChecks:
+    """What no table owns in the places that are watched."""
+    watch = evidence.watch
+    if watch is None:
+        return WatchChecks()
+    con = evidence.con
+    grouped = duck.hold(con, prefixes(con, matched.watched, watch.places, _known(evidence)))
+    judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_words))
+    able = means(evidence.observed.sources, _facts(evidence), (), sources_with_gaps(matched.holes))
+    rows = _coverage(evidence, _tallies(con, judged), replace(able, overtaken=evidence.memory.overtaken))
+    return WatchChecks((_findings(evidence, judged),), rows, able.storage_cuts)
+
+
+def _known(evidence: Evidence) -> Known:
+    pointed, watched = evidence.pointed, [place.location for place in evidence.watched]
+    own = [each for each in evidence.lake.own_places if not any(each.contains(place) for place in watched)]
+    named = [t.location for told in evidence.observed.catalogs for t in told.tables if t.location is not None]
+    return Known(
+        [table.location for table in evidence.lake.tables],
+        [*named, *own],
+        pointed.partitions if pointed else PARTITION.empty_table(),
+        bool(_gap(evidence)),
+    )
+
+
+def _gap(evidence: Evidence) -> str:
+    """Why a table that no catalog names may have one all the same; "" where there is no such reason."""
+    return evidence.pointed.gap if evidence.pointed else ""
+
+
+def _facts(evidence: Evidence) -> list[TableFacts]:
+    return [TableFacts(place) for place in evidence.watched]
+
+
+def _tallies(con: Connection, judged: Relation) -> Tallies:
+    """Files by outcome: those of the prefixes, and beside them what is ignored, too young, or cannot be told."""
+    counted = """
+        SELECT judged_table, axis, unnest([
+            {'outcome': outcome, 'files': files, 'bytes': bytes}, {'outcome': 'ignored', 'files': skipped, 'bytes': 0},
+            {'outcome': 'out_of_window', 'files': young, 'bytes': 0},
+            {'outcome': 'undecided', 'files': unsure, 'bytes': 0}], recursive := true)
+        FROM input
+    """
+    sql = """
+        SELECT judged_table, axis, outcome, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
+            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
+        FROM input WHERE files > 0 GROUP BY ALL
+    """
+    return tallies_of(duck.query(con, sql, input=duck.query(con, counted, input=judged)))
+
+
+def _findings(evidence: Evidence, judged: Relation) -> Relation:
+    con = evidence.con
+    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    time = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')".format
+    given = {
+        "subject_type": "'prefix'",
+        "subject": uri("bucket", "key"),
+        "bytes_at_stake": "bytes",
+        "storage_time": "newest",
+        "confirmation": "'not_needed'",
+        "recoverable": "'unknown'",
+        "explanation": f"""concat_ws('; ', files || ' files', 'by its names a ' || format || ' table', {because()},
+            'written from ' || {time("oldest")} || ' to ' || {time("newest")},
+            'such as ' || array_to_string(examples, ', '), 'storage as of ' || {time("cut")})""",
+    }
+    return finished(con, found, given, evidence.stamp)
+
+
+def _coverage(evidence: Evidence, tallies: Tallies, able: coverage.Means) -> list[dict[str, Any]]:
+    """A row a place, of the one axis that is asked of it."""
+    able = replace(able, reasons={"storage": "no storage source covers the watched place"})
+    stamp = evidence.stamp
+    rows = coverage.rows(_facts(evidence), tallies, able, stamp.run_id, stamp.lake, (AXIS,))
+    places = {place.name: place.location for place in evidence.watched}
+    return [_hindered(evidence, row, places[row["table_name"]]) for row in rows]
+
+
+def _hindered(evidence: Evidence, row: dict[str, Any], place: Location) -> dict[str, Any]:
+    """The row, `partial` where something kept the place from being judged whole."""
+    decides = deciding_places(evidence.observed.sources.storage)
+    in_part = "storage sources cover only parts of the watched place"
+    reason = _gap(evidence) if label_around(decides, place) else in_part
+    whole = row["status"] == "complete"
+    return {**row, "status": "partial", "reason": reason} if whole and reason else row

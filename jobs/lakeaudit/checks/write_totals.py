@@ -1,0 +1,123 @@
+"""Whole writes of which storage has less than their writers declared: DECLARED rows, judged, and their findings.
+
+Where the names of what is missing are known, those files are findings of their own; here is what has no name.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+
+from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
+from lakeaudit.matching.pairs import SourceFacts
+from lakeaudit.matching.prefix_match import attach_label
+from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import WRITE
+
+TABLE = "writes"
+
+
+def judged_writes(
+    con: Connection,
+    short: Rows,
+    sources: SourceFacts,
+    doubted: Collection[str],
+    holed: Collection[str],
+    words: Words,
+) -> Relation:
+    """WRITE rows with axis, rule, outcome, kind and severity, from DECLARED rows.
+
+    Args:
+        con: where they are computed.
+        short: the writes that lack something, or of which nobody can tell.
+        sources: which source decides what storage has at a place, and the settings of tables.
+        doubted: tables whose writers' records could not be read whole.
+        holed: sources that could not be read whole.
+        words: what the lake file says of findings.
+    """
+    keyed = "SELECT *, CASE path WHEN '' THEN '' ELSE path || '/' END AS key FROM input"
+    placed = attach_label(con, duck.query(con, keyed, input=short), sources.deciding, "decides")
+    sql = f"""
+        SELECT w.*, table_name AS judged_table, substring(key, CAST(root_length AS INTEGER) + 1) AS relative,
+            start - margin AS edge, start AS cut, grace, stateful AS logged,
+            coalesce(table_name IN ({duck.literals([*doubted])}), false)
+                OR coalesce(decides IN ({duck.literals([*holed])}), false) AS holed
+        FROM placed w JOIN tables ON table_name = name LEFT JOIN cuts ON decides = cuts.source
+    """
+    rows = duck.query(con, sql, placed=placed, tables=sources.tables, cuts=sources.storage_cuts)
+    return group_verdicts(con, duck.conform(con, rows, WRITE), TABLE, words)
+
+
+def outcomes(con: Connection, judged: Rows) -> dict[str, Counter[str]]:
+    """By table how many of these writes have which outcome."""
+    sql = "SELECT judged_table, outcome, count(*) AS writes FROM input GROUP BY ALL"
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in duck.rows_of(duck.query(con, sql, input=judged)):
+        found[row["judged_table"]][row["outcome"]] += row["writes"]
+    return found
+
+
+def undecided(con: Connection, judged: Rows, doubts: dict[str, str]) -> dict[str, str]:
+    """By table why some of these writes have no verdict."""
+    sql = """
+        SELECT judged_table, count(*) AS writes, min(commit_id) AS sample,
+            mode(CASE WHEN rule = 'commit.write_partly_replaced'
+                    THEN 'later writes have replaced a part of what they wrote, and nobody knows which'
+                WHEN rule = 'commit.write_untold' THEN coalesce(untold, 'nothing of them can be counted') END) AS why
+        FROM input WHERE outcome = 'undecided' GROUP BY judged_table
+    """
+    return {
+        row[
+            "judged_table"
+        ]: f"{row['writes']:,} writes, such as {row['sample']}, lack something and cannot be judged: "
+        f"{row['why'] or doubts.get(row['judged_table'], 'storage was not read whole')}"
+        for row in duck.rows_of(duck.query(con, sql, input=judged))
+    }
+
+
+def findings(con: Connection, judged: Rows, stamp: Stamp) -> Relation:
+    """FINDINGS of writes whose verdict is one: the subject is the write at its path."""
+    sql = f"""
+        SELECT *, {", ".join(f"{_missing(what)} AS missing_{what}" for what in ("files", "rows", "bytes"))}
+        FROM input WHERE outcome = 'finding'
+    """
+    given = {
+        "subject_type": "'commit'",
+        "subject": f"{uri('bucket', 'key')} || '#' || commit_id",
+        "category": "'data'",
+        "files": "missing_files",
+        "rows_at_stake": "missing_rows",
+        "bytes_at_stake": "missing_bytes",
+        "manifest_size": "bytes",
+        "storage_size": "bytes_there",
+        "manifest_time": "ended_at",
+        "confirmation": "'none'",
+        "recoverable": "'unknown'",
+        "explanation": _EXPLANATION,
+    }
+    return finished(con, duck.query(con, sql, input=judged), given, stamp)
+
+
+def _missing(what: str) -> str:
+    """What storage lacks without a name, as SQL; null where that is not known."""
+    return f"greatest({what} - {what}_there - coalesce({what}_named, 0), 0)"
+
+
+def _listed(prefix: str, suffix: str = "") -> str:
+    """Files, rows and bytes as words, those that are known."""
+    parts = ", ".join(
+        f"CASE WHEN {prefix}{what}{suffix} IS NOT NULL THEN format('{{:,}} {what}', {prefix}{what}{suffix}) END"
+        for what in ("files", "rows", "bytes")
+    )
+    return f"concat_ws(', ', {parts})"
+
+
+_TIME = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')"
+_EXPLANATION = f"""concat_ws('; ',
+    'write ' || commit_id || coalesce(' of ' || {_TIME.format("ended_at")}, '') || ' committed '
+        || {_listed("")} || ', and storage lacks ' || {_listed("missing_")} || ' of that',
+    detail, {because()},
+    CASE WHEN marker IS NOT NULL
+        THEN 'the marker ' || {uri("bucket", "marker")} || ' calls it whole, which misleads' END,
+    'storage as of ' || {_TIME.format("cut")})"""
+"""In plain words: what was committed, what is missing, and what that rests on."""

@@ -1,0 +1,88 @@
+"""What manifests say of some tables, read once more: only the parts that may be about them, folded share by share.
+
+For what the first reading does not sum up, and what only a few tables or keys are asked for.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.engine.chunks import Reading
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.evidence.protocol import Claims, Fold, BufferedRows, Part, pieces
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import CLAIM
+
+Question = Callable[[Connection, Rows], Relation]
+"""CLAIM rows of a share -> the rows of its answer; plain data and functions that travel to the tasks."""
+
+
+def ask_claims(
+    engine: AuditEngine,
+    claims: Sequence[Claims],
+    tables: Collection[str],
+    question: Question,
+    keys: pa.Table | None = None,
+) -> list[pa.RecordBatch]:
+    """The answers of all shares.
+
+    Args:
+        engine: reads the parts.
+        claims: the manifests.
+        tables: of which tables the question is asked.
+        question: what is asked of their claims.
+        keys: bucket and key of those that it is asked of; None: of all.
+    """
+    parts = [part for read in claims for part in _parts(read, tables)]
+    stage = partial(_answer, tuple(read.fold for read in claims), question)
+    reading = Reading(partial(_only, tuple(sorted(tables)), keys))
+    return [batch for kind, batch in engine.run(parts, [stage], reading) if kind == _ANSWER]
+
+
+def claims_of(
+    engine: AuditEngine, claims: Claims, tables: Collection[str], keys: pa.Table
+) -> tuple[list[pa.RecordBatch], list[Mapping[str, Any]]]:
+    """The CLAIM rows of some keys, and the NOTE rows of what could not be read of them."""
+    stage = partial(_answer, (claims.fold,), _as_they_are)
+    answers = [
+        *engine.run([*_parts(claims, tables)], [stage], Reading(partial(_only, tuple(sorted(tables)), keys)))
+    ]
+    notes = [row for kind, batch in answers if kind == "notes" for row in batch.to_pylist()]
+    return [batch for kind, batch in answers if kind == _ANSWER], notes
+
+
+_ANSWER = "answer about claims"
+
+
+def _as_they_are(con: Connection, rows: Rows) -> Relation:
+    return duck.relation(con, rows)
+
+
+def _parts(read: Claims, tables: Collection[str]) -> Iterator[Part | BufferedRows]:
+    """What of a manifest's rows may be about these tables."""
+    return pieces(*(read.rows if read.rows_of is None else read.rows_of(tables)))
+
+
+def _only(
+    tables: Sequence[str], keys: pa.Table | None, con: Connection, kind: str, rows: Rows
+) -> Iterator[tuple[str, Rows]]:
+    """Of the rows of a part those about these tables, and keys."""
+    columns = set(duck.relation(con, rows).columns)
+    if "table_name" in columns:
+        of_tables = f"SELECT * FROM input WHERE table_name IN ({duck.literals(tables)})"
+        rows = duck.query(con, of_tables, input=rows)
+    if keys is None:
+        yield kind, rows
+    elif {"bucket", "key"} <= columns:
+        of_keys = "SELECT * FROM input SEMI JOIN keys USING (bucket, key)"
+        yield kind, duck.query(con, of_keys, input=rows, keys=keys)
+
+
+def _answer(
+    folds: Sequence[Fold], question: Question, con: Connection, rows: Mapping[str, Rows]
+) -> Iterator[tuple[str, Rows]]:
+    folded = [duck.conform(con, fold(con, rows), CLAIM) for fold in folds]
+    yield _ANSWER, question(con, duck.union(con, [CLAIM.empty_table(), *folded]))

@@ -1,0 +1,259 @@
+"""What the newest states of tables say of some files: read whole once, and from then on what commits did since.
+
+Manifests that can only be read beside a picture of storage are asked for each file.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.collect.claim_lookups import claims_of
+from lakeaudit.collect.last_reads import LastRead, last_reads
+from lakeaudit.collect.longest_commits import longest_commits
+from lakeaudit.collect.read_sources import read_manifests
+from lakeaudit.config import Lake, Table
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.errors import AuditError
+from lakeaudit.evidence.other_listers import OtherListers, other_listers
+from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap
+from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
+from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.keys import Location
+from lakeaudit.matching import lineage, verdicts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.threads import beside
+
+THREADS = 8
+_KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+_ANSWERS = {"live": LIVE, "history": HISTORY, "gone": FREE}
+_TOLD = {"present": LIVE, "deleted": FREE, "absent": FREE}
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One kind of manifest as it was read first: what it claims of each file by table; tables that it cannot tell."""
+
+    claims: Claims
+    tables: Mapping[str, Table]
+    states: Mapping[Key, Mapping[str, tuple[str, bool]]]
+    broken: Mapping[str, str]
+    doubts: Mapping[str, str]
+    """By table why another state than the one that was read may be the current one, or why one is lost."""
+
+    @cached_property
+    def _kept(self) -> list[tuple[Location, str, str]]:
+        """Places, tables and reasons of which nothing may be removed."""
+        kept = {
+            name: self.doubts.get(name) or self.claims.states[name].leftovers_kept for name in self.tables
+        }
+        return [(self.tables[name].location, name, why) for name, why in kept.items() if why]
+
+    def kept_at(self, key: Key) -> dict[str, str]:
+        """The tables that a file lies in, of which nothing may be removed, and why."""
+        return {name: why for place, name, why in self._kept if place.holds(*key)}
+
+
+class NewestClaims:
+    """See `evidence.references.References`, of the tables of a lake; files that are asked for later are given first.
+
+    Raises, from both methods, nothing for a table that cannot be read: what nobody can tell of it is UNKNOWN.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        engine: AuditEngine,
+        context: Context,
+        keys: Collection[Key],
+        *,
+        everybody: bool = False,
+    ) -> None:
+        """With `everybody` also what the lake file does not name, see `other_listers`, and who reads the files."""
+        self._context, self._engine, self._lake = context, engine, lake
+        by_kind = dict(_tables_of(lake))
+        self._single = {kind: tables for kind, tables in by_kind.items() if MANIFESTS[kind].by_storage}
+        self._read: list[_Read] = []
+        self._lost: list[tuple[str, list[Table], str]] = []
+        wanted = duck.small(_KEYS, sorted(keys))
+        self._add(lake, by_kind.keys() - self._single.keys(), wanted)
+        self._holding = _holding(lake.tables, sorted(keys)) if everybody else []
+        own = [each.claims for each in self._read]
+        self.longest = longest_commits(engine, own, self._holding, context.clients)
+        self._others = self._listers(wanted)
+        self._reads = last_reads(lake, engine, context, wanted) if everybody and lake.events else {}
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """See `References`. What is asked for single files is read anew for each of them."""
+        read = {
+            (each.claims.info.kind, name) for each in self._read for name in each.tables.keys() - each.broken
+        }
+        deciding = ((table, table.state_manifests or table.event_manifests) for table in self._lake.tables)
+        return frozenset(
+            table.name
+            for table, manifests in deciding
+            if manifests
+            and all(each.kind in self._single or (each.kind, table.name) in read for each in manifests)
+        )
+
+    def _add(self, lake: Lake, kinds: AbstractSet[str], keys: pa.Table) -> None:
+        """Read the manifests of these kinds."""
+        claims, holes = read_manifests(lake, self._context, kinds)
+        read = [_read(self._engine, each, holes, lake, keys) for each in claims]
+        why = {hole.source: hole.reason for hole in holes}
+        unread = kinds - {each.claims.info.kind for each in read}
+        self._read += read
+        self._lost += [
+            (kind, tables, why.get(f"manifest:{kind}", "its manifests cannot be read"))
+            for kind, tables in _tables_of(lake)
+            if kind in unread
+        ]
+
+    def _listers(self, wanted: pa.Table) -> OtherListers:
+        """What lists files of the tables that hold these ones, and the lake file does not name."""
+        if not self._holding:
+            return OtherListers()
+        others = other_listers(self._lake, self._holding, self._context.clients)
+        if others.tables:
+            beside = self._lake.model_copy(update={"tables": others.tables})
+            self._add(beside, {kind for kind, _ in _tables_of(beside)}, wanted)
+        return others
+
+    def of(self, keys: Collection[Key]) -> Said:
+        """What manifests say now of some of the files."""
+        said: dict[Key, list[Reference]] = defaultdict(list)
+        for read in self._read:
+            self._since(read, keys, said)
+        self._unread(keys, said)
+        with beside(THREADS) as pool:
+            for key, told in zip(keys, pool.map(self._look_up, keys), strict=True):
+                said[key] += told
+        for key in self._reads.keys() & set(keys):
+            said[key].append(_read_by(self._reads[key]))
+        return said
+
+    def _unread(self, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
+        """What nobody can tell, because something that may list the files cannot be read."""
+        for kind, tables, why in self._lost:
+            for key in keys:
+                said[key] += [_reference(table, kind, UNKNOWN, why) for table in tables]
+        for table, why in self._unknown():
+            for key in keys:
+                if table.location.holds(*key):
+                    said[key].append(_reference(table, "", UNKNOWN, why))
+
+    def _unknown(self) -> Iterator[tuple[Table, str]]:
+        """Tables of which not all that list their files are known, and why."""
+        for table in self._lake.tables:
+            if why := self._others.unknown.get(table.name):
+                yield table, why
+
+    def _since(self, read: _Read, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
+        kind = read.claims.info.kind
+        newer = MANIFESTS[kind].changes(read.claims, [*read.tables.values()], self._context)
+        unsure, touched = {**read.broken, **newer.unsure}, _touched(newer, keys)
+        for key in keys:
+            known = {**read.states.get(key, {}), **touched.get(key, {})}
+            of_key = {name: (UNKNOWN, why) for name, why in {**read.kept_at(key), **unsure}.items()}
+            for name, (state, certain) in known.items():
+                answer = _ANSWERS[state]
+                if answer != FREE and (certain or name not in unsure):
+                    of_key[name] = (answer, "")
+            said[key] += [
+                _reference(read.tables[n], kind, *told) for n, told in of_key.items() if n in read.tables
+            ]
+
+    def _look_up(self, place: Key) -> list[Reference]:
+        """What manifests say that are asked for single files: those of the tables that it lies in."""
+        return [
+            _asked(kind, table, self._context, place)
+            for kind, tables in self._single.items()
+            for table in tables
+            if table.location.holds(*place)
+        ]
+
+
+def _holding(tables: Sequence[Table], keys: Sequence[Key]) -> list[Table]:
+    """Tables that hold any of these keys, which are sorted."""
+    return [table for table in tables if _holds_any(table.location, keys)]
+
+
+def _holds_any(place: Location, keys: Sequence[Key]) -> bool:
+    """Whether a place holds any of these keys, which are sorted."""
+    at = bisect_left(keys, (place.bucket, place.prefix))
+    return at < len(keys) and place.holds(*keys[at])
+
+
+def _tables_of(lake: Lake) -> Iterator[tuple[str, list[Table]]]:
+    for kind in MANIFESTS:
+        if tables := [t for t in lake.tables if any(each.kind == kind for each in t.manifests)]:
+            yield kind, tables
+
+
+def _read(
+    engine: AuditEngine, claims: Claims, holes: Sequence[EvidenceGap], lake: Lake, keys: pa.Table
+) -> _Read:
+    tables = {table.name: table for table in lake.tables if table.name in claims.states}
+    rows, notes = claims_of(engine, claims, [*tables], keys)
+    states: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
+    for batch in rows:
+        for row in batch.select(["bucket", "key", "table_name", "state", "certain"]).to_pylist():
+            states[row["bucket"], row["key"]][row["table_name"]] = row["state"], bool(row["certain"])
+    lost = [hole for note in notes if claims.gap_of and (hole := claims.gap_of(note))]
+    of_source = [hole for hole in (*holes, *claims.holes, *lost) if hole.source == claims.info.id]
+    broken = {name: hole.reason for hole in of_source for name in ([hole.table] if hole.table else tables)}
+    for name, state in claims.states.items():
+        if state.refused or not state.complete:
+            broken[name] = state.refused or broken.get(name, "its log is not whole")
+    return _Read(claims, tables, states, broken, _doubts(claims, [*tables.values()]))
+
+
+def _doubts(claims: Claims, tables: Sequence[Table]) -> dict[str, str]:
+    """What names other states of these tables than those that were read, where it proves a loss or raises a doubt."""
+    if not claims.witnesses:
+        return {}
+    words = verdicts.words(tables, (), date.min)  # a loss that the lake file ignores is one all the same
+    with duck.task_connection() as con:
+        judged = lineage.judged(con, claims.witnesses, tables, [table.name for table in tables], words)
+    return {one.witness.table: one.witness.words for one in judged if one.is_loss or one.is_doubt}
+
+
+def _touched(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple[str, bool]]]:
+    with duck.task_connection() as con:
+        wanted = duck.small(_KEYS, sorted(keys))
+        sql = "SELECT bucket, key, table_name, state FROM rows SEMI JOIN wanted USING (bucket, key)"
+        found = duck.rows_of(duck.query(con, sql, rows=newer.rows, wanted=wanted))
+    touched: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
+    for row in found:
+        touched[row["bucket"], row["key"]][row["table_name"]] = row["state"], True
+    return touched
+
+
+def _asked(kind: str, table: Table, context: Context, place: Key) -> Reference:
+    """A manifest that cannot be read says nothing."""
+    try:
+        answer, _, reason = MANIFESTS[kind].look_up(table, context.clients, *place)
+    except AuditError as error:
+        answer, reason = UNKNOWN, str(error)
+    except (ClientError, BotoCoreError) as error:
+        answer, reason = UNKNOWN, explain(error).what
+    return _reference(table, kind, _TOLD.get(answer, UNKNOWN), reason)
+
+
+def _read_by(last: LastRead) -> Reference:
+    return Reference(
+        "", "events", READ, f"it was read on {last.at:%Y-%m-%d %H:%M} by {last.by or 'somebody'}"
+    )
+
+
+def _reference(table: Table, kind: str, answer: str, why: str = "") -> Reference:
+    deciding = table.state_manifests or table.event_manifests
+    return Reference(table.name, kind, answer, why, any(each.kind == kind for each in deciding))

@@ -1,0 +1,359 @@
+"""Read sources: find what every source of the lake file has to say. One that cannot be read is a hole, not a crash.
+
+Storage and metadata stores come before the tables' own states, so that a state is never older than the picture of
+storage it is held against. Sources of one side are read beside each other: most of the time goes into waiting.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from lakeaudit.collect.source_facts import Sources
+from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
+from lakeaudit.config.sources import StorageSource
+from lakeaudit.engine.local import TooMuchError
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.protocol import Pointers
+from lakeaudit.evidence.manifest.file_list.fold import CHANGED
+from lakeaudit.evidence.protocol import (
+    BufferedRows,
+    Changes,
+    Claims,
+    Context,
+    Entries,
+    Events,
+    EvidenceGap,
+    LogEntries,
+    Part,
+    SourceInfo,
+    Stored,
+    TableState,
+    pieces,
+)
+from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
+from lakeaudit.evidence.storage.listing import reader as listing
+from lakeaudit.evidence.storage.united import united
+from lakeaudit.keys import Location
+from lakeaudit.matching.prefix_match import attach_label
+from lakeaudit.matching.table_facts import roots
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.runtime.failures import damage_of
+from lakeaudit.runtime.threads import beside
+from lakeaudit.schemas import CLAIM
+
+AT_ONCE = 4
+"""Sources read beside each other."""
+_UNREADABLE = "unreadable"
+"""The identity of a source that could not be read."""
+
+Read = TypeVar("Read", Stored, Entries | LogEntries, Claims, Events, Pointers)
+Wanted = list[tuple[SourceInfo, Callable[[], Read]]]
+Begun = list[tuple[SourceInfo, Future[Read]]]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What there is to read, and what is known of it before its rows are.
+
+    `listed`: places were listed now, and the lake file's storage sources were left alone.
+    """
+
+    sources: Sources
+    infos: tuple[SourceInfo, ...]
+    holes: tuple[EvidenceGap, ...]
+    warnings: tuple[str, ...]
+    listed: bool = False
+    events: tuple[Events, ...] = ()
+    """Read only where something is to be explained."""
+    log_entries: tuple[LogEntries, ...] = ()
+    """Of stores that say what tables' logs should hold."""
+    catalogs: tuple[Pointers, ...] = ()
+    """What catalogs say of tables; read after storage, as the tables' own states are."""
+
+    def beside(self, infos: Sequence[SourceInfo], holes: Sequence[EvidenceGap]) -> "Observed":
+        """The same, with sources that were read to find tables."""
+        known = {info.id for info in self.infos}
+        more = [info for info in infos if info.id not in known]
+        return replace(self, infos=(*self.infos, *more), holes=tuple(dict.fromkeys([*self.holes, *holes])))
+
+    def rows(self) -> Iterator[Part | BufferedRows]:
+        """Everything that the engine has to bring together."""
+        for stored in self.sources.storage:
+            yield from pieces(stored.rows)
+        for entries in self.sources.metastores:
+            yield from pieces(entries.rows)
+        for read in self.sources.claims:
+            yield from pieces(*read.rows)
+
+
+@dataclass
+class _Reading:
+    """Collects what the readers give, in order."""
+
+    infos: list[SourceInfo] = field(default_factory=list)
+    holes: list[EvidenceGap] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    lost: dict[SourceInfo, str] = field(default_factory=dict)
+    """Sources that could not be read at all, and why."""
+
+    def taken(self, begun: Begun[Read]) -> list[Read]:
+        """What could be read, in the lake file's order whichever came first; the rest are holes."""
+        return [self.collect(got) for got in self.answers(begun)]
+
+    def answers(self, begun: Begun[Read]) -> list[Read]:
+        """The same, of which nothing but the holes is collected yet."""
+        return [got for about, reading in begun if (got := self._one(about, reading)) is not None]
+
+    def collect(self, got: Read) -> Read:
+        """Take what a source says of itself to the others."""
+        self.infos.append(got.info)
+        self.holes.extend(got.holes)
+        self.warnings.extend(got.warnings)
+        return got
+
+    def _one(self, about: SourceInfo, reading: Future[Read]) -> Read | None:
+        try:
+            return reading.result()
+        except SourceError as error:
+            reason = f"{error.what}; {error.hint}".rstrip("; ")
+            self._lose(about, reason, error.retryable)
+        except TooMuchError:
+            raise
+        except Exception as error:  # noqa: BLE001 - damaged evidence of one source ends no audit of the others
+            self._lose(about, damage_of(error))
+        return None
+
+    def _lose(self, about: SourceInfo, reason: str, retryable: bool = False) -> None:
+        self.infos.append(replace(about, identity=_UNREADABLE))
+        self.holes.append(EvidenceGap(about.id, reason, about.location, retryable=retryable))
+        self.lost[about] = reason
+
+
+def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:
+    """Read all evidence; `live` places are listed now instead of reading inventories."""
+    reading = _Reading()
+    with beside(AT_ONCE) as pool:
+        storage = _begun(pool, _storage(lake, context, live))
+        metastores = _begun(pool, _metastores(lake, context))
+        stored = [reading.collect(source) for source in united(reading.answers(storage))]
+        of_stores = reading.taken(metastores)
+        entries = [read for read in of_stores if isinstance(read, Entries)]
+        taken: list[Stored | Entries] = [*stored, *entries]
+        cuts = [read.info.cut.start for read in taken if read.info.cut]
+        after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
+        told = _begun(pool, _events(lake, context))
+        pointed = _begun(pool, _catalogs(lake, after))
+        claims = _claims(reading, pool, lake, after)
+        catalogs = tuple(reading.taken(pointed))
+        events = tuple(reading.taken(told))
+    configured = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
+    sources = Sources(claims, stored, entries, {read.info.id: configured[read.info.id] for read in entries})
+    infos, holes, warnings = (
+        tuple(reading.infos),
+        tuple(reading.holes),
+        tuple(dict.fromkeys(reading.warnings)),
+    )
+    log_entries = tuple(read for read in of_stores if isinstance(read, LogEntries))
+    return Observed(sources, infos, holes, warnings, bool(live), events, log_entries, catalogs)
+
+
+def read_manifests(
+    lake: Lake, context: Context, kinds: Collection[str] | None = None
+) -> tuple[list[Claims], list[EvidenceGap]]:
+    """What the tables' manifests say, without storage and metadata stores, and which could not be read; None: all."""
+    reading = _Reading()
+    with beside(AT_ONCE) as pool:
+        claims = _claims(reading, pool, lake, context, kinds)
+    return claims, reading.holes
+
+
+def _claims(
+    reading: _Reading,
+    pool: ThreadPoolExecutor,
+    lake: Lake,
+    context: Context,
+    kinds: Collection[str] | None = None,
+) -> list[Claims]:
+    """What the manifests say, kind by kind. Where all of a kind cannot be read, its tables are refused: not judged."""
+    unserved = _unserved(lake, context)
+    served = lake.model_copy(update={"tables": tuple(t for t in lake.tables if t.name not in unserved)})
+    wanted = [each for each in _manifests(served, context) if kinds is None or each[0].kind in kinds]
+    claims = reading.taken(_begun(pool, wanted))
+    lost = [(info, reason) for info, reason in reading.lost.items() if info.role == "manifest"]
+    refused = [_refused(info, reason, served, context) for info, reason in lost]
+    return [*claims, *refused, *_of_unserved(lake, context, unserved, kinds)]
+
+
+def _unserved(lake: Lake, context: Context) -> dict[str, str]:
+    """Tables of which a catalog says that they lie in a store without a client, and why they are not requested.
+
+    The state of an Iceberg table is where its catalog points: its reader looks at that.
+    """
+    named = (table for table in lake.tables if table.scheme)
+    of_folders = (t for t in named if not any(each.catalog_pointers for each in t.manifests))
+    whys = {t.name: context.clients.why_unserved(t.catalog_uri, t.location.bucket) for t in of_folders}
+    return {name: why for name, why in whys.items() if why}
+
+
+def _of_unserved(
+    lake: Lake, context: Context, unserved: Mapping[str, str], kinds: Collection[str] | None
+) -> Iterator[Claims]:
+    for table in lake.tables if unserved else ():
+        for kind in {each.kind for each in table.manifests} if table.name in unserved else ():
+            if kinds is None or kind in kinds:
+                alone = lake.model_copy(update={"tables": (table,)})
+                info = SourceInfo(f"manifest:{kind}", "manifest", kind, lake.name, _UNREADABLE, None)
+                yield _refused(info, unserved[table.name], alone, context)
+
+
+def _read_as_named(
+    read_tables: Callable[..., Claims], tables: Sequence[Table], context: Context, source_id: str
+) -> Claims:
+    """The claims, with reasons that name places of tables as the catalogs of these do."""
+    read = read_tables(tables, context, source_id)
+    named = {table.name: table for table in tables if table.scheme}
+    if not named:
+        return read
+    states = {
+        name: replace(state, refused=named[name].as_named(state.refused))
+        if name in named and state.refused
+        else state
+        for name, state in read.states.items()
+    }
+    holes = tuple(
+        replace(
+            hole,
+            reason=named[hole.table].as_named(hole.reason),
+            subject=named[hole.table].as_named(hole.subject),
+        )
+        if hole.table in named
+        else hole
+        for hole in read.holes
+    )
+    return replace(read, states=states, holes=holes)
+
+
+def _refused(info: SourceInfo, reason: str, lake: Lake, context: Context) -> Claims:
+    names = [table.name for table in _with_manifest(lake, info.kind)]
+    states = {name: TableState(name, context.now, None, refused=reason, complete=False) for name in names}
+    return Claims(replace(info, identity=_UNREADABLE), (), no_claims, states)
+
+
+def no_claims(con: Connection, rows: Mapping[str, Rows]) -> Relation:  # noqa: ARG001
+    """The claims of manifests that could not be read, see `evidence.protocol.Fold`."""
+    return duck.relation(con, CLAIM.empty_table())
+
+
+def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[EvidenceGap]]:
+    """Who did what, without any other evidence, and which records of it could not be read."""
+    reading = _Reading()
+    with beside(AT_ONCE) as pool:
+        events = reading.taken(_begun(pool, _events(lake, context)))
+    return events, reading.holes
+
+
+def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
+    """What became of the tables since they were read, beside the same picture of storage.
+
+    If a kind of manifest cannot be read again at all, every one of its tables is unsure.
+    """
+    again = replace(context, storage=tuple(observed.sources.storage))
+    return [_changes(read, _with_manifest(lake, read.info.kind), again) for read in observed.sources.claims]
+
+
+def _changes(read: Claims, tables: Sequence[Table], context: Context) -> Changes:
+    if read.info.identity == _UNREADABLE:
+        return Changes(
+            CHANGED.empty_table(), {name: state.refused or "" for name, state in read.states.items()}
+        )
+    try:
+        return MANIFESTS[read.info.kind].changes(read, tables, context)
+    except SourceError as error:
+        return Changes(CHANGED.empty_table(), dict.fromkeys(read.states, str(error)))
+
+
+def _begun(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
+    return [(about, pool.submit(read)) for about, read in wanted]
+
+
+def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[Stored]:
+    if live:
+        infos = [_about("storage", n, "listing", place.uri) for n, place in enumerate(live)]
+        return [
+            (
+                info,
+                partial(
+                    listing.read_place, place, context, info.id, margin=lake.listing_margin(place.bucket)
+                ),
+            )
+            for info, place in zip(infos, live, strict=True)
+        ]
+    wanted: Wanted[Stored] = []
+    for number, written in enumerate(lake.inventories):
+        source = _with_margin(written, lake)
+        about = _about("storage", number, source.kind, source.location.uri)
+        wanted.append((about, partial(STORAGE[source.kind].read, source, context, about.id)))
+    return wanted
+
+
+def _with_margin(source: StorageSource, lake: Lake) -> StorageSource:
+    """A listing of a bucket that lags, with the margin of such buckets where it has none of its own."""
+    if not source.is_listing or source.margin is not None:
+        return source
+    return source.model_copy(update={"margin": lake.listing_margin(source.location.bucket)})
+
+
+def _about(role: str, number: int, kind: str, location: str) -> SourceInfo:
+    return SourceInfo(f"{role}:{number}", role, kind, location, "", None)
+
+
+def _metastores(lake: Lake, context: Context) -> Wanted[Entries | LogEntries]:
+    """Stores that say what files there are, or what logs hold."""
+    return [
+        (about, partial(METASTORES[source.kind].read, source, context, about.id))
+        for about, source in _stores(lake)
+        if not source.knows_tables
+    ]
+
+
+def _catalogs(lake: Lake, context: Context) -> Wanted[Pointers]:
+    """Catalogs, which are asked for the partitions of tables without a state of their own."""
+    places = frozenset(table.location for table in lake.tables if not table.state_manifests)
+    asked = replace(context, places=places)
+    return [
+        (about, partial(METASTORES[source.kind].read, source, asked, about.id))
+        for about, source in _stores(lake)
+        if isinstance(source, CatalogSource) and source.knows_partitions
+    ]
+
+
+def _stores(lake: Lake) -> Iterator[tuple[SourceInfo, MetastoreSource]]:
+    for number, source in enumerate(lake.metastores):
+        yield SourceInfo(metastore_id(number), "metastore", source.kind, source.name, "", None), source
+
+
+def _events(lake: Lake, context: Context) -> Wanted[Events]:
+    wanted: Wanted[Events] = []
+    for number, source in enumerate(lake.events):
+        about = _about("events", number, source.kind, source.location.uri)
+        wanted.append((about, partial(EVENTS[source.kind].read, source, context, about.id)))
+    return wanted
+
+
+def _manifests(lake: Lake, context: Context) -> Wanted[Claims]:
+    owned = partial(attach_label, places=roots(lake.tables), column="table_name")
+    context = replace(context, owned=owned)
+    wanted: Wanted[Claims] = []
+    for kind, manifest in MANIFESTS.items():
+        tables = _with_manifest(lake, kind)
+        if tables:
+            about = SourceInfo(f"manifest:{kind}", "manifest", kind, lake.name, "", None)
+            wanted.append((about, partial(_read_as_named, manifest.read, tables, context, about.id)))
+    return wanted
+
+
+def _with_manifest(lake: Lake, kind: str) -> list[Table]:
+    return [table for table in lake.tables if any(manifest.kind == kind for manifest in table.manifests)]

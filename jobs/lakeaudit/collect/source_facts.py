@@ -1,0 +1,190 @@
+"""Which source speaks for which place and table: the deciding storage source, the metadata store, their cuts. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.config import MetastoreSource, Table
+from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, SourceInfo, Stored
+from lakeaudit.evidence.registry import formats, state_kinds
+from lakeaudit.evidence.storage.versions import one_row_per_key
+from lakeaudit.findings.coverage import Means
+from lakeaudit.keys import Location
+from lakeaudit.matching.pairs import NOBODY, SourceFacts
+from lakeaudit.matching.prefix_match import Places, label_around
+from lakeaudit.matching.table_facts import TableFacts, co_owners, completed_instants, facts_table, roots
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import CUT, READ_STATE, plain_time
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources that a run has read; `metastore_sources` are the entries of `metastores` in the lake file, by id."""
+
+    claims: Sequence[Claims]
+    storage: Sequence[Stored]
+    metastores: Sequence[Entries]
+    metastore_sources: Mapping[str, MetastoreSource]
+
+
+def source_facts(sources: Sources, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
+    """What holds for the sources of a run as wholes."""
+    repeats = tuple(source.info.id for source in sources.storage if source.repeats)
+    older_alone = tuple(source.info.id for source in sources.storage if source.older_alone)
+    authoritative = {id_: source.trusted for id_, source in sources.metastore_sources.items()}
+    return SourceFacts(
+        tables=facts_table(facts),
+        instants=completed_instants(facts),
+        roots=roots(tables),
+        folds=tuple(read.fold for read in sources.claims),
+        # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
+        event_kinds=sum(read.info.kind not in state_kinds() for read in sources.claims),
+        deciding=_but_unseen(deciding_places(sources.storage), facts),
+        storage_cuts=_cut_table(source.info for source in sources.storage),
+        objects=partial(one_row_per_key, repeats=repeats, older_alone=older_alone),
+        scopes={place: store.info.id for store in sources.metastores for place in store.scope},
+        everywhere=next((store.info.id for store in sources.metastores if not store.scope), None),
+        metastore_cuts=_cut_table(store.info for store in sources.metastores),
+        trusted_stores=tuple(id_ for id_, trust in authoritative.items() if trust == "all"),
+        trusted={
+            place: "trusted"
+            for trust in authoritative.values()
+            if not isinstance(trust, str)
+            for place in trust
+        },
+        ttls={store.info.id: store.ttl for store in sources.metastores if store.ttl is not None},
+        holed=_holed_places(facts),
+        contradictions=tuple(read.contradictions for read in sources.claims if read.contradictions),
+        co_owners=co_owners(tables),
+        read_states=read_states(sources.claims, tables),
+    )
+
+
+def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
+    """READ_STATE rows: the lowest state that was read at each root; no number for formats that no manifest reads."""
+    places = {table.name: table.location for table in tables}
+    declared = {(each.kind, table.location) for table in tables for each in table.manifests}
+    lowest: dict[tuple[str, Location], int] = {}
+    for read in claims:
+        for name, state in read.states.items():
+            if name in places and state.state is not None and state.state.number is not None:
+                at = read.info.kind, places[name]
+                lowest[at] = min(state.state.number, lowest.get(at, state.state.number))
+    others = ((kind, place) for kind in formats() for place in {*places.values()})
+    found = {**dict.fromkeys(at for at in others if at not in declared), **lowest}
+    return duck.small(
+        READ_STATE, [(kind, at.bucket, at.prefix, number) for (kind, at), number in found.items()]
+    )
+
+
+def _holed_places(facts: Sequence[TableFacts]) -> Places:
+    """Where a table whose log has a hole could list files: its place, the tables that share with it, and its source.
+
+    The source is known where the log of a clone could be read in part: it names files that lie there.
+    """
+    lost = {fact.table.name for fact in facts if fact.holed}
+    shared = {name for fact in facts if fact.holed for name in fact.table.shares}
+    holed = [f for f in facts if f.holed or f.table.name in shared or lost & set(f.table.shares)]
+    places = [fact.table.location for fact in holed]
+    places += [_whole(root, facts) for fact in holed for state in fact.states for root in state.roots]
+    return dict.fromkeys(places, "holed")
+
+
+def _whole(root: Location, facts: Sequence[TableFacts]) -> Location:
+    """The table that holds a folder which another one names; the folder itself where none does."""
+    around = [fact.table.location for fact in facts if fact.table.location.contains(root)]
+    return max(around, key=lambda place: place.depth, default=root)
+
+
+def _cut_table(infos: Iterable[SourceInfo]) -> pa.Table:
+    cuts = [(info.id, info.cut) for info in infos if info.cut]
+    rows = [(id_, plain_time(cut.start), plain_time(cut.end), cut.margin) for id_, cut in cuts]
+    return duck.small(CUT, rows)
+
+
+def means(
+    sources: Sources,
+    tables: Sequence[TableFacts],
+    metastores: Sequence[MetastoreSource],
+    holed: Collection[str],
+) -> Means:
+    """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
+    cuts = storage_cuts(sources.storage)
+    decides = deciding_places(sources.storage)
+    places = {fact.table.name: fact.table.location for fact in tables}
+    of_storage = {name: _cut_for(place, decides, cuts) for name, place in places.items()}
+    asked = {
+        name: [s for s in metastores if _meets(place, [s.location] if s.location else [])]
+        for name, place in places.items()
+    }
+    return Means(
+        storage_cuts={name: cut for name, cut in of_storage.items() if cut is not None},
+        metastore_cuts={
+            name: cuts_of for name, place in places.items() if (cuts_of := _metastore_cuts(place, sources))
+        },
+        metastores_wanted=frozenset(name for name, stores in asked.items() if stores),
+        treeless=frozenset(
+            n for n, stores in asked.items() if stores and not any(s.has_tree for s in stores)
+        ),
+        holed_sources=tuple(sorted(holed)),
+        reasons={} if sources.storage else {"storage": "no storage source could be read"},
+        covered=[place.uri for place in sorted(decides)],
+    )
+
+
+def deciding_places(storage: Sequence[Stored]) -> dict[Location, str]:
+    """For every covered place the source that decides presence there: the youngest cut that covers it."""
+    covered = sorted({place for source in storage for place in source.covers})
+    return {place: _youngest(place, storage).info.id for place in covered}
+
+
+def _but_unseen(decides: Mapping[Location, str], facts: Sequence[TableFacts]) -> dict[Location, str]:
+    """The same, but that nobody decides for tables whose logs the reports do not name; tables inside are their own."""
+    unseen = {fact.table.location: NOBODY for fact in facts if fact.unseen}
+    others = {fact.table.location for fact in facts if not fact.unseen}
+    inside = [place for place in others if any(outer.contains(place) for outer in unseen)]
+    kept = {place: label for place in inside if (label := label_around(decides, place)) is not None}
+    return {**decides, **unseen, **kept}
+
+
+def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
+    covering = [s for s in storage if any(cover.contains(place) for cover in s.covers)]
+    return max(covering, key=lambda source: cut_of(source).start)
+
+
+def storage_cuts(storage: Iterable[Stored]) -> dict[str, SnapshotWindow]:
+    """The cuts of storage sources by the ids of the sources."""
+    return {source.info.id: cut_of(source) for source in storage}
+
+
+def cut_of(source: Stored) -> SnapshotWindow:
+    """The cut of a storage source, which always has one."""
+    if source.info.cut is None:
+        raise ValueError(f"a storage source without a cut: {source.info.id}")
+    return source.info.cut
+
+
+def _metastore_cuts(place: Location, sources: Sources) -> tuple[SnapshotWindow, ...]:
+    """Of the stores that could be read and speak for the place."""
+    return tuple(
+        store.info.cut for store in sources.metastores if store.info.cut and _meets(place, store.scope)
+    )
+
+
+def _cut_for(
+    place: Location, decides: Mapping[Location, str], cuts: Mapping[str, SnapshotWindow]
+) -> SnapshotWindow | None:
+    """The cut of the longest covered place around the table, else the oldest of those inside it."""
+    around = label_around(decides, place)
+    if around is not None:
+        return cuts[around]
+    inside = [cuts[source] for cover, source in decides.items() if place.holds(cover.bucket, cover.key)]
+    return min(inside, key=lambda cut: cut.start, default=None)
+
+
+def _meets(place: Location, scope: Sequence[Location]) -> bool:
+    if not scope:
+        return True
+    return any(each.contains(place) or place.contains(each) for each in scope)

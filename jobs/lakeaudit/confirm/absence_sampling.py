@@ -1,0 +1,121 @@
+"""Absence sampling: where more is missing than may be believed, a sample is looked at first."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.confirm import live_check
+from lakeaudit.findings.absence_ceiling import ABSENCES, LEAST, Missing, Trial, over_ceiling
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+_GROUP = "judged_table, role, source"
+_ROLE = "CASE kind " + " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in ABSENCES.items()) + " END"
+
+Counts = Mapping[tuple[str, str], int]
+
+
+def sample_absences(evidence: Evidence, suspects: Rows, claimed: Rows) -> list[Trial]:
+    """The trials of every source that lacks too much of a table, from judged suspects and what sources should hold."""
+    con = evidence.con
+    if duck.are_few(suspects, LEAST):
+        return []
+    absent = duck.hold(con, _absent(con, suspects))
+    counts = duck.rows_of(
+        duck.query(con, f"SELECT {_GROUP}, count(*) AS files FROM input GROUP BY {_GROUP}", input=absent)
+    )
+    if sum(row["files"] for row in counts) < LEAST:
+        return []
+    should_hold = _counted(con, claimed, "sum(files)")
+    labels = {info.id: f"{info.kind} {info.location}" for info in evidence.observed.infos}
+    missing = [_missing(row, should_hold, labels) for row in counts]
+    over = over_ceiling(missing, should_hold, evidence.lake.ceiling.share)
+    may_look = evidence.limits()
+    asked = [each for each in over if each.table in may_look]
+    trials = _looked_at(evidence, absent, asked) if asked else {}
+    return [replace(trials.get(_pool(m)) or Trial(m), missing=m) for m in over]
+
+
+def _pool(missing: Missing) -> tuple[str, str]:
+    """Of which group the sample is drawn: of a table, or of several together."""
+    return missing.among or missing.table, missing.source
+
+
+def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, str]) -> Missing:
+    table, source = row["judged_table"], row["source"]
+    of = max(row["files"], should_hold.get((table, source), 0))
+    whole = row["files"] == of
+    return Missing(table, source, row["role"], row["files"], of, labels[source], whole=whole)
+
+
+def _looked_at(evidence: Evidence, absent: Rows, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:
+    con = evidence.con
+    sample = duck.hold(con, sampled(con, absent, asked, evidence.lake.ceiling.sample, evidence.stamp.run_id))
+    answers = evidence.look(
+        duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample))
+    )
+    bare = duck.query(con, "SELECT * EXCLUDE (role, source, pool) FROM input", input=sample)
+    # held: DuckDB 2.0 fails to bind when it pushes the conditions that follow down into the rules
+    judged = duck.hold(con, evidence.judge_again(live_check.with_answers(con, bare, answers)))
+    again = _absent(con, judged)
+    answered = """
+        SELECT sample.* FROM sample SEMI JOIN (SELECT * FROM answers WHERE l_confirmation = 'live') live
+            USING (bucket, key)
+    """
+    live = duck.query(con, "SELECT * FROM input WHERE l_confirmation = 'live'", input=again)
+    frames = (sample, duck.query(con, answered, sample=sample, answers=answers), live)
+    counts = [_by_pool(_counted(con, frame, "count(*)"), asked) for frame in frames]
+    return {_pool(m): Trial(m, *(count[_pool(m)] for count in counts)) for m in asked}
+
+
+def _by_pool(counts: Counts, asked: Sequence[Missing]) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for missing in asked:
+        found[_pool(missing)] += counts.get((missing.table, missing.source), 0)
+    return found
+
+
+_WANTED = pa.schema([(name, pa.string()) for name in ("judged_table", "role", "source", "pool")])
+
+
+def sampled(con: Connection, absent: Rows, asked: Sequence[Missing], size: int, seed: str) -> Relation:
+    """Up to `size` rows of each group, which `pool` names: in turn from each of its partitions, drawn by the seed."""
+    wanted = duck.small(_WANTED, [(m.table, m.role, m.source, _pool(m)[0]) for m in asked])
+    drawn = f"md5({duck.literal(seed)} || chr(0) || bucket || chr(0) || key)"
+    pool = "pool, role, source"
+    sql = f"""
+        SELECT * EXCLUDE (turn, drawn) FROM (
+            SELECT *, row_number() OVER (PARTITION BY {pool}, judged_table, partition_path ORDER BY drawn, key) AS turn
+            FROM (SELECT *, {drawn} AS drawn FROM absent JOIN wanted USING ({_GROUP})))
+        QUALIFY row_number() OVER (PARTITION BY {pool} ORDER BY turn, drawn, key) <= {size}
+    """
+    return duck.query(con, sql, absent=absent, wanted=wanted)
+
+
+def _absent(con: Connection, rows: Rows) -> Relation:
+    """New findings of absence that no gap forbids, with the role and the source that should hold the file."""
+    sql = f"""
+        SELECT * FROM (SELECT *, {_ROLE} AS role, {source_of()} AS source FROM input WHERE outcome = 'finding')
+        WHERE role IS NOT NULL AND known_at IS NULL AND NOT (role = 'storage' AND held)
+    """
+    return duck.made_of(con, sql, rows)
+
+
+def source_of() -> str:
+    """The source that should hold what a finding of absence misses, as SQL; null for any other finding."""
+    return f"CASE {_ROLE} WHEN 'storage' THEN s_source WHEN 'metastore' THEN m_source END"
+
+
+def _counted(con: Connection, rows: Rows, number: str) -> dict[tuple[str, str], int]:
+    """Small: by table and source."""
+    sql = (
+        f"SELECT judged_table, source, CAST({number} AS BIGINT) AS n FROM input GROUP BY judged_table, source"
+    )
+    return {
+        (row["judged_table"], row["source"]): row["n"]
+        for row in duck.rows_of(duck.query(con, sql, input=rows))
+    }

@@ -1,0 +1,65 @@
+"""Gaps: what incomplete evidence forbids to say, put into the columns that the rules read.
+
+Gaps only ever take findings back, never make one, so they are applied to suspects alone, once the whole evidence has
+been read and every unreadable row is counted.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from lakeaudit.findings.absence_ceiling import Trial, doubts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+
+def with_gaps(con: Connection, rows: Rows, holed_sources: Collection[str]) -> Relation:
+    """Set h_storage and h_metastore of rows with PAIR columns."""
+    sources = duck.literals(sorted(holed_sources))
+    sql = f"""
+        SELECT * REPLACE (coalesce(s_source IN ({sources}), false) AS h_storage,
+            coalesce(m_source IN ({sources}), false) AS h_metastore)
+        FROM input
+    """
+    return duck.made_of(con, sql, rows)
+
+
+def doubted(con: Connection, rows: Rows, trials: Sequence[Trial]) -> Relation:
+    """The same gaps where a source lacks so much of a table that it is not believed."""
+    columns = {"h_storage": ["h_storage"], "h_metastore": ["h_metastore"]}
+    for trial in doubts(trials):
+        hole, source = (
+            ("h_storage", "s_source") if trial.missing.role == "storage" else ("h_metastore", "m_source")
+        )
+        table, doubted = duck.literal(trial.missing.table), duck.literal(trial.missing.source)
+        columns[hole].append(f"coalesce(judged_table = {table} AND {source} = {doubted}, false)")
+    replaced = ", ".join(f"{' OR '.join(conditions)} AS {hole}" for hole, conditions in columns.items())
+    return duck.made_of(con, f"SELECT * REPLACE ({replaced}) FROM input", rows)
+
+
+def assumed_vacuums(con: Connection, removals: Rows) -> list[dict[str, Any]]:
+    """Tables whose absent history an unlogged VACUUM explains, from the kernel's `removals` rows.
+
+    Delta writes no VACUUM into a log on S3 by default. One is assumed where every removal at least as old as the
+    youngest absent one is absent too. One absent file alone may be a loss, so a second one is needed, or a removal
+    that had passed the retention before the cutoff. Each row: vacuumed, vacuumed_to (that youngest removal),
+    vacuumed_files.
+    """
+    sql = """
+        SELECT table_name AS vacuumed, max(absent_until) AS vacuumed_to,
+            CAST(sum(absent_files) AS BIGINT) AS vacuumed_files
+        FROM input GROUP BY table_name
+        HAVING (sum(absent_files) > 1 OR sum(expired_files) > 0)
+            AND coalesce(min(present_from) > max(absent_until), true)
+        ORDER BY table_name
+    """
+    return duck.rows_of(duck.made_of(con, sql, removals))
+
+
+def with_vacuums(con: Connection, rows: Rows, vacuumed: Iterable[str]) -> Relation:
+    """Set v_assumed of rows whose table an assumed VACUUM explains."""
+    names = duck.literals(sorted(vacuumed))
+    its_own = (
+        "coalesce(owner, table_name) = table_name"  # a clone's VACUUM deletes none of its source's files
+    )
+    sql = f"SELECT * REPLACE (coalesce(table_name IN ({names}) AND {its_own}, false) AS v_assumed) FROM input"
+    return duck.made_of(con, sql, rows)

@@ -1,0 +1,288 @@
+"""Chunks: how rows of parts, and of stages, are cut for the shares of keys that they belong to.
+
+Rows travel as chunks: batches of one kind in Arrow's own format. A kind is routed by the hash of what it meets others
+on, so that all rows that meet come to the same share.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeaudit.evidence.kind import BY_KEY
+from lakeaudit.evidence.protocol import Batches, Part, Project, Stage, note_row
+from lakeaudit.evidence.registry import row_kinds
+from lakeaudit.matching.prefilter import BUCKET
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Rows, task_connection
+from lakeaudit.runtime.failures import damage_of
+from lakeaudit.storage_classes import is_tiered
+
+ROUTES: Mapping[str, str] = {
+    "versions": BY_KEY,
+    "entries": BY_KEY,
+    "requests": BY_KEY,
+    "accesses": BY_KEY,
+    "folder_accesses": "hash(bucket, folder) >> 32",
+    "claims": BY_KEY,
+    "known": BY_KEY,
+    "settled_keys": BY_KEY,
+    "batches": "hash(table_name) >> 32",
+    "commit_sums": "hash(table_name) >> 32",
+    "replaced": "hash(table_name) >> 32",
+    "young": "CAST(0 AS UBIGINT)",  # few: one share chooses among them
+    "same": "hash(judged_table, place, size, content) >> 32",
+    "alike": "hash(judged_table, place, size, name) >> 32",
+    "moved": "hash(judged_table, name, size, content) >> 32",
+    "tree": BY_KEY,
+    "folders": BY_KEY,
+    "parents": BY_KEY,
+    "children": "hash(bucket, parent) >> 32",
+    "siblings": "hash(bucket, parent) >> 32",
+    "traces": BUCKET,
+    "contents": "content >> 32",
+    "folder_files": "hash(bucket, folder) >> 32",
+    "watched": "hash(bucket, folder) >> 32",
+}
+"""By kind of row, of all roles and of the audit's own stages, what it meets others on, as SQL."""
+
+
+def route_of(kind: str) -> str | None:
+    """What rows of a kind meet others on, as SQL; "": every share gets them; None: they are an answer."""
+    route = ROUTES.get(kind)
+    if route is None and kind in (rows := row_kinds()):
+        return rows[kind].route
+    return route
+
+
+Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
+"""What is made of sound rows once they were read."""
+
+
+def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    yield kind, rows
+
+
+def _read(con: Connection, part: Part) -> Batches:
+    return part.read(con)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How parts are read: whole, unless told otherwise.
+
+    `left` is the fraction of the rows that this leaves, and `width` the room that one takes, beside one that is held
+    whole and judged.
+
+    `rows` gives a part's rows, which need not come from the part, see `kept_rows`; where it leaves some out, it also
+    says how many there are (`counted`).
+    """
+
+    project: Project = _as_they_are
+    select: Select = _as_they_are
+    left: float = 1
+    width: float = 1
+    rows: Callable[[Connection, Part], Batches] = _read
+
+
+WHOLE = Reading()
+KEPT = Reading(width=3 / 8)
+"""Rows that are held alone."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Batches of one kind for one share; share -1: an answer."""
+
+    share: int
+    kind: str
+    batch: pa.RecordBatch
+
+
+@dataclass
+class Counted:
+    """What was read of each source: rows, and those that could not be understood, with one of them."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, set[str]] = field(default_factory=dict)
+
+    def sound(self, source: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch without its rejected rows, which are counted."""
+        self.rows[source] += batch.num_rows
+        self._note_classes(source, batch)
+        faults = batch.column("reject")
+        rejected = batch.num_rows - faults.null_count
+        if not rejected:
+            return batch
+        self.rejected[source] += rejected
+        sample = pc.min(faults).as_py()
+        self.samples[source] = min(sample, self.samples.get(source, sample))
+        return batch.filter(pc.is_null(faults))
+
+    def _note_classes(self, source: str, batch: pa.RecordBatch) -> None:
+        """Storage classes of which a reader does not know whether their objects can be read, by their buckets."""
+        if not {"storage_class", "archived"} <= set(batch.schema.names):
+            return
+        archived = batch.column("archived")
+        if not archived.null_count or batch.column("storage_class").null_count == batch.num_rows:
+            return
+        unknown = pc.and_(pc.is_null(archived), pc.is_valid(batch.column("storage_class")))
+        if not pc.any(unknown).as_py():
+            return
+        pairs = pa.table({name: batch.column(name) for name in ("bucket", "storage_class")}).filter(unknown)
+        found = pairs.group_by(["bucket", "storage_class"]).aggregate([]).to_pylist()
+        names = {(row["bucket"], row["storage_class"]) for row in found}
+        known = self.classes.setdefault(source, set())
+        known |= {f"{bucket}/{name}" for bucket, name in names if not is_tiered(name)}
+
+    def table(self) -> pa.Table:
+        """A row per source: source, rows, rejected, sample, unknown_classes (`bucket/class`)."""
+        rows = [
+            {"source": s, "rows": n, "rejected": self.rejected[s], "sample": self.samples.get(s),
+             "unknown_classes": sorted(self.classes.get(s, ()))}
+            for s, n in self.rows.items()
+        ]  # fmt: skip
+        return pa.Table.from_pylist(rows, COUNTED)
+
+
+COUNTED = pa.schema(
+    [
+        ("source", pa.string()),
+        ("rows", pa.int64()),
+        ("rejected", pa.int64()),
+        ("sample", pa.string()),
+        ("unknown_classes", pa.list_(pa.string())),
+    ]
+)
+
+
+def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
+    """The rows of a part, routed to `shares` shares (0: not yet); what it has to tell comes as answers."""
+    counted = Counted()
+    router = con.cursor()  # while a connection streams rows it takes no other query
+    batches = reading.rows(con, part)
+    counts_itself = False
+    for kind, rows in batches:
+        counts_itself |= kind == "counted"
+        for of_kind, batch in _drained(batches, con, reading.project, kind, rows):
+            sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
+            yield from _selected(router, of_kind, sound, shares, reading)
+    if counted.rows and not counts_itself:
+        yield from _answers("counted", counted.table())
+
+
+def read_guarded(part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
+    """`read_part` on a connection of its own. An answer of kind FAULTS says why the rest of the part cannot be read."""
+    try:
+        with task_connection() as con:
+            yield from read_part(con, part, shares, reading)
+    except Exception as error:  # noqa: BLE001 - whatever a damaged file makes libraries raise
+        yield from _answers(FAULTS, note_row(part.source, part.subject, damage_of(error), count=1))
+
+
+FAULTS = "faults"
+"""The kind of NOTE rows of parts whose reading failed in a way that their readers do not know."""
+
+
+def _selected(
+    router: Connection, kind: str, batch: pa.RecordBatch, shares: int, reading: Reading
+) -> Iterator[Chunk]:
+    """The chunks of one batch of sound rows."""
+    if not batch.num_rows:
+        return
+    for of_kind, rows in reading.select(router, kind, batch):
+        for each in list(batches_of(rows)):
+            yield from routed(router, of_kind, each, shares)
+
+
+def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
+    """The chunks of a batch that was read, and its rows counted, before."""
+    for kind, rows in reading.project(con, chunk.kind, chunk.batch):
+        for batch in list(batches_of(rows)):
+            yield from _selected(con, kind, batch, shares, reading)
+
+
+def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
+    """What a stage makes of one share. Beside the share's own rows it is told among how many the keys are spread."""
+    router = con.cursor()
+    told = pa.table({"shares": [max(shares, 1)]})
+    for kind, rows in stage(con, {**tables, "shares": told}):
+        for batch in batches_of(rows):
+            yield from routed(router, kind, batch, shares)
+
+
+def routed(con: Connection, kind: str, batch: pa.RecordBatch, shares: int) -> Iterator[Chunk]:
+    """The batch cut into one chunk for each share that it has rows of."""
+    if not batch.num_rows:
+        return
+    route = route_of(kind)
+    if route is None:
+        yield Chunk(-1, kind, batch)
+    elif shares <= 1:
+        yield Chunk(0, kind, batch)
+    elif not route:
+        yield from (Chunk(share, kind, batch) for share in range(shares))
+    else:
+        yield from _split(con, kind, batch, route, shares)
+
+
+def _split(con: Connection, kind: str, batch: pa.RecordBatch, route: str, shares: int) -> Iterator[Chunk]:
+    hashed = f"SELECT CAST(({route}) % {shares} AS INTEGER) AS share FROM rows"
+    share = duck.table(duck.query(con, hashed, rows=batch)).column("share").combine_chunks()
+    order = pc.sort_indices(share)
+    sorted_shares, sorted_rows = share.take(order), batch.take(order)
+    at = 0
+    for run in pc.value_counts(sorted_shares).to_pylist():
+        yield Chunk(run["values"], kind, sorted_rows.slice(at, run["counts"]))
+        at += run["counts"]
+
+
+def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
+    yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
+
+
+def tells_of_fault(notes: pa.RecordBatch) -> bool:
+    """Whether any of these NOTE rows says why something could not be read."""
+    return bool(notes.column("reason").null_count < notes.num_rows)
+
+
+def drained(
+    part: Batches, con: Connection, project: Project = _as_they_are
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """All batches of what is made of a part's rows."""
+    for kind, rows in part:
+        yield from _drained(part, con, project, kind, rows)
+
+
+def _drained(
+    part: Batches, con: Connection, project: Project, kind: str, rows: Rows
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches of what is made of rows that a part yielded.
+
+    Where their file proves to be broken, the part says what that means.
+    """
+    # what made the batch may still stream on the part's connection
+    free = con.cursor() if isinstance(rows, pa.RecordBatch) else con
+    try:
+        for of_kind, projected in project(free, kind, rows):
+            yield from ((of_kind, batch) for batch in batches_of(projected))
+    except (duck.DuckError, OSError) as error:  # a reader of Arrow tells of DuckDB's errors as the system's
+        more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
+        yield from _drained(part, con, project, *more)
+
+
+def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """The rows, batch by batch."""
+    if isinstance(rows, pa.RecordBatch):
+        yield rows
+    elif isinstance(rows, pa.Table):
+        yield from rows.to_batches(max_chunksize=duck.BATCH_ROWS)
+    elif isinstance(rows, pa.RecordBatchReader):
+        yield from rows
+    else:
+        yield from rows.to_arrow_reader(duck.BATCH_ROWS)

@@ -1,0 +1,195 @@
+"""The engine: reads parts, brings all rows of one key together, and runs the kernel on them. Here in this process.
+
+One audit is one chain: parts are read, their rows are routed by the hash of what they meet on, and each stage is given
+all rows of its share of the keys. The twin for a cluster is `spark_engine`; both cut rows by `chunks`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from lakeaudit.engine.chunks import FAULTS, WHOLE, Chunk, Reading, read_guarded, read_kept, run_stage
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.protocol import Engine, BufferedRows, Part, Project, Stage
+from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.progress import Progress
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Answers = Iterator[tuple[str, pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class KeptHere:
+    """Rows that were read already, in this process."""
+
+    chunks: Sequence[Chunk]
+    notes: Sequence[Mapping[str, Any]]
+    counts: Mapping[str, int]
+
+    def batches(self, kind: str) -> Iterator[pa.RecordBatch]:
+        """The rows of one kind."""
+        yield from (chunk.batch for chunk in self.chunks if chunk.kind == kind)
+
+
+class AuditEngine(Engine, Protocol):
+    """What runs an audit, beside what readers may ask of it."""
+
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
+        """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
+        ...
+
+    def begin(self) -> None:
+        """Start what this engine runs on, beside the reading of evidence: from here on there is something to do."""
+        ...
+
+    def ready(self, progress: Progress) -> None:
+        """Wait for what this engine runs on, where that was started beside the reading of evidence."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        ...
+
+
+WAITING = 8
+"""Threads for work that mostly waits."""
+
+
+class TooMuchError(Exception):
+    """There is more to read than may be read in this process."""
+
+
+class InProcessEngine:
+    """Runs everything in this process, a part a thread: for small scopes, and for tests.
+
+    Beyond `limit` rows of evidence it stops with TooMuchError; None: it takes any.
+    """
+
+    def __init__(self, parallelism: int = 2, limit: int | None = None) -> None:
+        self.parallelism = parallelism
+        self._limit = limit
+        self._rows = 0
+
+    def map(
+        self,
+        function: Callable[[T], R],
+        items: Sequence[T],
+        weight: int = 0,  # noqa: ARG002
+        *,
+        unlocked: bool = False,  # noqa: ARG002
+    ) -> list[R]:
+        """See `evidence.protocol.Engine`; it mostly waits for stores."""
+        with ThreadPoolExecutor(WAITING) as pool:
+            return list(pool.map(function, items))
+
+    def keep(self, parts: Sequence[Part]) -> KeptHere:
+        """See `evidence.protocol.Engine`."""
+        return _kept(self._read(parts))
+
+    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> KeptHere:
+        """See `evidence.protocol.Engine`."""
+        return _kept(self._staged(stage, self._brought(rows, Reading(project))))
+
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
+        """See `AuditEngine`."""
+        chunks = self._brought(rows, reading)
+        for stage in stages:
+            yield from _answers_in(chunks)
+            chunks = self._staged(stage, chunks)
+        yield from _answers_in(chunks)
+
+    def begin(self) -> None:
+        """Nothing is to be started."""
+
+    def ready(self, progress: Progress) -> None:
+        """It always is."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _brought(self, rows: Sequence[Part | BufferedRows], reading: Reading) -> list[Chunk]:
+        """Everything, read."""
+        chunks = self._read([each for each in rows if isinstance(each, Part)], reading)
+        held = [chunk for each in rows if isinstance(each, KeptHere) for chunk in each.chunks]
+        again = partial(_read_again, reading)
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            return chunks + [
+                each for some in pool.map(again, _dealt(held, self.parallelism)) for each in some
+            ]
+
+    def _staged(self, stage: Stage, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """What a stage makes of all chunks that are no answers."""
+        held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        for chunk in chunks:
+            if chunk.share >= 0:
+                held[chunk.kind].append(chunk.batch)
+        tables = {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
+        with task_connection("4GiB", self.parallelism) as con:
+            return list(run_stage(con, stage, tables, 1))
+
+    def _read(self, parts: Sequence[Part], reading: Reading = WHOLE) -> list[Chunk]:
+        read = partial(self._read_one, reading)
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            return [chunk for chunks in pool.map(read, heaviest_first(parts)) for chunk in chunks]
+
+    def _read_one(self, reading: Reading, part: Part) -> list[Chunk]:
+        chunks = []
+        for chunk in read_guarded(part, 1, reading):
+            chunks.append(chunk)
+            self._rows += chunk.batch.num_rows
+            if self._limit is not None and self._rows > self._limit:
+                raise TooMuchError(f"more than {self._limit} rows")
+        return chunks
+
+
+def _read_again(reading: Reading, held: Sequence[Chunk]) -> list[Chunk]:
+    with task_connection() as con:
+        return [each for chunk in held for each in read_kept(con, chunk, 1, reading)]
+
+
+def _dealt(held: Sequence[Chunk], piles: int) -> list[Sequence[Chunk]]:
+    return [pile for first in range(piles) if (pile := held[first::piles])]
+
+
+def _kept(chunks: Sequence[Chunk]) -> KeptHere:
+    require_sound(row for chunk in chunks if chunk.kind == FAULTS for row in chunk.batch.to_pylist())
+    notes = [row for chunk in chunks if chunk.kind == "notes" for row in chunk.batch.to_pylist()]
+    others = [chunk for chunk in chunks if chunk.kind != "notes"]
+    counts: Counter[str] = Counter()
+    for chunk in others:
+        counts[chunk.kind] += chunk.batch.num_rows
+    return KeptHere(others, notes, counts)
+
+
+def require_sound(faults: Iterable[Mapping[str, Any]]) -> None:
+    """Rows that a reader keeps are whole, or its source cannot be read.
+
+    Raises:
+        SourceError: a part failed in a way that its reader does not know.
+    """
+    for fault in faults:
+        raise SourceError(
+            fault["subject"] or fault["source"], fault["reason"], "mend or remove the damaged file"
+        )
+
+
+def _answers_in(chunks: Sequence[Chunk]) -> Answers:
+    for chunk in chunks:
+        if chunk.share < 0:
+            yield "notes" if chunk.kind == FAULTS else chunk.kind, chunk.batch
+
+
+def heaviest_first(parts: Sequence[Part]) -> list[Part]:
+    """So that no task is left with a heavy part at the end."""
+    return sorted(parts, key=lambda part: -part.weight)

@@ -1,0 +1,366 @@
+"""The engine on Spark: parts and stages run in Python workers, and Spark carries chunks between them.
+
+Spark sees few rows: a chunk is one row (share, kind, rows, payload), its payload a batch in Arrow's stream format. One
+exchange by share brings all rows of a key to one task, whatever the kinds of rows and however many columns they have.
+"""
+
+import io
+import os
+import pickle
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark import StorageLevel, cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeaudit.engine.chunks import (
+    FAULTS,
+    KEPT,
+    WHOLE,
+    Chunk,
+    Reading,
+    read_guarded,
+    read_kept,
+    route_of,
+    run_stage,
+)
+from lakeaudit.engine.local import (
+    Answers,
+    InProcessEngine,
+    KeptHere,
+    TooMuchError,
+    heaviest_first,
+    require_sound,
+)
+from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
+from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.progress import Progress
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_CHUNK = "share int, kind string, rows long, payload binary"
+_ARROW = pa.schema(
+    [("share", pa.int32()), ("kind", pa.string()), ("rows", pa.int64()), ("payload", pa.binary())]
+)
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+BYTES_A_SHARE = 64 << 20
+"""Bytes of evidence, as stored, whose rows make one share: about a million rows, which fit a worker of 1 GiB."""
+ROWS_HELD = 400_000
+"""Rows that a task gathers before it hands them on, so that chunks are not tiny."""
+SMALL = 256 << 10
+"""Bytes of an answer that comes to the driver with all others; larger ones come one task after the other."""
+TASKS_A_CORE = 3
+ITEMS_HERE = 256
+"""Items that are worked on in the driver's own threads, unless they are heavy."""
+BYTES_HERE = 16 << 20
+"""Bytes of evidence that the driver reads and judges itself: jobs of Spark, and its Python workers, cost seconds."""
+ROOM_HERE = 192 << 20
+"""The same where tasks would run on this machine, since threads of this process read as fast: bytes of evidence whose
+rows are held and judged whole, or of so much more as less of them is held."""
+ROWS_HERE = 50_000
+
+
+_SETTINGS = {
+    # a chunk may have hundreds of kilobytes, and by default Spark gathers ten thousand rows for a Python worker
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""A plan is one exchange of few fat rows: there is nothing to adapt."""
+
+
+@dataclass(frozen=True)
+class KeptOnSpark:
+    """Rows that were read already, as chunks in Spark's storage."""
+
+    frame: DataFrame
+    notes: Sequence[Mapping[str, Any]]
+    counts: Mapping[str, int]
+    size: int
+
+    def batches(self, kind: str) -> Iterator[pa.RecordBatch]:
+        """The rows of one kind, task by task."""
+        for row in self.frame.filter(F.col("kind") == kind).toLocalIterator():
+            yield from _decoded(row["payload"])
+
+
+class SparkEngine:
+    """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself.
+
+    `session` gives the session, or waits for it: nothing asks for it before there is work for Spark. `start` begins to
+    build it, where that takes a while, and `check` raises what has come of that by now. `is_local`: whether tasks run
+    on this machine; then more than `bytes_here` is read here, see `ROOM_HERE`.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        bytes_here: int = BYTES_HERE,
+        start: Callable[[], object] = lambda: None,
+        is_local: Callable[[], bool] = lambda: False,
+        check: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._session = session
+        self._start = start
+        self._kept: list[DataFrame] = []
+        self._bytes_here = bytes_here
+        self._is_local = is_local
+        self._check = check
+        self._threads = os.cpu_count() or 1
+        self._here = InProcessEngine(self._threads)
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        spark = self._session()
+        for name, value in _SETTINGS.items():
+            spark.conf.set(name, value)
+        return spark
+
+    @cached_property
+    def _room_here(self) -> int:
+        return ROOM_HERE if self._is_local() else 0
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
+        return self._spark.sparkContext.defaultParallelism
+
+    def begin(self) -> None:
+        """See `engine.AuditEngine`."""
+        self._start()
+
+    def ready(self, progress: Progress) -> None:
+        """See `engine.AuditEngine`. Where much is read here, work begins before Spark is there, if that is to come."""
+        with progress.stage("start Spark"):
+            if self._room_here:
+                self._check()
+            else:
+                _ = self._spark
+
+    def map(
+        self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False
+    ) -> list[R]:
+        """See `evidence.protocol.Engine`."""
+        few = weight <= self._bytes_here and len(items) <= ITEMS_HERE and self._bytes_here
+        if few or (self._room_here and (unlocked or weight <= self._room_here)):
+            return self._here.map(function, items)
+        tasks = min(len(items), self.parallelism * TASKS_A_CORE)
+        return self._spark.sparkContext.parallelize(items, tasks).map(function).collect()
+
+    def keep(self, parts: Sequence[Part]) -> BufferedRows:
+        """See `evidence.protocol.Engine`."""
+        if self._is_small(parts, KEPT):
+            # of some parts nobody knows the size: they are begun here, and anew on Spark if they are not small
+            with suppress(TooMuchError):
+                limit = None if all(part.weight for part in parts) else ROWS_HERE
+                return InProcessEngine(self._threads, limit).keep(parts)
+        return self._kept_now(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
+
+    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> BufferedRows:
+        """See `evidence.protocol.Engine`."""
+        if self._is_small(rows):
+            return self._here.meet(rows, project, stage)
+        chunks = self._met(rows, [stage], Reading(project))
+        # what was read of the parts is counted where all of them are read, and not here a second time
+        return (
+            KeptHere([], [], Counter())
+            if chunks is None
+            else self._kept_now(chunks.filter("kind <> 'counted'"))
+        )
+
+    def _kept_now(self, chunks: DataFrame) -> KeptOnSpark:
+        """Chunks computed now, and held."""
+        frame = self._held(chunks)
+        payload = F.when(F.col("kind").isin("notes", FAULTS), F.col("payload")).alias("payload")
+        about = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
+        told: dict[str, list[dict[str, Any]]] = {"notes": [], FAULTS: []}
+        for chunk in about:
+            told.get(chunk["kind"], []).extend(
+                r for b in _decoded(chunk["payload"] or b"") for r in b.to_pylist()
+            )
+        require_sound(told[FAULTS])
+        counts: Counter[str] = Counter()
+        for chunk in about:
+            counts[chunk["kind"]] += chunk["rows"]
+        return KeptOnSpark(frame, told["notes"], counts, sum(chunk["size"] for chunk in about))
+
+    def run(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
+    ) -> Answers:
+        """See `engine.AuditEngine`."""
+        if self._is_small(rows, reading):
+            yield from self._here.run(rows, stages, reading)
+        elif (chunks := self._met(rows, stages, reading)) is not None:
+            yield from self._answers(self._held(chunks))
+
+    def _met(
+        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading
+    ) -> DataFrame | None:
+        """The plan of the stages; None where there is nothing to read."""
+        parts = [each for each in rows if isinstance(each, Part)]
+        kept = [each for each in rows if isinstance(each, KeptOnSpark)]
+        here = [each for each in rows if isinstance(each, KeptHere)]
+        weight = sum(part.weight for part in parts) + sum(each.size for each in kept)
+        shares = max(self.parallelism, int(weight * reading.left) // BYTES_A_SHARE)
+        frames = (
+            [self._parts(parts).mapInArrow(partial(_read_parts, shares, reading), _CHUNK)] if parts else []
+        )
+        frames += [self._chunks(each.chunks, shares, reading) for each in here if each.chunks]
+        frames += [
+            each.frame.filter(F.col("kind") != "notes").mapInArrow(
+                partial(_route_again, shares, reading), _CHUNK
+            )
+            for each in kept
+        ]
+        if not frames:
+            return None
+        chunks = reduce(DataFrame.unionAll, frames)
+        for stage in stages:
+            met = chunks.repartitionById(shares, F.col("share"))
+            chunks = met.mapInArrow(partial(_run_stage, stage, shares), _CHUNK)
+        return chunks
+
+    def _answers(self, chunks: DataFrame) -> Iterator[tuple[str, pa.RecordBatch]]:
+        small = F.length("payload") <= SMALL
+        more = False
+        for row in chunks.select("kind", F.when(small, F.col("payload")).alias("payload")).collect():
+            more |= row["payload"] is None
+            yield from ((_answer(row["kind"]), batch) for batch in _decoded(row["payload"] or b""))
+        if more:
+            for row in chunks.filter(~small).toLocalIterator():
+                yield from ((_answer(row["kind"]), batch) for batch in _decoded(row["payload"]))
+
+    def close(self) -> None:
+        """Let go of what Spark keeps."""
+        while self._kept:
+            self._kept.pop().unpersist()
+
+    def _chunks(self, chunks: Sequence[Chunk], shares: int, reading: Reading) -> DataFrame:
+        """Rows that this process has read, cut by share."""
+        with task_connection() as con:
+            cut = (c for chunk in chunks for c in read_kept(con, chunk, shares, reading))
+            rows = [tuple(row.values()) for batch in _gathered(cut, shares) for row in batch.to_pylist()]
+        return self._spark.createDataFrame(rows, _CHUNK)
+
+    def _is_small(self, rows: Sequence[Part | BufferedRows], reading: Reading = WHOLE) -> bool:
+        """Whether this process is done with the rows sooner than tasks of Spark."""
+        if any(isinstance(each, KeptOnSpark) for each in rows):
+            return False
+        weight = sum(each.weight for each in rows if isinstance(each, Part))
+        return weight < self._bytes_here or weight * reading.left * reading.width < self._room_here
+
+    def _held(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+    def _parts(self, parts: Sequence[Part]) -> DataFrame:
+        """One row a task: the parts it reads, heavy ones first."""
+        tasks = _balanced(parts, self.parallelism * TASKS_A_CORE)
+        pickled = [(bytearray(cloudpickle.dumps(task)),) for task in tasks]  # type: ignore[no-untyped-call]
+        rdd = self._spark.sparkContext.parallelize(pickled, max(1, len(pickled)))
+        return self._spark.createDataFrame(rdd, "parts binary")
+
+
+def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
+    """The parts dealt to at most so many tasks of about equal weight."""
+    piles: list[list[Part]] = [[] for _ in range(min(tasks, len(parts)))]
+    weights = [0] * len(piles)
+    for part in heaviest_first(parts):
+        lightest = weights.index(min(weights))
+        piles[lightest].append(part)
+        weights[lightest] += max(part.weight, 1)
+    return piles
+
+
+def _read_parts(shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: the rows of some parts, as chunks."""
+    pickled = (cell for batch in batches for cell in batch.column(0).to_pylist())
+    parts = (part for cell in pickled for part in pickle.loads(cell))  # noqa: S301 - our own driver wrote it
+    yield from _gathered((chunk for part in parts for chunk in read_guarded(part, shares, reading)), shares)
+
+
+def _route_again(
+    shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: rows that were kept, cut by share."""
+    with task_connection() as con:
+        kept = (chunk for batch in batches for chunk in _chunks(batch))
+        again = (c for chunk in kept for c in read_kept(con, chunk, shares, reading))
+        yield from _gathered(again, shares)
+
+
+def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: one stage on all rows of one share; answers pass."""
+    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for batch in batches:
+        passing = [route_of(kind) is None for kind in batch.column("kind").to_pylist()]
+        if any(passing):
+            yield batch.filter(pa.array(passing))
+        for chunk in _chunks(batch.filter(pa.array([not each for each in passing]))):
+            held[chunk.kind].append(chunk.batch)
+    if held:
+        with task_connection() as con:
+            tables = {kind: pa.Table.from_batches(found) for kind, found in held.items()}
+            yield from _gathered(run_stage(con, stage, tables, shares), shares)
+
+
+def _gathered(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
+    """Rows of _CHUNK: batches of one kind and share in few chunks."""
+    held: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+    rows = 0
+    for chunk in chunks:
+        held[chunk.share, chunk.kind].append(chunk.batch)
+        rows += chunk.batch.num_rows
+        if rows >= ROWS_HELD:
+            yield from _encoded(held, shares)
+            held, rows = defaultdict(list), 0
+    yield from _encoded(held, shares)
+
+
+def _encoded(held: dict[tuple[int, str], list[pa.RecordBatch]], shares: int) -> Iterator[pa.RecordBatch]:
+    """All that is held as one batch: each one costs the JVM a message of its own."""
+    targets, kinds, rows, payloads = [], [], [], []
+    for number, ((share, kind), batches) in enumerate(held.items()):
+        targets.append(
+            share if share >= 0 else number % max(shares, 1)
+        )  # an answer may pass through any task
+        kinds.append(kind)
+        rows.append(sum(batch.num_rows for batch in batches))
+        payloads.append(_payload(batches))
+    columns = (targets, kinds, rows, payloads)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    if targets:
+        yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _payload(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Batches of one kind as one stream, whose message is one batch: small ones cost more than their rows."""
+    whole = pa.Table.from_batches(batches).combine_chunks()
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, whole.schema, options=_LZ4) as writer:
+        writer.write_table(whole)
+    return sink.getvalue()
+
+
+def _chunks(batch: pa.RecordBatch) -> Iterator[Chunk]:
+    for row in batch.to_pylist():
+        for decoded in _decoded(row["payload"]):
+            yield Chunk(row["share"], row["kind"], decoded)
+
+
+def _answer(kind: str) -> str:
+    """The kind of an answer as it is asked for."""
+    return "notes" if kind == FAULTS else kind
+
+
+def _decoded(payload: bytes) -> Iterator[pa.RecordBatch]:
+    if payload:
+        with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+            yield from reader

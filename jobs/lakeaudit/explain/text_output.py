@@ -1,0 +1,384 @@
+"""What `audit` prints for people, and the line that says its verdict.
+
+Keys, table names and reasons come from stores and writers and are hostile: nothing that was read is taken for
+markup, and whatever cannot be seen, or would move the cursor, is spelled out (`report.words.visible`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakeaudit import formatting
+from lakeaudit.advice import next_steps
+from lakeaudit.advice.command_lines import operand
+from lakeaudit.kinds import WHOLE_PARTITION, axis_words
+from lakeaudit.report import closing, coverage_view, summary, verdict
+from lakeaudit.report.page_data import PageData
+from lakeaudit.results import recovery
+
+if TYPE_CHECKING:
+    from lakeaudit.runtime.aws import Endpoint
+
+Row = Mapping[str, Any]
+
+STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of each part is written out; what is left out is a number.
+
+    `worst` are findings, `tables` those that were not judged whole; `steps` whether a finding says what to do about it.
+    """
+
+    kinds: int = 8
+    worst: int = 3
+    steps: bool = True
+    tables: int = 4
+    reasons: int = 3
+    sources: int = 6
+    gates: int = 5
+
+
+SIZES = (
+    Size(),
+    Size(steps=False),
+    Size(worst=2, steps=False, tables=3, reasons=2, sources=3, gates=2),
+    Size(kinds=6, worst=1, steps=False, tables=2, reasons=1, sources=1, gates=1),
+    Size(kinds=5, worst=1, steps=False, tables=0, reasons=1, sources=0, gates=1),
+    Size(kinds=7, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
+    Size(kinds=4, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
+    Size(kinds=2, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
+)
+"""The largest that fits is taken: an audit's last words stand on one screen, however small it is."""
+
+AROUND = 3
+"""Lines of a screen that are not ours: the command, the verdict, the next prompt."""
+
+_LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
+
+
+def verdict_line(page: PageData) -> str:
+    """`CRITICAL: 12 dropped in 2 tables`: the worst there is, else what could not be told, else that all is well."""
+    tables = coverage_view.judged(page.coverage)
+    said = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables)
+    level = _LEVELS.get(said.level, said.level.upper())
+    unsure = page.run["status"] if said.level in STYLES and page.run["status"] != "complete" else None
+    unsure = f"failed: {page.run['error']}" if unsure == "failed" and page.run["error"] else unsure
+    scope = f"; {said.scope[:1].lower()}{said.scope[1:]}" if said.scope else ""
+    return formatting.visible(f"{level}: {said.headline}" + (f" (audit {unsure})" if unsure else "") + scope)
+
+
+def audit(console: Console, page: PageData) -> None:
+    """The run, its findings by kind, the worst, what was not judged, the evidence, what is next: as much as fits.
+
+    Where nobody looks at a screen, as in a file or a pipe, there is no end to fit.
+    """
+    for size in SIZES:
+        with console.capture() as printed:
+            _audit(console, page, size)
+        if not console.is_terminal or _rows(printed.get(), console.width) <= console.height - AROUND:
+            break
+    _audit(console, page, size)
+
+
+def _rows(text: str, width: int) -> int:
+    """Lines of a screen: it wraps what is longer."""
+    lengths = (Text.from_ansi(each).cell_len for each in text.splitlines())
+    return sum(max(-(-length // width), 1) for length in lengths)
+
+
+def _audit(console: Console, page: PageData, size: Size) -> None:
+    line(console, _headline(page.run))
+    if page.totals:
+        title(console, "Findings")
+        console.print(_kinds(page, size.kinds, console.width))
+        _worst(console, page, size)
+    _judged(console, page, size)
+    _evidence(console, page.run, size)
+    _end(console, page)
+
+
+def _judged(console: Console, page: PageData, size: Size) -> None:
+    """How many tables were judged whole, and of the others what was not, and why."""
+    tables = coverage_view.judged(page.coverage)
+    apart = [table for table in tables if table.standing != "whole"]
+    title(console, "Coverage")
+    whole = len(tables) - len(apart)
+    words = f"{formatting.count(whole)} of {formatting.number(len(tables), 'table')} fully judged"
+    told = plain(words, "green" if tables and not apart else "")
+    rest = _by_standing(apart[size.tables :], "more " if size.tables else "")
+    if not size.tables and rest:
+        told.append(f", {rest}", STYLES["warning"])
+    line(console, told, indent=1)
+    for table in apart[: size.tables]:
+        line(console, _not_whole(table), indent=1)
+    if size.tables and rest:
+        line(console, plain(rest, STYLES["warning"]), indent=1)
+    for reason in _reasons(page, size.reasons):
+        line(console, reason, indent=1)
+
+
+def _by_standing(tables: Sequence[coverage_view.Judged], more: str) -> str:
+    """4 more partly judged, 2 more of which nothing could be judged."""
+    numbers = Counter(coverage_view.STANDINGS[table.standing] for table in tables)
+    return ", ".join(
+        f"{formatting.count(number)} {more}{_phrase(called)}" for called, number in numbers.items()
+    )
+
+
+def _phrase(standing: str) -> str:
+    return f"of which {standing}" if standing == coverage_view.NOTHING_JUDGED else standing
+
+
+def _not_whole(table: coverage_view.Judged) -> Text:
+    """A table and what of it was not judged whole; what was is not said."""
+    told = plain(
+        formatting.shortened(formatting.visible(table.name or formatting.NO_TABLE), NAME), STYLES["warning"]
+    )
+    cells = {axis: cell for axis, cell in table.cells.items() if cell.state != "off"}
+    parts = [f"{axis_words(axis)}: {cell.extent}" for axis, cell in cells.items() if cell.state not in FINE]
+    if cells and len(parts) == len(cells) and len({cell.extent for cell in cells.values()}) == 1:
+        parts = [next(iter(cells.values())).extent]
+    off = [axis_words(axis) for axis in table.cells if axis not in cells]
+    parts += [f"not judged: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
+    parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
+    return told.append(f"  {'; '.join(parts)}")
+
+
+FINE = ("whole", "empty")
+NAME = 48
+"""Characters of a table's name before what could not be judged of it."""
+
+
+def _evidence(console: Console, run: Row, size: Size) -> None:
+    sources = run["sources"] or ()
+    if size.sources:
+        title(console, "Evidence")
+    else:
+        rows = sum(source["rejected"] or 0 for source in sources)
+        oldest = min((source["cut_from"] for source in sources if source["cut_from"]), default=None)
+        words = f"{formatting.number(len(sources), 'source')}, the oldest taken {formatting.second(oldest)}"
+        line(
+            console, plain(words + (f", {formatting.number(rows, 'row')} rejected" if rows else "")), indent=1
+        )
+    for source in sources[: size.sources]:
+        _source(console, source)
+    if size.sources and len(sources) > size.sources:
+        line(console, plain(f"and {formatting.count(len(sources) - size.sources)} more", "dim"), indent=1)
+    gates = run.get("gates") or ()
+    for words_of_gate in gates[: size.gates]:
+        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
+    if len(gates) > size.gates:
+        more = "more gate" if size.gates else "gate"
+        words = f"{formatting.number(len(gates) - size.gates, more)} not held"
+        line(console, plain(words, STYLES["warning"]), indent=1)
+
+
+def _end(console: Console, page: PageData) -> None:
+    """What became of the ledger, and what to type next."""
+    console.print()
+    if page.history is not None:
+        line(console, plain(closing.closing(page), "bold"))
+    if held := closing.pressing(page):
+        line(console, plain(held, "bold"))
+    for command in closing.next_commands(page):
+        line(console, plain(command), indent=1)
+
+
+def finding(console: Console, row: Row, place: str | None = None) -> None:
+    """One finding: what and where on lines of their own, so that a key can be copied whole.
+
+    `place` stands for the row's subject where that is a group of this one file.
+    """
+    severity = row["severity"] or ""
+    head = plain(severity or formatting.UNKNOWN, STYLES.get(severity, "")).append(" ")
+    head.append_text(plain(row["kind"], "bold")).append("  ")
+    head.append_text(plain(row["table_name"] or formatting.NO_TABLE)).append(f"  {at_stake(row)}")
+    line(console, head, indent=1)
+    line(console, plain(place or row["subject"]), indent=3)
+    if (row["explanation"] or "").startswith(WHOLE_PARTITION):
+        line(console, plain(row["explanation"].partition("; ")[0], "dim"), indent=3)
+    if known := formatting.cause(row):
+        line(console, plain(f"cause: {known}", "dim"), indent=3)
+
+
+def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | None = None) -> None:
+    """How the file comes back, as a command of its own line; else what to do about its kind."""
+    step = next_steps.way_back(row, at, marker)
+    do = next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"])
+    if do and (step is None or next_steps.is_to_think_first(row)):
+        line(console, plain(f"do: {do}", "dim"), indent=3)
+    if step is not None:
+        line(console, plain(f"to {step.what}:", "dim"), indent=3)
+        line(console, plain(step.command), indent=5)
+
+
+def discrepancy(console: Console, row: Row) -> None:
+    """One row of the ledger: the finding, then how it stands, since when, and who accepts it."""
+    finding(console, row)
+    parts = [row["state"], f"seen since {formatting.second(row['first_seen_at'])}"]
+    if row["state"] == "resolved":
+        parts += [f"{next_steps.ended(row)} at {formatting.second(row['resolved_at'])}"]
+    if row["reopened"]:
+        parts += [f"came back {formatting.number(row['reopened'], 'time')}"]
+    if row["ack_until"]:
+        parts += [
+            f"accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
+        ]
+    line(console, plain(" · ".join([*parts, f"id {row['discrepancy_id']}"]), "dim"), indent=3)
+
+
+def plain(value: object, style: str = "") -> Text:
+    """A value as text that cannot act on the terminal; a dash where it is unknown."""
+    return Text(formatting.UNKNOWN if value is None else formatting.visible(str(value)), style=style)
+
+
+def grid(*columns: tuple[str, str], header: bool = True) -> Table:
+    """A table without lines; each column is its title and `left`, `right` or `fold`.
+
+    Only what may fold gives way on a narrow terminal.
+    """
+    table = Table(box=None, show_header=header, header_style="dim", pad_edge=False, padding=(0, 2, 0, 1))
+    for title, kind in columns:
+        table.add_column(
+            title,
+            justify="right" if kind == "right" else "left",
+            overflow="fold",
+            no_wrap=kind != "fold",
+        )
+    return table
+
+
+def at_stake(finding: Row) -> str:
+    """Rows and bytes at stake, and the number of files where it is not one."""
+    files, rows = finding["files"], finding["rows_at_stake"]
+    parts = [formatting.number(files, "file")] if files not in (None, 1) else []
+    parts += [formatting.number(rows, "row")] if rows is not None else []
+    parts += [formatting.size(finding["bytes_at_stake"])] if finding["bytes_at_stake"] is not None else []
+    return ", ".join(parts)
+
+
+def _headline(run: Row) -> Text:
+    parts = [run["lake"], run["status"], f"as of {formatting.second(run['as_of'])}"]
+    if run["finished_at"] and run["started_at"]:
+        parts.append(f"took {formatting.duration(run['finished_at'] - run['started_at'])}")
+    parts.append(f"run {run['run_id']}")
+    return plain(" · ".join(parts), "bold")
+
+
+def title(console: Console, text: str) -> None:
+    """The head of a section."""
+    console.print()
+    console.print(plain(text, "bold"), soft_wrap=True)
+
+
+def line(console: Console, text: Text, indent: int = 0) -> None:
+    """A line that the terminal wraps, not we: what is copied has no line break of ours in it."""
+    console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+
+
+def _kinds(page: PageData, shown: int, width: int) -> Table:
+    """A row a kind; files and bytes are left out where the screen has no room for them, never cut."""
+    amounts = ("findings", "files", "rows", "bytes") if width >= WIDE else ("findings", "rows")
+    table = grid(
+        ("severity", "left"), ("kind", "left"), *((title, "right") for title in amounts), ("where", "fold")
+    )
+    kinds = summary.by_kind(page.totals)
+    for kind in kinds[:shown]:
+        stake = kind.stake
+        told = {
+            "findings": formatting.count(stake.findings),
+            "files": _amount(stake.files, formatting.count),
+            "rows": _amount(stake.rows, formatting.count),
+            "bytes": _amount(stake.bytes, formatting.size),
+        }
+        cells = [kind.name, *(told[title] for title in amounts), _where(kind)]
+        table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
+    if rest := kinds[shown:]:
+        found = formatting.count(sum(kind.stake.findings for kind in rest))
+        more = formatting.number(len(rest), "more kind")
+        table.add_row(plain("", "dim"), plain(more, "dim"), plain(found, "dim"))
+    return table
+
+
+WIDE = 100
+"""Columns of a screen that all amounts have room on."""
+
+
+def _where(kind: summary.Line) -> str:
+    """The table's name, or how many tables; a dash for what is of no table."""
+    if kind.table is not None:
+        return formatting.shortened(formatting.visible(kind.table), PLACE)
+    return formatting.number(kind.tables, "table") if kind.tables else formatting.UNKNOWN
+
+
+PLACE = 22
+"""Characters of a table's name beside what was found in it."""
+
+
+def _amount(value: summary.Amount, put: Any) -> str:
+    """A sum of which a part is unknown is at least that."""
+    told: str = put(value.known)
+    return told if value.whole or value.known is None else f"\u2265 {told}"
+
+
+def _worst(console: Console, page: PageData, size: Size) -> None:
+    if size.worst:
+        title(console, "Worst")
+    for row in page.findings[: size.worst]:
+        finding(console, row, page.place(row))
+        if told := recovery.of_finding(row):
+            line(console, plain(told, "dim"), indent=3)
+        if size.steps:
+            next_step(console, row, page.reach.get(row["bucket"] or ""))
+    rest = page.finding_count - len(page.findings[: size.worst])
+    if rest and size.worst:
+        more = f"and {formatting.count(rest)} more: lakeaudit findings {operand(page.lake)}"
+        line(console, plain(more, "dim"), indent=1)
+
+
+def _reasons(page: PageData, shown: int) -> Iterator[Text]:
+    """Why something could not be judged, each reason once, with the tables and questions that it holds for."""
+    holding: dict[str, list[tuple[str, str, str]]] = {}
+    for table in coverage_view.judged(page.coverage):
+        for cell in table.cells.values():
+            if cell.state in ("nothing", "part", "young") and cell.reason:
+                about = (table.name or formatting.NO_TABLE, axis_words(cell.axis), cell.reason)
+                holding.setdefault(_without_place(cell.reason), []).append(about)
+    for common, held in list(holding.items())[:shown]:
+        names, axes = (list(dict.fromkeys(each[at] for each in held)) for at in (0, 1))
+        reasons = {reason for _, _, reason in held}
+        told = next(iter(reasons)) if len(reasons) == 1 else common
+        more = f" and {formatting.count(len(names) - 1)} more" if len(names) > 1 else ""
+        yield plain(f"{', '.join(axes)}, {names[0]}{more}: {told}", STYLES["warning"])
+    if len(holding) > shown and shown:
+        yield plain(f"and {formatting.count(len(holding) - shown)} more reasons in the report", "dim")
+
+
+def _without_place(reason: str) -> str:
+    """What is the same for every table of a store that cannot be reached: the place at its begin is not."""
+    place, _, rest = reason.partition(": ")
+    return rest if rest and place.startswith(("s3://", "/")) else reason
+
+
+def _source(console: Console, source: Row) -> None:
+    head = plain(f"{source['role']} {source['kind']}", "bold").append(
+        f"  {formatting.count(source['rows'])} rows"
+    )
+    if source["rejected"]:
+        head.append(f", {formatting.count(source['rejected'])} rejected", STYLES["warning"])
+    head.append(f", {_cut(source)}  ", "dim").append_text(plain(source["location"]))
+    line(console, head, indent=1)
+
+
+def _cut(source: Row) -> str:
+    start, end = source["cut_from"], source["cut_to"]
+    if start is None or end is None or end == start:
+        return f"taken {formatting.second(start or end)}"
+    return f"taken {formatting.second(start)}, over {formatting.duration(end - start)}"

@@ -1,0 +1,93 @@
+"""Until when an older version is kept, by the lifecycle rules of its bucket.
+
+A rule deletes a version so many days after it was replaced, at the midnight (UTC) that follows, where enough newer
+versions are not current either (S3 User Guide, "Lifecycle configuration elements"). Delete markers count among those:
+in a store that does not count them the version lasts longer than is said. A rule that asks for tags may concern a
+version or not: unless another rule deletes it no later, its end is not known.
+"""
+
+from collections.abc import Sequence
+
+from lakeaudit.findings.finding_rows import COMES_BACK
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+
+def versions_wanted(con: Connection, rows: Rows) -> Relation:
+    """The OLDER_VERSIONS that can bring the files of these verdict rows back."""
+    sql = f"""
+        SELECT DISTINCT bucket, key, s_older_version_id AS version_id, s_older_size AS size,
+            s_older_since AS since, s_older_newer AS newer
+        FROM input WHERE bucket <> '' AND {COMES_BACK}
+    """
+    return duck.made_of(con, sql, rows)
+
+
+def buckets_of(con: Connection, versions: Rows) -> list[str]:
+    """Small: the buckets that hold these versions."""
+    sql = "SELECT DISTINCT bucket FROM input ORDER BY bucket"
+    return [row["bucket"] for row in duck.rows_of(duck.made_of(con, sql, versions))]
+
+
+def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
+    """What VERSION_RULES say of the end of each of OLDER_VERSIONS: no row where none concerns it.
+
+    Columns: bucket, key, version_id, recoverable_until (null: not known), kept_words (by which rule, or why it is not
+    known), doubt (what is not known of a bucket's rules, for all that it concerns; null: nothing).
+    """
+    sql = f"""
+        WITH acts AS (
+            SELECT v.*, r.rule, r.days, r.tags, r.unread, {_MIDNIGHT} AS due_at
+            FROM input v JOIN rules r ON v.bucket = r.bucket AND (r.unread IS NOT NULL OR (
+                starts_with(v.key, r.prefix) AND coalesce(v.newer >= r.newer, true)
+                AND coalesce(v.size > r.larger_than, true) AND coalesce(v.size < r.smaller_than, true)))),
+        ended AS (
+            SELECT bucket, key, version_id, max(unread) AS unread, bool_or(due_at IS NULL) AS undated,
+                min(due_at) FILTER (NOT tags) AS sure, arg_min(rule, due_at) FILTER (NOT tags) AS sure_rule,
+                min(due_at) FILTER (tags) AS perhaps, min(rule) FILTER (tags) AS tagged,
+                min(rule) AS a_rule, arg_min(days, rule) AS its_days
+            FROM acts GROUP BY bucket, key, version_id),
+        told AS (SELECT *, CASE {_WHY_NOT} END AS why_not, {_DOUBT} AS doubt FROM ended)
+        SELECT bucket, key, version_id, CASE WHEN why_not IS NULL THEN sure END AS recoverable_until,
+            coalesce('no expiry of that version is known: ' || why_not, {_BY_RULE}) AS kept_words, doubt
+        FROM told
+    """
+    return duck.made_of(con, sql, versions, rules=rules)
+
+
+_DUE = "(v.since + to_days(CAST(r.days AS INTEGER)))"
+_DAY = f"CAST(date_trunc('day', {_DUE}) AS TIMESTAMP)"
+_MIDNIGHT = f"CASE WHEN {_DAY} = {_DUE} THEN {_DAY} ELSE {_DAY} + to_days(1) END"
+
+_ASKS = "tagged IS NOT NULL AND coalesce(undated OR sure IS NULL OR perhaps < sure, true)"
+_WHY_NOT = f"""
+    WHEN unread IS NOT NULL THEN unread
+    WHEN {_ASKS} THEN 'lifecycle rule ' || tagged || ' asks for tags of objects'
+    WHEN undated THEN 'lifecycle rule ' || a_rule || ' deletes it ' || its_days
+        || ' days after it was replaced, and when that was is not known'
+"""
+_DOUBT = f"""CASE WHEN unread IS NOT NULL THEN unread WHEN {_ASKS} THEN 'rule ' || tagged || ' of s3://' || bucket
+    || ' asks for tags of objects: no expiry of the older versions that it deletes is known' END"""
+_BY_RULE = """'lifecycle rule ' || sure_rule || ' deletes that version from ' || strftime(sure, '%Y-%m-%d') || ' on'"""
+
+
+def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:
+    """Verdict rows with recoverable_until and kept_words of the version that can bring their file back."""
+    if duck.is_empty(ended):
+        return duck.made_of(con, f"SELECT *, {_NEVER} FROM input", rows)
+    sql = f"""
+        SELECT input.*, recoverable_until, kept_words
+        FROM input LEFT JOIN ended
+            ON input.bucket = ended.bucket AND input.key = ended.key AND s_older_version_id = version_id
+            AND {COMES_BACK}
+    """
+    return duck.made_of(con, sql, rows, ended=ended)
+
+
+_NEVER = "CAST(NULL AS TIMESTAMP) AS recoverable_until, CAST(NULL AS VARCHAR) AS kept_words"
+
+
+def doubts(con: Connection, ended: Rows) -> Sequence[str]:
+    """Small: what is not known of buckets' rules, once each."""
+    sql = "SELECT DISTINCT doubt FROM input WHERE doubt IS NOT NULL ORDER BY doubt"
+    return [row["doubt"] for row in duck.rows_of(duck.made_of(con, sql, ended))]

@@ -1,0 +1,108 @@
+"""Duplicate content: visible files of one partition that hold the same bytes."""
+
+from collections.abc import Sequence
+
+from lakeaudit import keys
+from lakeaudit.evidence.registry import state_kinds
+from lakeaudit.matching.pairs import SourceFacts
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.file_facts import MD5_TEXT, PARTS_TEXT
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+
+def same_content_candidates(
+    con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]
+) -> Relation:
+    """PAIR rows of files that take part, with the `place`, `size` and `content` that they may share with others.
+
+    A file takes part when it is live, or no manifest knows it and readers go by the folder, its name is visible to
+    readers, it is big enough, lies before the cut, and its content is known by a full checksum, an MD5-class ETag or
+    the ETag of an upload in parts.
+    """
+    members = _members(con, fired_rules, sources, scope)
+    return duck.query(con, "SELECT * FROM input WHERE content IS NOT NULL", input=members)
+
+
+def incomparable(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
+    """Of files that take part those whose content cannot be held against every other's: few columns, with their `name`.
+
+    An ETag of an upload in parts may be equal, and then the content is; another one says nothing.
+    """
+    sql = """
+        SELECT judged_table, axis, place, size, regexp_extract(key, '[^/]*$') AS name, bucket, key, content
+        FROM input WHERE (content IS NULL OR contains(s_etag, '-')) AND rule = 'duplicate.single'
+    """
+    return duck.query(con, sql, input=_members(con, fired_rules, sources, scope))
+
+
+def undecided_copies(con: Connection, rows: Rows) -> Relation:
+    """Files of one partition with one name and size, of which nobody can tell whether they hold the same bytes."""
+    group = "judged_table, place, size, name"
+    sql = f"""
+        SELECT *, 'duplicate.alike' AS rule, 'undecided' AS outcome FROM input
+        QUALIFY count(*) OVER (PARTITION BY {group}) > 1
+            AND count(*) OVER (PARTITION BY {group}, coalesce(content, bucket || '/' || key)) = 1
+    """
+    return duck.query(con, sql, input=rows)
+
+
+def _members(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
+    """PAIR rows of files that take part, whatever is known of their content."""
+    # what a table removed may well equal what replaced it; what no log lists, readers of a log never read
+    sql = f"""
+        SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in file_rules.PAIR_AXES)}), name AS judged_table,
+            'duplicate' AS axis, rule_duplicate AS rule, {CONTENT} AS content, s_size AS size,
+            CASE WHEN NOT o_logged AND coalesce(c_kind NOT IN ({duck.literals(state_kinds())}), true)
+                THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
+        FROM input JOIN tables ON coalesce(table_name, owner) = name
+        WHERE (c_state = 'live' OR (table_name IS NULL AND by_folder)) AND name IN ({duck.literals(scope)})
+            AND s_presence = 'present' AND s_size >= min_duplicate_size
+            AND s_modified_at <= s_from - s_margin AND coalesce(category, 'data') = 'data'
+            AND NOT regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
+    """
+    return duck.query(con, sql, input=fired_rules, tables=sources.tables)
+
+
+def content_etag(etag: str, multipart: str, encryption: str) -> str:
+    """Whether equal ETags are equal bytes, as SQL: they are MD5s, or digests of the MD5s of as many parts.
+
+    An ETag of parts ends in their number (S3 User Guide, "Checking object integrity"); equal ones have equal parts.
+    """
+    whole = f"regexp_matches({etag}, {duck.pattern(MD5_TEXT)}) AND NOT coalesce({multipart}, false)"
+    parts = f"regexp_matches({etag}, {duck.pattern(PARTS_TEXT)})"
+    return f"(({whole}) OR {parts}) AND coalesce({encryption} IN ('NONE', 'SSE-S3'), true)"
+
+
+# a listing tells no encryption; ETags that are no MD5s are never equal by chance
+CONTENT = f"""
+    coalesce(
+        CASE WHEN {content_etag("s_etag", "s_multipart", "s_encryption")} THEN 'etag:' || s_etag END,
+        CASE WHEN NOT starts_with(s_checksum, 'crc32') THEN s_checksum END)
+"""
+"""What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum.
+
+A CRC of 32 bits is equal by chance too often.
+"""
+
+
+def same_content(con: Connection, candidates: Rows) -> Relation:
+    """The redundant ones of all candidates of some groups, with related_key (the file that stays) and group_id.
+
+    A file that a manifest claims stays before one that none does: that one came after the last storage snapshot, or was
+    never committed, whatever its time says. Then the oldest stays, then the lesser key.
+    """
+    sql = """
+        SELECT * EXCLUDE (content, size, place, rule, ranked),
+            'duplicate.same_content' AS rule
+        FROM (
+            SELECT *, row_number() OVER grouped AS ranked, first(key) OVER grouped AS related_key,
+                sha256(judged_table || chr(10) || place || chr(10) || content)[1:32] AS group_id
+            FROM input
+            WINDOW grouped AS (
+                PARTITION BY judged_table, place, size, content
+                ORDER BY coalesce(c_state = 'live', false) DESC, s_modified_at, bucket, key
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        ) WHERE ranked > 1 AND rule = 'duplicate.single'
+    """  # a file has one verdict on the axis
+    return duck.query(con, sql, input=candidates)

@@ -1,0 +1,220 @@
+"""The metadata store's own tree: parents, types and needed fields of its entries, as TREE rows for the rules.
+
+An entry meets what lies below its key (folders of stored objects) at its own key, and its parent's entry at its
+parent's key: two exchanges of narrow rows after the match, only where a metadata store is configured.
+"""
+
+import pyarrow as pa
+
+from lakeaudit.keys import NOT_HADOOP
+from lakeaudit.matching.pairs import SourceFacts
+from lakeaudit.matching.prefix_match import attach_label
+from lakeaudit.matching.verdicts import Words, with_outcome
+from lakeaudit.rules import file_rules
+from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.file_facts import TREE_FACTS
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import PAIR
+
+FOLDERS = pa.schema(
+    [("bucket", pa.string()), ("key", pa.string()), ("keys_below", pa.bool_()), ("unentered", pa.bool_())]
+)
+"""Folders of stored objects, see `folder_rows`."""
+
+FOLDER = "parse_dirpath(key, 'forward_slash')"
+"""What stands before the last slash of a key, as SQL; five times as fast as _PARENT, and wrong of a lone slash."""
+_PARENT = "regexp_replace({}, '/?[^/]*$', '')"
+# last_updated, 0 counts as long ago; absent: mod_time
+_TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
+
+
+def of_trees(con: Connection, entries: Rows) -> Relation:
+    """Entries of stores that have folders: what knows names alone has no tree."""
+    return duck.made_of(con, "SELECT * FROM input WHERE bare IS NOT TRUE", entries)
+
+
+def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts) -> Relation:
+    """Entries that a table owns, with what storage has at their key; ENTRY rows and PAIR rows of the same keys."""
+    owned = attach_label(con, entries, sources.roots, "owner")
+    sql = f"""
+        SELECT source, e.bucket, e.key, {_rooted(sources)} AS parent, is_dir, tombstone, expired, honoured,
+            authoritative, size, etag, {_TOUCHED} AS touched_at, e.owner, coalesce(p.there, false) AS object_there,
+            size IS NULL OR (mod_time IS NULL AND last_updated IS NULL)
+                OR ({_timed(sources)} AND NOT last_updated_given) AS lacks_field
+        FROM (SELECT * FROM owned WHERE owner IS NOT NULL) e
+        LEFT JOIN (SELECT bucket, key, true AS there FROM pairs
+            WHERE s_presence = 'present' AND first AND m_state = 'dir') p USING (bucket, key)
+    """
+    return duck.query(con, sql, owned=owned, pairs=pairs)
+
+
+def parent_rows(con: Connection, entries: Rows) -> Relation:
+    """What each entry is as a parent of others."""
+    sql = f"""
+        SELECT source, bucket, key, tombstone AND NOT expired AS parent_is_tombstone,
+            NOT tombstone AND NOT is_dir AS parent_is_file, NOT tombstone OR NOT expired AS parent_there,
+            {_TOUCHED} AS parent_touched_at
+        FROM input
+    """
+    return duck.made_of(con, sql, entries)
+
+
+def folder_rows(con: Connection, pairs: Rows) -> Relation:
+    """Folders of stored objects: every one that has a key below it, and those with a child that is not entered."""
+    edge = "least(s_from - s_margin, m_from - m_margin)"
+    lacking = f"""m_state = 'none' AND m_honoured AND NOT regexp_matches(key, {duck.pattern(NOT_HADOOP)})
+        AND s_modified_at + o_grace <= {edge}"""
+    stored = duck.made_of(con, "SELECT * FROM input WHERE s_presence = 'present' AND first", pairs)
+    above = folders_of(con, stored, _PARENT.format("rtrim(key, '/')"))
+    sql = f"""
+        SELECT bucket, key, bool_or(keys_below) AS keys_below, bool_or(unentered) AS unentered FROM (
+            SELECT bucket, key, keys_below, unentered FROM above
+            UNION ALL SELECT DISTINCT bucket, {_PARENT.format("key")}, false, true FROM stored WHERE {lacking}
+        ) GROUP BY bucket, key
+    """
+    return duck.query(con, sql, stored=stored, above=above)
+
+
+def folders_of(con: Connection, rows: Rows, folder: str = FOLDER) -> Relation:
+    """Every folder that has one of these current objects below it, as rows of `folder_rows`.
+
+    `folder` is the folder of a row, as SQL. Folders are far fewer than keys, so the direct ones are gathered before
+    their ancestors are.
+    """
+    sql = f"""
+        WITH direct AS (SELECT DISTINCT bucket, {folder} AS within FROM input),
+        steps AS (
+            SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step
+            FROM (SELECT bucket, string_split(within, '/') AS parts FROM direct)),
+        above AS (SELECT DISTINCT bucket, array_to_string(parts[1:step], '/') AS key FROM steps)
+        SELECT bucket, key, true AS keys_below, false AS unentered FROM above WHERE key <> ''
+    """
+    return duck.made_of(con, sql, rows)
+
+
+def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
+    """File entries that are sound by themselves, by their folder: source, bucket, parent, owner, files, bytes."""
+    owned = attach_label(con, entries, sources.roots, "owner")
+    sql = f"""
+        SELECT source, e.bucket, {_rooted(sources)} AS parent, owner, count(*) AS files,
+            CAST(sum(size) AS BIGINT) AS bytes
+        FROM e WHERE owner IS NOT NULL GROUP BY ALL
+    """
+    return duck.query(con, sql, e=owned)
+
+
+def sibling_tallies(
+    con: Connection, siblings: Rows, parents: Rows, sources: SourceFacts, words: Words
+) -> Relation:
+    """Siblings next to their parent's entry: their tallies, or `parent` where its state makes each of them a verdict.
+
+    Columns: judged_table, axis, outcome (null: the siblings have to be judged one by one), files, bytes, source,
+    bucket, parent.
+    """
+    sound = """parent_there AND NOT parent_is_tombstone AND NOT parent_is_file
+        AND coalesce(parent_touched_at + grace <= cuts.start - cuts.margin, true)"""
+    sql = f"""
+        SELECT s.owner AS judged_table, 'metastore_tree' AS axis,
+            CASE WHEN s.parent = '' OR coalesce({sound}, false) THEN 'consistent' END AS outcome,
+            files, bytes, s.source, s.bucket, s.parent
+        FROM siblings s
+        LEFT JOIN parents p ON s.source = p.source AND s.bucket = p.bucket AND s.parent = p.key
+        JOIN cuts ON cuts.source = s.source JOIN tables ON name = s.owner SEMI JOIN scope ON s.owner = scope_table
+    """
+    return duck.query(
+        con,
+        sql,
+        siblings=siblings,
+        parents=parents,
+        cuts=sources.metastore_cuts,
+        tables=sources.tables,
+        scope=words.scope_table,
+    )
+
+
+def lost_siblings(con: Connection, entries: Rows, lost: pa.Table, sources: SourceFacts) -> Relation:
+    """Siblings of the folders `lost` (source, bucket, parent), to be judged one by one: rows of `with_folders`."""
+    tree = tree_rows(con, entries, PAIR.empty_table(), sources)
+    sql = "SELECT tree.* FROM tree SEMI JOIN lost USING (source, bucket, parent)"
+    return with_folders(con, duck.query(con, sql, tree=tree, lost=lost), FOLDERS.empty_table())
+
+
+def lost_folders(con: Connection, entries: Rows, lost: pa.Table) -> Relation:
+    """The own entries of the folders `lost`: rows of `parent_rows`."""
+    same = "e.source = lost.source AND e.bucket = lost.bucket AND e.key = lost.parent"
+    return parent_rows(
+        con, duck.query(con, f"SELECT e.* FROM e SEMI JOIN lost ON {same}", e=entries, lost=lost)
+    )
+
+
+def etag_habits(con: Connection, entries: Rows) -> Relation:
+    """By source the number of live file entries, and of those with an ETag."""
+    sql = """
+        SELECT source, count(*) AS live_files, count(etag) AS with_etag FROM input
+        WHERE NOT tombstone AND NOT is_dir AND NOT expired GROUP BY source
+    """
+    return duck.made_of(con, sql, entries)
+
+
+def with_folders(con: Connection, tree: Rows, folders: Rows) -> Relation:
+    """Tree rows with what lies below their keys; every share of the keys may have its own row of a folder."""
+    sql = """
+        SELECT tree.* EXCLUDE (honoured, authoritative), coalesce(keys_below, false) AS keys_below,
+            coalesce(unentered, false) AND authoritative AND honoured AS children_missing
+        FROM tree LEFT JOIN (
+            SELECT bucket, key, bool_or(keys_below) AS keys_below, bool_or(unentered) AS unentered
+            FROM folders GROUP BY bucket, key) USING (bucket, key)
+    """
+    return duck.query(con, sql, tree=tree, folders=folders)
+
+
+def tree_verdicts(
+    con: Connection, children: Rows, parents: Rows, sources: SourceFacts, words: Words
+) -> Relation:
+    """Verdict rows of entries next to their parents', each judged for either habit of its store: `mostly_etags`.
+
+    Whether most live file entries of a store have an ETag, so that one without lacks it, is known once all are read.
+    """
+    sql = """
+        SELECT c.* EXCLUDE lacks_field,
+            coalesce(parent_there, false) AS parent_found, coalesce(parent_is_tombstone, false) AS parent_is_tombstone,
+            coalesce(parent_is_file, false) AS parent_is_file, parent_touched_at,
+            mostly_etags, lacks_field OR (mostly_etags AND etag IS NULL) AS field_absent,
+            grace, cuts.start - cuts.margin AS tree_edge, false AS h_metastore,
+            substring(c.key, CAST(root_length AS INTEGER) + 1) AS relative, c.owner AS judged_table,
+            'metastore_tree' AS axis
+        FROM children c CROSS JOIN (VALUES (true), (false)) habits(mostly_etags)
+        LEFT JOIN parents p ON c.source = p.source AND c.bucket = p.bucket AND c.parent = p.key
+        JOIN cuts ON cuts.source = c.source
+        JOIN tables ON name = c.owner
+        SEMI JOIN scope ON c.owner = scope_table
+    """
+    rows = duck.query(
+        con,
+        sql,
+        children=children,
+        parents=parents,
+        cuts=sources.metastore_cuts,
+        tables=sources.tables,
+        scope=words.scope_table,
+    )
+    return judged_tree(con, rows, words)
+
+
+def judged_tree(con: Connection, rows: Rows, words: Words) -> Relation:
+    """Verdict rows of TREE rows with their axis and judged_table; for those judged again after a gap was found too."""
+    fired = ruled(con, rows, TREE_FACTS, {"metastore_tree": file_rules.TREE})
+    renamed = duck.made_of(con, "SELECT * RENAME (rule_metastore_tree AS rule) FROM input", fired)
+    return with_outcome(con, renamed, words)
+
+
+def _rooted(sources: SourceFacts) -> str:
+    """Entries directly below the place their store was read for: its own item was not read, so none is expected."""
+    tops = [f"{source}/{place.bucket}/{place.key}" for place, source in sources.scopes.items()]
+    at_top = f"source || '/' || e.bucket || '/' || parent IN ({duck.literals(tops)})"
+    return f"CASE WHEN {at_top} THEN '' ELSE parent END"
+
+
+def _timed(sources: SourceFacts) -> str:
+    return f"source IN ({duck.literals([*sources.ttls])})"

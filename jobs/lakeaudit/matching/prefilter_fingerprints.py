@@ -1,0 +1,178 @@
+"""The traces that a narrow reading makes of rows, see `screen`: which of them are plain, and what is kept of them."""
+
+from collections.abc import Iterable, Iterator
+
+from lakeaudit.keys import TIERED_CLASSES
+from lakeaudit.matching import metastore_tree
+from lakeaudit.matching.duplicates import content_etag
+from lakeaudit.matching.leftovers import LOG_OF_KEY
+from lakeaudit.matching.prefilter import CLAIM, ENTRY, OBJECT, OTHER, Screen, is_keyed
+from lakeaudit.matching.prefix_match import attach_label
+from lakeaudit.rules.file_facts import LEAST_READABLE
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+ODD = (
+    "key = ''",
+    "contains(key, ':')",
+    "contains(key, '//')",
+    "contains(key, '/.')",
+    "starts_with(key, '/')",
+    "starts_with(key, '.')",
+    "ends_with(key, '/')",
+    "ends_with(key, '_$folder$')",
+)
+"""Any of these makes a key one that a Hadoop path may not hold, see `keys.NOT_HADOOP`, or a folder's placeholder."""
+
+OBJECT_PLAIN = (
+    "is_latest",
+    "NOT is_delete_marker",
+    f"size >= {LEAST_READABLE}",
+    "NOT coalesce(archived, false)",
+    f"(archived IS NOT NULL OR storage_class IN ({duck.literals(TIERED_CLASSES)}))",
+    "NOT ({odd})",
+)
+"""All of these: the row is of a current object that can be read. `odd` is any of ODD."""
+
+ENTRY_PLAIN = (
+    "answers",
+    "NOT tombstone",
+    "NOT is_dir",
+    "(bare OR size IS NOT NULL)",
+    "(bare OR etag IS NOT NULL)",
+    "(opaque IS NOT TRUE OR last_updated IS NOT NULL)",
+    "(mod_time IS NOT NULL OR last_updated IS NOT NULL)",
+    "(bare OR last_updated_given)",
+    "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01') <= {limit}",
+)
+"""All of these: the row is a file's entry that lacks nothing, in the store that `answers` for its place.
+
+`limit` is the time up to which an entry of its store may have been touched.
+"""
+
+
+def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    """The traces of a part's rows; of objects what their content is known by, and whose logs are among them.
+
+    Notes pass: they tell of parts that could not be read.
+    """
+    if kind == "versions":
+        held = duck.table(_objects(screen, con, rows))
+        logs = "SELECT DISTINCT log_bucket AS bucket, log AS key FROM input WHERE log IS NOT NULL"
+        yield "logs_seen", duck.query(con, logs, input=held)
+        each = "SELECT unnest([content, alike]) AS content, h FROM input"
+        known = f"SELECT content, h FROM ({each}) WHERE content IS NOT NULL"
+        yield "contents", duck.query(con, known, input=held)
+        if screen.entry_limits:
+            yield "traces", _folders(con, held)
+        yield "traces", held.drop_columns(["content", "alike", "bucket", "folder", "log_bucket", "log"])
+    elif kind == "entries":
+        held = duck.table(_entries(screen, con, rows))
+        yield "traces", _folders(con, held)
+        yield "traces", held.drop_columns(["bucket", "folder"])
+    elif kind in screen.traces:
+        yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
+    elif is_keyed(kind):
+        yield "traces", duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=rows)
+    elif kind == "notes":
+        yield kind, rows
+
+
+def _trace(side: int, plain: str, **given: str) -> str:
+    """The columns of a trace; a plain one has attributes."""
+    columns = {
+        "owner": "INTEGER",
+        "size": "BIGINT",
+        "etag": "BIGINT",
+        "version": "BIGINT",
+        "time": "TIMESTAMP",
+    }
+    named = ", ".join(
+        f"CASE WHEN {plain} THEN CAST({given[name]} AS {kind}) END AS {name}"
+        if name in given
+        else f"CAST(NULL AS {kind}) AS {name}"
+        for name, kind in columns.items()
+    )
+    code = f"CASE WHEN coalesce({plain}, false) THEN {side} ELSE {OTHER} END"
+    return f"hash(bucket, key) AS h, CAST({code} AS TINYINT) AS side, {named}"
+
+
+def _hash(column: str) -> str:
+    return f"CASE WHEN {column} IS NOT NULL THEN CAST(hash({column}) >> 1 AS BIGINT) END"
+
+
+def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
+    """Of the source that decides presence: traces with `content`, and `bucket` and `folder` where those are needed."""
+    plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
+    tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
+    summed = "is_latest AND checksum IS NOT NULL AND NOT starts_with(checksum, 'crc32')"
+    content = (
+        f"CASE WHEN is_latest AND {tells} THEN hash(etag, size) WHEN {summed} THEN hash(checksum, size) END"
+    )
+    # what is not comparable with all others is known by its name too: where another file has it, nobody can tell
+    unsure = f"""is_latest AND NOT is_delete_marker AND size IS NOT NULL
+        AND NOT (({tells} AND NOT contains(etag, '-')) OR coalesce({summed}, false))"""
+    alike = f"CASE WHEN {unsure} THEN hash(regexp_extract(key, '[^/]*$'), size, 'name') END"
+    bucket, folder = ("bucket", metastore_tree.FOLDER) if screen.entry_limits else ("NULL", "NULL")
+    attributes = _trace(
+        OBJECT,
+        plain,
+        owner="owner",
+        size="size",
+        time="modified_at",
+        etag=_hash("etag"),
+        version=_hash("version_id"),
+    )
+    read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
+    placed = attach_label(con, deciding_rows(screen, con, read), screen.numbers, "owner")
+    sql = f"""
+        SELECT {attributes}, {content} AS content, {alike} AS alike, {bucket} AS bucket, {folder} AS folder,
+            {LOG_OF_KEY} AS log, CASE WHEN log IS NOT NULL THEN input.bucket END AS log_bucket
+        FROM input
+    """
+    return duck.query(con, sql, input=placed)
+
+
+def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
+    """Traces of entries, with `bucket` and `folder`."""
+    limits = " ".join(
+        f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
+    )
+    plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END" if limits else "NULL")
+    # of an opaque entry it counts whether it is younger than the object
+    since = "CASE WHEN opaque THEN last_updated END"
+    attributes = _trace(
+        ENTRY, plain, size="size", etag=_hash("etag"), version=_hash("version_id"), time=since
+    )
+    read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
+    placed = attach_label(con, read, screen.sources.scopes, "scope")
+    everywhere = duck.literal(screen.sources.everywhere)
+    # what another store says of the place has no word on the metastore axis, but its tree is judged
+    answering = f"SELECT *, coalesce(coalesce(scope, {everywhere}) = source, false) AS answers FROM input"
+    sql = f"SELECT {attributes}, bucket, parent AS folder FROM input"
+    return duck.query(con, sql, input=duck.query(con, answering, input=placed))
+
+
+def _folders(con: Connection, rows: Rows) -> Relation:
+    """Traces that keep the folders of these rows, and the folders above, from being let go."""
+    folders = metastore_tree.folders_of(con, rows, "folder")
+    return duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=folders)
+
+
+def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
+    etag = {"etag": _hash("etag")} if "etag" in duck.relation(con, claims).columns else {}
+    attributes = _trace(CLAIM, "plain", owner="number", size="input.size", time="claimed_at", **etag)
+    tables = screen.tables.select(["name", "number"])
+    return duck.query(
+        con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables
+    )
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return f"({' AND '.join(conditions)})"
+
+
+def deciding_rows(screen: Screen, con: Connection, versions: Rows) -> Relation:
+    """The rows of the source that decides presence."""
+    labelled = attach_label(con, versions, screen.sources.deciding, "decides")
+    return duck.query(con, "SELECT * FROM input WHERE decides = source", input=labelled)

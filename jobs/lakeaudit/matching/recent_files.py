@@ -1,0 +1,92 @@
+"""Fresh files: claims that the evidence cannot speak of, of which a few are looked at now. Pure.
+
+A report of storage cannot speak of files that were committed after it was begun, and the listings of a live audit not
+of files that lie elsewhere. A live look can: of a young file as soon as its grace is over. So many of them are handed
+over as may be looked at, and no more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakeaudit.matching.verdicts import Words, with_outcome
+from lakeaudit.rules import file_rules
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+YOUNG = tuple(rule.id for rule in file_rules.CONTENT if rule.verdict == file_rules.OUT)
+"""Rules of the content axis that say of a file: too young for this evidence."""
+
+OUTSIDE = tuple(rule.id for rule in file_rules.CONTENT if rule.verdict == file_rules.UNCOVERED)
+"""Rules of the content axis that say of a file: no storage source looks there."""
+
+SPARE = 2
+"""By how much a share hands over more than its part, since keys are never spread quite evenly."""
+
+
+@dataclass(frozen=True)
+class FreshLook:
+    """How many fresh files may be looked at: plain data that travels to the tasks.
+
+    `limits` are by table, `limit` is for all tables together. `now` is the run's clock reading, without a zone.
+    `outside`: listed files where no storage source looks are among them.
+    """
+
+    now: datetime
+    limits: Mapping[str, int]
+    limit: int
+    outside: bool = False
+
+    @property
+    def condition(self) -> str:
+        """SQL over rows with `rule_content`: whether a claim may be looked at."""
+        young = f"""rule_content IN ({duck.literals(YOUNG)}) AND c_state = 'live'
+            AND c_claimed_at + t_grace <= {duck.literal(self.now)}"""
+        outside = f"rule_content IN ({duck.literals(OUTSIDE)}) AND c_state IN ('live', 'history')"
+        either = f"(({young}) OR ({outside}))" if self.outside else f"({young})"
+        return f"{either} AND coalesce(c_certain, false)"
+
+
+def fresh_claims(
+    con: Connection, fired_rules: Rows, words: Words, known: Rows, look: FreshLook, shares: int
+) -> Relation:
+    """VERDICT rows of claims that the evidence cannot speak of and a live look can; one share's part.
+
+    What the ledger knows of is left out: it is looked at anyway.
+    """
+    names = ", ".join(f"rule_{axis}" for axis in file_rules.PAIR_AXES)
+    sql = f"""
+        SELECT * FROM (
+            SELECT * EXCLUDE ({names}), 'content' AS axis, table_name AS judged_table, rule_content AS rule,
+                c_claimed_at AS manifest_claimed_at,
+                NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, false AS suspected
+            FROM fired
+            WHERE {look.condition})
+        ANTI JOIN known USING (axis, judged_table, bucket, key)
+    """
+    young = duck.query(con, sql, fired=fired_rules, known=known)
+    most = look.limit if shares <= 1 else min(look.limit, SPARE * look.limit // shares + 1)
+    # held, since mostly there are none: the words for them are planned only where there are some
+    return with_outcome(con, duck.hold(con, fairly(con, young, look, most)), words)
+
+
+def fairly(con: Connection, rows: Rows, look: FreshLook, most: int | None = None) -> Relation:
+    """At most `most` of these rows (None: the limit for all), in turn from every table and each within its limit."""
+    limits = duck.small(_LIMITS, list(look.limits.items()))
+    drawn = "hash(bucket, key)"
+    sql = f"""
+        SELECT * EXCLUDE (table_limit, turn) FROM (
+            SELECT rows.*, table_limit,
+                row_number() OVER (
+                    PARTITION BY judged_table ORDER BY c_state = 'live' DESC, {drawn}, bucket, key) AS turn
+            FROM rows JOIN limits USING (judged_table))
+        WHERE turn <= table_limit
+        QUALIFY row_number() OVER (ORDER BY turn, {drawn}, bucket, key, judged_table)
+            <= {look.limit if most is None else most}
+    """
+    return duck.query(con, sql, rows=rows, limits=limits)
+
+
+_LIMITS = pa.schema([("judged_table", pa.string()), ("table_limit", pa.int64())])

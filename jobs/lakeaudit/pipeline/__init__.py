@@ -1,1 +1,0 @@
-"""One audit from evidence to published results."""
