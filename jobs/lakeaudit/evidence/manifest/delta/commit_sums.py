@@ -1,7 +1,7 @@
 """What commits add and remove in sum, taken while they are read anyway: of those that rewrite or overwrite files.
 
 A rewrite declares that it changes no rows (`dataChange: false`), and an overwrite that it replaces what was there. What
-they take out is known where the log is replayed, see `contradictions`; `checks.commits.commit_sums` brings both together.
+they take out is known where the log is replayed, see `contradictions`; `checks.commits.commit_sums` joins both.
 """
 
 from collections.abc import Collection
