@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.confirm.incomplete_reports import lacking
-from lakeaudit.errors import Refused
+from lakeaudit.errors import GateFailed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of

@@ -33,7 +33,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.keys import Location
-from lakeaudit.ledger.load_open import Memory
+from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.matching.prefilter import Screen, screen_of
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.matching.verdicts import words

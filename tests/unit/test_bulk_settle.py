@@ -25,7 +25,7 @@ from lakeaudit.findings.finding_rows import Stamp
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
-from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
+from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.results.read import Results
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients

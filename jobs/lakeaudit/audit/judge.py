@@ -44,7 +44,7 @@ from lakeaudit.confirm import suspects
 from lakeaudit.confirm.outside_files import not_compared, outside_files
 from lakeaudit.engine.answers import tallies_of
 from lakeaudit.engine.local import AuditEngine
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.findings import coverage, finding_rows
 from lakeaudit.findings.absence_ceiling import Trial
 from lakeaudit.findings.bulk_changes import apart, folded, members

@@ -18,7 +18,7 @@ from lakeaudit.collect.source_facts import storage_cuts
 from lakeaudit.confirm.apply_gaps import assumed_vacuums
 from lakeaudit.engine.answers import AnswersByKind, answers_of, few_answers, hold_answers, tallies_of
 from lakeaudit.engine.local import AuditEngine
-from lakeaudit.evidence.protocol import Batches, EvidenceGap, BufferedRows, Part
+from lakeaudit.evidence.protocol import Batches, BufferedRows, EvidenceGap, Part
 from lakeaudit.findings import coverage, finding_rows
 from lakeaudit.findings.coverage import Tallies
 from lakeaudit.keys import Location

@@ -38,7 +38,7 @@ from lakeaudit.ledger.renamed_tables import (
     under_new_names,
     warnings,
 )
-from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
+from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.matching.table_facts import table_facts
 from lakeaudit.matching.verdicts import words
 from lakeaudit.results.read import Results

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakeaudit.engine.chunks import Reading
 from lakeaudit.engine.local import AuditEngine
-from lakeaudit.evidence.protocol import Claims, Fold, BufferedRows, Part, pieces
+from lakeaudit.evidence.protocol import BufferedRows, Claims, Fold, Part, pieces
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM

@@ -17,7 +17,7 @@ from lakeaudit.collect.storage_lookups import look, look_twice
 from lakeaudit.config import Lake, MetastoreSource, Table
 from lakeaudit.evidence.protocol import Context, EvidenceGap
 from lakeaudit.findings.finding_rows import Stamp
-from lakeaudit.ledger.load_open import Memory
+from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.matching import verdicts
 from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.matching.pairs import SourceFacts

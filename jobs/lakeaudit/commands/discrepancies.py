@@ -11,8 +11,8 @@ from lakeaudit.errors import BadInput
 from lakeaudit.explain.row_formats import DISCREPANCY_ROWS, WRITERS
 from lakeaudit.formatting import count, in_utc, second
 from lakeaudit.ledger.lease import leased
-from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
-from lakeaudit.results.read import UNRESOLVED, Results, Row, Wanted
+from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
+from lakeaudit.results.read import UNRESOLVED, Results, Row, RowFilter
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import rows_of

@@ -13,7 +13,7 @@ from lakeaudit.explain import text_output
 from lakeaudit.explain.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
 from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
-from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.schemas import rows_of
 
 

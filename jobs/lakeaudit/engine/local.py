@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakeaudit.engine.chunks import FAULTS, WHOLE, Chunk, Reading, read_guarded, read_kept, run_stage
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.protocol import Engine, BufferedRows, Part, Project, Stage
+from lakeaudit.evidence.protocol import BufferedRows, Engine, Part, Project, Stage
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 

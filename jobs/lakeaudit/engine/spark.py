@@ -38,7 +38,7 @@ from lakeaudit.engine.local import (
     heaviest_first,
     require_sound,
 )
-from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
+from lakeaudit.evidence.protocol import BufferedRows, Part, Project, Stage
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 

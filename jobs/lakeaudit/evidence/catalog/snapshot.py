@@ -9,7 +9,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.names import name_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
-from lakeaudit.evidence.protocol import SnapshotWindow, EvidenceGap, SourceInfo
+from lakeaudit.evidence.protocol import EvidenceGap, SnapshotWindow, SourceInfo
 from lakeaudit.keys import digest
 
 T = TypeVar("T")
