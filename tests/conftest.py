@@ -20,6 +20,7 @@ from lakeaudit.runtime import aws as aws_module
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.reach import listens
 from lakeaudit.runtime.session import build_session, use_utc
+from tests.builders.quick_server import quicken
 from tests.builders.wheel import bare_python, build_wheel
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndSes
 def s3() -> Iterator[Endpoint]:
     """A real S3 and DynamoDB server (moto) on loopback; gives how to reach it."""
     with moto() as endpoint:
+        quicken()
         yield endpoint
 
 
