@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.drawn_folders import FORMATS, DrawnFolder, drawn, lose, plant
 from tests.builders.mending import Mending
 from tests.builders.shop import Shop
-from tests.builders.two_formats import TwoFormats
+from tests.builders.two_formats import TwoFormats, lake_of
 from tests.conftest import Aws
 
 ALLOW = ("restore", "older_than_onboarding", "probable", "remove_reference", "abort_upload")
@@ -48,25 +47,6 @@ def planned_loss(one: DrawnFolder, chance: random.Random, audited_before: bool, 
     return Loss(how, kind)
 
 
-def lake_of(folders: Sequence[DrawnFolder], place: Path) -> Lake:
-    """A lake whose tables are these folders of one bucket."""
-    shop = folders[0].folder.shop
-    tables = ", ".join(
-        f"{{name: t{n}, location: '{one.folder.uri}', manifests: [{{kind: {one.declared}}}]}}"
-        for n, one in enumerate(folders)
-    )
-    path = place / "lake.yaml"
-    path.write_text(
-        f"version: 1\nlake: drawn\nresults: {place / 'results'}\n"
-        f"s3: {{endpoint: '{shop.endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
-        f"inventories: [{{kind: listing, location: 's3://{shop.bucket}/warehouse/'}}]\n"
-        f"tables: [{tables}]\n"
-        "defaults: {grace: 0s, leftover_age: 0s, max_upload: 0s, retention: 0s, min_duplicate_size: 1MiB}\n"
-        f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
-    )
-    return load_lake(path, {})
-
-
 def reconciled(
     folders: Sequence[DrawnFolder], place: Path, chance: random.Random, audited_before: bool
 ) -> Counter[str]:
@@ -81,7 +61,8 @@ def reconciled(
         if loss.how:
             plant(one, loss.kind)
     folders[0].folder.days_ago()
-    mending = Mending(lake_of(folders, place), place)
+    tables = {f"t{n}": (one.folder.uri, one.declared) for n, one in enumerate(folders)}
+    mending = Mending(lake_of(folders[0].folder.shop, place, tables), place)
     if audited_before:
         audited(mending.lake, live=True)
     for one, loss in zip(folders, losses, strict=True):

@@ -3,7 +3,7 @@
 Each has files of its own, and the Iceberg table may also list those of the Delta table, as UniForm and XTable do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -142,20 +142,29 @@ class TwoFormats:
             for each in page.get("Contents", []):
                 backdate(self.shop.bucket, each["Key"], at)
 
-    def lake(self, folder: Path, *manifests: str, extra: str = "") -> Lake:
+    def lake(self, folder: Path, *manifests: str) -> Lake:
         """The lake file, in which the folder has a table for each of these manifests: `orders`, then by their kind."""
-        path, bucket = folder / "lake.yaml", self.shop.bucket
-        names = ["orders", *(f"orders_{kind}" for kind in manifests[1:])]
-        tables = ", ".join(
-            f"{{name: {name}, location: '{self.uri}', manifests: [{{kind: {kind}}}]}}"
-            for name, kind in zip(names, manifests, strict=True)
-        )
-        path.write_text(
-            f"version: 1\nlake: two\nresults: {folder / 'results'}\n"
-            f"s3: {{endpoint: '{self.shop.endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
-            f"inventories: [{{kind: listing, location: 's3://{bucket}/warehouse/'}}]\n"
-            f"tables: [{tables}]\n"
-            "defaults: {grace: 0s, leftover_age: 0s, max_upload: 0s, retention: 0s, min_duplicate_size: 1MiB}\n"
-            f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n{extra}"
-        )
-        return load_lake(path, {})
+        return lake_of(self.shop, folder, self.tables("orders", *manifests))
+
+    def tables(self, name: str, *manifests: str) -> dict[str, tuple[str, str]]:
+        """As `lake_of` takes them: a table for each of these manifests, the first one by the bare name."""
+        names = [name, *(f"{name}_{kind}" for kind in manifests[1:])]
+        return {each: (self.uri, kind) for each, kind in zip(names, manifests, strict=True)}
+
+
+def lake_of(shop: Shop, folder: Path, tables: Mapping[str, tuple[str, str]]) -> Lake:
+    """The lake file of tables of one bucket (by name: location, kind of manifest), loaded."""
+    path, bucket = folder / "lake.yaml", shop.bucket
+    entries = ", ".join(
+        f"{{name: {name}, location: '{uri}', manifests: [{{kind: {kind}}}]}}"
+        for name, (uri, kind) in tables.items()
+    )
+    path.write_text(
+        f"version: 1\nlake: two\nresults: {folder / 'results'}\n"
+        f"s3: {{endpoint: '{shop.endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
+        f"inventories: [{{kind: listing, location: 's3://{bucket}/warehouse/'}}]\n"
+        f"tables: [{entries}]\n"
+        "defaults: {grace: 0s, leftover_age: 0s, max_upload: 0s, retention: 0s, min_duplicate_size: 1MiB}\n"
+        f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
+    )
+    return load_lake(path, {})
