@@ -1,14 +1,19 @@
 """An applied plan is undone whatever happened to the lake file since."""
 
 import io
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakeaudit import cli
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.backdate import backdate
+from tests.builders.backdate import backdate, put_versions, versions
 from tests.builders.mending import Mending, keys_of, publish_leftovers
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -46,30 +51,78 @@ def results_moved(file: Path) -> None:
     file.write_text(file.read_text().replace(str(before), str(file.parent / "moved")))
 
 
-@pytest.mark.parametrize("versions", [True, False])
-def test_an_applied_plan_is_undone_whatever_happened_to_the_lake_file(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, *, versions: bool
-) -> None:
-    """Hidden, or in a quarantine that the lake file does not name any more."""
-    if versions:
+@dataclass(frozen=True)
+class Applied:
+    """A plan that moved a file away; the folder of the lake and the file's delete marker as they were then."""
+
+    shop: Shop
+    mending: Mending
+    before: Any
+    saved: Path
+    versions: list[Any]
+
+    def restore(self) -> None:
+        """Make the plan applied again, whatever was done since."""
+        shutil.rmtree(self.mending.folder)
+        shutil.copytree(self.saved, self.mending.folder)
+        if self.versions:
+            put_versions(self.shop.bucket, LEFT, self.versions)
+        else:
+            self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=LEFT)
+
+
+def apply_one(
+    aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory, *, versions_kept: bool
+) -> Applied:
+    bucket, place = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("undo")
+    aws.s3.create_bucket(Bucket=bucket)
+    if versions_kept:
         aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    shop, happens = Shop(aws.s3, s3, bucket), (renamed, without_quarantine, another_table, torn, removed)
+    shop, folder = Shop(aws.s3, s3, bucket), place / "lake"
+    folder.mkdir()
     shop.write("orders", commits=1)
     aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
     backdate(bucket, LEFT, datetime.now(UTC) - timedelta(minutes=30))
-    place = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
-    changes = (*happens, results_moved) if versions else happens[:2]
-    for number, change in enumerate(changes):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        mending = Mending(shop.lake(folder, extra=place), folder)
-        publish_leftovers(shop, mending.lake, "uncommitted", LEFT)
-        before = keys_of(shop)[LEFT][0][1:]
-        mending.plan(io.StringIO(), allow=("older_than_onboarding",))
-        assert mending.apply().exit_code == 0
-        assert LEFT not in shop.keys("orders")
-        change(folder / "lake.yaml")
-        assert cli.main(["reconcile", "undo", str(mending.file)]) == 0, change
-        assert keys_of(shop)[LEFT][0][1:] == before
-        assert cli.main(["reconcile", "apply", str(mending.file)]) == 2, "what is undone is not applied again"
-        backdate(bucket, LEFT, datetime.now(UTC) - timedelta(minutes=30))
+    quarantine = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
+    mending = Mending(shop.lake(folder, extra=quarantine), folder)
+    publish_leftovers(shop, mending.lake, "uncommitted", LEFT)
+    before = keys_of(shop)[LEFT][0][1:]
+    mending.plan(io.StringIO(), allow=("older_than_onboarding",))
+    assert mending.apply().exit_code == 0
+    assert LEFT not in shop.keys("orders")
+    return Applied(shop, mending, before, shutil.copytree(folder, place / "saved"), versions(bucket, LEFT))
+
+
+@pytest.fixture(scope="module")
+def hidden(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Applied:
+    return apply_one(aws, s3, tmp_path_factory, versions_kept=True)
+
+
+@pytest.fixture(scope="module")
+def moved(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Applied:
+    """The file is in a quarantine."""
+    return apply_one(aws, s3, tmp_path_factory, versions_kept=False)
+
+
+@pytest.mark.parametrize("change", [renamed, without_quarantine, another_table, torn, removed, results_moved])
+def test_an_applied_plan_is_undone_whatever_happened_to_the_lake_file(
+    hidden: Applied, change: Callable[[Path], None]
+) -> None:
+    is_undone_after(hidden, change)
+
+
+@pytest.mark.parametrize("change", [renamed, without_quarantine])
+def test_a_file_comes_back_from_a_quarantine_that_the_lake_file_does_not_name(
+    moved: Applied, change: Callable[[Path], None]
+) -> None:
+    is_undone_after(moved, change)
+
+
+def is_undone_after(applied: Applied, change: Callable[[Path], None]) -> None:
+    applied.restore()
+    assert LEFT not in applied.shop.keys("orders")
+    mending = applied.mending
+    change(mending.folder / "lake.yaml")
+    assert cli.main(["reconcile", "undo", str(mending.file)]) == 0
+    assert keys_of(applied.shop)[LEFT][0][1:] == applied.before
+    assert cli.main(["reconcile", "apply", str(mending.file)]) == 2, "what is undone is not applied again"

@@ -32,6 +32,16 @@ def present(bucket: str, prefix: str) -> list[str]:
     )
 
 
+def versions(bucket: str, key: str) -> list[Any]:
+    """Every version and delete marker of a key, oldest first, as `put_versions` takes them."""
+    return list(_bucket(bucket).keys.getlist(key, []))
+
+
+def put_versions(bucket: str, key: str, them: list[Any]) -> None:
+    """Give a key the versions and delete markers that it had before; none of them was deleted since."""
+    _bucket(bucket).keys.setlist(key, them)
+
+
 def _bucket(name: str) -> Any:
     return _backend().buckets[name]
 
