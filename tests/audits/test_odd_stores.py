@@ -4,7 +4,9 @@ import io
 import json
 import re
 import time
-from dataclasses import replace
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from lakeaudit.audit.outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
-from tests.builders.backdate import backdate
+from tests.builders.backdate import backdate, copy, present
 from tests.builders.delta_lake import checkpoint_rows
 from tests.builders.inventory import Version, csv, lay
 from tests.builders.mending import Mending, an_hour_old
@@ -26,6 +28,7 @@ from tests.builders.odd_stores import (
     Habit,
     Request,
     Response,
+    Seen,
     about,
     as_it_is,
     console,
@@ -44,6 +47,9 @@ LISTING = "[{{kind: listing, location: 's3://{bucket}/warehouse/'}}]"
 LOG = "orders/_delta_log/"
 
 
+WHOLE = ("complete", ["uncommitted"])
+
+
 @pytest.fixture
 def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
     """Two tables of two commits, and a file in each that no commit lists; all an hour old."""
@@ -54,6 +60,12 @@ def more(shop: Shop, *tables: str) -> Shop:
     """The shop with more such tables."""
     for table in tables:
         shop.write(table, days=("2026-11-01",))
+    return strewn(shop)
+
+
+def strewn(shop: Shop) -> Shop:
+    """The shop with a file in each of its tables that no commit lists; all an hour old."""
+    for table in shop.tables:
         shop.s3.put_object(Bucket=shop.bucket, Key=debris(table), Body=b"x" * 5000)
     an_hour_old(shop)
     for table in shop.tables:
@@ -67,7 +79,7 @@ def debris(table: str) -> str:
 
 def listed(shop: Shop, table: str) -> str:
     """A file that the table lists."""
-    return next(key for key in shop.keys(table) if key != debris(table))
+    return next(key for key in shop.keys(f"{table}/") if key != debris(table))
 
 
 def lake_of(shop: Shop, folder: Path, **more: Any) -> Any:
@@ -84,25 +96,257 @@ def told(lake: Any, outcome: Outcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-WHOLE = ("complete", ["uncommitted"])
+# --- buckets of one lake, each with a habit of its own -----------------------------------------------------------
+
 CUT_OFF = {
     "orders": cut_off(LOG, keep=1),
     "returns": cut_off("returns/_delta_log/", keep=1, token=AGAIN),
 }
 """By table how the listing of its log says that it goes on: without a place, and at the same place for ever."""
+ODD = "<LastModified>0001-01-01T00:00:00Z</LastModified><Size/>"
+INCOMPLETE = {
+    "no_etag": without("ETag", "Owner"),
+    "bare_lists": without("Size", "LastModified", heads=False),
+    "bare_heads": without("Size", "ETag", "LastModified", lists=False),
+    "odd_values": rewritten("<LastModified>.*?</LastModified>|<Size>.*?</Size>", ODD),
+    "negative": rewritten("<Size>.*?</Size>", "<Size>-1</Size>"),
+    "no_class": without("StorageClass"),
+    "empty_class": rewritten("<StorageClass>.*?</StorageClass>", "<StorageClass></StorageClass>"),
+}
+"""By table how responses about it are incomplete."""
+UNNAMED = {
+    "bare_lists": {"content": "LastModified Size", "duplicate": "LastModified", "leftover": "LastModified"},
+    "negative": {"content": "Size"},
+}
+UNNAMED["odd_values"] = UNNAMED["bare_lists"]
+"""By table the axes that are judged in part, with the fields that their reasons name; all others are judged whole."""
+IDS: dict[str, tuple[Habit, str, bool]] = {
+    "ids": (as_it_is, "yes", False),
+    "generations": (rewritten("<VersionId>.*?</VersionId>", "<Generation>17</Generation>"), "unknown", True),
+}
+"""By bucket (the second one as Google has it) what its versions are named by, what is recoverable, and if it warns."""
+CLASSES = {"stock": "ColdArchive", "orders": "SOMETHING_NEW"}
+SETTLED = "SOMETHING_NEW: readable, cold-archive: readable"
+ARCHIVES = "something-new: archived, cold-archive: archived"
+RULES = {
+    "known": ("", 2, set()),
+    "readable": (SETTLED, 0, set()),
+    "archived": (ARCHIVES, 0, {"orders", "stock"}),
+}
+"""By bucket the rule of the lake file, how many files are undecided, and the tables with an archived one."""
+TABLES = {
+    "cut": ("orders", "returns", "stock"),
+    "incomplete": (*INCOMPLETE, "stock"),
+    "uploads": ("stock",),
+    **dict.fromkeys(IDS, ("stock",)),
+    **dict.fromkeys(RULES, tuple(CLASSES)),
+}
+"""By bucket its tables."""
 
 
-def test_a_log_listing_that_was_cut_off_is_a_gap_of_its_table(shop: Shop, tmp_path: Path) -> None:
-    more(shop, "returns")
-    lake = lake_of(shop, tmp_path)
-    with habit(every(*CUT_OFF.values())):
+@dataclass(frozen=True)
+class Buckets:
+    """The buckets of one lake, all audited at once, and what the audit reports."""
+
+    shops: dict[str, Shop]
+    lost: dict[str, str]
+    """By name of a table in `incomplete`, or of a bucket of `IDS`, a file that it lists and that is gone."""
+    outcome: Outcome
+    findings: list[dict[str, Any]]
+    coverage: list[dict[str, Any]]
+    told: dict[str, Any]
+
+    def warnings(self, name: str) -> list[str]:
+        """Those that name the bucket."""
+        return [each for each in self.outcome.warnings if self.shops[name].bucket in each]
+
+    def kinds(self, key: str, bucket: str) -> list[str]:
+        return [
+            r["kind"] for r in self.findings if (r["bucket"], r["key"]) == (self.shops[bucket].bucket, key)
+        ]
+
+
+@pytest.fixture(scope="module")
+def buckets(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Buckets:
+    shops = {name: shop_of_copies(aws, s3, name) for name in TABLES}
+    lost = {table: listed(shops["incomplete"], table) for table in INCOMPLETE}
+    for key in lost.values():
+        aws.s3.delete_object(Bucket=shops["incomplete"].bucket, Key=key)
+    lost |= {name: beneath_a_marker(shops[name]) for name in IDS}
+    for key in ("warehouse/stock/begun.parquet", "elsewhere/begun.parquet"):
+        aws.s3.create_multipart_upload(Bucket=shops["uploads"].bucket, Key=key)
+    lake = lake_of_buckets(shops, tmp_path_factory.mktemp("buckets"))
+    time.sleep(1.1)  # what is listed is older than the storage snapshot
+    with habit(every(*habits(shops))):
         outcome = audited(lake)
-    found = told(lake, outcome)
+    results = results_of(lake)
+    rows, coverage = list(rows_of(results.findings(outcome.run_id))), list(results.coverage(outcome.run_id))
+    return Buckets(shops, lost, outcome, rows, coverage, told(lake, outcome))
+
+
+def shop_of_copies(aws: Aws, s3: Endpoint, name: str) -> Shop:
+    """A bucket with its tables, all copies of one, but for their ids."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}-{name}"
+    aws.s3.create_bucket(Bucket=bucket)
+    made = Shop(aws.s3, s3, bucket)
+    made.write("template", days=("2026-11-01",))
+    made.copy("template", *TABLES[name], own_ids=True)
+    for key in present(bucket, "warehouse/template/"):
+        aws.s3.delete_object(Bucket=bucket, Key=key)
+    return strewn(made)
+
+
+def habits(shops: dict[str, Shop]) -> Iterator[Habit]:
+    for each in CUT_OFF.values():
+        yield of_bucket(shops["cut"], each)
+    for table, change in INCOMPLETE.items():
+        yield of_bucket(shops["incomplete"], about(f"warehouse/{table}/", change))
+    for name, (change, *_) in IDS.items():
+        yield of_bucket(shops[name], change)
+    yield of_bucket(shops["uploads"], uploads_by_key_alone)
+    yield classed(
+        {
+            (shops[name].bucket, listed(shops[name], table)): kind
+            for name in RULES
+            for table, kind in CLASSES.items()
+        }
+    )
+
+
+def of_bucket(shop: Shop, change: Habit) -> Habit:
+    """A habit of responses about one bucket."""
+    return lambda request, response: change(request, response) if request.bucket == shop.bucket else response
+
+
+def lake_of_buckets(shops: dict[str, Shop], folder: Path) -> Any:
+    """The lake file; a table's name begins with that of its bucket."""
+    entries = [
+        f"- {{name: {name}.{table}, location: 's3://{shop.bucket}/warehouse/{table}', manifests: [{{kind: delta}}]}}"
+        for name, shop in shops.items() for table in shop.tables
+    ]  # fmt: skip
+    places = [
+        f"{shop.bucket}/warehouse/{table}"
+        for name, shop in shops.items()
+        for table in ([f"{each}/" for each in shop.tables] if name == "incomplete" else [""])
+    ]
+    listings = ", ".join(f"{{kind: listing, location: 's3://{place}'}}" for place in places)
+    rules = ", ".join(
+        f"{{match: '{shops[name].bucket}', storage_classes: {{{rule}}}}}"
+        for name, (rule, *_) in RULES.items()
+        if rule
+    )
+    return shops["cut"].lake(folder, inventories=f"[{listings}]", tables=entries, extra=f"buckets: [{rules}]")
+
+
+def beneath_a_marker(shop: Shop) -> str:
+    """A file that was deleted and lies beneath a marker."""
+    status: Any = {"Status": "Enabled"}
+    shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration=status)
+    key = listed(shop, "stock")
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    return key
+
+
+def classed(classes: dict[tuple[str, str], str]) -> Habit:
+    """Files, by bucket and key, in classes of other clouds."""
+
+    def change(request: Request, response: Response) -> Response:
+        if request.method == "HEAD" and (request.bucket, request.key) in classes:
+            headers = {**response.headers, "x-amz-storage-class": classes[request.bucket, request.key]}
+            return replace(response, headers=headers)
+        if not request.is_listing:
+            return response
+        text = response.body.decode()
+        for (bucket, key), name in classes.items():
+            if bucket == request.bucket:
+                text = re.sub(rf"(<Key>{re.escape(quote(key))}</Key>.*?<StorageClass>)\w+", rf"\g<1>{name}", text,
+                              count=1, flags=re.DOTALL)  # fmt: skip
+        return replace(response, body=text.encode())
+
+    return change
+
+
+def test_a_log_listing_that_was_cut_off_is_a_gap_of_its_table(buckets: Buckets) -> None:
     for table in CUT_OFF:
-        assert found[table][0] == "partial"
-        assert "uncommitted" not in found[table][1]
-    assert found["stock"] == WHOLE, "its listing ends as it should"
-    assert outcome.exit_code == 3
+        status, kinds = buckets.told[f"cut.{table}"]
+        assert status == "partial"
+        assert "uncommitted" not in kinds
+    assert buckets.told["cut.stock"] == WHOLE, "its listing ends as it should"
+    assert buckets.outcome.exit_code == 3
+
+
+@pytest.mark.parametrize("table", INCOMPLETE)
+def test_one_field_that_is_missing_ends_no_run(buckets: Buckets, s3: Endpoint, table: str) -> None:
+    """A loss is found all the same, and nothing else is: what a response does not say is unknown."""
+    assert buckets.kinds(buckets.lost[table], "incomplete") == ["dropped"]
+    assert buckets.told[f"incomplete.{table}"][1] in (["dropped"], ["dropped", "uncommitted"])
+    for row in buckets.coverage:
+        if row["table_name"] != f"incomplete.{table}" or row["axis"] not in (
+            "content",
+            "duplicate",
+            "leftover",
+        ):
+            continue
+        fields = UNNAMED.get(table, {}).get(row["axis"])
+        assert (row["status"], row["undecided"] > 0) == (
+            ("partial", True) if fields else ("complete", False)
+        ), row
+        for name in ("LastModified", "Size", "StorageClass", "ETag"):
+            assert (f"does not name {name}" in (row["reason"] or "")) == (name in (fields or "")), row
+        assert f"(at {s3.endpoint})" in row["reason"] if fields else True
+
+
+def test_fields_that_are_missing_are_one_warning_of_their_bucket(buckets: Buckets, s3: Endpoint) -> None:
+    assert buckets.told["incomplete.stock"] == WHOLE
+    assert buckets.outcome.exit_code == 3
+    named = "does not name LastModified, Size: files that need it are undecided"
+    place = f"s3://{buckets.shops['incomplete'].bucket}"
+    assert [each for each in buckets.outcome.warnings if "does not name" in each] == [
+        f"{place}: listing (at {s3.endpoint}) {named}"
+    ]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_versions_without_ids_are_not_known(buckets: Buckets, name: str) -> None:
+    _, recoverable, warned = IDS[name]
+    (row,) = (
+        r for r in buckets.findings
+        if (r["bucket"], r["key"]) == (buckets.shops[name].bucket, buckets.lost[name])
+    )  # fmt: skip
+    assert (row["kind"], row["recoverable"]) == ("dropped", recoverable)
+    assert any("no version ids" in warning for warning in buckets.warnings(name)) == warned
+
+
+def test_open_uploads_of_a_store_that_lists_them_by_key_alone_are_found(buckets: Buckets) -> None:
+    """As MinIO does; `test_listing` has the uploads of a store that lists them by prefix."""
+    rows = [row for row in buckets.findings if row["kind"] == "unfinished_upload"]
+    assert [(row["bucket"], row["key"]) for row in rows] == [
+        (buckets.shops["uploads"].bucket, "warehouse/stock/")
+    ]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_classes_of_other_clouds(buckets: Buckets, name: str) -> None:
+    """A file of one table in an archive class of another cloud, one of the other in a class that nobody knows."""
+    _, undecided, archived = RULES[name]
+    mine = [row for row in buckets.coverage if row["table_name"].startswith(f"{name}.")]
+    assert sum(row["undecided"] for row in mine if row["axis"] == "content") == undecided
+    assert {
+        row["table_name"]
+        for row in buckets.findings
+        if row["kind"] == "archived" and row["table_name"].startswith(f"{name}.")
+    } == {f"{name}.{table}" for table in archived}
+
+
+def test_only_classes_without_a_rule_are_a_warning(buckets: Buckets) -> None:
+    (warning,) = (each for each in buckets.outcome.warnings if "SOMETHING_NEW" in each)
+    assert buckets.shops["known"].bucket in warning
+    assert "ColdArchive" in warning
+
+
+# --- stores that answer for a whole lake -------------------------------------------------------------------------
 
 
 def test_a_cut_off_listing_of_storage_concludes_nothing(shop: Shop, tmp_path: Path) -> None:
@@ -149,102 +393,6 @@ def test_apply_requests_the_next_commit_by_its_name(shop: Shop, tmp_path: Path) 
         assert gone == ({debris("stock")} if change is as_it_is else set()), table
 
 
-def test_the_second_look_costs_one_request_more_a_table(shop: Shop, tmp_path: Path) -> None:
-    """An audit without findings makes no second look at all."""
-    for table in shop.tables:
-        shop.s3.delete_object(Bucket=shop.bucket, Key=debris(table))
-    lake = lake_of(shop, tmp_path)
-    with habit(as_it_is) as seen:
-        audited(lake)
-    assert not [each for each in seen.requests if each.method == "HEAD" and "_delta_log" in each.key]
-
-
-ODD = "<LastModified>0001-01-01T00:00:00Z</LastModified><Size/>"
-INCOMPLETE = {
-    "no_etag": without("ETag", "Owner"),
-    "bare_lists": without("Size", "LastModified", heads=False),
-    "bare_heads": without("Size", "ETag", "LastModified", lists=False),
-    "odd_values": rewritten("<LastModified>.*?</LastModified>|<Size>.*?</Size>", ODD),
-    "negative": rewritten("<Size>.*?</Size>", "<Size>-1</Size>"),
-    "no_class": without("StorageClass"),
-    "empty_class": rewritten("<StorageClass>.*?</StorageClass>", "<StorageClass></StorageClass>"),
-}
-"""By table how responses about it are incomplete."""
-UNNAMED = {
-    "bare_lists": {"content": "LastModified Size", "duplicate": "LastModified", "leftover": "LastModified"},
-    "negative": {"content": "Size"},
-}
-UNNAMED["odd_values"] = UNNAMED["bare_lists"]
-"""By table the axes that are judged in part, with the fields that their reasons name; all others are judged whole."""
-
-
-def test_one_field_that_is_missing_ends_no_run(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
-    """A loss is found all the same, and nothing else is: what a response does not say is unknown."""
-    shop = more(Shop(aws.s3, s3, bucket), *INCOMPLETE, "stock")
-    lost = {table: listed(shop, table) for table in INCOMPLETE}
-    for key in lost.values():
-        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
-    listings = ", ".join(
-        f"{{kind: listing, location: 's3://{bucket}/warehouse/{table}/'}}" for table in shop.tables
-    )
-    lake = shop.lake(tmp_path, inventories=f"[{listings}]")
-    changes = (about(f"warehouse/{table}/", change) for table, change in INCOMPLETE.items())
-    time.sleep(1.1)  # what is listed is older than the storage snapshot
-    with habit(every(*changes)):
-        outcome = audited(lake)
-    rows, found = list(rows_of(results_of(lake).findings(outcome.run_id))), told(lake, outcome)
-    for table, key in lost.items():
-        assert [row["kind"] for row in rows if row["key"] == key] == ["dropped"], table
-        assert found[table][1] in (["dropped"], ["dropped", "uncommitted"])
-    assert found["stock"] == WHOLE
-    partial = {(table, axis): fields for table, axes in UNNAMED.items() for axis, fields in axes.items()}
-    for row in results_of(lake).coverage(outcome.run_id):
-        if row["axis"] not in ("content", "duplicate", "leftover"):
-            continue
-        fields = partial.get((row["table_name"], row["axis"]))
-        assert (row["status"], row["undecided"] > 0) == (
-            ("partial", True) if fields else ("complete", False)
-        ), row
-        for name in ("LastModified", "Size", "StorageClass", "ETag"):
-            assert (f"does not name {name}" in (row["reason"] or "")) == (name in (fields or "")), row
-        assert f"(at {s3.endpoint})" in row["reason"] if fields else True
-    assert outcome.exit_code == 3
-    warnings = [each for each in outcome.warnings if "does not name" in each]
-    named = "does not name LastModified, Size: files that need it are undecided"
-    assert warnings == [f"s3://{bucket}: listing (at {s3.endpoint}) {named}"]
-
-
-@pytest.fixture
-def versioned(shop: Shop) -> str:
-    """A file that was deleted and lies beneath a marker."""
-    status: Any = {"Status": "Enabled"}
-    shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration=status)
-    key = next(key for key in shop.keys("stock") if key != debris("stock"))
-    body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
-    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
-    shop.s3.delete_object(Bucket=shop.bucket, Key=key)
-    return key
-
-
-@pytest.mark.parametrize(
-    ("change", "recoverable", "warned"),
-    [
-        pytest.param(as_it_is, "yes", False, id="version ids"),
-        pytest.param(rewritten("<VersionId>.*?</VersionId>", "<Generation>17</Generation>"), "unknown", True,
-                     id="generations, as Google has them"),
-    ],
-)  # fmt: skip
-def test_versions_without_ids_are_not_known(
-    shop: Shop, versioned: str, tmp_path: Path, change: Habit, recoverable: str, *, warned: bool
-) -> None:
-    lake = lake_of(shop, tmp_path)
-    with habit(change):
-        outcome = audited(lake)
-    (row,) = (r for r in rows_of(results_of(lake).findings(outcome.run_id)) if r["key"] == versioned)
-    assert (row["kind"], row["recoverable"]) == ("dropped", recoverable)
-    assert any("no version ids" in warning for warning in outcome.warnings) == warned
-
-
 def test_a_console_that_answers_is_named(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     with habit(console):
@@ -254,18 +402,6 @@ def test_a_console_that_answers_is_named(shop: Shop, tmp_path: Path) -> None:
     assert outcome.exit_code == 10
     assert said
     assert all(f"a web page answers at {shop.endpoint.endpoint}" in each for each in said)
-
-
-def test_open_uploads_of_a_store_that_lists_them_by_key_alone_are_found(shop: Shop, tmp_path: Path) -> None:
-    """As MinIO does; `test_listing` has the uploads of a store that lists them by prefix."""
-    for key in ("warehouse/stock/begun.parquet", "elsewhere/begun.parquet"):
-        shop.s3.create_multipart_upload(Bucket=shop.bucket, Key=key)
-    time.sleep(1.1)
-    lake = lake_of(shop, tmp_path)
-    with habit(uploads_by_key_alone):
-        outcome = audited(lake)
-    rows = rows_of(results_of(lake).findings(outcome.run_id))
-    assert [row["key"] for row in rows if row["kind"] == "unfinished_upload"] == ["warehouse/stock/"]
 
 
 def no_uploads(status: str, code: str) -> Habit:
@@ -281,143 +417,131 @@ def no_uploads(status: str, code: str) -> Habit:
     return change
 
 
-def test_a_bucket_whose_uploads_cannot_be_listed_is_named_once(shop: Shop, tmp_path: Path) -> None:
-    lake = lake_of(shop, tmp_path)
-    with habit(no_uploads("501 Not Implemented", "NotImplemented")):
+@pytest.fixture(scope="module")
+def healthy(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Shop, Outcome, Seen]:
+    """A lake without findings at a store that does not list uploads."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = Shop(aws.s3, s3, bucket)
+    for table in ("orders", "stock"):
+        shop.write(table, days=("2026-11-01",))
+    an_hour_old(shop)
+    lake = lake_of(shop, tmp_path_factory.mktemp("healthy"))
+    with habit(no_uploads("501 Not Implemented", "NotImplemented")) as seen:
         outcome = audited(lake, live=True)
+    return shop, outcome, seen
+
+
+def test_a_bucket_whose_uploads_cannot_be_listed_is_named_once(healthy: tuple[Shop, Outcome, Seen]) -> None:
+    shop, outcome, _ = healthy
     why = "open uploads may not be listed (the store lacks this operation)"
     assert [each for each in outcome.warnings if "uploads" in each] == [f"s3://{shop.bucket}: {why}"]
     assert (outcome.status, outcome.exit_code) == ("complete", 0)
 
 
-CLASSES = {"stock": "ColdArchive", "orders": "SOMETHING_NEW"}
-SETTLED = "SOMETHING_NEW: readable, cold-archive: readable"
-ARCHIVES = "something-new: archived, cold-archive: archived"
+def test_an_audit_without_findings_makes_no_second_look(healthy: tuple[Shop, Outcome, Seen]) -> None:
+    """The second look costs one request more a table."""
+    requests = healthy[2].requests
+    assert not [each for each in requests if each.method == "HEAD" and "_delta_log" in each.key]
 
 
-RULES = {
-    "known": ("", 2, set()),
-    "readable": (SETTLED, 0, set()),
-    "archived": (ARCHIVES, 0, {"orders", "stock"}),
-}
-"""By the name of a bucket the rule of the lake file, how many files are undecided, and tables with an archived one."""
+# --- reports -----------------------------------------------------------------------------------------------------
 
 
-def classed(classes: dict[tuple[str, str], str]) -> Habit:
-    """Files, by bucket and key, in classes of other clouds."""
+@dataclass(frozen=True)
+class Reported:
+    """Two buckets, each known by a report: of odd classes, and of a table below two slashes."""
 
-    def change(request: Request, response: Response) -> Response:
-        if request.method == "HEAD" and (request.bucket, request.key) in classes:
-            headers = {**response.headers, "x-amz-storage-class": classes[request.bucket, request.key]}
-            return replace(response, headers=headers)
-        if not request.is_listing:
-            return response
-        text = response.body.decode()
-        for (bucket, key), name in classes.items():
-            if bucket == request.bucket:
-                text = re.sub(rf"(<Key>{re.escape(quote(key))}</Key>.*?<StorageClass>)\w+", rf"\g<1>{name}", text,
-                              count=1, flags=re.DOTALL)  # fmt: skip
-        return replace(response, body=text.encode())
-
-    return change
+    lost: dict[str, str]
+    """By name of a table a file that it lists and that is gone."""
+    place: str
+    outcome: Outcome
+    findings: list[dict[str, Any]]
+    content: dict[str, dict[str, Any]]
+    told: dict[str, Any]
 
 
-def test_classes_of_other_clouds(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
-    """A file of one table in an archive class of another cloud, one of the other in a class that nobody knows."""
-    shops: list[Shop] = []
-    classes: dict[tuple[str, str], str] = {}
-    entries: list[str] = []
-    for name in RULES:
-        aws.s3.create_bucket(Bucket=f"{bucket}-{name}")
-        shops.append(made := more(Shop(aws.s3, s3, f"{bucket}-{name}"), *CLASSES))
-        classes |= {(made.bucket, listed(made, table)): kind for table, kind in CLASSES.items()}
-        entries += [
-            f"- {{name: {name}.{table}, location: 's3://{made.bucket}/warehouse/{table}', "
-            "manifests: [{kind: delta}]}"
-            for table in CLASSES
-        ]
-    listings = ", ".join(f"{{kind: listing, location: 's3://{made.bucket}/warehouse/'}}" for made in shops)
-    rules = ", ".join(
-        f"{{match: '{made.bucket}', storage_classes: {{{rule}}}}}"
-        for made, (rule, *_) in zip(shops, RULES.values(), strict=True) if rule
+@pytest.fixture(scope="module")
+def reported(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    shops = []
+    for _ in range(2):
+        aws.s3.create_bucket(Bucket=(bucket := f"test-{uuid.uuid4().hex[:12]}"))
+        shops.append(Shop(aws.s3, s3, bucket))
+    classes, slashes = shops
+    more(classes, "orders", "stock", "returns")
+    lost = {"stock": beneath_a_marker(classes), "slashes": below_two_slashes(aws, slashes)}
+    slashes.take_inventory(under="reports/")
+    report_classes(classes, lost["stock"])
+    reports = ", ".join(
+        f"{{kind: s3_inventory, location: 's3://{each.bucket}/reports/', margin: 0s}}" for each in shops
+    )
+    entries = [
+        f"- {{name: {name}, location: 's3://{classes.bucket}/warehouse/{name}', manifests: [{{kind: delta}}]}}"
+        for name in classes.tables
+    ]
+    entries.append(
+        f"- {{name: slashes, location: 's3://{slashes.bucket}/warehouse//orders//', manifests: [{{kind: delta}}]}}"
+    )
+    lake = classes.lake(
+        tmp_path_factory.mktemp("reported"), inventories=f"[{reports}]", tables=entries,
+        defaults="grace: 0s, confirm: {mode: none}",
     )  # fmt: skip
-    lake = shops[0].lake(tmp_path, inventories=f"[{listings}]", tables=entries, extra=f"buckets: [{rules}]")
-    time.sleep(1.1)  # what is listed is older than the storage snapshot
-    with habit(classed(classes)):
-        outcome = audited(lake)
-    content = [row for row in results_of(lake).coverage(outcome.run_id) if row["axis"] == "content"]
-    rows = list(rows_of(results_of(lake).findings(outcome.run_id)))
-    for name, (_, undecided, archived) in RULES.items():
-        assert (
-            sum(row["undecided"] for row in content if row["table_name"].startswith(f"{name}.")) == undecided
-        )
-        found = {row["table_name"] for row in rows if row["kind"] == "archived"}
-        assert {each for each in found if each.startswith(f"{name}.")} == {
-            f"{name}.{table}" for table in archived
-        }
-    (warning,) = (each for each in outcome.warnings if "SOMETHING_NEW" in each)
-    assert f"{bucket}-known" in warning
-    assert "ColdArchive" in warning
+    outcome = audited(lake)
+    results = results_of(lake)
+    rows, coverage = list(rows_of(results.findings(outcome.run_id))), results.coverage(outcome.run_id)
+    content = {row["table_name"]: row for row in coverage if row["axis"] == "content"}
+    return Reported(
+        lost, f"s3_inventory s3://{classes.bucket}/reports", outcome, rows, content, told(lake, outcome)
+    )
 
 
-def test_classes_of_a_report(shop: Shop, versioned: str, tmp_path: Path) -> None:
-    """Empty values leave files undecided, but for delete markers; so does a class that is a pool of this store."""
-    more(shop, "returns")
+def report_classes(shop: Shop, lost: str) -> None:
+    """A report without a class for one table, and with a class of another store for the next one and the lost file."""
     classes = {"orders": None, "returns": "COLD", "stock": "STANDARD"}
 
     def of_version(version: Version) -> Version:
-        table = version.Key.split("/")[1]
-        name = "COLD" if version.Key == versioned else classes[table]
+        name = "COLD" if version.Key == lost else classes[version.Key.split("/")[1]]
         return version if version.IsDeleteMarker else replace(version, StorageClass=name)
 
-    time.sleep(1.1)
     rows = [of_version(each) for each in shop.versions()]
     put: Any = lambda key, body: shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)  # noqa: E731
     lay(put, [csv(rows)], at=datetime.now(UTC), under="reports", source=shop.bucket)
-    report = f"[{{kind: s3_inventory, location: 's3://{shop.bucket}/reports/', margin: 0s}}]"
-    lake = shop.lake(tmp_path, inventories=report, defaults="grace: 0s, confirm: {mode: none}")
-    outcome = audited(lake)
-    content = {
-        row["table_name"]: row
-        for row in results_of(lake).coverage(outcome.run_id)
-        if row["axis"] == "content"
-    }
-    assert {table: row["status"] for table, row in content.items()} == {
+
+
+def below_two_slashes(aws: Aws, shop: Shop) -> str:
+    """A table whose location has an empty part, with a checkpoint; gives the key of a file that is lost."""
+    shop.write("orders", commits=1)
+    for key in present(shop.bucket, "warehouse/orders/"):
+        copy(shop.bucket, key, key.replace("warehouse/orders/", "warehouse//orders//"))
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    checkpoint(aws, shop.bucket, "warehouse//orders//_delta_log/")
+    lost = shop.keys("/orders//")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    return lost
+
+
+def test_classes_of_a_report(reported: Reported) -> None:
+    """Empty values leave files undecided, but for delete markers; so does a class that is a pool of this store."""
+    content, outcome = reported.content, reported.outcome
+    assert {table: content[table]["status"] for table in ("orders", "returns", "stock")} == {
         "orders": "partial", "returns": "partial", "stock": "complete",
     }  # fmt: skip
-    assert f"s3_inventory s3://{shop.bucket}/reports" in content["orders"]["reason"]
+    assert reported.place in content["orders"]["reason"]
     assert "does not name StorageClass" in content["orders"]["reason"]
     assert "whether the storage class COLD has to be restored" in content["returns"]["reason"]
     assert outcome.exit_code == 3
     assert sum("does not name StorageClass" in each for each in outcome.warnings) == 1
     assert sum("storage_classes: {COLD: readable}" in each for each in outcome.warnings) == 1
-    (lost,) = (row for row in rows_of(results_of(lake).findings(outcome.run_id)) if row["key"] == versioned)
+    (lost,) = (row for row in reported.findings if row["key"] == reported.lost["stock"])
     assert (lost["kind"], lost["recoverable"]) == ("dropped", "yes")
     assert "must be restored first" not in lost["explanation"]
 
 
-def test_a_table_below_two_slashes_is_audited_by_a_report_below_two_slashes(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
-) -> None:
-    """S3 delivers to `x/` below `x//`; the table's own location has an empty part and a checkpoint."""
-    made = Shop(aws.s3, s3, bucket)
-    made.write("orders", commits=1)
-    pages = aws.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="warehouse/orders/")
-    for each in [entry for page in pages for entry in page["Contents"]]:
-        to = each["Key"].replace("warehouse/orders/", "warehouse//orders//")
-        aws.s3.copy_object(Bucket=bucket, Key=to, CopySource={"Bucket": bucket, "Key": each["Key"]})
-        aws.s3.delete_object(Bucket=bucket, Key=each["Key"])
-    checkpoint(aws, bucket, "warehouse//orders//_delta_log/")
-    lost = made.keys("/orders//")[0]
-    aws.s3.delete_object(Bucket=bucket, Key=lost)
-    made.take_inventory(under="reports/")
-    report = f"[{{kind: s3_inventory, location: 's3://{bucket}/reports/', margin: 0s}}]"
-    entry = f"- {{name: orders, location: 's3://{bucket}/warehouse//orders//', manifests: [{{kind: delta}}]}}"
-    lake = made.lake(tmp_path, inventories=report, tables=[entry])
-    outcome = audited(lake)
-    assert told(lake, outcome) == {"orders": ("complete", ["dropped"])}
-    rows = rows_of(results_of(lake).findings(outcome.run_id))
-    assert [row["key"] for row in rows if row["kind"] == "dropped"] == [lost]
+def test_a_table_below_two_slashes_is_audited_by_a_report_below_two_slashes(reported: Reported) -> None:
+    """S3 delivers to `x/` below `x//`."""
+    assert reported.told["slashes"] == ("complete", ["dropped"])
+    rows = [row for row in reported.findings if row["table_name"] == "slashes"]
+    assert [row["key"] for row in rows if row["kind"] == "dropped"] == [reported.lost["slashes"]]
 
 
 def checkpoint(aws: Aws, bucket: str, log: str) -> None:
