@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
+from lakeaudit.results.read import RowFilter
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders import iceberg
 from tests.builders.audits import audited, results_of
+from tests.builders.backdate import body_of, present, put
 from tests.builders.hudi import unpacked
 from tests.builders.mending import Mending
 from tests.builders.shop import Shop
@@ -25,23 +28,25 @@ LATER = 2
 """Commits of today."""
 
 
-class Bucket:
-    """A bucket that keeps versions, with a table of each format; `yesterday` has what it held then."""
+FORMATS = ("delta", "iceberg", "hudi")
 
-    def __init__(self, aws: Aws, endpoint: Endpoint, folder: Path, *, versioned: bool) -> None:
-        self.s3, self.bucket, self.folder = aws.s3, f"test-{uuid.uuid4().hex[:12]}", folder
+
+class Bucket:
+    """A bucket with a table of each format; `yesterday` has what it held then."""
+
+    def __init__(self, aws: Aws, endpoint: Endpoint, folder: Path, name: str) -> None:
+        self.name, self.s3, self.bucket = name, aws.s3, f"test-{uuid.uuid4().hex[:12]}"
         self.s3.create_bucket(Bucket=self.bucket)
-        if versioned:
+        if name == "marked":
             self.s3.put_bucket_versioning(Bucket=self.bucket, VersioningConfiguration={"Status": "Enabled"})
-        self.versioned = versioned
         self.shop = Shop(self.s3, endpoint, self.bucket)
         self.shop.write("delta", days=DAYS, commits=2, rows=4)
         ice = iceberg.IcebergLake(self.s3, endpoint, self.bucket)
         table = ice.table("iceberg")
-        hudi = unpacked(folder, 1, ["written"]) / "written"
+        hudi = unpacked(folder / name, 1, ["written"]) / "written"
         instants = sorted({p.name[:17] for p in (hudi / ".hoodie").iterdir() if p.name[:17].isdigit()})
         self.upload(hudi, lambda name: not any(each in name for each in instants[1:]))
-        self.yesterday = self.content()
+        self.yesterday = {key: body_of(self.bucket, key) for key in self.keys()}
         self.shop.write("delta", days=DAYS, commits=LATER, rows=4)
         for number in range(LATER):
             table.append(iceberg.rows(9000 + number, DAYS, 4))
@@ -51,17 +56,13 @@ class Bucket:
         for path in sorted(home.rglob("*")):
             name = str(path.relative_to(home))
             if path.is_file() and wanted(name):
-                self.s3.put_object(Bucket=self.bucket, Key=f"warehouse/hudi/{name}", Body=path.read_bytes())
+                put(self.bucket, f"warehouse/hudi/{name}", path.read_bytes())
 
-    def keys(self) -> set[str]:
-        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="warehouse/")
-        return {each["Key"] for page in pages for each in page.get("Contents", [])}
-
-    def content(self) -> dict[str, bytes]:
-        return {key: self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read() for key in self.keys()}
+    def keys(self) -> list[str]:
+        return present(self.bucket, "warehouse/")
 
     def hide_what_is_new(self) -> None:
-        for key in self.keys() - self.yesterday.keys():
+        for key in set(self.keys()) - self.yesterday.keys():
             self.s3.delete_object(Bucket=self.bucket, Key=key)
 
     def write_anew(self) -> None:
@@ -71,20 +72,36 @@ class Bucket:
             time.sleep(3.2 if data else 0)
             for key, body in sorted(self.yesterday.items()):
                 if key.endswith(".parquet") is data:
-                    self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+                    put(self.bucket, key, body)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Two buckets that are one lake; each was restored after an audit that found nothing."""
+
+    marked: Bucket
+    again: Bucket
+    folder: Path
 
     def lake(self) -> Lake:
         tables = [
-            f"- {{name: {name}, location: 's3://{self.bucket}/warehouse/{name}', manifests: [{{kind: {name}}}]}}"
-            for name in ("delta", "iceberg", "hudi")
+            f"- {{name: {each.name}.{name}, location: 's3://{each.bucket}/warehouse/{name}', "
+            f"manifests: [{{kind: {name}}}]}}"
+            for each in (self.marked, self.again)
+            for name in FORMATS
         ]
-        listing = f"[{{kind: listing, location: 's3://{self.bucket}/warehouse/'}}]"
-        return self.shop.lake(self.folder, tables=tables, inventories=None if self.versioned else listing)
+        report = f"{{kind: s3_inventory, location: 's3://{self.marked.bucket}/inventories/', margin: 0s}}"
+        listing = f"{{kind: listing, location: 's3://{self.again.bucket}/warehouse/'}}"
+        return self.marked.shop.lake(self.folder, tables=tables, inventories=f"[{report}, {listing}]")
 
     def audit(self) -> Outcome:
-        if self.versioned:
-            self.shop.take_inventory(all_versions=True)
+        self.marked.shop.take_inventory(all_versions=True)
         return audited(self.lake())
+
+    def findings(self, run: Outcome, bucket: Bucket) -> dict[str, dict[str, Any]]:
+        """What a run found in a bucket, by table."""
+        found = findings(self.lake(), run).items()
+        return {name.partition(".")[2]: row for name, row in found if name.startswith(f"{bucket.name}.")}
 
 
 def findings(lake: Lake, run: Outcome) -> dict[str, dict[str, Any]]:
@@ -95,19 +112,22 @@ def findings(lake: Lake, run: Outcome) -> dict[str, dict[str, Any]]:
     return by_table
 
 
-LOST = dict.fromkeys(("delta", "iceberg", "hudi"), ("missing_metadata", "critical"))
+LOST = dict.fromkeys(FORMATS, ("missing_metadata", "critical"))
 
 
 @pytest.fixture(scope="module")
-def marked_bucket(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bucket, Outcome]:
-    place = Bucket(aws, s3, tmp_path_factory.mktemp("marked_bucket"), versioned=True)
+def restored(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Restored, Outcome]:
+    folder = tmp_path_factory.mktemp("restored")
+    place = Restored(Bucket(aws, s3, folder, "marked"), Bucket(aws, s3, folder, "again"), folder)
     assert findings(place.lake(), place.audit()) == {}
-    place.hide_what_is_new()
+    place.marked.hide_what_is_new()
+    place.again.write_anew()
     return place, place.audit()
 
 
-def test_a_restore_by_delete_markers_is_one_finding_a_table(marked_bucket: tuple[Bucket, Outcome]) -> None:
-    found = findings(marked_bucket[0].lake(), marked_bucket[1])
+def test_a_restore_by_delete_markers_is_one_finding_a_table(restored: tuple[Restored, Outcome]) -> None:
+    place, run = restored
+    found = place.findings(run, place.marked)
     assert {table: (row["kind"], row["severity"]) for table, row in found.items()} == LOST
     assert {table: row["files"] for table, row in found.items()} == {
         "delta": LATER,
@@ -123,10 +143,10 @@ def test_a_restore_by_delete_markers_is_one_finding_a_table(marked_bucket: tuple
     assert "3 states are lost together: " in found["hudi"]["explanation"]
 
 
-def test_a_plan_restores_every_lost_state_of_a_table(marked_bucket: tuple[Bucket, Outcome]) -> None:
-    place, _ = marked_bucket
+def test_a_plan_restores_every_lost_state_of_a_table(restored: tuple[Restored, Outcome]) -> None:
+    place, _ = restored
     mending = Mending(place.lake(), place.folder)
-    mending.plan(StringIO())
+    mending.plan(StringIO(), wanted=RowFilter(tables=[f"marked.{name}" for name in FORMATS]))
     mending.apply()
     done = [key for key, status in mending.statuses().items() if status == "applied"]
     assert {key for key in done if "_delta_log" in key} == {
@@ -138,13 +158,10 @@ def test_a_plan_restores_every_lost_state_of_a_table(marked_bucket: tuple[Bucket
 
 
 def test_a_restore_that_writes_everything_again_is_one_finding_a_table(
-    aws: Aws, s3: Endpoint, tmp_path: Path
+    restored: tuple[Restored, Outcome],
 ) -> None:
-    place = Bucket(aws, s3, tmp_path, versioned=False)
-    assert findings(place.lake(), place.audit()) == {}
-    place.write_anew()
-    run = place.audit()
-    found = findings(place.lake(), run)
+    place, run = restored
+    found = place.findings(run, place.again)
     assert {table: (row["kind"], row["severity"]) for table, row in found.items()} == LOST
     assert {table: row["files"] for table, row in found.items()} == {
         "delta": LATER,
@@ -155,4 +172,4 @@ def test_a_restore_that_writes_everything_again_is_one_finding_a_table(
     assert all(found[table]["explanation"].endswith(again) for table in ("delta", "hudi"))
     undecided = {row["table_name"]: row["undecided"] for row in results_of(place.lake()).coverage(run.run_id)
                  if row["axis"] == "content"}  # fmt: skip
-    assert undecided["delta"] == undecided["hudi"] == 2
+    assert undecided["again.delta"] == undecided["again.hudi"] == 2
