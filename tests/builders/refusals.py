@@ -54,17 +54,21 @@ class Refusals:
         self.refused.append(request)
         return True
 
+    def answer_to(self, request: str) -> tuple[str, str] | None:
+        """Return how this request is refused; None: it is not."""
+        return self.answer if self.refuses(request) else None
+
 
 class Together(Refusals):
-    """Several kinds of requests, each refused by a rule of its own, in the same way."""
+    """Several kinds of requests, each refused by a rule of its own."""
 
     def __init__(self, *each: Refusals) -> None:
-        super().__init__(answer=each[0].answer, retried=each[0].retried)
+        super().__init__(retried=each[0].retried)
         self.each = each
 
-    def refuses(self, request: str) -> bool:
-        answers = [rules.refuses(request) for rules in self.each]  # every rule counts it
-        return any(answers)
+    def answer_to(self, request: str) -> tuple[str, str] | None:
+        answers = [rules.answer_to(request) for rules in self.each]  # every rule counts it
+        return next(filter(None, answers), None)
 
 
 @contextmanager
@@ -75,14 +79,15 @@ def refusing(rules: Refusals) -> Iterator[Refusals]:
     answered: Any = Application.__call__
 
     def refused_or_answered(self: Any, environ: dict[str, Any], start: Any) -> Any:
-        if not rules.refuses(_request(environ)):
+        answer = rules.answer_to(_request(environ))
+        if answer is None:
             return answered(self, environ, start)
-        if rules.answer in (BROKEN_OFF, SHORTENED, LINES_SHORT):
-            return _cut(rules.answer, answered(self, environ, start_of := _Start()), start_of, start)
-        if rules.answer == SLOW:
+        if answer in (BROKEN_OFF, SHORTENED, LINES_SHORT):
+            return _cut(answer, answered(self, environ, start_of := _Start()), start_of, start)
+        if answer == SLOW:
             time.sleep(2)
             return answered(self, environ, start)
-        status, code = rules.answer
+        status, code = answer
         body = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
         start(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
