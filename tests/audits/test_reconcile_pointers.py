@@ -1,7 +1,10 @@
 """Pointers of Iceberg tables that catalogs have left behind, and partitions of a Hive Metastore (a stand-in)."""
 
 import json
+import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -42,11 +45,6 @@ def source_of(server: MetastoreStandIn) -> str:
     return f"{{kind: hive, uri: '{server.uri}'}}"
 
 
-def kinds(mending: Mending, run_id: str) -> list[str]:
-    audited(mending.lake, run_id=run_id)
-    return sorted(row["kind"] for row in found(mending.lake, run_id))
-
-
 def planned(mending: Mending, *allow: str) -> dict[str, Any]:
     return dict(mending.plan(StringIO(), allow=allow).more["actions"])
 
@@ -75,19 +73,91 @@ def in_hive(server: MetastoreStandIn) -> str:
     return str(server.tables["sales", "behind"].parameters["metadata_location"])
 
 
-def test_a_pointer_of_hive_is_put_right_and_back_by_audits(build: Build, server: MetastoreStandIn) -> None:
-    hive = build(server)
-    first, last = behind(hive)
+@dataclass(frozen=True)
+class Repaired:
+    """A pointer and partitions of one Hive Metastore: audited as `r1`, repaired by one plan, audited, taken back."""
+
+    hive: HiveLake
+    kinds: list[dict[str, list[str]]]
+    """By table what each audit found."""
+    planned: list[dict[str, Any]]
+    """What each plan would do: without leave, and the one that was applied."""
+    pointers: list[dict[str, str]]
+    """The parameters of the table `behind`, before, after the apply and after the undo."""
+    states: tuple[str, str]
+    """The first state of that table and its newest one."""
+    places: dict[str, str]
+    """By day where a partition of `orders` is after the apply."""
+    partitions: list[dict[int, Any]]
+    """By day the partitions of `orders`, before and after the undo."""
+
+
+@pytest.fixture(scope="module")
+def repaired(aws: Aws, clients: Clients, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    server = MetastoreStandIn()
+    with served(server):
+        return repair(HiveLake(aws, clients, s3, bucket, tmp_path_factory.mktemp("hive"), server), server)
+
+
+def repair(hive: HiveLake, server: MetastoreStandIn) -> Repaired:
+    states = behind(hive)
+    break_orders(hive)
+    hive.catalog.partition("orders", ["2026-11-05"], hive.uri("wh/orders/moved"))
+    hive.put("wh/orders/day=2026-11-05/part-0.parquet")
+    hive.tables = ["{discover: {from: hive}}"]
     mending = Mending(hive.lake(metastores=source_of(server)), hive.folder)
-    assert kinds(mending, "r1") == ["stale_pointer"]
-    assert planned(mending) == {"needs_person": 1}
-    assert planned(mending, REPOINT_TABLE) == {"repoint_table": 1}
+    store = HivePartitions.opened(mending.lake.metastores[0], "sales.orders")  # type: ignore[arg-type]
+
+    def partitions() -> dict[int, Any]:
+        return {day: store.partition([f"2026-11-0{day}"]) for day in range(1, 6)}
+
+    def parameters() -> dict[str, str]:
+        return dict(server.tables["sales", "behind"].parameters)
+
+    before, pointers = partitions(), [parameters()]
+    kinds = [kinds_by_table(mending, "r1")]
+    plans = [planned(mending), planned(mending, REPOINT_TABLE, DROP_PARTITION)]
     assert mending.apply().exit_code == 0
-    assert in_hive(server) == last
-    assert server.tables["sales", "behind"].parameters["previous_metadata_location"] == first
-    assert kinds(mending, "r2") == []
+    pointers.append(parameters())
+    kinds.append(kinds_by_table(mending, "r2"))
+    places = {values[0]: each.sd.location for values, each in server.partitions["sales", "orders"].items()}
     assert mending.undo().exit_code == 0
-    assert in_hive(server) == first
+    pointers.append(parameters())
+    return Repaired(hive, kinds, plans, pointers, states, places, [before, partitions()])
+
+
+def kinds_by_table(mending: Mending, run_id: str) -> dict[str, list[str]]:
+    audited(mending.lake, run_id=run_id)
+    by_table: dict[str, list[str]] = defaultdict(list)
+    for row in found(mending.lake, run_id):
+        by_table[row["table_name"].rpartition(".")[2]].append(row["kind"])
+    return {table: sorted(kinds) for table, kinds in by_table.items()}
+
+
+def test_a_pointer_of_hive_is_put_right_and_back_by_audits(repaired: Repaired) -> None:
+    first, last = repaired.states
+    assert repaired.kinds[0]["behind"] == ["stale_pointer"]
+    assert repaired.planned[0] == {"needs_person": 3, "add_partition": 1, "repoint_partition": 1}
+    assert repaired.planned[1]["repoint_table"] == 1
+    before, after, undone = repaired.pointers
+    assert (after["metadata_location"], after["previous_metadata_location"]) == (last, first)
+    assert repaired.kinds[1].get("behind") is None
+    assert before["metadata_location"] == undone["metadata_location"] == first
+
+
+def test_partitions_of_hive_are_mended_and_taken_back(repaired: Repaired) -> None:
+    assert repaired.planned[1] == {
+        "add_partition": 1, "drop_partition": 1, "repoint_partition": 1, "needs_person": 1, "repoint_table": 1,
+    }  # fmt: skip
+    assert repaired.kinds[1] == {}
+    uri = repaired.hive.uri
+    assert {day: repaired.places.get(f"2026-11-0{day}", "").rstrip("/") for day in (3, 4, 5)} == {
+        3: uri("wh/orders/day=2026-11-03"), 4: "", 5: uri("wh/orders/day=2026-11-05"),
+    }  # fmt: skip
+    before, undone = repaired.partitions
+    assert all(alike(undone[day], each) for day, each in before.items())
 
 
 def test_a_hive_without_the_condition_is_not_written_to(build: Build, server: MetastoreStandIn) -> None:
@@ -161,26 +231,3 @@ def test_a_pointer_of_glue_by_its_version(
         each["Action"] for each in json.loads(POLICY.read_text())["Statement"] if each["Sid"] == "PointTables"
     )
     assert {each for each in asked if each.endswith("Table")} == set(granted)
-
-
-def test_partitions_of_hive_are_mended_and_taken_back(build: Build, server: MetastoreStandIn) -> None:
-    hive = build(server)
-    break_orders(hive)
-    hive.catalog.partition("orders", ["2026-11-05"], hive.uri("wh/orders/moved"))
-    hive.put("wh/orders/day=2026-11-05/part-0.parquet")
-    hive.tables = ["{discover: {from: hive}}"]
-    mending = Mending(hive.lake(metastores=source_of(server)), hive.folder)
-    store = HivePartitions.opened(mending.lake.metastores[0], "sales.orders")  # type: ignore[arg-type]
-    before = {day: store.partition([f"2026-11-0{day}"]) for day in range(1, 6)}
-    kinds(mending, "r1")
-    assert planned(mending, DROP_PARTITION) == {
-        "add_partition": 1, "drop_partition": 1, "repoint_partition": 1, "needs_person": 1,
-    }  # fmt: skip
-    assert mending.apply().exit_code == 0
-    assert kinds(mending, "r2") == []
-    places = {values[0]: each.sd.location for values, each in server.partitions["sales", "orders"].items()}
-    assert {day: places.get(f"2026-11-0{day}", "").rstrip("/") for day in (3, 4, 5)} == {
-        3: hive.uri("wh/orders/day=2026-11-03"), 4: "", 5: hive.uri("wh/orders/day=2026-11-05"),
-    }  # fmt: skip
-    assert mending.undo().exit_code == 0
-    assert all(alike(store.partition([f"2026-11-0{day}"]), each) for day, each in before.items())
