@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
