@@ -1,6 +1,8 @@
-"""Files that are lost for good are taken out of their Delta table by a commit, and put back into it by another."""
+"""Files that are lost for good are taken out of their Delta table by a commit, and put back into it by another.
 
-import io
+`test_reconcile_restores` has this between audits.
+"""
+
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,9 +21,8 @@ from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.delta_commits import why_not_committed_to
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.audits import audited
 from tests.builders.delta_lake import add, features, metadata, protocol, remove, vector
-from tests.builders.mending import Mending, an_hour_old, found, states
+from tests.builders.mending import Mending, an_hour_old, found
 from tests.builders.mending_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -80,27 +81,6 @@ def line(shop: Shop, version: int, name: str) -> dict[str, Any]:
 def committed(shop: Shop, version: int, *actions: Any) -> None:
     body = "".join(json.dumps(action) + "\n" for action in actions)
     shop.s3.put_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json", Body=body.encode())
-
-
-def test_from_break_to_removed_and_back(shop: Shop, mending: Mending) -> None:
-    keys, before = lost(shop, 2), adds(shop)
-    audited(mending.lake, live=True)
-    mending.plan(io.StringIO(), allow=ALLOW)
-    rows = [json.loads(text) for text in mending.file.read_text().splitlines()[1:]]
-    assert {row["key"]: row["action"] for row in rows} == dict.fromkeys(keys, "remove_reference")
-    assert rows[0]["evidence"]["matched_by"] == "storage, which has no version of it: 50 rows are given up"
-    assert (rows[0]["reversibility"], rows[0]["rows_at_stake"]) == ("compensable", 50)
-
-    assert mending.apply().exit_code == 0
-    assert mending.statuses() == dict.fromkeys(keys, "applied")
-    assert len(adds(shop)) == len(before) - 2
-    assert table(shop).to_pyarrow_table().num_rows == 50 * (len(before) - 2)
-    audited(mending.lake, live=True)
-    after = states(mending.lake)
-    assert {key: after[key] for key in keys} == dict.fromkeys(keys, ("resolved", "reference_removed"))
-
-    assert mending.undo().exit_code == 0
-    assert adds(shop) == before
 
 
 def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, mending: Mending) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
+from deltalake import DeltaTable
 
 from lakeaudit.advice.next_steps import mend
 from lakeaudit.config import load_lake
@@ -19,11 +22,12 @@ from lakeaudit.reconcile import canary
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
+from lakeaudit.results.read import RowFilter
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
-from tests.builders.mending import Mending, an_hour_old, found, keys_of, states
+from tests.builders.mending import Keys, Mending, an_hour_old, found, keys_of, states
 from tests.builders.mending_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -105,8 +109,31 @@ class Lost:
     gone: str
     bodies: dict[str, bytes]
     """What the first three were."""
+    given_up: list[str]
+    """Files of the table `stock` that are gone for good."""
     open: list[dict[str, Any]]
     """What the first audit entered into the ledger."""
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """The lake after a plan for each table, an audit and the undo of both plans."""
+
+    lost: Lost
+    objects: list[Keys]
+    """Before the plan of `orders`, after it, and after its undo."""
+    rows: dict[str, list[dict[str, Any]]]
+    """By table the steps of its plan."""
+    bodies: dict[str, bytes]
+    """What is there after the apply."""
+    states: dict[str, tuple[str, str | None]]
+    """By key what the ledger says after the second audit."""
+    statuses: dict[str, str]
+    """By key what became of a step of the plan of `stock`."""
+    listed: list[list[dict[str, Any]]]
+    """What readers of `stock` take it to be, before the plan, after the apply and after the undo."""
+    read: int
+    """Rows that they read after the apply."""
 
 
 @pytest.fixture(scope="module")
@@ -114,48 +141,95 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> L
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
-    shop.write("orders")
+    for name in ("orders", "stock"):
+        shop.write(name)
     an_hour_old(shop)
     mending = with_replica(versioned(shop), tmp_path_factory.mktemp("there"))
     torn, in_replica, marked, gone = shop.keys("orders")[:4]
+    given_up = shop.keys("stock")[:2]
     bodies = {key: read(shop, key) for key in (torn, in_replica, marked)}
     copied(shop, in_replica)
     shop.s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
     shop.s3.delete_object(Bucket=bucket, Key=marked)
-    for key in (in_replica, gone):
+    for key in (in_replica, gone, *given_up):
         shop.s3.delete_object(Bucket=bucket, Key=key, VersionId="null")
     audited(mending.lake, live=True)
     rows = list(rows_of(results_of(mending.lake).discrepancies(("open",))))
-    return Lost(shop, mending, torn, in_replica, marked, gone, bodies, rows)
+    return Lost(shop, mending, torn, in_replica, marked, gone, bodies, given_up, rows)
 
 
-def test_from_break_to_resolved_and_back(there: Lost) -> None:
+@pytest.fixture(scope="module")
+def repaired(there: Lost, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
+    shop, orders = there.shop, there.mending
+    stock = Mending(orders.lake, tmp_path_factory.mktemp("stock"))
+    shutil.copy(orders.folder / "lake.yaml", stock.folder)
+    listed, objects, rows = [entries(shop)], [keys_of(shop)], {}
+    for name, mending, allow in (("orders", orders, PROBABLY), ("stock", stock, ("remove_reference",))):
+        mending.plan(io.StringIO(), allow=allow, wanted=RowFilter(tables=[name]))
+        rows[name] = [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
+    objects.append(keys_of(shop))
+    assert (orders.apply().exit_code, stock.apply().exit_code) == (0, 0)
+    bodies = {key: read(shop, key) for key in there.bodies}
+    listed.append(entries(shop))
+    count = table_of(shop).to_pyarrow_table().num_rows
+    statuses = {key: status for key, status in stock.statuses().items() if key in there.given_up}
+    audited(orders.lake, live=True)
+    ends = states(orders.lake)
+    assert (stock.undo().exit_code, orders.undo().exit_code) == (0, 0)
+    listed.append(entries(shop))
+    objects.append(keys_of(shop))
+    return Repaired(there, objects, rows, bodies, ends, statuses, listed, count)
+
+
+def table_of(shop: Shop) -> DeltaTable:
+    return DeltaTable(f"s3://{shop.bucket}/warehouse/stock", storage_options=shop.options)
+
+
+def entries(shop: Shop) -> list[dict[str, Any]]:
+    rows = pa.table(table_of(shop).get_add_actions()).to_pylist()
+    return sorted(rows, key=lambda row: str(row["path"]))
+
+
+def test_from_break_to_resolved_and_back(repaired: Repaired) -> None:
     """What was written over or lost comes back; every byte is as it was after the undo."""
-    shop, mending = there.shop, there.mending
-    before = keys_of(shop)
-    assert {row["key"]: row["kind"] for row in there.open} == {there.torn: "size_mismatch"} | dict.fromkeys(
+    there = repaired.lost
+    of_orders = {row["key"]: row["kind"] for row in there.open if row["key"] not in there.given_up}
+    assert of_orders == {there.torn: "size_mismatch"} | dict.fromkeys(
         (there.copied, there.marked, there.gone), "dropped"
     )
-
-    mending.plan(io.StringIO(), allow=PROBABLY)
-    rows = [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
-    assert {row["key"]: row["action"] for row in rows} == {
+    assert {row["key"]: row["action"] for row in repaired.rows["orders"]} == {
         there.torn: "replace_version", there.copied: "copy_replica", there.marked: "remove_delete_marker",
         there.gone: NEEDS_PERSON,
     }  # fmt: skip
-    assert keys_of(shop) == before, "a plan changes nothing"
-    assert mending.apply().exit_code == 0
-    assert {key: read(shop, key) for key in there.bodies} == there.bodies
-    audited(mending.lake, live=True)
+    before, planned_only, undone = repaired.objects
+    assert planned_only == before, "a plan changes nothing"
+    assert repaired.bodies == there.bodies
     ends = dict.fromkeys(there.bodies, ("resolved", "restored"))
-    assert states(mending.lake) == ends | {there.gone: ("open", None)}
-    assert mending.undo().exit_code == 0
-    assert keys_of(shop) == before
+    assert {key: repaired.states[key] for key in of_orders} == ends | {there.gone: ("open", None)}
+    assert {key: each for key, each in undone.items() if "/stock/_delta_log/" not in key} == {
+        key: each for key, each in before.items() if "/stock/_delta_log/" not in key
+    }
+
+
+def test_from_break_to_removed_and_back(repaired: Repaired) -> None:
+    """Files that are lost for good are taken out of their table, and put back into it."""
+    keys, rows = repaired.lost.given_up, repaired.rows["stock"]
+    before, after, undone = repaired.listed
+    assert {row["key"]: row["action"] for row in rows} == dict.fromkeys(keys, "remove_reference")
+    assert rows[0]["evidence"]["matched_by"] == "storage, which has no version of it: 50 rows are given up"
+    assert (rows[0]["reversibility"], rows[0]["rows_at_stake"]) == ("compensable", 50)
+    assert repaired.statuses == dict.fromkeys(keys, "applied")
+    assert len(after) == len(before) - 2
+    assert repaired.read == 50 * (len(before) - 2)
+    assert {key: repaired.states[key] for key in keys} == dict.fromkeys(
+        keys, ("resolved", "reference_removed")
+    )
+    assert undone == before
 
 
 def test_what_pages_offer_for_a_loss_is_what_a_plan_has_steps_for(there: Lost) -> None:
     torn, lost, gone = there.torn, there.marked, there.gone
-    rows = [row for row in there.open if row["key"] != there.copied]
+    rows = [row for row in there.open if row["key"] in (torn, lost, gone)]
     offered = {row["key"]: mend("L", None, row["kind"], {row["recoverable"]: 1}) for row in rows}
     assert offered == {
         torn: "lakeaudit reconcile plan L --kind size_mismatch --allow restore",
