@@ -184,7 +184,8 @@ def applied(
     mending = Mending(lake_of(folders.shop, place, tables), place)
     audited(mending.lake, live=True)
     first = unused(mending)
-    exit_codes, statuses = {}, {}
+    exit_codes: dict[str, int] = {}
+    statuses: dict[str, dict[str, str]] = {}
     for names, change in folders.plans():
         mending.plan(
             io.StringIO(), allow=ALLOW, wanted=RowFilter(tables=[t for t in tables if t.startswith(names)])
