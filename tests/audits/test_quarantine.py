@@ -529,6 +529,7 @@ def test_a_table_that_cannot_be_read_stops_it(shop: Shop, tmp_path: Path) -> Non
     assert (mending.statuses(), keys_of(shop)) == ({DEBRIS: "unknown"}, before)
 
 
+@soak_of_versions
 def test_what_nobody_can_tell_of_after_the_act_is_put_back_and_tried_again(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -778,14 +779,17 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-def requests(*, quick: bool) -> list[Any]:
-    """Before each request and after it (`answered`); of the two the one that is `quick`, the other one is long."""
-    kinds = ((False, "CopyObject"), (False, "DeleteObject"), (True, "DeleteObject"))
-    return [
-        pytest.param(versions, operation, answered, marks=[] if answered is quick else pytest.mark.soak)
-        for versions, operation in kinds
-        for answered in (False, True)
-    ]
+REQUESTS = [
+    (versions, operation, answered)
+    for versions, operation in ((False, "CopyObject"), (False, "DeleteObject"), (True, "DeleteObject"))
+    for answered in (False, True)
+]
+"""Before each request and after it (`answered`)."""
+
+
+def requests(*quick: tuple[bool, str, bool]) -> list[Any]:
+    """All of them; those that are not `quick` are long."""
+    return [pytest.param(*each, marks=[] if each in quick else pytest.mark.soak) for each in REQUESTS]
 
 
 def dying_about(monkeypatch: pytest.MonkeyPatch, *operations: str, answered: bool) -> None:
@@ -815,7 +819,10 @@ def killed_in_apply(
     return mending
 
 
-@pytest.mark.parametrize(("versions", "operation", "answered"), requests(quick=True))
+@pytest.mark.parametrize(
+    ("versions", "operation", "answered"),
+    requests((False, "DeleteObject", True), (True, "DeleteObject", True)),
+)
 def test_killed_about_a_request(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     *, versions: bool, operation: str, answered: bool,
@@ -837,14 +844,10 @@ def test_killed_about_a_request(
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
 
 
-UNDONE = [
-    pytest.param(*each, marks=[] if each == (False, "DeleteObject", False) else pytest.mark.soak)
-    for each in (param.values for param in requests(quick=False))
-]
-"""Quick is only where both the file and its copy are there."""
-
-
-@pytest.mark.parametrize(("versions", "operation", "answered"), UNDONE)
+@pytest.mark.parametrize(
+    ("versions", "operation", "answered"),
+    requests((False, "DeleteObject", False)),  # both the file and its copy are there
+)
 def test_an_undo_of_a_run_that_was_killed(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     *, versions: bool, operation: str, answered: bool,
@@ -1066,7 +1069,13 @@ def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
 def test_killed_in_a_purge(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, answered: bool
 ) -> None:
-    mending = removed(shop, tmp_path)
+    """Of a file whose apply was killed, too, once it had a copy or was hidden."""
+    versions = shop.s3.get_bucket_versioning(Bucket=shop.bucket).get("Status") == "Enabled"
+    first = "DeleteObject" if versions else "CopyObject"
+    mending = killed_in_apply(shop, tmp_path, monkeypatch, first, answered=True)
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "started"}, not versions)
+    assert mending.apply().exit_code == 0
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "applied"}, False)
     with monkeypatch.context() as once:
         dying_about(once, "DeleteObject", answered=answered)
         with pytest.raises(Killed):

@@ -158,7 +158,7 @@ def purged(mending: Mending) -> None:
     "run",
     [
         applied_later,
-        planned_again,
+        pytest.param(planned_again, marks=pytest.mark.soak),
         pytest.param(undone, marks=pytest.mark.soak),
         pytest.param(purged, marks=pytest.mark.soak),
     ],
@@ -166,7 +166,7 @@ def purged(mending: Mending) -> None:
 def test_a_run_that_was_killed_before_its_check_is_finished_by_the_next(
     shop: Shop, mending: Mending, run: Callable[[Mending], None]
 ) -> None:
-    """Whatever runs next, and also after the plan has expired."""
+    """Whatever runs next, and also after the plan has expired; a new plan finishes an undo in the next test."""
     again = written_again(shop, LEFT, b"rows of a job", ("DeleteObject",), killed=True)
     with again as written, pytest.raises(Killed):
         mending.apply()
