@@ -148,18 +148,6 @@ def test_a_loss_that_only_the_later_look_saw_is_undecided(
     )
 
 
-def test_a_healthy_lake_never_needs_the_last_look(
-    losses: Losses, tmp_path: Path, aws: Aws, bucket: str
-) -> None:
-    """Without a suspect no log is read again, so that a refusal then changes nothing."""
-    shop = Shop(aws.s3, losses.endpoint, bucket)
-    shop.write("delta", days=("a",))
-    time.sleep(1.1)
-    lake = Losses(losses.endpoint, bucket, {}).lake(tmp_path, "delta")
-    with refusing(Refusals(lambda request: request.startswith("HEAD "), first=0)) as rules:
-        assert (audited(lake, run_id="r").exit_code, rules.requests) == (0, [])
-
-
 POSITIONS = [
     *((name, DENIED, lasting) for name in FORMATS for lasting in (True, False)),
     *((name, answer, True) for name in FORMATS for answer in (EXPIRED, UNAVAILABLE)),
