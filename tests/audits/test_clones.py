@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,18 +23,6 @@ AGES_AGO = datetime.now(UTC) - timedelta(days=30)
 LONG_AGO = datetime.now(UTC) - timedelta(days=1)
 
 
-def lake_of(folder: Path, *names: str) -> Lake:
-    tables = "\n".join(
-        f"  - {{name: {name}, location: {folder / name}, manifests: [{{kind: delta}}]}}" for name in names
-    )
-    listings = "\n".join(f"  - {{kind: listing, location: {folder / name}}}" for name in names)
-    (folder / "lake.yaml").write_text(
-        f"version: 1\nlake: shop\nresults: {folder / 'results'}\ninventories:\n{listings}\n"
-        f"tables:\n{tables}\ndefaults: {{grace: 0s}}\n"
-    )
-    return load_lake(folder / "lake.yaml", {})
-
-
 def write(table: Path, *commits: list[Action]) -> None:
     """Commits of a table, and the files that it adds below its own root."""
     log = Log(table)
@@ -47,7 +36,7 @@ def write(table: Path, *commits: list[Action]) -> None:
 
 @dataclass(frozen=True)
 class Cloned:
-    """Three audits of two tables and their clones: `copy` of `orders`, and `refused` of `visits`."""
+    """Four audits of one lake; what happens to its tables between them is written in a generator each."""
 
     folder: Path
     lake: Lake
@@ -55,26 +44,28 @@ class Cloned:
     """By run, as it ended."""
     ledger: list[dict[str, Any]]
 
-    def found(self, run_id: str, axis: str) -> list[dict[str, Any]]:
+    def found(self, run_id: str, axis: str, tables: Collection[str]) -> list[dict[str, Any]]:
         rows = rows_of(results_of(self.lake).findings(run_id))
-        return [row for row in rows if row["axis"] == axis]
+        return [row for row in rows if row["axis"] == axis and row["table_name"] in tables]
 
 
-@pytest.fixture(scope="module")
-def cloned(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
-    folder = tmp_path_factory.mktemp("clones")
-    orders, copy, visits, refused = (folder / name for name in ("orders", "copy", "visits", "refused"))
+RUNS = ("first", "second", "third", "fourth")
+SOURCES = ("orders", "copy", "visits", "refused")
+
+
+def removed_by_its_source(folder: Path) -> Iterator[None]:
+    """Two tables and their clones: `copy` of `orders`, and `refused` of `visits`."""
+    orders, copy, visits, refused = (folder / name for name in SOURCES)
     write(orders, [add("a.parquet"), add("b.parquet")])
     write(copy, [add(f"{orders}/a.parquet"), add(f"{orders}/b.parquet"), add("own.parquet")])
     removed_ages_ago(visits)
-    lake = lake_of(folder, "orders", "copy", "visits", "refused")
-    outcomes = {"first": audited(lake, run_id="first")}
+    yield
     Log(orders).commit(1, remove("a.parquet", removed=LONG_AGO), when=LONG_AGO)
     write(refused, [add(f"{visits}/day=2/b.parquet")], [features("unheardOf")])
-    outcomes["second"] = audited(lake, run_id="second")
+    yield
     Log(copy).commit(1, remove(f"{orders}/a.parquet", removed=LONG_AGO), when=LONG_AGO)
-    outcomes["third"] = audited(lake, run_id="third")
-    return Cloned(folder, lake, outcomes, list(rows_of(results_of(lake).discrepancies())))
+    yield
+    yield
 
 
 def removed_ages_ago(table: Path) -> None:
@@ -91,21 +82,20 @@ def test_a_clone_is_at_risk_once_its_source_has_removed_a_file(cloned: Cloned) -
     """Until the clone has given the file up, too."""
     columns = ("kind", "table_name", "subject", "files")
     told = {
-        run: [tuple(row[c] for c in columns) for row in cloned.found(run, "hazard")]
-        for run in cloned.outcomes
+        run: [tuple(row[c] for c in columns) for row in cloned.found(run, "hazard", SOURCES)] for run in RUNS
     }
     assert told == {
         "first": [], "second": [("clone_at_risk", "copy", "orders#clone_at_risk", 1)], "third": [],
+        "fourth": [],
     }  # fmt: skip
-    assert {(row["kind"], row["state"]) for row in cloned.ledger if row["axis"] == "hazard"} == {
-        ("clone_at_risk", "resolved")
-    }
+    hazards = [row for row in cloned.ledger if row["axis"] == "hazard" and row["table_name"] in SOURCES]
+    assert {(row["kind"], row["state"]) for row in hazards} == {("clone_at_risk", "resolved")}
 
 
 def test_a_clone_that_cannot_be_read_keeps_its_sources_files_from_being_leftovers(cloned: Cloned) -> None:
     """Whoever deletes what the source removed may break the clone, which may have added it again."""
     told = {
-        run: [(r["kind"], r["table_name"], r["subject"]) for r in cloned.found(run, "leftover")]
+        run: [(r["kind"], r["table_name"], r["subject"]) for r in cloned.found(run, "leftover", SOURCES)]
         for run in ("first", "second")
     }
     day = cloned.folder / "visits/day=1"
@@ -116,25 +106,25 @@ def test_a_clone_that_cannot_be_read_keeps_its_sources_files_from_being_leftover
     assert (row["findings"], row["undecided"]) == (0, 1)
 
 
-@pytest.fixture(scope="module")
-def missing(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
-    """Tables with a stray each; `copy` lists one file of `host` alone, loses its log, and gets it back."""
-    folder = tmp_path_factory.mktemp("missing")
-    host, copy, apart = (folder / name for name in ("host", "copy", "apart"))
+GUESTS = ("host", "lost_copy", "apart")
+
+
+def loses_its_log(folder: Path) -> Iterator[None]:
+    """Tables with a stray each; `lost_copy` lists one file of `host` alone, loses its log, and gets it back."""
+    host, copy, apart = (folder / name for name in GUESTS)
     for table in (host, apart):
         write(table, [add("a.parquet")])
         (table / "stray.parquet").write_bytes(b"x" * 100)
     (host / "of_copy.parquet").write_bytes(b"x" * 100)
     write(copy, [add(f"{host}/of_copy.parquet"), add("own.parquet")])
-    long_ago(folder)
-    lake = lake_of(folder, "host", "copy", "apart")
-    outcomes = {"whole": audited(lake, run_id="whole")}
-    (copy / "_delta_log").rename(folder / "hidden")
-    outcomes["lost"] = audited(lake, run_id="lost")
-    outcomes["again"] = audited(lake, run_id="again")
-    (folder / "hidden").rename(copy / "_delta_log")
-    outcomes["back"] = audited(lake, run_id="back")
-    return Cloned(folder, lake, outcomes, list(rows_of(results_of(lake).discrepancies())))
+    for table in (host, copy, apart):
+        long_ago(table)
+    yield
+    (copy / "_delta_log").rename(folder.parent / "hidden")
+    yield
+    yield
+    (folder.parent / "hidden").rename(copy / "_delta_log")
+    yield
 
 
 def long_ago(folder: Path) -> None:
@@ -142,29 +132,31 @@ def long_ago(folder: Path) -> None:
         os.utime(path, (AGES_AGO.timestamp(), AGES_AGO.timestamp()))
 
 
-@pytest.mark.parametrize("run", ["lost", "again"])
-def test_files_of_a_missing_table_in_another_tables_folder_are_not_unused(missing: Cloned, run: str) -> None:
-    (found,) = missing.found("whole", "hazard")
+@pytest.mark.parametrize("run", ["second", "third"])
+def test_files_of_a_missing_table_in_another_tables_folder_are_not_unused(cloned: Cloned, run: str) -> None:
+    (found,) = cloned.found("first", "hazard", GUESTS)
     assert (found["kind"], found["table_name"], found["subject"]) == (
         "clone_at_risk",
-        "copy",
+        "lost_copy",
         "host#clone_at_risk",
     )
-    results = results_of(missing.lake)
+    results = results_of(cloned.lake)
     (host,) = (row for row in results.coverage(run, ["host"]) if row["axis"] == "leftover")
     assert (host["status"], host["reason"].partition(":")[0]) == (
         "partial",
-        "files of copy lie here, and it is not read whole",
+        "files of lost_copy lie here, and it is not read whole",
     )
-    assert {(row["table_name"], row["files"]) for row in missing.found(run, "leftover")} == {("apart", 1)}
-    assert any(row["kind"] == "table_missing" for row in rows_of(results.findings(run)))
+    unused = {(row["table_name"], row["files"]) for row in cloned.found(run, "leftover", GUESTS)}
+    assert unused == {("apart", 1)}
+    missing = [row for row in rows_of(results.findings(run)) if row["kind"] == "table_missing"]
+    assert "lost_copy" in {row["table_name"] for row in missing}
 
 
-@pytest.mark.parametrize("run", ["whole", "back"])
+@pytest.mark.parametrize("run", ["first", "fourth"])
 def test_while_the_other_table_is_read_its_files_are_its_own_and_strays_are_unused(
-    missing: Cloned, run: str
+    cloned: Cloned, run: str
 ) -> None:
-    unused = {(row["table_name"], row["files"]) for row in missing.found(run, "leftover")}
+    unused = {(row["table_name"], row["files"]) for row in cloned.found(run, "leftover", GUESTS)}
     assert unused == {("host", 1), ("apart", 1)}
 
 
@@ -193,25 +185,8 @@ def iceberg_twin(host: Path) -> Path:
     return host
 
 
-def lake_with_guests(folder: Path, uri: str, guests: dict[str, Path]) -> Lake:
-    """`dropped_guest` is found in a catalog, the others are named."""
-    places, kinds = {name: folder / name for name in NEW_HOSTS} | guests, {"twin_guest": "iceberg"}
-    named = "".join(
-        f"  - {{name: {name}, location: {place}, manifests: [{{kind: {kinds.get(name, 'delta')}}}]}}\n"
-        for name, place in places.items()
-    )
-    ignored = "{tables: [ignored_guest], kinds: [table_missing], reason: dropped by its owner}"
-    (folder / "lake.yaml").write_text(
-        f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
-        f"inventories: [{{kind: listing, location: {folder}/}}]\nmetastores: [{{kind: unity, uri: '{uri}'}}]\n"
-        f"tables:\n{named}  - {{discover: {{from: unity}}}}\nignore: [{ignored}]\ndefaults: {{grace: 0s}}\n"
-    )
-    return load_lake(folder / "lake.yaml", {})
-
-
-@pytest.fixture(scope="module")
-def departed(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
-    folder = tmp_path_factory.mktemp("departed")
+def departs(folder: Path, catalog: UnityCatalog, named: dict[str, Path]) -> Iterator[None]:
+    """Guests leave the lake file and lose their logs; `dropped_guest` is found in a catalog, the others are named."""
     hosts = {name: new_table(folder, name, "a.parquet") for name in NEW_HOSTS}
     guests = {}
     for name, host in hosts.items():
@@ -225,28 +200,55 @@ def departed(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
         guests[f"{name}_guest"] = new_table(folder, f"{name}/inside" if inside else f"{name}_guest", *files)
     for name in ("passed", "bare"):  # the host lists the guest's file as well
         Log(hosts[name]).commit(1, add("of_guest.parquet"), when=LONG_AGO)
-    long_ago(folder)
-    catalog = UnityCatalog()
+    for place in (*hosts.values(), *guests.values()):
+        long_ago(place)
     dropped = guests.pop("dropped_guest")
     catalog.infos["main", "shop", "host"] = in_catalog(hosts["left"])
     catalog.infos["main", "shop", "dropped_guest"] = in_catalog(dropped)
-    outcomes = {}
+    named |= hosts | guests
+    yield
+    for name, place in guests.items():
+        if name not in ("moved_guest", "kept_guest"):
+            shutil.rmtree(place / ("metadata" if name == "twin_guest" else "_delta_log"))
+        del named[name]
+    shutil.rmtree(dropped)
+    del catalog.infos["main", "shop", "dropped_guest"]
+    Log(hosts["passed"]).commit(2, remove("of_guest.parquet", removed=AGES_AGO), when=LONG_AGO)
+    guests["moved_guest"].rename(folder / "elsewhere")
+    named |= {"passed_guest": guests["passed_guest"], "another_name": folder / "elsewhere"}
+    yield
+    yield
+    yield
+
+
+def lake_of(folder: Path, uri: str, named: dict[str, Path]) -> Lake:
+    kinds = {"twin_guest": "iceberg"}
+    entries = "".join(
+        f"  - {{name: {name}, location: {place}, manifests: [{{kind: {kinds.get(name, 'delta')}}}]}}\n"
+        for name, place in named.items()
+    )
+    ignored = "{tables: [ignored_guest], kinds: [table_missing], reason: dropped by its owner}"
+    (folder / "lake.yaml").write_text(
+        f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
+        f"inventories: [{{kind: listing, location: {folder}/lake/}}]\n"
+        f"metastores: [{{kind: unity, uri: '{uri}'}}]\n"
+        f"tables:\n{entries}  - {{discover: {{from: unity}}}}\nignore: [{ignored}]\ndefaults: {{grace: 0s}}\n"
+    )
+    return load_lake(folder / "lake.yaml", {})
+
+
+@pytest.fixture(scope="module")
+def cloned(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
+    folder = tmp_path_factory.mktemp("clones")
+    (place := folder / "lake").mkdir()
+    named = {name: place / name for name in (*SOURCES, *GUESTS)}
+    catalog, outcomes = UnityCatalog(), {}
+    histories = removed_by_its_source(place), loses_its_log(place), departs(place, catalog, named)
     with served(catalog):
-        uri = catalog.uri.replace("/iceberg", "")
-        lake = lake_with_guests(folder, uri, guests)
-        outcomes["whole"] = audited(lake, run_id="whole")
-        for name, place in guests.items():
-            if name not in ("moved_guest", "kept_guest"):
-                shutil.rmtree(place / ("metadata" if name == "twin_guest" else "_delta_log"))
-        shutil.rmtree(dropped)
-        del catalog.infos["main", "shop", "dropped_guest"]
-        Log(hosts["passed"]).commit(2, remove("of_guest.parquet", removed=AGES_AGO), when=LONG_AGO)
-        guests["moved_guest"].rename(folder / "elsewhere")
-        rest = {"passed_guest": guests["passed_guest"], "another_name": folder / "elsewhere"}
-        for run_id in ("lost", "again"):
-            lake = lake_with_guests(folder, uri, rest)
+        for run_id, _ in zip(RUNS, zip(*histories, strict=True), strict=True):
+            lake = lake_of(folder, catalog.uri.replace("/iceberg", ""), named)
             outcomes[run_id] = audited(lake, run_id=run_id)
-    return Cloned(folder, lake, outcomes, list(rows_of(results_of(lake).discrepancies())))
+    return Cloned(place, lake, outcomes, list(rows_of(results_of(lake).discrepancies())))
 
 
 def in_catalog(place: Path) -> dict[str, Any]:
@@ -256,12 +258,12 @@ def in_catalog(place: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("run", ["lost", "again"])
+@pytest.mark.parametrize("run", ["second", "third", "fourth"])
 def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_undecided(
-    departed: Cloned, run: str
+    cloned: Cloned, run: str
 ) -> None:
     """In every audit until it is named again, whole at another place, dropped by its owner, or ignored."""
-    rows = results_of(departed.lake).coverage(run, list(NEW_HOSTS))
+    rows = results_of(cloned.lake).coverage(run, list(NEW_HOSTS))
     axes = {row["table_name"]: row for row in rows if row["axis"] == "leftover"}
     assert {name for name, row in axes.items() if row["status"] == "partial"} == {
         "left",
@@ -269,9 +271,9 @@ def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_u
         "nested",
         "twin",
     }
-    unused = {(row["table_name"], row["files"]) for row in departed.found(run, "leftover")}
+    unused = {(row["table_name"], row["files"]) for row in cloned.found(run, "leftover", NEW_HOSTS)}
     assert {name for name, _ in unused} == {"ignored", "moved", "kept", "dropped"}, unused
-    guest = departed.folder / "left_guest"
+    guest = cloned.folder / "left_guest"
     assert axes["left"]["reason"].partition(" read ")[2] == (
         "left_guest, which has files here, and it is no table of the lake now: name it below `tables` "
         f"({{name: left_guest, location: '{guest}', manifests: [{{kind: delta}}]}}), or, if it was dropped, below "
@@ -280,6 +282,6 @@ def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_u
     assert axes["passed"]["reason"].startswith("files of passed_guest lie here, and it is not read whole")
 
 
-def test_while_every_guest_is_read_strays_are_unused(departed: Cloned) -> None:
-    unused = {row["table_name"] for row in departed.found("whole", "leftover")}
+def test_while_every_guest_is_read_strays_are_unused(cloned: Cloned) -> None:
+    unused = {row["table_name"] for row in cloned.found("first", "leftover", NEW_HOSTS)}
     assert unused == {*NEW_HOSTS} - {"bare"}
