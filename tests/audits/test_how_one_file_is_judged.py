@@ -121,7 +121,7 @@ class Recorder:
             self.add("rule", [{"rule_content": rule.id, "conditions": ", ".join(rule.when)}])
             frames = [each for each in traceback.extract_stack() if PACKAGE in each.filename]
             calls = [(each.filename.partition(PACKAGE)[2], each.name) for each in frames]
-            calls.append(("rules/classify.py", "ruled"))
+            calls.append(("rules/classify.py", "apply_rules"))
             self.blocks["calls"] = "".join(f"{module:<29} {name}\n" for module, name in calls)
 
 
@@ -154,9 +154,9 @@ def record_rows(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(place, name, call)
 
-    patch(InProcessEngine, "_brought", recorder.read)
+    patch(InProcessEngine, "_read_all", recorder.read)
     patch(kernel, "pairs", lambda rows: recorder.add("pair", of_file(duck.rows_of(rows)), PAIR_COLUMNS))
-    patch(verdicts, "ruled", recorder.rule)
+    patch(verdicts, "apply_rules", recorder.rule)
     patch(
         kernel,
         "candidates",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeaudit.collect.claim_lookups import ask_claims
+from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.commands import doctor_probes
 from lakeaudit.config import Lake, load_lake
@@ -422,7 +422,7 @@ def test_claims_are_read_without_storage_where_only_they_are_asked_for(again: Si
         now = datetime.now(UTC)
         claims, holes = read_manifests(lake, Context(engine, clients_of(lake), now, now, live=True))
         (read,) = claims
-        found = ask_claims(engine, claims, {"t"}, _keys)
+        found = query_claims(engine, claims, {"t"}, _keys)
     assert (holes, read.states["t"].refused, read.states["t"].not_yet) == ([], None, None)
     assert sorted(key for batch in found for key in batch.column("key").to_pylist()) == [
         str(again.folder / f"data/t/{name}")[1:] for name in ("a", "b")

@@ -11,12 +11,12 @@ import pytest
 
 from lakeaudit.audit import match as first
 from lakeaudit.audit import projection_pass
-from lakeaudit.audit.projection_pass import LetGo
+from lakeaudit.audit.projection_pass import Prefiltered
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.match_result import MatchResult
 from lakeaudit.engine import chunks
 from lakeaudit.engine.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
-from lakeaudit.engine.local import Answers, AuditEngine, InProcessEngine, KeptHere
+from lakeaudit.engine.local import Answers, AuditEngine, InProcessEngine, LocalBufferedRows
 from lakeaudit.evidence.protocol import BufferedRows, Part, Stage
 from lakeaudit.matching import prefilter
 from lakeaudit.runtime import duck
@@ -50,7 +50,7 @@ class SharingEngine(InProcessEngine):
     def _shared(self, con: duck.Connection, rows: Part | BufferedRows, reading: Reading) -> Iterator[Chunk]:
         if isinstance(rows, Part):
             yield from read_part(con, rows, self.shares, reading)
-        elif isinstance(rows, KeptHere):
+        elif isinstance(rows, LocalBufferedRows):
             for chunk in rows.chunks:
                 yield from read_kept(con, chunk, self.shares, reading)
 
@@ -60,7 +60,7 @@ class FirstAnswers:
     """The answers of one first reading, and what was let go before it."""
 
     answers: Mapping[str, Any]
-    gone: LetGo = field(default_factory=LetGo)
+    gone: Prefiltered = field(default_factory=Prefiltered)
 
     @property
     def files(self) -> int:
@@ -93,14 +93,14 @@ def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
 
 
 def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
-    gone: list[LetGo] = []
+    gone: list[Prefiltered] = []
 
-    def noted(evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | BufferedRows]) -> LetGo:
-        gone.append(projection_pass.narrow_reading(evidence, runner, rows))
+    def noted(evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | BufferedRows]) -> Prefiltered:
+        gone.append(projection_pass.run_projection_pass(evidence, runner, rows))
         return gone[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first, "narrow_reading", noted)
+        patch.setattr(first, "run_projection_pass", noted)
         answers = _answers(_match(lake.evidence(), engine))
     return FirstAnswers(answers, gone[-1])
 

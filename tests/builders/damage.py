@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.collect.evidence_gaps import all_holes
+from lakeaudit.collect.evidence_gaps import all_evidence_gaps
 from lakeaudit.collect.read_sources import read_sources
 from lakeaudit.config import Lake
 from lakeaudit.engine.chunks import route_of
@@ -75,7 +75,7 @@ def _holes(observed: Any, counts: Mapping[str, Any], notes: list[dict[str, Any]]
         if read.gap_of and note["source"] == read.info.id and (hole := read.gap_of(note))
     ]  # fmt: skip
     yield from late
-    yield from all_holes(observed.holes, counts, [note for note in notes if note["reason"]])
+    yield from all_evidence_gaps(observed.holes, counts, [note for note in notes if note["reason"]])
     for store in observed.sources.metastores:
         if store.check and (fault := store.check([n for n in notes if n["source"] == store.info.id])):
             yield _Fault(store.info.id, fault)

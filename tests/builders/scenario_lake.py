@@ -19,9 +19,9 @@ from lakeaudit.keys import Location
 from lakeaudit.matching import duplicates, metastore_tree
 from lakeaudit.matching.leftovers import unfinished_uploads
 from lakeaudit.matching.pairs import SourceFacts, pairs
-from lakeaudit.matching.recent_files import FreshLook, fresh_claims
+from lakeaudit.matching.recent_files import RecentFileLimits, fresh_claims
 from lakeaudit.matching.table_facts import TableFacts, roots
-from lakeaudit.matching.verdicts import Words, fired, judge_again, verdicts, words
+from lakeaudit.matching.verdicts import FindingPolicy, finding_policy, fired, judge_again, verdicts
 from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
@@ -111,8 +111,8 @@ class Lake:
         return replace(known, objects=folded_objects)
 
     @cached_property
-    def words(self) -> Words:
-        return words([fact.table for fact in self.tables], (), TODAY)
+    def policy(self) -> FindingPolicy:
+        return finding_policy([fact.table for fact in self.tables], (), TODAY)
 
     def rows(self) -> dict[str, pa.Table]:
         """All observations by kind, as the engine brings them together."""
@@ -208,7 +208,7 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     recalled = """
         SELECT *, NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, true AS suspected FROM input
     """
-    every = duck.hold(con, duck.query(con, recalled, input=verdicts(con, fired(con, world), lake.words)))
+    every = duck.hold(con, duck.query(con, recalled, input=verdicts(con, fired(con, world), lake.policy)))
     young = _fresh(lake, world)
     settled = """
         SELECT * FROM every ANTI JOIN young USING (axis, judged_table, bucket, key) WHERE outcome <> 'finding'
@@ -229,8 +229,8 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
 def _fresh(lake: Lake, world: pa.Table) -> Relation:
     """Files too young for the evidence, of which a scenario says what storage answers now."""
     con = lake.con
-    everything = FreshLook(plain_time(NOW), dict.fromkeys(lake.words.scope, 99), 9999)
-    fresh = fresh_claims(con, fired(con, world), lake.words, KNOWN.empty_table(), everything, 1)
+    everything = RecentFileLimits(plain_time(NOW), dict.fromkeys(lake.policy.scope, 99), 9999)
+    fresh = fresh_claims(con, fired(con, world), lake.policy, KNOWN.empty_table(), everything, 1)
     answered = "SELECT fresh.* FROM fresh SEMI JOIN answers USING (bucket, key)"
     return duck.hold(con, duck.query(con, answered, fresh=fresh, answers=lake.answers()))
 
@@ -245,18 +245,20 @@ def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
     ]
     suspects = with_gaps(con, duck.query(con, finding, input=every), lake.holed)
     marked = duck.hold(con, with_vacuums(con, suspects, vacuumed))
-    return judge_again(con, live_check.with_answers(con, marked, lake.answers()), lake.words)
+    return judge_again(con, live_check.with_answers(con, marked, lake.answers()), lake.policy)
 
 
 def _duplicates(lake: Lake, world: pa.Table) -> Relation:
     candidates = duplicates.same_content_candidates(
-        lake.con, fired(lake.con, world), lake.sources, lake.words.scope
+        lake.con, fired(lake.con, world), lake.sources, lake.policy.scope
     )
     return duplicates.same_content(lake.con, candidates)
 
 
 def _alike(lake: Lake, world: pa.Table) -> Relation:
-    rows = duplicates.incomparable(lake.con, fired(lake.con, world), lake.sources, lake.words.scope)
+    rows = duplicates.candidates_without_content(
+        lake.con, fired(lake.con, world), lake.sources, lake.policy.scope
+    )
     return duplicates.undecided_copies(lake.con, rows)
 
 
@@ -267,7 +269,7 @@ def _tree(lake: Lake, world: pa.Table) -> Relation:
     tree = metastore_tree.tree_rows(con, entries, world, lake.sources)
     children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, world))
     parents = metastore_tree.parent_rows(con, entries)
-    judged = metastore_tree.tree_verdicts(con, children, parents, lake.sources, lake.words)
+    judged = metastore_tree.tree_verdicts(con, children, parents, lake.sources, lake.policy)
     habits = metastore_tree.etag_habits(con, entries)
     sql = f"""
         SELECT judged.* EXCLUDE (rule, outcome, kind, severity)
@@ -275,7 +277,7 @@ def _tree(lake: Lake, world: pa.Table) -> Relation:
         FROM judged LEFT JOIN habits ON judged.source = habits.source
         WHERE mostly_etags = coalesce(with_etag * 2 > live_files, false)
     """
-    return metastore_tree.judged_tree(con, duck.query(con, sql, judged=judged, habits=habits), lake.words)
+    return metastore_tree.judged_tree(con, duck.query(con, sql, judged=judged, habits=habits), lake.policy)
 
 
 def _by_number(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[Answer]]:

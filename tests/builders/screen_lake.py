@@ -31,12 +31,12 @@ from lakeaudit.evidence.protocol import (
     Stored,
     identity_of,
 )
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.keys import Location
 from lakeaudit.ledger.load_open import OpenDiscrepancies
-from lakeaudit.matching.prefilter import Screen, screen_of
+from lakeaudit.matching.prefilter import Prefilter, prefilter_of
 from lakeaudit.matching.table_facts import TableFacts
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import ENTRY, KNOWN, NOTE, UPLOAD, VERSION, plain_time
@@ -138,17 +138,17 @@ class ScreenLake:
                 ),
             ),
             scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),
-            Stamp("run", "lake", CUT), OpenDiscrepancies(open_files), connection(),
-            tuple(self.tables), words(scope, (), CUT.date()), Lifecycles(Clients(), live=False),
+            RunStamp("run", "lake", CUT), OpenDiscrepancies(open_files), connection(),
+            tuple(self.tables), finding_policy(scope, (), CUT.date()), Lifecycles(Clients(), live=False),
         )  # fmt: skip
 
-    def screen(self) -> Screen:
+    def screen(self) -> Prefilter:
         """The screen of such an audit."""
         evidence = self.evidence()
         traces = {
             kind: each for read in evidence.observed.sources.claims for kind, each in read.traces.items()
         }
-        return screen_of(evidence.source_facts, evidence.facts, evidence.words.scope, traces)
+        return prefilter_of(evidence.source_facts, evidence.facts, evidence.policy.scope, traces)
 
     def _observed(self) -> Observed:
         storage = [self._stored(number, source) for number, source in enumerate(self.storage)]

@@ -100,13 +100,15 @@ class Truth:
         }
         conditions = (kind, about.get(kind))
         if conditions not in self._made:
-            made = prefilter_fingerprints.traces(self.screen, self.con, kind, rows)
+            made = prefilter_fingerprints.fingerprints(self.screen, self.con, kind, rows)
             self._made[conditions] = [(of, duck.table(duck.relation(self.con, each))) for of, each in made]
         return self._made[conditions]
 
-    def let_go(self) -> Gone:
+    def cleared_keys(self) -> Gone:
         """What the screen lets go of, as its conditions stand."""
-        answers = {k: duck.table(rows) for k, rows in prefilter.let_go(self.screen, self.con, self.traces())}
+        answers = {
+            k: duck.table(rows) for k, rows in prefilter.cleared_keys(self.screen, self.con, self.traces())
+        }
         again = set(answers["buckets"]["bucket"].to_pylist())
         sums = {row["name"]: (row["files"], row["bytes"]) for row in answers["settled"].to_pylist()}
         return Gone(frozenset(key for key, at in self._buckets if at not in again), sums)
@@ -149,7 +151,7 @@ class Truth:
         return {
             axis: (name, fired[axis])
             for axis, name in judged.items()
-            if name in self.evidence.words.scope and fired[axis] != file_rules.NONE
+            if name in self.evidence.policy.scope and fired[axis] != file_rules.NONE
         }
 
     def _of_tree(self, key: Key) -> list[Any]:
@@ -177,7 +179,7 @@ class Truth:
         tree = metastore_tree.tree_rows(con, entries, self._pair_rows, sources)
         children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, self._pair_rows))
         parents = metastore_tree.parent_rows(con, entries)
-        judged = metastore_tree.tree_verdicts(con, children, parents, sources, self.evidence.words)
+        judged = metastore_tree.tree_verdicts(con, children, parents, sources, self.evidence.policy)
         return _by_key(duck.table(duck.query(con, "SELECT * FROM input WHERE mostly_etags", input=judged)))
 
 

@@ -41,7 +41,7 @@ LATE: Row = {"h_storage": False, "h_metastore": False, "v_assumed": False, "l_co
 
 def _holed(s: Scenario, key: str) -> bool:
     """Whether a manifest that could list the key has a hole."""
-    return any(fact.holed and fact.table.location.holds(BUCKET, key) for fact in s.tables)
+    return any(fact.has_gap and fact.table.location.holds(BUCKET, key) for fact in s.tables)
 
 
 def _references(s: Scenario, here: Sequence[Row], owner: str | None) -> Row:
@@ -97,7 +97,7 @@ def _of_claim(here: Sequence[Row], fact: TableFacts | None, speaker: str | None,
         "t_archived_after": fact.archived_after,
         "t_read_at": fact.read_at,
         "t_horizon": fact.horizon,
-        "t_holed": fact.holed,
+        "t_holed": fact.has_gap,
         "t_moved": fact.table.moved,
     }
 
@@ -154,7 +154,7 @@ def _of_owner(fact: TableFacts | None) -> Row:
             (s.retention for s in fact.states if s.retention is not None), settings.retention
         ),
         "o_manifest": bool(fact.table.manifests),
-        "o_complete": fact.table.complete and not fact.refused,
+        "o_complete": fact.table.complete and not fact.refusal,
         "o_logged": fact.stateful,
         "o_by_folder": fact.table.read_by_folder,
         "o_by_index": fact.table.read_by_metadata_table and names is not None and names.indexed,

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.engine.local import InProcessEngine, KeptHere
+from lakeaudit.engine.local import InProcessEngine, LocalBufferedRows
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Entries, LogEntries, Part, Probed
 from lakeaudit.keys import NOT_HADOOP, Location
@@ -84,7 +84,7 @@ def _table(entries: Entries, kind: str, schema: pa.Schema) -> pa.Table:
     if isinstance(entries.rows, tuple):
         tables = [table for part in entries.rows for table in _read(part, kind)]
     else:
-        assert isinstance(entries.rows, KeptHere)
+        assert isinstance(entries.rows, LocalBufferedRows)
         tables = [pa.Table.from_batches([c.batch]) for c in entries.rows.chunks if c.kind == kind]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 

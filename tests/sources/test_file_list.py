@@ -15,7 +15,7 @@ import pytest
 
 from lakeaudit.config import Table
 from lakeaudit.emit import WrittenFile, emit
-from lakeaudit.engine.local import InProcessEngine, KeptHere
+from lakeaudit.engine.local import InProcessEngine, LocalBufferedRows
 from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.manifest.file_list import reader as file_list
 from lakeaudit.evidence.manifest.file_list.discover import find, numbered
@@ -48,7 +48,7 @@ def folded(claims: Claims) -> pa.Table:
     def fold(con: Connection, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Rows]]:
         yield "folded", claims.fold(con, tables)
 
-    kept = [source for source in claims.rows if isinstance(source, KeptHere)]
+    kept = [source for source in claims.rows if isinstance(source, LocalBufferedRows)]
     batches = [batch for kind, batch in InProcessEngine(2).run(kept, [fold]) if kind == "folded"]
     return pa.Table.from_batches(batches, CLAIM)
 
@@ -319,7 +319,7 @@ def test_what_a_part_gives(clients: Clients, tmp_path: Path) -> None:
     place.write_text("\n".join(json.dumps(row) for row in [*rows, *lost, {"path": "wh/t/a", "size": "x"}]))
     claims = file_list.read([table("t", tmp_path, complete=False)], context(clients), "m")
     (kept,) = claims.rows
-    assert isinstance(kept, KeptHere)
+    assert isinstance(kept, LocalBufferedRows)
     assert kept.counts == {"events": 4, "acts": 2}
     schemas = {chunk.kind: chunk.batch.schema for chunk in kept.chunks}
     assert schemas == {"events": EVENTS, "acts": ACTS}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lakeaudit.engine.local import InProcessEngine, KeptHere
+from lakeaudit.engine.local import InProcessEngine, LocalBufferedRows
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import s3_pages
 from lakeaudit.evidence.protocol import Part, Stored
@@ -341,7 +341,7 @@ class Recorder(InProcessEngine):
 
     parts: tuple[Part, ...] = ()
 
-    def keep(self, parts: Sequence[Part]) -> KeptHere:
+    def keep(self, parts: Sequence[Part]) -> LocalBufferedRows:
         self.parts = tuple(pickle.loads(pickle.dumps(parts)))
         return super().keep(self.parts)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from lakeaudit.config import S3Options
-from lakeaudit.engine.local import KeptHere
+from lakeaudit.engine.local import LocalBufferedRows
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as s3guard
@@ -162,7 +162,7 @@ def test_rejected_items_are_counted_as_they_are_kept(clients: Clients, aws: Aws)
     source = S3Guard(kind="s3guard", table="broken-table", s3=options(clients))
     read = s3guard.read(source, context(clients), "m")
     assert (read.info.rows, read.info.identity) == (3, "scan of broken-table: 3 items")
-    assert isinstance(read.rows, KeptHere)
+    assert isinstance(read.rows, LocalBufferedRows)
     assert read.rows.counts["entries"] == 1
     counted = [
         row for chunk in read.rows.chunks if chunk.kind == "counted" for row in chunk.batch.to_pylist()

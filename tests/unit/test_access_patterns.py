@@ -19,7 +19,7 @@ from lakeaudit.checks.hazards.access_patterns import (
 )
 from lakeaudit.config import Lake
 from lakeaudit.keys import Location
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import REQUEST
 from tests.builders.connections import connection
@@ -63,7 +63,7 @@ def found(did: Iterable[Did], *, weak: bool = False, shares: int = 1) -> list[di
             for by in ["bucket, folder" if kind == "folder_accesses" else "bucket, key"]
         }
         told += [row for _, answer in patterns(con, mine) for row in duck.rows_of(duck.relation(con, answer))]
-    return list(access_hazards(con, told, TABLES, words(TABLES, (), date(2026, 11, 20))))
+    return list(access_hazards(con, told, TABLES, finding_policy(TABLES, (), date(2026, 11, 20))))
 
 
 def kinds(did: Iterable[Did], *, weak: bool = False) -> dict[str, int]:

@@ -507,7 +507,7 @@ TRAVEL = (
 )
 """Where the objects are defined that travel through a run."""
 MAY_CHANGE = {
-    ("lakeaudit.engine.chunks", "Counted"): "counts the rows of one part while a task reads it",
+    ("lakeaudit.engine.chunks", "ReadCounts"): "counts the rows of one part while a task reads it",
     (
         "lakeaudit.collect.read_sources",
         "_Reading",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.evidence.protocol import SnapshotWindow
-from lakeaudit.findings.coverage import Means
+from lakeaudit.findings.coverage import Availability
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -17,7 +17,7 @@ def ago(hours: float) -> datetime:
 
 
 INVENTORY = SnapshotWindow(ago(6), ago(4), timedelta(hours=1))
-MEANS = Means(
+MEANS = Availability(
     {"orders": INVENTORY, "young": SnapshotWindow(ago(1))},
     {
         "orders": [SnapshotWindow(ago(2)), SnapshotWindow(ago(3))],

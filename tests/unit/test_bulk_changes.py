@@ -13,10 +13,10 @@ import pytest
 from lakeaudit.audit.kernel import Kernel
 from lakeaudit.collect.source_facts import Sources, source_facts
 from lakeaudit.findings import coverage, finding_rows
-from lakeaudit.findings.bulk_changes import ENOUGH, folded
+from lakeaudit.findings.bulk_changes import ENOUGH, group_bulk_changes
 from lakeaudit.findings.coverage import Tallies, Tally
-from lakeaudit.findings.finding_rows import Stamp
-from lakeaudit.matching.verdicts import words
+from lakeaudit.findings.finding_rows import RunStamp
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
@@ -25,7 +25,7 @@ from tests.builders.scenario import table
 from tests.builders.shares import shared
 
 Row = dict[str, Any]
-STAMP = Stamp("r1", "shop", CUT)
+STAMP = RunStamp("r1", "shop", CUT)
 FILES = 250
 
 SAME: Row = {}
@@ -83,7 +83,7 @@ def answers() -> Mapping[str, pa.Table]:
     claims = claims_of([claim(row["key"], row["key"].partition("/")[0]) for row in rows], ())
     evidence = Sources([claims], [stored_of([row for row in rows if not row.get("lost")])], [], {})
     sources = replace(source_facts(evidence, tables, facts), objects=folded_objects)
-    kernel = Kernel(sources, words(tables, (), date(2026, 11, 20)), {}, metastores=False)
+    kernel = Kernel(sources, finding_policy(tables, (), date(2026, 11, 20)), {}, metastores=False)
     given = [*claims.rows, *(source.rows for source in evidence.storage)]
     parts = [part for rows in given if isinstance(rows, tuple) for part in rows]
     return shared(parts, kernel.stages, 1).answers
@@ -108,7 +108,7 @@ def found(con: Connection, answers: Mapping[str, pa.Table]) -> Findings:
         settled = coverage.tallies(answers["tallies"].to_pylist())
         every = coverage.together(settled, coverage.tallies(duck.rows_of(coverage.count(con, rows))))
         about_files = finding_rows.file_findings(con, rows, STAMP)
-        return duck.rows_of(folded(con, about_files, every if whole else {}, STAMP))
+        return duck.rows_of(group_bulk_changes(con, about_files, every if whole else {}, STAMP))
 
     def of(*names: str, whole: bool = True, confirmation: str = "none") -> list[Row]:
         return [row for row in folds(whole, confirmation) if row["table_name"] in names]
@@ -150,7 +150,7 @@ def test_the_most_common_cause_of_its_files_is_said_as_such(con: Connection) -> 
     }
     rows = [row | {"subject": f"f{n}", "key": f"f{n}"} | cause for n, cause in enumerate(causes)]
     every = {("t", "content"): coverage.Tally({"finding": 120})}
-    (one,) = duck.rows_of(folded(con, finding_rows.from_plain(con, rows, STAMP), every, STAMP))
+    (one,) = duck.rows_of(group_bulk_changes(con, finding_rows.from_plain(con, rows, STAMP), every, STAMP))
     assert (one["cause"], one["cause_principal"], one["cause_at"]) == (
         f"{copied}, the most common cause of its files",
         "job",
@@ -231,6 +231,6 @@ def test_only_files_judged_by_content_count_as_files_of_the_table(con: Connectio
         ("orders", "content"): Tally({"finding": ENOUGH}),
         ("orders", "leftover"): Tally({"consistent": 10 * ENOUGH}),
     }
-    assert told(duck.rows_of(folded(con, about_files, tallies, STAMP))) == {
+    assert told(duck.rows_of(group_bulk_changes(con, about_files, tallies, STAMP))) == {
         ("table", "overwritten", ENOUGH): 1
     }

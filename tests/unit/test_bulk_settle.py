@@ -19,9 +19,9 @@ from lakeaudit.audit.run import audit
 from lakeaudit.config import load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.findings import finding_rows
-from lakeaudit.findings.bulk_changes import ALIKE, ENOUGH, apart, folded, members
+from lakeaudit.findings.bulk_changes import ALIKE, ENOUGH, group_bulk_changes, members, with_own_subjects
 from lakeaudit.findings.coverage import Tallies, Tally
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
@@ -45,7 +45,7 @@ def at(hour: float) -> datetime:
     return datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour)
 
 
-STAMP = Stamp("tonight", "shop", at(40))
+STAMP = RunStamp("tonight", "shop", at(40))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def single(con: Connection, rows: Sequence[Row]) -> Relation:
 
 
 def fold(con: Connection, rows: Sequence[Row], every: Tallies) -> list[Row]:
-    return duck.rows_of(folded(con, single(con, rows), every, STAMP))
+    return duck.rows_of(group_bulk_changes(con, single(con, rows), every, STAMP))
 
 
 def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
@@ -153,7 +153,7 @@ def test_archived_files_are_told_by_partition_where_the_table_is_not_archived_as
     con: Connection,
 ) -> None:
     before = single(con, in_days("archived", 200, 10, 9))
-    after = folded(con, before, tallies(1000), STAMP)
+    after = group_bulk_changes(con, before, tallies(1000), STAMP)
     rows = duck.rows_of(after)
     assert told(rows) == {
         ("partition", "archived", 200): 1,
@@ -265,7 +265,7 @@ def partitions(con: Connection) -> tuple[Mapping[str, Sequence[Row]], Mapping[st
     def count(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
         return {partition: known[partition] for partition in wanted if partition in known}
 
-    after = folded(con, before, dict(ChainMap(*every)), STAMP, count)
+    after = group_bulk_changes(con, before, dict(ChainMap(*every)), STAMP, count)
     spoken = members(con, before, after)
     assert spoken is not None
     tables = {row["discrepancy_id"]: row["table_name"] for row in duck.rows_of(before)}
@@ -305,14 +305,14 @@ def test_only_days_with_very_many_alike_are_counted(
         wanted.append({*partitions})
         return {}
 
-    folded(con, single(con, rows), tallies(FEW), STAMP, count)
+    group_bulk_changes(con, single(con, rows), tallies(FEW), STAMP, count)
     assert wanted == ([asked] if asked else [])
 
 
 def test_what_is_said_of_a_partition(con: Connection) -> None:
     files = lambda wanted: dict.fromkeys(wanted, 150)  # noqa: E731
     before = single(con, [*of_days("overwritten", 120, confirmation="live"), *of_days("hidden", 0, 110)])
-    rows = {r["kind"]: r for r in duck.rows_of(folded(con, before, tallies(FEW), STAMP, files))}
+    rows = {r["kind"]: r for r in duck.rows_of(group_bulk_changes(con, before, tallies(FEW), STAMP, files))}
     one, other = rows["overwritten"], rows["hidden"]
     assert (one["subject"], one["partition_path"], one["files"], one["bytes_at_stake"], one["confirmation"]) == (
         "day=0#overwritten", "day=0", 120, 600, "live"
@@ -330,14 +330,18 @@ def test_what_is_said_of_a_partition(con: Connection) -> None:
 
 def test_a_table_speaks_for_its_partitions_whatever_they_are(con: Connection) -> None:
     rows = [*of_days("overwritten", 120), *of_days("overwritten", 0, 120)]
-    folds = folded(con, single(con, rows), tallies(400), STAMP, lambda wanted: dict.fromkeys(wanted, 120))
+    folds = group_bulk_changes(
+        con, single(con, rows), tallies(400), STAMP, lambda wanted: dict.fromkeys(wanted, 120)
+    )
     assert told(duck.rows_of(folds)) == {("table", "overwritten", 240): 1}
 
 
 def test_padded_sizes_of_a_partition_are_one_finding(con: Connection) -> None:
     rows = [row | {"partition_path": "day=0"} for row in padded(160, 1, 16)]
     folds = duck.rows_of(
-        folded(con, single(con, rows), tallies(FEW), STAMP, lambda wanted: dict.fromkeys(wanted, 160))
+        group_bulk_changes(
+            con, single(con, rows), tallies(FEW), STAMP, lambda wanted: dict.fromkeys(wanted, 160)
+        )
     )
     assert told(folds) == {("partition", "size_mismatch", 160): 1}
     assert "encryption on the client's side" in folds[0]["explanation"]
@@ -410,7 +414,7 @@ def test_other_kinds_are_never_folded(con: Connection) -> None:
 def test_members_are_the_files_that_were_folded(con: Connection) -> None:
     rows = [*wrong("archived", 120), *wrong("dropped", 3, first=500), *wrong("archived", 40, of="copy")]
     before = single(con, rows)
-    after = folded(con, before, tallies(130) | tallies(500, of="copy"), STAMP)
+    after = group_bulk_changes(con, before, tallies(130) | tallies(500, of="copy"), STAMP)
     spoken = members(con, before, after)
     assert spoken is not None
     ids = {row["discrepancy_id"]: row for row in duck.rows_of(before)}
@@ -424,7 +428,7 @@ def test_members_are_the_files_that_were_folded(con: Connection) -> None:
 
 def test_without_a_bulk_change_there_are_no_members(con: Connection) -> None:
     before = single(con, wrong("archived", 120))
-    assert members(con, before, folded(con, before, tallies(500), STAMP)) is None
+    assert members(con, before, group_bulk_changes(con, before, tallies(500), STAMP)) is None
 
 
 def test_two_findings_about_a_table_are_never_one_discrepancy(con: Connection) -> None:
@@ -433,13 +437,13 @@ def test_two_findings_about_a_table_are_never_one_discrepancy(con: Connection) -
     others: list[Row] = [swept | {"table_name": "copy", "subject": "copy"},
                          swept | {"axis": "source", "table_name": None},
                          swept | {"subject_type": "file", "subject": "s3://lake/orders/_delta_log/1.json"}]  # fmt: skip
-    about_files = folded(con, single(con, wrong("archived", 120)), tallies(120), STAMP)
-    rows = [*apart(con, [swept, *others], about_files)]
+    about_files = group_bulk_changes(con, single(con, wrong("archived", 120)), tallies(120), STAMP)
+    rows = [*with_own_subjects(con, [swept, *others], about_files)]
     assert rows == [swept | {"subject": "orders#dropped_history"}, *others]
     every = duck.union(con, [about_files, finding_rows.from_plain(con, rows, STAMP)])
     ids = [row["discrepancy_id"] for row in duck.rows_of(every)]
     assert len(set(ids)) == len(ids)
-    assert [*apart(con, [swept], single(con, wrong("archived", 3)))] == [swept]
+    assert [*with_own_subjects(con, [swept], single(con, wrong("archived", 3)))] == [swept]
 
 
 # --- what becomes of members in the ledger ---------------------------------------------------------------------
@@ -459,7 +463,7 @@ def held(row: Row, state: str = "open", **given: Any) -> Row:
 def archived(con: Connection, number: int, **given: Any) -> tuple[Relation, Relation]:
     """Findings about so many archived files of a table of 120, before they are folded and after."""
     before = single(con, wrong("archived", number, **given))
-    return before, folded(con, before, tallies(120), STAMP)
+    return before, group_bulk_changes(con, before, tallies(120), STAMP)
 
 
 class Night:

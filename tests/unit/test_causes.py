@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from lakeaudit.findings.causes import ARCHIVED, CHANGED, GONE, causes, with_causes
-from lakeaudit.findings.finding_rows import Stamp, from_plain
+from lakeaudit.findings.finding_rows import RunStamp, from_plain
 from lakeaudit.formatting import cause
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import CAUSE, EFFECT, REQUEST
@@ -123,7 +123,7 @@ def test_a_cause_is_named_only_where_the_records_fit(name: str) -> None:
 
 def test_findings_say_what_caused_them_by_kind() -> None:
     con = connection()
-    stamp = Stamp("r", "lake", NOON)
+    stamp = RunStamp("r", "lake", NOON)
     about = {
         "table_name": "t",
         "axis": "content",

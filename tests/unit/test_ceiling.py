@@ -11,12 +11,12 @@ from lakeaudit.findings.absence_ceiling import (
     REAL,
     UNSURE,
     Missing,
-    Trial,
+    SampleCheck,
     doubts,
     losses,
     of_table,
     over_ceiling,
-    uncovered,
+    uncovered_tables,
 )
 
 HALF = Missing("orders", "storage:1", "storage", 500, 1000)
@@ -55,44 +55,45 @@ TRIALS = [
 
 @pytest.mark.parametrize(("asked", "answered", "gone", "verdict"), TRIALS)
 def test_a_sample_decides(asked: int, answered: int, gone: int, verdict: str) -> None:
-    trial = Trial(HALF, asked, answered, gone)
-    assert trial.verdict == verdict
-    assert (trial in doubts([trial]), trial in losses([trial])) == (verdict != REAL, verdict == REAL)
+    check = SampleCheck(HALF, asked, answered, gone)
+    assert check.verdict == verdict
+    assert (check in doubts([check]), check in losses([check])) == (verdict != REAL, verdict == REAL)
 
 
 SAID = [
-    (Trial(HALF, 400, 400, 399),
+    (SampleCheck(HALF, 400, 400, 399),
      "mass loss: storage:1 lacks 500 of 1,000 files of orders, and of 400 looked at now 399 are gone"),
-    (Trial(HALF, 400, 400, 1), "storage:1 lacks 500 of 1,000 files of orders, but of 400 looked at now 1 are gone"),
-    (Trial(HALF, 400, 100, 1),
+    (SampleCheck(HALF, 400, 400, 1),
+     "storage:1 lacks 500 of 1,000 files of orders, but of 400 looked at now 1 are gone"),
+    (SampleCheck(HALF, 400, 100, 1),
      "storage:1 lacks 500 of 1,000 files of orders, but of 100 looked at now 1 are gone (300 more were not answered)"),
-    (Trial(replace(HALF, source="metastore:0", role="metastore"), 400, 400, 399),
+    (SampleCheck(replace(HALF, source="metastore:0", role="metastore"), 400, 400, 399),
      ("mass loss: of entries, not of files: metastore:0 lacks the entries of 500 of 1,000 files of orders, and of 400 "
       "looked at now 399 are in storage and lack their entry")),
-    (Trial(HALF), "storage:1 lacks 500 of 1,000 files of orders, and storage may not be asked (confirm.mode)"),
+    (SampleCheck(HALF), "storage:1 lacks 500 of 1,000 files of orders, and storage may not be asked (confirm.mode)"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("trial", "words"), SAID)
-def test_it_is_said_in_words(trial: Trial, words: str) -> None:
-    assert trial.words == words
+@pytest.mark.parametrize(("check", "words"), SAID)
+def test_it_is_said_in_words(check: SampleCheck, words: str) -> None:
+    assert check.message == words
 
 
-OF_STORE = Trial(replace(HALF, source="metastore:0", role="metastore"))
+OF_STORE = SampleCheck(replace(HALF, source="metastore:0", role="metastore"))
 
 
 @pytest.mark.parametrize(
     ("axis", "table", "expected"),
     [
-        ("content", "orders", [Trial(HALF)]),
-        ("leftover", "orders", [Trial(HALF)]),
-        ("metastore", "orders", [Trial(HALF), OF_STORE]),
-        ("metastore_tree", "orders", [Trial(HALF), OF_STORE]),
+        ("content", "orders", [SampleCheck(HALF)]),
+        ("leftover", "orders", [SampleCheck(HALF)]),
+        ("metastore", "orders", [SampleCheck(HALF), OF_STORE]),
+        ("metastore_tree", "orders", [SampleCheck(HALF), OF_STORE]),
         ("content", "customers", []),
     ],
 )
-def test_an_axis_is_touched_by_what_it_rests_on(axis: str, table: str, expected: list[Trial]) -> None:
-    assert of_table([Trial(HALF), OF_STORE], table, axis) == expected
+def test_an_axis_is_touched_by_what_it_rests_on(axis: str, table: str, expected: list[SampleCheck]) -> None:
+    assert of_table([SampleCheck(HALF), OF_STORE], table, axis) == expected
 
 
 SMALL = [
@@ -130,18 +131,18 @@ def test_a_table_that_is_over_alone_speaks_for_itself_and_not_for_the_others() -
 
 def test_what_several_tables_lack_is_said_once() -> None:
     one, other = (
-        Trial(Missing(name, "storage:1", "storage", 120, 300, among="6 tables"), 120, 120, 0)
+        SampleCheck(Missing(name, "storage:1", "storage", 120, 300, among="6 tables"), 120, 120, 0)
         for name in ("a", "b")
     )
     assert (
-        one.words
-        == other.words
+        one.message
+        == other.message
         == "storage:1 lacks 120 of 300 files of 6 tables, but of 120 looked at now 0 are gone"
     )
 
 
 UNCOVERED = [
-    # how the trial differs from one whose table lacks every file and of whose sample all is there, whether it is told
+    # how the check differs from one whose table lacks every file and of whose sample all is there, whether it is told
     ({}, {}, True),
     ({"whole": False}, {}, False),
     ({"role": "metastore"}, {}, False),
@@ -151,9 +152,11 @@ UNCOVERED = [
 ]
 
 
-@pytest.mark.parametrize(("missing", "trial", "told"), UNCOVERED)
+@pytest.mark.parametrize(("missing", "check", "told"), UNCOVERED)
 def test_a_table_whose_every_file_is_there_is_not_covered_by_a_report_that_has_none(
-    missing: dict[str, Any], trial: dict[str, Any], told: bool
+    missing: dict[str, Any], check: dict[str, Any], told: bool
 ) -> None:
     lacking = replace(HALF, **{"files": 1000, "whole": True, **missing})
-    assert uncovered([replace(Trial(lacking, 400, 400, 0), **trial)]) == (["orders"] if told else [])
+    assert uncovered_tables([replace(SampleCheck(lacking, 400, 400, 0), **check)]) == (
+        ["orders"] if told else []
+    )

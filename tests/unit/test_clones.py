@@ -8,7 +8,7 @@ import pytest
 
 from lakeaudit.checks.clones import clone_findings, clone_outcomes, cloned, under_own_root
 from lakeaudit.keys import Location
-from lakeaudit.matching.verdicts import Words, words
+from lakeaudit.matching.verdicts import FindingPolicy, finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PAIR
@@ -66,9 +66,9 @@ LAKES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str, int]]]] =
 }
 
 
-def spoken(**severities: str) -> Words:
+def spoken(**severities: str) -> FindingPolicy:
     tables = [table(name).table.model_copy(update={"severities": severities}) for name in ("copy", "other")]
-    return words(tables, (), date(2026, 11, 20))
+    return finding_policy(tables, (), date(2026, 11, 20))
 
 
 @pytest.mark.parametrize("name", LAKES)
@@ -80,7 +80,7 @@ def test_which_files_of_clones_are_asked_of_and_what_is_said(name: str) -> None:
     assert sorted((row["table_name"], row["source"], row["rule"], row["files"]) for row in found) == expected
 
 
-def at_risk(con: Connection, spoken: Words) -> Relation:
+def at_risk(con: Connection, spoken: FindingPolicy) -> Relation:
     """A clone of three files, which its source has removed, and of one that it lists; in two shares."""
     rows = [
         claim(f"orders/{n}", of, state)

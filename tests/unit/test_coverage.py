@@ -11,8 +11,8 @@ from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings.coverage import (
     AXES,
     OUTCOMES,
+    Availability,
     AxisState,
-    Means,
     Tallies,
     Tally,
     axis_state,
@@ -138,13 +138,13 @@ def test_files_with_another_verdict_leave_the_one_they_had() -> None:
 
 
 READ, ORDERS = {"orders": [SnapshotWindow(CUT)]}, frozenset({"orders"})
-WHOLE = Means({"orders": SnapshotWindow(CUT)}, READ, ORDERS)
-NO_STORE = Means({"orders": SnapshotWindow(CUT)}, {})
-DARK_STORE = Means({"orders": SnapshotWindow(CUT)}, {}, ORDERS)
-NO_STORAGE = Means({}, READ, ORDERS, (), {"storage": "no storage source could be read"})
-ELSEWHERE = Means({}, READ, ORDERS)
-HOLED = Means({"orders": SnapshotWindow(CUT)}, READ, ORDERS, ("metastore:0", "storage:0"))
-REMARKED = Means(
+WHOLE = Availability({"orders": SnapshotWindow(CUT)}, READ, ORDERS)
+NO_STORE = Availability({"orders": SnapshotWindow(CUT)}, {})
+DARK_STORE = Availability({"orders": SnapshotWindow(CUT)}, {}, ORDERS)
+NO_STORAGE = Availability({}, READ, ORDERS, (), {"storage": "no storage source could be read"})
+ELSEWHERE = Availability({}, READ, ORDERS)
+HOLED = Availability({"orders": SnapshotWindow(CUT)}, READ, ORDERS, ("metastore:0", "storage:0"))
+REMARKED = Availability(
     {"orders": SnapshotWindow(CUT)},
     READ,
     ORDERS,
@@ -229,11 +229,11 @@ STATES = [
 ]
 
 
-@pytest.mark.parametrize(("axis", "facts", "means", "tally", "status", "reason"), STATES)
+@pytest.mark.parametrize(("axis", "facts", "availability", "tally", "status", "reason"), STATES)
 def test_the_state_of_an_axis(
-    axis: str, facts: Any, means: Means, tally: Tally, status: str, reason: str
+    axis: str, facts: Any, availability: Availability, tally: Tally, status: str, reason: str
 ) -> None:
-    assert axis_state(axis, facts, means, tally) == AxisState(status, reason)
+    assert axis_state(axis, facts, availability, tally) == AxisState(status, reason)
 
 
 def test_every_axis_of_every_table_has_its_row() -> None:
@@ -271,14 +271,14 @@ def test_a_row_has_the_columns_of_the_result_table() -> None:
 
 def test_a_table_is_known_by_its_manifests() -> None:
     both = table(state={"horizon": ago(9)})
-    assert (both.version, both.horizon, both.read_at, both.stateful, both.holed) == (
+    assert (both.version, both.horizon, both.read_at, both.stateful, both.has_gap) == (
         7,
         ago(9),
         READ_AT,
         True,
         False,
     )
-    assert (PLAIN.version, PLAIN.horizon, PLAIN.read_at, PLAIN.stateful, PLAIN.holed) == (
+    assert (PLAIN.version, PLAIN.horizon, PLAIN.read_at, PLAIN.stateful, PLAIN.has_gap) == (
         None,
         None,
         None,
@@ -286,4 +286,4 @@ def test_a_table_is_known_by_its_manifests() -> None:
         False,
     )
     assert table(manifests=[LISTS]).stateful is False
-    assert (GAP.holed, REFUSED.holed, REFUSED.refused) == (True, True, "reader feature x is not known")
+    assert (GAP.has_gap, REFUSED.has_gap, REFUSED.refusal) == (True, True, "reader feature x is not known")

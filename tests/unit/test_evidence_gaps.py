@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.collect.evidence_gaps import MOST_NOTES, all_holes, gap_findings
+from lakeaudit.collect.evidence_gaps import MOST_NOTES, all_evidence_gaps, gap_findings
 from lakeaudit.config import Lake, Settings, Table
 from lakeaudit.config.file import Ignore
 from lakeaudit.evidence.manifest.delta import DeltaManifest
@@ -66,7 +66,7 @@ def test_holes_come_from_readers_from_parts_and_from_rejected_rows() -> None:
         "storage:1": {"rows": 0},
     }
     known = EvidenceGap("storage:0", "the report is old")
-    assert all_holes([known], counts, [note()]) == (
+    assert all_evidence_gaps([known], counts, [note()]) == (
         known,
         EvidenceGap("storage:0", "is gone", "s3://reports/a.csv", count=3),
         EvidenceGap(
@@ -76,13 +76,15 @@ def test_holes_come_from_readers_from_parts_and_from_rejected_rows() -> None:
 
 
 def test_a_note_without_subject_or_count_is_one_hole_at_large() -> None:
-    assert all_holes((), {}, [note(subject=None, count=None)]) == (EvidenceGap("storage:0", "is gone"),)
+    assert all_evidence_gaps((), {}, [note(subject=None, count=None)]) == (
+        EvidenceGap("storage:0", "is gone"),
+    )
 
 
 def test_beyond_a_thousand_notes_each_source_has_one_hole_for_the_rest() -> None:
     notes = [note(subject=f"s3://reports/{n}.csv") for n in range(MOST_NOTES + 40)]
     notes += [note("storage:1", count=None), note("storage:1", count=5)]
-    holes = all_holes((), {}, notes)
+    holes = all_evidence_gaps((), {}, notes)
     assert len(holes) == MOST_NOTES + 2
     assert holes[-2:] == (
         EvidenceGap("storage:0", "40 more parts were not read whole", count=120),

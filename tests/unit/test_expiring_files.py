@@ -17,7 +17,7 @@ from lakeaudit.evidence.protocol import Batches, Part, Source
 from lakeaudit.evidence.storage.lifecycle import ARCHIVES, DELETES, Action, Lifecycle
 from lakeaudit.keys import Location
 from lakeaudit.matching.table_facts import TableFacts
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
 from tests.builders.evidence import BUCKET, claim, claims_of
@@ -56,7 +56,7 @@ def found(
     engine: InProcessEngine | None = None,
 ) -> Hazards:
     """What these rules of the lake's bucket do."""
-    spoken = words([fact.table for fact in facts], (), date(2026, 11, 20))
+    spoken = finding_policy([fact.table for fact in facts], (), date(2026, 11, 20))
     read = claims_of(CLAIMS, ())
     lifecycles = [Lifecycle(BUCKET, actions, unread)]
     return hazards(engine or InProcessEngine(), connection(), facts, [read], lifecycles, spoken, FILES)
@@ -137,7 +137,7 @@ def test_only_what_may_be_about_the_tables_that_a_rule_meets_is_read() -> None:
         return (tuple(replace(parts[name], read=partial(noted, name)) for name in sorted(names)),)
 
     claims = replace(claims_of(CLAIMS, ()), rows=(), rows_of=rows_of)
-    spoken = words([fact.table for fact in TABLES], (), date(2026, 11, 20))
+    spoken = finding_policy([fact.table for fact in TABLES], (), date(2026, 11, 20))
     lifecycles = [Lifecycle(BUCKET, (action("copy/"),))]
     threats = hazards(InProcessEngine(), connection(), TABLES, [claims], lifecycles, spoken, FILES)
     assert [(row["table_name"], row["files"]) for row in threats.rows] == [("copy", 1)]

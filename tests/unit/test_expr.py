@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakeaudit import keys
 from lakeaudit.rules import file_rules
-from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.expr import (
     Expr,
     algorithm,
@@ -70,8 +70,8 @@ OPERATIONS: list[tuple[str, Expr, dict[str, Any], Any]] = [
     ("among", X.among("a", "b"), {"x": "b"}, T),
     ("not among", X.among("a", "b"), {"x": "c"}, U),
     ("null is among nothing", X.among("a", "b"), {"x": N}, N),
-    ("known", X.known(), {"x": U}, T),
-    ("not known", X.known(), {"x": N}, U),
+    ("known", X.is_known(), {"x": U}, T),
+    ("not known", X.is_known(), {"x": N}, U),
     ("sure of what cannot be told", (X <= Y).sure(), {"x": 1, "y": N}, U),
     ("the latest of those known", latest(X, Y), {"x": N, "y": 2}, 2),
     ("the latest", latest(X, Y), {"x": 3, "y": 2}, 3),
@@ -159,7 +159,7 @@ def test_every_fact_can_be_asked_of_columns_that_are_always_null(
     with closing(connection()) as con:
         rows = duck.query(con, f"SELECT {nulls} FROM range(2)")
         (one, other) = duck.rows_of(duck.query(con, f"SELECT {columns} FROM input", input=rows))
-        fired = duck.rows_of(ruled(con, duck.hold(con, rows), facts, axes))
+        fired = duck.rows_of(apply_rules(con, duck.hold(con, rows), facts, axes))
     plain = {name: evaluate(fact, dict.fromkeys(schema.names)) for name, fact in facts.items()}
     assert one == other == plain
     assert [fired[0][f"rule_{axis}"] for axis in axes] == [

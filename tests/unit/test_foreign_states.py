@@ -10,7 +10,7 @@ import pytest
 from lakeaudit.checks.lineage.foreign_states import foreign_states
 from lakeaudit.evidence.lineage import FOREIGN_STATE, RIVAL_LINE, LastState, LostState, StateRef, Witness
 from lakeaudit.evidence.protocol import TableState
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.ledger.last_states import ReadTables, state_rows
 from lakeaudit.matching.lineage import JudgedWitness
 from tests.builders.delta_lake import table
@@ -89,7 +89,7 @@ def test_the_own_state_stays_on_record_while_that_of_another_table_is_read(
     judged = [JudgedWitness(Witness("orders", claim, (), f"{SALES}/9.json", "w"), rule, outcome)]
     seen = ReadTables({"orders": (6, 600)})
     rows = state_rows(
-        run.observed.sources.claims, TABLES[:1], before, judged, seen, Stamp("now", "shop", NOON)
+        run.observed.sources.claims, TABLES[:1], before, judged, seen, RunStamp("now", "shop", NOON)
     )
     assert [(row["table_id"], row["standing"]) for row in rows] == expected
 
@@ -98,5 +98,5 @@ def test_the_state_of_another_table_is_not_recorded_at_the_first_audit() -> None
     run = audit({}, {"orders": "b"})
     witness = Witness("orders", FOREIGN_STATE, (), f"{SALES}/9.json", "w")
     judged = [JudgedWitness(witness, "content.table_doubted", "undecided")]
-    given: Any = (TABLES[:1], {}, judged, ReadTables(), Stamp("now", "shop", NOON))
+    given: Any = (TABLES[:1], {}, judged, ReadTables(), RunStamp("now", "shop", NOON))
     assert state_rows(run.observed.sources.claims, *given) == []

@@ -115,7 +115,7 @@ def test_a_source_whose_reader_fails_is_a_hole_and_the_others_are_read() -> None
     about = SourceInfo("storage:0", "storage", "listing", "s3://b/", "", None)
     reading = _Reading()
     with beside(1) as pool:
-        assert reading.taken([(about, pool.submit(_broken))]) == []
+        assert reading.collect_all([(about, pool.submit(_broken))]) == []
     assert reading.holes == [
         EvidenceGap("storage:0", "it cannot be read: LookupError: no such thing", "s3://b/")
     ]

@@ -8,14 +8,14 @@ import pytest
 
 from lakeaudit.checks import half_moved
 from lakeaudit.config import Ignore, Table
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.keys import Location
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 
 START = datetime(2026, 11, 1)  # noqa: DTZ001 - times inside an audit have no zone
-STAMP = Stamp("r", "shop", datetime(2026, 11, 20, tzinfo=UTC))
+STAMP = RunStamp("r", "shop", datetime(2026, 11, 20, tzinfo=UTC))
 UUID = "0a1b2c3d-0000-4000-8000-{:012d}"
 SPARK = [f"part-{n}-{UUID.format(n)}.csv" for n in range(3)]
 OF_TWO_DAYS = {f"day={day}/{name}": name for day in (1, 2) for name in SPARK}
@@ -62,7 +62,7 @@ def found(files: dict[str, str], ignores: tuple[Ignore, ...] = ()) -> tuple[list
     """The findings (younger folder, older one, files), and what changes in the tally by outcome."""
     con = connection()
     rows = pa.Table.from_pylist([stored(*file, hour) for hour, file in enumerate(files.items())])
-    spoken = words([Table(name="t", location=Location("lake", "t"))], ignores, STAMP.as_of.date())
+    spoken = finding_policy([Table(name="t", location=Location("lake", "t"))], ignores, STAMP.as_of.date())
     shares = [half_moved.pairs_of_folders(con, rows.filter(part), spoken) for part in _shares(rows)]
     moved = duck.hold(con, half_moved.half_moved(con, duck.union(con, shares), spoken))
     told = duck.rows_of(half_moved.findings(con, moved, STAMP))

@@ -11,8 +11,8 @@ import pytest
 
 from lakeaudit import evidence
 from lakeaudit.engine import cached_files
-from lakeaudit.engine.cached_files import KeptFiles
-from lakeaudit.engine.cached_rows import WORTH, KeptRows, kept_rows
+from lakeaudit.engine.cached_files import CachedFiles
+from lakeaudit.engine.cached_rows import WORTH, CachedRows, cached_rows
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as guard_reader
 from lakeaudit.evidence.protocol import Batches, Part, note_row
@@ -58,12 +58,12 @@ def nothing_was_read() -> None:
 
 
 @pytest.fixture(params=["a folder", "S3"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> KeptRows:
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> CachedRows:
     """Of a lake, beside its results."""
     if request.param == "a folder":
-        return kept_rows(Location.parse(str(tmp_path)), "lake", Clients())
+        return cached_rows(Location.parse(str(tmp_path)), "lake", Clients())
     bucket, clients = request.getfixturevalue("bucket"), request.getfixturevalue("clients")
-    return kept_rows(Location(bucket, "audit/results"), "lake", clients)
+    return cached_rows(Location(bucket, "audit/results"), "lake", clients)
 
 
 def rows_of(batches: Batches) -> dict[str, list[Any]]:
@@ -75,12 +75,12 @@ def rows_of(batches: Batches) -> dict[str, list[Any]]:
     return found
 
 
-def kept_by(kept: KeptRows, one: Part) -> dict[str, list[Any]]:
+def kept_by(kept: CachedRows, one: Part) -> dict[str, list[Any]]:
     with duck.task_connection() as con:
         return rows_of(kept.rows_to_keep(con, one))
 
 
-def again(kept: KeptRows, one: Part) -> dict[str, list[Any]]:
+def again(kept: CachedRows, one: Part) -> dict[str, list[Any]]:
     with duck.task_connection() as con:
         return rows_of(kept.rows(con, one))
 
@@ -92,7 +92,7 @@ def plain(one: Part) -> dict[str, list[Any]]:
     return found
 
 
-def test_rows_are_read_once(kept: KeptRows) -> None:
+def test_rows_are_read_once(kept: CachedRows) -> None:
     kept.prepare([part()])
     assert kept_by(kept, part()) == plain(part())
     assert again(kept, part()) == plain(part())
@@ -100,7 +100,7 @@ def test_rows_are_read_once(kept: KeptRows) -> None:
     assert READ == ["one"]
 
 
-def test_other_content_of_the_same_file_is_read(kept: KeptRows) -> None:
+def test_other_content_of_the_same_file_is_read(kept: CachedRows) -> None:
     other = part({"versions": ["other"]}, "the same name, another MD5")
     kept.prepare([part(), other])
     kept_by(kept, part())
@@ -108,33 +108,33 @@ def test_other_content_of_the_same_file_is_read(kept: KeptRows) -> None:
     assert ["one", other.identity] == READ
 
 
-def test_a_file_under_the_name_of_another_part_is_not_taken(kept: KeptRows, tmp_path: Path) -> None:
+def test_a_file_under_the_name_of_another_part_is_not_taken(kept: CachedRows, tmp_path: Path) -> None:
     if not kept.files.folder.is_local:
         pytest.skip("shown with files")
     other = part({"versions": ["other"]}, "other")
     kept.prepare([part(), other])
     kept_by(kept, part())
     (one,) = files(kept)
-    one.rename(one.with_name(kept.files.place(kept.named(other)).key.rpartition("/")[2]))
+    one.rename(one.with_name(kept.files.place(kept.file_name(other)).key.rpartition("/")[2]))
     assert again(kept, other) == plain(other)
     assert READ == ["one", "other"]
 
 
-def test_another_format_is_not_taken(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_format_is_not_taken(kept: CachedRows, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.prepare([part()])
     kept_by(kept, part())
-    place = kept.files.place(kept.named(part()))
+    place = kept.files.place(kept.file_name(part()))
     monkeypatch.setattr(cached_files, "FORMAT", "another")
-    monkeypatch.setattr(KeptFiles, "place", lambda *_: place)
+    monkeypatch.setattr(CachedFiles, "place", lambda *_: place)
     assert again(kept, part()) == plain(part())
     assert READ == ["one", "one"]
 
 
-def test_what_other_code_has_kept_is_not_taken(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_other_code_has_kept_is_not_taken(kept: CachedRows, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.prepare([part()])
     kept_by(kept, part())
-    place = kept.files.place(kept.named(part()))
-    monkeypatch.setattr(KeptFiles, "place", lambda *_: place)
+    place = kept.files.place(kept.file_name(part()))
+    monkeypatch.setattr(CachedFiles, "place", lambda *_: place)
     assert again(replace(kept, code="of the next version"), part()) == plain(part())
     assert READ == ["one", "one"]
 
@@ -145,20 +145,20 @@ def test_the_code_of_all_readers_counts() -> None:
     assert any("def entry_rows" in text for text in texts)
 
 
-def files(kept: KeptRows) -> list[Path]:
+def files(kept: CachedRows) -> list[Path]:
     return sorted(Path(kept.files.folder.spark_path).iterdir())
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> KeptRows:
-    return kept_rows(Location.parse(str(tmp_path)), "lake", Clients())
+def local(tmp_path: Path) -> CachedRows:
+    return cached_rows(Location.parse(str(tmp_path)), "lake", Clients())
 
 
-def test_a_torn_or_damaged_file_is_as_good_as_none(local: KeptRows) -> None:
+def test_a_torn_or_damaged_file_is_as_good_as_none(local: CachedRows) -> None:
     local.prepare([part()])
     kept_by(local, part())
     (file,) = files(local)
-    whole, named = file.read_bytes(), cached_files._formatted(local.named(part()))
+    whole, named = file.read_bytes(), cached_files._formatted(local.file_name(part()))
     assert cached_files._sound(pa.py_buffer(whole), named) is not None
     for at in range(len(whole)):
         changed = whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
@@ -169,14 +169,14 @@ def test_a_torn_or_damaged_file_is_as_good_as_none(local: KeptRows) -> None:
     assert READ == ["one", "one"]
 
 
-def test_what_was_read_with_a_fault_is_not_kept(local: KeptRows) -> None:
+def test_what_was_read_with_a_fault_is_not_kept(local: CachedRows) -> None:
     faulty = part(fault="cannot be read")
     local.prepare([faulty])
     assert kept_by(local, faulty) == plain(faulty)
     assert files(local) == []
 
 
-def test_a_part_that_breaks_while_its_rows_stream_tells_it_and_is_not_kept(local: KeptRows) -> None:
+def test_a_part_that_breaks_while_its_rows_stream_tells_it_and_is_not_kept(local: CachedRows) -> None:
     def read(con: Connection) -> Batches:
         try:
             yield (
@@ -195,7 +195,7 @@ def test_a_part_that_breaks_while_its_rows_stream_tells_it_and_is_not_kept(local
     assert files(local) == []
 
 
-def test_nothing_is_left_of_a_reading_that_was_given_up(local: KeptRows) -> None:
+def test_nothing_is_left_of_a_reading_that_was_given_up(local: CachedRows) -> None:
     local.prepare([part()])
     with duck.task_connection() as con:
         rows = local.rows_to_keep(con, part())
@@ -204,7 +204,7 @@ def test_nothing_is_left_of_a_reading_that_was_given_up(local: KeptRows) -> None
     assert files(local) == []
 
 
-def test_two_audits_at_once_both_have_the_rows(local: KeptRows) -> None:
+def test_two_audits_at_once_both_have_the_rows(local: CachedRows) -> None:
     local.prepare([part()])
     with duck.task_connection() as one, duck.task_connection() as other:
         first, second = local.rows_to_keep(one, part()), local.rows_to_keep(other, part())
@@ -215,7 +215,7 @@ def test_two_audits_at_once_both_have_the_rows(local: KeptRows) -> None:
     assert again(local, part()) == plain(part())
 
 
-def test_a_file_that_goes_while_it_is_read_is_read_to_its_end(local: KeptRows) -> None:
+def test_a_file_that_goes_while_it_is_read_is_read_to_its_end(local: CachedRows) -> None:
     local.prepare([part()])
     kept_by(local, part())
     with duck.task_connection() as con:
@@ -226,13 +226,13 @@ def test_a_file_that_goes_while_it_is_read_is_read_to_its_end(local: KeptRows) -
 
 
 @pytest.mark.parametrize("one", [part(identity=""), part(weight=WORTH - 1)], ids=["not pinned", "small"])
-def test_what_is_not_worth_it_is_not_kept(local: KeptRows, one: Part) -> None:
+def test_what_is_not_worth_it_is_not_kept(local: CachedRows, one: Part) -> None:
     local.prepare([part(), one])
     assert kept_by(local, one) == again(local, one) == plain(one)
     assert files(local) == []
 
 
-def test_what_an_audit_does_not_use_goes(kept: KeptRows) -> None:
+def test_what_an_audit_does_not_use_goes(kept: CachedRows) -> None:
     other = part(identity="other")
     kept.prepare([part(), other])
     kept_by(kept, part())
@@ -243,15 +243,15 @@ def test_what_an_audit_does_not_use_goes(kept: KeptRows) -> None:
     assert READ == ["one", "other", "one"]
 
 
-def test_another_lake_with_the_same_results_keeps_its_own(local: KeptRows, tmp_path: Path) -> None:
-    other = kept_rows(Location.parse(str(tmp_path)), "other", Clients())
+def test_another_lake_with_the_same_results_keeps_its_own(local: CachedRows, tmp_path: Path) -> None:
+    other = cached_rows(Location.parse(str(tmp_path)), "other", Clients())
     local.prepare([part()])
     kept_by(local, part())
     other.prepare([part(identity="other")])
     assert len(files(local)) == 1
 
 
-def test_where_nothing_can_be_written_rows_are_read(local: KeptRows) -> None:
+def test_where_nothing_can_be_written_rows_are_read(local: CachedRows) -> None:
     assert kept_by(local, part()) == plain(part())  # nobody made the folder
     Path(local.files.folder.spark_path).parent.mkdir(parents=True)
     Path(local.files.folder.spark_path).write_text("a file")

@@ -14,11 +14,11 @@ from lakeaudit.confirm.apply_gaps import assumed_vacuums, with_gaps
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, Stored
 from lakeaudit.keys import Location
-from lakeaudit.matching.leftovers import logs_seen
+from lakeaudit.matching.leftovers import folders_of_logs
 from lakeaudit.matching.metastore_tree import folder_rows, parent_rows, tree_rows, tree_verdicts, with_folders
 from lakeaudit.matching.pairs import SourceFacts, pairs
 from lakeaudit.matching.table_facts import TableFacts
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import ANSWERS, CLAIM, ENTRY, PAIR, STORED
@@ -343,7 +343,7 @@ def test_the_log_of_a_table_at_the_root_of_a_bucket_is_seen(con: Connection) -> 
         "x_delta_log/0",
     )
     objects = pa.table({"bucket": [BUCKET] * len(keys), "key": [*keys]})
-    assert {(row["bucket"], row["key"]) for row in duck.rows_of(logs_seen(con, objects))} == {
+    assert {(row["bucket"], row["key"]) for row in duck.rows_of(folders_of_logs(con, objects))} == {
         (BUCKET, ""), (BUCKET, "a"),
     }  # fmt: skip
 
@@ -358,7 +358,7 @@ def test_a_parent_is_only_spared_by_the_store_that_was_read_from_there_on(con: C
     sources, entries = known(facts, metastores=stores), rows_by_kind(con, [s.rows for s in stores])["entries"]
     world = matched(con, facts, metastores=stores)
     tree = with_folders(con, tree_rows(con, entries, world, sources), folder_rows(con, world))
-    said = words([fact.table for fact in facts], (), TODAY)
+    said = finding_policy([fact.table for fact in facts], (), TODAY)
     judged = duck.rows_of(tree_verdicts(con, tree, parent_rows(con, entries), sources, said))
     assert {row["source"]: (row["parent"], row["parent_found"]) for row in judged} == {
         narrow: ("", False), wide: ("orders", False)

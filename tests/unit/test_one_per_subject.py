@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.lineage import CLAIMS_ABOUT_STATES, LAST_AUDIT, METADATA, Witness
-from lakeaudit.findings.finding_rows import Stamp, from_plain
+from lakeaudit.findings.finding_rows import RunStamp, from_plain
 from lakeaudit.findings.one_per_subject import kind_order, one_per_subject
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.matching.lineage import finding, judged
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.lineage import finding, judge_witnesses
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.delta_lake import NOW, table
 
-STAMP = Stamp("run", "shop", NOW)
+STAMP = RunStamp("run", "shop", NOW)
 TABLES = [table(name, f"s3://lake/{name}") for name in ("orders", "sales")]
 FILES = ("s3://lake/orders/m/1.json", "s3://lake/orders/m/2.json", "s3://lake/orders")
 Row = dict[str, Any]
@@ -73,7 +73,7 @@ def one_each(con: Connection, rows: list[Row]) -> list[Row]:
 def test_no_two_findings_have_one_subject_and_none_is_forgotten(
     con: Connection, witnesses: list[Witness], of_files: list[Row]
 ) -> None:
-    verdicts = judged(con, witnesses, TABLES, {"orders"}, words(TABLES, (), NOW.date()))
+    verdicts = judge_witnesses(con, witnesses, TABLES, {"orders"}, finding_policy(TABLES, (), NOW.date()))
     rows = [*(finding(one) for one in verdicts if one.outcome == "finding"), *of_files]
     by_subject = defaultdict(list)
     for row in rows:

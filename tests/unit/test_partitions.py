@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakeaudit.collect.partitions import as_asked, narrowed, partitions_of, uris
+from lakeaudit.collect.partitions import partitions_of, requested_reasons, scope_reasons, uris
 from lakeaudit.config import Table
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
@@ -36,12 +36,12 @@ def test_what_is_no_partition(text: str) -> None:
 def test_a_partition_that_nobody_knows_is_not_fine() -> None:
     partitions = partitions_of([ORDERS, ITEMS], ["day=1", "day=2"])
     both = {f"s3://lake/orders/day={day}" for day in (1, 2)}
-    said = narrowed(partitions, {*both, "s3://lake/items/day=1"})
+    said = scope_reasons(partitions, {*both, "s3://lake/items/day=1"})
     assert said == {
         "orders": "only s3://lake/orders/day=1, s3://lake/orders/day=2 was looked at, as asked",
         "items": "neither a manifest nor storage knows a file in s3://lake/items/day=2",
     }
-    assert as_asked(said) == {said["orders"]}
+    assert requested_reasons(said) == {said["orders"]}
 
 
 def test_every_place_that_was_asked_for_has_its_uri() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.confirm.suspects import by_sample, by_second_cut, without_recheck
-from lakeaudit.findings.absence_ceiling import Missing, Trial
+from lakeaudit.confirm.suspects import by_sample, by_second_cut, with_snapshot_findings_only
+from lakeaudit.findings.absence_ceiling import Missing, SampleCheck
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 
@@ -75,8 +75,8 @@ LOST = [
 ]
 OF_STORE = [("wiped", "hidden", "finding", "inventory", "limit", "sample"),
             ("wiped", "dropped", "finding", "inventory", "limit", "limit")]  # fmt: skip
-WIPED = Trial(Missing("wiped", "inventory", "storage", 200, 300), 9, 9, 9)
-HIDDEN = Trial(Missing("wiped", "store", "metastore", 200, 300), 9, 9, 9)
+WIPED = SampleCheck(Missing("wiped", "inventory", "storage", 200, 300), 9, 9, 9)
+HIDDEN = SampleCheck(Missing("wiped", "store", "metastore", 200, 300), 9, 9, 9)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ HIDDEN = Trial(Missing("wiped", "store", "metastore", 200, 300), 9, 9, 9)
     [(LOST, [WIPED], -1), (LOST, [], -2), (OF_STORE, [HIDDEN], -1), (OF_STORE, [], -2)],
 )
 def test_a_sample_speaks_for_the_rest_of_a_mass_loss(
-    audit: Any, rows: list[tuple[Any, ...]], lost: list[Trial], then: int
+    audit: Any, rows: list[tuple[Any, ...]], lost: list[SampleCheck], then: int
 ) -> None:
     schema = pa.schema({
         "n": NUMBER, "judged_table": TEXT, "kind": TEXT, "outcome": TEXT, "s_source": TEXT,
@@ -129,7 +129,7 @@ def test_without_the_newest_state_only_what_the_snapshots_show_stays(audit: Any)
         (row[0], row[1], "b", str(n), n, row[5], row[6], "none", row[7], None)
         for n, row in enumerate(NOT_RECHECKED)
     ]
-    left = without_recheck(
+    left = with_snapshot_findings_only(
         audit.con, duck.small(schema, rows), duck.small(schema, shown), {"unread": "access denied"}
     )
     told = sorted(duck.rows_of(left), key=lambda row: row["n"])

@@ -10,7 +10,7 @@ import pytest
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import LastState, StateRef, with_moved
-from lakeaudit.findings.finding_rows import Stamp, from_plain
+from lakeaudit.findings.finding_rows import RunStamp, from_plain
 from lakeaudit.keys import Location
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.renamed_tables import (
@@ -178,7 +178,7 @@ def table(schema: pa.Schema, rows: list[Row]) -> pa.Table:
 def test_what_was_accepted_is_accepted_under_the_new_name() -> None:
     con = connection()
     ledger = table(DISCREPANCIES, [old for old, _, _ in LEDGER.values()])
-    stamp = Stamp("tonight", "shop", NOW)
+    stamp = RunStamp("tonight", "shop", NOW)
     findings = duck.hold(con, from_plain(con, [new for _, new, _ in LEDGER.values()], stamp))
     former = under_new_names(con, ledger, {"orders": "sales"}, "shop")
     observed = [

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.rules import file_rules
-from lakeaudit.rules.classify import first_rule, ruled
+from lakeaudit.rules.classify import apply_rules, first_rule
 from lakeaudit.rules.expr import columns_of, duck_sql, evaluate
 from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.runtime import duck
@@ -54,7 +54,7 @@ def test_the_kernel_judges_what_is_no_single_file_as_an_expert_would(name: str) 
         [(at, *(scenario.row[column] for column in schema.names)) for at, scenario in enumerate(asked)],
     )
     fired = duck.rows_of(
-        ruled(connection(), rows, file_rules.FACTS_OF[name], {name: file_rules.TABLES[name]}),
+        apply_rules(connection(), rows, file_rules.FACTS_OF[name], {name: file_rules.TABLES[name]}),
     )
     judged = {asked[row["at"]].name: spoken(file_rules.RULES[row[f"rule_{name}"]]) for row in fired}
     assert judged == {scenario.name: scenario.verdict for scenario in asked}

@@ -196,17 +196,17 @@ def _at(source: Source, places: tuple[Location, ...]) -> Source:
 
 
 def test_what_is_let_go_is_consistent_on_every_axis_that_asks(truth: Truth) -> None:
-    gone = truth.let_go()
+    gone = truth.cleared_keys()
     assert gone.keys >= PLAINEST
     assert truth.faults(gone) == []
 
 
 def test_files_that_the_ledger_holds_open_are_not_let_go(truth: Truth) -> None:
-    assert not truth.let_go().keys & {("lake", "shop/open"), ("lake", "shop/open_leftover")}
+    assert not truth.cleared_keys().keys & {("lake", "shop/open"), ("lake", "shop/open_leftover")}
 
 
 def test_tables_of_lists_and_those_out_of_scope_are_not_let_go(truth: Truth) -> None:
-    names = set(truth.let_go().sums)
+    names = set(truth.cleared_keys().sums)
     assert names == {
         "shop",
         "inner",
@@ -250,7 +250,7 @@ def test_every_condition_of_the_screen_is_needed(
     truth: Truth, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, at: int, change: Any
 ) -> None:
     monkeypatch.setattr(module, name, change(getattr(module, name), at))
-    gone = truth.let_go()
+    gone = truth.cleared_keys()
     assert truth.faults(gone) or not gone.keys >= PLAINEST, getattr(module, name)
 
 
@@ -266,7 +266,7 @@ def _collided(lake: ScreenLake, *keys: str) -> dict[str, pa.Table]:
         con, f"SELECT * REPLACE (CAST(7 AS UBIGINT) AS h) FROM input WHERE h IN ({hashes})", input=held
     )
     traces = {"traces": duck.table(one)}
-    return {kind: duck.table(rows) for kind, rows in prefilter.let_go(lake.screen(), con, traces)}
+    return {kind: duck.table(rows) for kind, rows in prefilter.cleared_keys(lake.screen(), con, traces)}
 
 
 def test_two_sound_files_of_one_hash_are_both_read_again() -> None:

@@ -10,7 +10,7 @@ import pytest
 from lakeaudit.checks.lineage.state_counts import counted_whole, less_listed
 from lakeaudit.evidence.lineage import LESS_LISTED, LastState, StateRef
 from lakeaudit.evidence.protocol import EvidenceGap, TableState
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.ledger.last_states import ReadTables, state_rows
 from tests.builders.delta_lake import table
 
@@ -98,5 +98,5 @@ def test_the_largest_count_of_a_state_stays_on_record(
 ) -> None:
     reads = audit(state, last).observed.sources.claims
     before = {("delta", "orders"): last}
-    (row,) = state_rows(reads, [ORDERS], before, (), ReadTables(counted), Stamp("now", "shop", NOON))
+    (row,) = state_rows(reads, [ORDERS], before, (), ReadTables(counted), RunStamp("now", "shop", NOON))
     assert (row["files"], row["bytes"]) == expected

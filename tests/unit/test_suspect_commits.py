@@ -20,7 +20,7 @@ from lakeaudit.checks.commits.suspect_commits import (
 from lakeaudit.config import Ignore, Table
 from lakeaudit.evidence.protocol import CommitFile, CommitLogs, Doubt
 from lakeaudit.keys import Location
-from lakeaudit.matching.verdicts import Words, words
+from lakeaudit.matching.verdicts import FindingPolicy, finding_policy
 from tests.builders.connections import connection
 
 NOON = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times inside an audit have no zone
@@ -89,10 +89,10 @@ def test_versions_of_a_log_that_was_copied_over_another_are_not_read() -> None:
     assert [one.is_rewritten for one in suspects([copied], [], [], LOGS)] == [False]
 
 
-SPOKEN = words([Table(name="orders", location=ORDERS)], (), date(2026, 11, 20))
+SPOKEN = finding_policy([Table(name="orders", location=ORDERS)], (), date(2026, 11, 20))
 
 
-def verdicts(*each: Suspect, spoken: Words = SPOKEN) -> list[Judged]:
+def verdicts(*each: Suspect, spoken: FindingPolicy = SPOKEN) -> list[Judged]:
     return judged(connection(), each, spoken)
 
 
@@ -133,7 +133,7 @@ def test_batches_that_are_live_and_not_live() -> None:
 
 def test_a_commit_that_the_lake_file_ignores_is_counted_as_such() -> None:
     ignored = Ignore(paths=("_delta_log/**",), kinds=("overwritten_commit",), reason="known")
-    spoken = words([Table(name="orders", location=ORDERS)], (ignored,), date(2026, 11, 20))
+    spoken = finding_policy([Table(name="orders", location=ORDERS)], (ignored,), date(2026, 11, 20))
     (found,) = verdicts(Suspect(file(4), rewritten(4), compared=LOST), spoken=spoken)
     assert found.outcome == "ignored"
 

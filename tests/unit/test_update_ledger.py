@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.ledger import settle
@@ -214,7 +214,7 @@ def changes(request: pytest.FixtureRequest) -> Changes:
         con,
         duck.relation(con, ledger),
         RunFindings(findings, words, OBSERVATIONS, TABLES),
-        Stamp("tonight", "shop", NOW),
+        RunStamp("tonight", "shop", NOW),
         NOW,
         lambda con, ended: duck.query(
             con, "SELECT discrepancy_id, l_found_at FROM ended JOIN since USING (discrepancy_id)", ended=ended,
@@ -277,7 +277,7 @@ def test_a_ledger_and_a_run_without_anything_change_nothing() -> None:
     con = connection()
     nothing = RunFindings(FINDINGS.empty_table(), WORDS.empty_table(), OBSERVATIONS, TABLES)
     changes = update_ledger(
-        con, DISCREPANCIES.empty_table(), nothing, Stamp("tonight", "shop", NOW), NOW, lambda *_: SINCE
+        con, DISCREPANCIES.empty_table(), nothing, RunStamp("tonight", "shop", NOW), NOW, lambda *_: SINCE
     )
     assert (changes.counts, rows_of(changes.discrepancies), rows_of(changes.transitions)) == ({}, [], [])
 

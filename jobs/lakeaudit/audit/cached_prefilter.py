@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.engine.cached_files import KeptFiles, code_of
+from lakeaudit.engine.cached_files import CachedFiles, code_of
 from lakeaudit.engine.cached_rows import READERS
 from lakeaudit.engine.chunks import Reading
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import BufferedRows, Part, Stage, pieces
 from lakeaudit.keys import Location, digest
-from lakeaudit.matching.prefilter import Screen, bucket_of, is_keyed, let_go
-from lakeaudit.matching.prefiltered_reads import Wanted, bitmap, bits_at, count_of
+from lakeaudit.matching.prefilter import Prefilter, bucket_of, cleared_keys, is_keyed
+from lakeaudit.matching.prefiltered_reads import RowFilter, bitmap, bits_at, count_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -59,7 +59,7 @@ class Screened:
     """What a screen says: files and bytes let go by table, buckets to read again, tables whose logs storage has."""
 
     settled: Sequence[Mapping[str, Any]]
-    wanted: Wanted
+    wanted: RowFilter
     logs: frozenset[Location]
     keys: Sequence[str] = ()
     """Files of the keys that were let go."""
@@ -80,7 +80,7 @@ class Screened:
 class KeptScreen:
     """What there is to keep a screen by: its name, and the rows that are loose."""
 
-    kept: KeptFiles
+    kept: CachedFiles
     named: str
     loose: Sequence[Part | BufferedRows]
     numbers: Mapping[int, str]
@@ -99,12 +99,12 @@ class KeptScreen:
         taken = self._taken(was["keys"], more)
         if taken is None:
             return None
-        wanted = Wanted(_either(was["again"], more), was["twins"])
+        wanted = RowFilter(_either(was["again"], more), was["twins"])
         settled = [_less(row, *taken[row["name"]]) for row in was["settled"]]
         logs = frozenset(Location(p["bucket"], p["key"]) for p in was["logs"])
         return Screened(settled, wanted, logs, more=more, rest=was["rest"])
 
-    def stage(self, screen: Screen) -> Stage:
+    def stage(self, screen: Prefilter) -> Stage:
         """The screen, which writes down the keys that it lets go; answers `kept` (name) of each file of them."""
         self.kept.tidy([self.named])
         return partial(_keeping, self.kept, self.named, screen)
@@ -141,7 +141,9 @@ class KeptScreen:
         return {name: (counts[name], sizes[name]) for name in self.numbers.values()}
 
 
-def kept_screen(evidence: Evidence, screen: Screen, rows: Sequence[Part | BufferedRows]) -> KeptScreen | None:
+def kept_screen(
+    evidence: Evidence, screen: Prefilter, rows: Sequence[Part | BufferedRows]
+) -> KeptScreen | None:
     """How the screen of these rows is kept; None: the next one could hardly be spared."""
     sources = evidence.observed.sources
     stored = [*pieces(*(each.rows for side in (sources.storage, sources.metastores) for each in side))]
@@ -159,7 +161,7 @@ def kept_screen(evidence: Evidence, screen: Screen, rows: Sequence[Part | Buffer
     made_by = code_of_screens(), _told(_made_with(screen)), *sorted(part.identity for part in firm)
     folder = evidence.lake.results.join(FOLDER, digest(evidence.lake.name))
     numbers = {row["number"]: row["name"] for row in screen.tables.to_pylist()}
-    return KeptScreen(KeptFiles(folder, evidence.context.clients), digest(*made_by), loose, numbers)
+    return KeptScreen(CachedFiles(folder, evidence.context.clients), digest(*made_by), loose, numbers)
 
 
 def _is_firm(rows: Part | BufferedRows) -> TypeGuard[Part]:
@@ -174,7 +176,7 @@ def code_of_screens() -> str:
     return code_of(*READERS, *rooms, *(f"audit/{name}" for name in audit))
 
 
-def _made_with(screen: Screen) -> tuple[object, ...]:
+def _made_with(screen: Prefilter) -> tuple[object, ...]:
     """All that traces and their meeting follow from, beside rows."""
     of = screen.sources
     sources = (of.roots, of.deciding, of.scopes, of.everywhere)
@@ -209,9 +211,9 @@ def _buckets(con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows
 
 
 def _keeping(
-    kept: KeptFiles, named: str, screen: Screen, con: Connection, rows: Mapping[str, Rows]
+    kept: CachedFiles, named: str, screen: Prefilter, con: Connection, rows: Mapping[str, Rows]
 ) -> Iterator[tuple[str, Rows]]:
-    for kind, found in let_go(screen, con, rows, singly=True):
+    for kind, found in cleared_keys(screen, con, rows, singly=True):
         if kind != "keys":
             yield kind, found
             continue

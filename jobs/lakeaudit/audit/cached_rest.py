@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakeaudit.engine.cached_files import KeptFiles, Writer
-from lakeaudit.engine.chunks import Counted, batches_of, drained, tells_of_fault
+from lakeaudit.engine.cached_files import CachedFiles, Writer
+from lakeaudit.engine.chunks import ReadCounts, batches_of, drain, has_fault
 from lakeaudit.evidence.protocol import Batches, Part
-from lakeaudit.matching.prefilter import Screen
-from lakeaudit.matching.prefiltered_reads import REST, Wanted, bits_at, buckets_of, of_the_rest, taken_off
+from lakeaudit.matching.prefilter import Prefilter
+from lakeaudit.matching.prefiltered_reads import REST, RowFilter, bits_at, buckets_of, of_the_rest, taken_off
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -29,12 +29,12 @@ WORTH = 1 << 20
 class KeptRest:
     """The kept rest of one screen: plain data that travels to the tasks."""
 
-    files: KeptFiles
+    files: CachedFiles
     named: str
     sources: frozenset[str]
     """Storage and metadata stores, by id."""
-    screen: Screen
-    wanted: Wanted
+    screen: Prefilter
+    wanted: RowFilter
     more: bytes
     """Buckets that are read again beside those that were, as bits."""
     whole: Callable[[Connection, Part], Batches]
@@ -59,7 +59,7 @@ class KeptRest:
     def _again(self, con: Connection, part: Part) -> Batches:
         """Rows that are read again."""
         aside = con.cursor()  # while a connection streams rows it takes no other query
-        for kind, batch in drained(self.whole(con, part), con, self._asked):
+        for kind, batch in drain(self.whole(con, part), con, self._asked):
             if kind in REST:
                 late = self._late(buckets_of(aside, batch))
                 yield from self._off(aside, kind, batch.filter(pa.array(late)))
@@ -73,14 +73,14 @@ class KeptRest:
             yield kind, sound.filter(pa.array(self.wanted.has(buckets_of(con, sound))))
         else:
             sound = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
-            yield kind, self.wanted.asked_of(con, sound)
+            yield kind, self.wanted.filtered(con, sound)
 
     def _divided(self, con: Connection, part: Part, out: Writer) -> Batches:
         """Rows that are read again, and what stands for the rest: that is written too."""
-        counted = Counted()
+        counted = ReadCounts()
         aside = con.cursor()
-        for kind, batch in drained(self.whole(con, part), con):
-            if kind == "notes" and tells_of_fault(batch):
+        for kind, batch in drain(self.whole(con, part), con):
+            if kind == "notes" and has_fault(batch):
                 out.discard()  # what was at fault may be mended without another content
             if kind not in REST:
                 yield kind, batch

@@ -38,17 +38,17 @@ from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import gap_findings, sources_with_gaps
 from lakeaudit.collect.lifecycles import with_ends
 from lakeaudit.collect.match_result import Counts, Listed, MatchResult
-from lakeaudit.collect.partitions import as_asked, narrowed
-from lakeaudit.collect.source_facts import means
+from lakeaudit.collect.partitions import requested_reasons, scope_reasons
+from lakeaudit.collect.source_facts import availability
 from lakeaudit.confirm import suspects
 from lakeaudit.confirm.outside_files import not_compared, outside_files
 from lakeaudit.engine.answers import tallies_of
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.findings import coverage, finding_rows
-from lakeaudit.findings.absence_ceiling import Trial
-from lakeaudit.findings.bulk_changes import apart, folded, members
-from lakeaudit.findings.coverage import Means, Tallies, Tally
+from lakeaudit.findings.absence_ceiling import SampleCheck
+from lakeaudit.findings.bulk_changes import group_bulk_changes, members, with_own_subjects
+from lakeaudit.findings.coverage import Availability, Tallies, Tally
 from lakeaudit.findings.expected_gaps import ExpectedReasons, mark_expected
 from lakeaudit.findings.one_per_subject import one_per_subject
 from lakeaudit.findings.whole_partitions import with_whole_partitions
@@ -72,8 +72,8 @@ class Judgement:
     leftover_files: Relation
     words: Relation
     observations: Sequence[AxisObservation]
-    trials: tuple[Trial, ...]
-    as_asked: frozenset[str] = frozenset()
+    sample_checks: tuple[SampleCheck, ...]
+    requested_reasons: frozenset[str] = frozenset()
     """Reasons of coverage that are no hindrance: only parts of the tables were asked for."""
     members: Relation | None = None
     """Of the files that one finding speaks for, see `bulk_changes.members`; None: there are no such."""
@@ -122,8 +122,8 @@ def judge(evidence: Evidence, engine: AuditEngine, progress: Progress) -> Judgem
         finding_rows.as_leftover_rows(evidence.con, leftovers.files),
         duck.union(evidence.con, [resolutions(evidence.con, read.remaining), groups.commits.words()]),
         _observations(evidence, rows_of_coverage, able),
-        read.trials,
-        as_asked(able.narrowed) | not_compared(able.outside) | covered.reasons,
+        read.sample_checks,
+        requested_reasons(able.narrowed) | not_compared(able.outside) | covered.reasons,
         files.members,
         tuple(
             dict.fromkeys(
@@ -203,7 +203,7 @@ def _about_files(
     single = duck.hold(
         evidence.con, with_whole_partitions(evidence.con, single, whole, partial(count, live=True))
     )
-    rows = folded(evidence.con, single, whole, evidence.stamp, count)
+    rows = group_bulk_changes(evidence.con, single, whole, evidence.stamp, count)
     return _AboutFiles(rows, members(evidence.con, single, rows), tuple(unsure))
 
 
@@ -252,7 +252,9 @@ def _findings(
         *groups.log_entries.findings,
         *groups.pointers.findings,
         *groups.watched.findings,
-        explained(evidence, finding_rows.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
+        explained(
+            evidence, finding_rows.from_plain(con, [*with_own_subjects(con, rows, about_files)], stamp), known
+        ),
     ]
     rows_of_all = duck.hold(con, _with_formats(evidence, duck.union(con, frames)))
     return finding_rows.with_losses(con, one_per_subject(con, rows_of_all))
@@ -297,11 +299,11 @@ def _looked_at(evidence: Evidence, remaining: Rows) -> dict[str, int]:
     }
 
 
-def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: UnnamedFields) -> Means:
+def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: UnnamedFields) -> Availability:
     """What there was to judge with."""
     holed = sources_with_gaps(read.matched.holes)
     stores = [store for store in evidence.lake.metastores if store.knows_files]
-    able = means(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
+    able = availability(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
     pointed, elsewhere = evidence.pointed, outside_files(evidence, read.matched.outside, read.remaining)
     return replace(
         able,
@@ -309,10 +311,10 @@ def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: Un
         catalogs=pointed is not None,
         catalog_cuts=pointed.cuts if pointed else {},
         catalog_gap=pointed.gap if pointed else "",
-        catalog_holes=pointed.holes if pointed else {},
+        catalog_holes=pointed.partition_gaps if pointed else {},
         overtaken=evidence.memory.overtaken,
-        trials=tuple(read.trials),
-        narrowed=narrowed(evidence.partitions, read.matched.partitions),
+        sample_checks=tuple(read.sample_checks),
+        narrowed=scope_reasons(evidence.partitions, read.matched.partitions),
         fresh=_looked_at(evidence, read.remaining),
         outside=elsewhere.reasons,
         looked_outside=elsewhere.looked_at,
@@ -324,20 +326,22 @@ def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: Un
     )
 
 
-def _with_listers(able: Means, others: ListerChecks) -> Means:
+def _with_listers(able: Availability, others: ListerChecks) -> Availability:
     """The same, with what is not known about others that list files of the tables."""
     doubts = {(table, "leftover"): why for table, why in others.doubtful.items()}
     return replace(able, other_listers=others.unknown, remarks={**doubts, **able.remarks})
 
 
-def _covered(evidence: Evidence, tallies: Tallies, able: Means) -> ExpectedReasons:
+def _covered(evidence: Evidence, tallies: Tallies, able: Availability) -> ExpectedReasons:
     """The rows of coverage, in which the lake file's expectations are marked."""
     scope = [fact.table.name for fact in evidence.facts_in_scope]
     rows = coverage.rows(evidence.facts_in_scope, tallies, able, evidence.stamp.run_id, evidence.stamp.lake)
     return mark_expected(rows, evidence.lake.expected, scope, evidence.stamp.as_of.date())
 
 
-def _observations(evidence: Evidence, covered: list[dict[str, Any]], able: Means) -> list[AxisObservation]:
+def _observations(
+    evidence: Evidence, covered: list[dict[str, Any]], able: Availability
+) -> list[AxisObservation]:
     return axis_observations(
         covered,
         able,

@@ -27,12 +27,12 @@ from lakeaudit.collect.partitions import uris
 from lakeaudit.findings import coverage
 from lakeaudit.findings.finding_rows import leftover_row
 from lakeaudit.matching import duplicates, metastore_tree
-from lakeaudit.matching.leftovers import logs_seen, nested_roots
+from lakeaudit.matching.leftovers import folders_of_logs, nested_roots
 from lakeaudit.matching.pairs import Kinds, SourceFacts, pairs
 from lakeaudit.matching.prefix_match import Places, attach_label
-from lakeaudit.matching.recent_files import OUTSIDE, FreshLook, fairly, fresh_claims
-from lakeaudit.matching.verdicts import Words, candidates, fired, settled, with_outcome
-from lakeaudit.matching.watched_folders import Watch, summed, unowned_folders
+from lakeaudit.matching.recent_files import OUTSIDE, RecentFileLimits, fairly, fresh_claims
+from lakeaudit.matching.verdicts import FindingPolicy, candidates, fired, settled, with_outcome
+from lakeaudit.matching.watched_folders import Watch, sum_unowned_folders, unowned_folders
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import ENTRY, KNOWN, REPLACED, VERSION
@@ -54,10 +54,10 @@ class Kernel:
     """
 
     sources: SourceFacts
-    words: Words
+    policy: FindingPolicy
     partitions: Places
     metastores: bool
-    fresh: FreshLook | None = None
+    fresh: RecentFileLimits | None = None
     watch: Watch | None = None
 
     @property
@@ -75,26 +75,28 @@ def kernel_of(evidence: "Evidence") -> Kernel:
     """Return what the tasks of a run need of its evidence."""
     trees = any(store.tree for store in evidence.observed.sources.metastores)
     places = uris(evidence.partitions)
-    return Kernel(evidence.source_facts, evidence.words, places, trees, evidence.fresh_look, evidence.watch)
+    return Kernel(
+        evidence.source_facts, evidence.policy, places, trees, evidence.recent_file_limits, evidence.watch
+    )
 
 
 def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     """All rows of some keys: their verdicts, and what has to meet other keys."""
     matched = duck.hold(con, fired(con, pairs(con, rows, kernel.sources)))
     candidates_of_content = _within(con, matched, kernel)
-    of_groups = (candidates_of_content, kernel.sources, kernel.words.scope)
+    of_groups = (candidates_of_content, kernel.sources, kernel.policy.scope)
     yield "same", duplicates.same_content_candidates(con, *of_groups)
-    yield "alike", duplicates.incomparable(con, *of_groups)
+    yield "alike", duplicates.candidates_without_content(con, *of_groups)
     yield "moved", half_moved.candidates(con, *of_groups)
     if "settled_keys" in rows:
         matched = duck.hold(con, _unsettled(con, matched, rows["settled_keys"]))
     asked = _within(con, matched, kernel)
     known = rows.get("known", KNOWN.empty_table())
-    yield "tallies", settled(con, asked, kernel.words, known)
-    yield "unnamed_fields", of_pairs(con, asked, known, kernel.words.scope_table)
+    yield "tallies", settled(con, asked, kernel.policy, known)
+    yield "unnamed_fields", of_pairs(con, asked, known, kernel.policy.scope_table)
     if kernel.fresh:
-        yield "young", fresh_claims(con, asked, kernel.words, known, kernel.fresh, _shares(con, rows))
-    judged = duck.hold(con, candidates(con, asked, kernel.words, known))
+        yield "young", fresh_claims(con, asked, kernel.policy, known, kernel.fresh, _shares(con, rows))
+    judged = duck.hold(con, candidates(con, asked, kernel.policy, known))
     yield (
         "tallies",
         coverage.count(con, duck.made_of(con, f"SELECT * FROM input WHERE {_SETTLED}", judged)),
@@ -103,7 +105,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     left = "axis = 'leftover' AND outcome = 'finding'"
     yield "leftovers", leftover_row(con, duck.made_of(con, f"SELECT * FROM input WHERE {left}", judged))
     yield "nested", nested_roots(con, matched)
-    yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
+    yield "logs_seen", folders_of_logs(con, duck.query(con, _PRESENT, input=matched))
     states = state_files(con, rows.get("versions", VERSION.empty_table()))
     older = with_older_versions(con, states)
     yield "log_versions", log_versions(con, older)
@@ -118,7 +120,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     elsewhere = duck.hold(con, places_elsewhere(con, claimed))
     yield "elsewhere", elsewhere
     if not duck.is_empty(elsewhere):  # otherwise no table can be a clone
-        yield "cloned", cloned(con, claimed, kernel.words)
+        yield "cloned", cloned(con, claimed, kernel.policy)
     yield "removals", removals(con, claimed)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:
@@ -168,19 +170,19 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     """All members of some groups of equal content, entries with their keys' folders, and commits of some tables."""
     if "same" in rows:
         redundant = duplicates.same_content(con, rows["same"])
-        judged = duck.hold(con, with_outcome(con, redundant, kernel.words))
+        judged = duck.hold(con, with_outcome(con, redundant, kernel.policy))
         yield "tallies", coverage.count_others(con, judged, "s_size")
         # redundant copies were counted as consistent by the rules about single files
         yield "tallies", coverage.uncounted(con, judged)
         yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     if "moved" in rows:
-        yield "moves", half_moved.pairs_of_folders(con, rows["moved"], kernel.words)
+        yield "moves", half_moved.pairs_of_folders(con, rows["moved"], kernel.policy)
     if "alike" in rows:
         unsure = duck.hold(con, duplicates.undecided_copies(con, rows["alike"]))
         yield "tallies", coverage.count_others(con, unsure, "size")
         yield "tallies", coverage.uncounted(con, unsure, size="size")
     if "watched" in rows:
-        yield "watched_folders", summed(con, rows["watched"])
+        yield "watched_folders", sum_unowned_folders(con, rows["watched"])
     if "young" in rows and kernel.fresh:
         yield "fresh", fairly(con, rows["young"], kernel.fresh)
     if "tree" in rows:
@@ -198,12 +200,12 @@ def judge_children(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     parents = rows.get("parents", _PARENTS.empty_table())
     if "siblings" in rows:
         of_siblings = metastore_tree.sibling_tallies(
-            con, rows["siblings"], parents, kernel.sources, kernel.words
+            con, rows["siblings"], parents, kernel.sources, kernel.policy
         )
         yield "siblings_judged", of_siblings
     if "children" not in rows:
         return
-    judged = metastore_tree.tree_verdicts(con, rows["children"], parents, kernel.sources, kernel.words)
+    judged = metastore_tree.tree_verdicts(con, rows["children"], parents, kernel.sources, kernel.policy)
     judged = duck.hold(con, _within(con, judged, kernel))
     finding = "outcome IN ('finding', 'ignored')"
     settled = duck.query(con, f"SELECT * FROM input WHERE NOT {finding}", input=judged)

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.audit.kernel import kernel_of
-from lakeaudit.audit.projection_pass import LetGo, lost_siblings, narrow_reading
+from lakeaudit.audit.projection_pass import Prefiltered, lost_siblings, run_projection_pass
 from lakeaudit.checks.pointers.folder_counts import HELD, CountingEngine
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.collect.evidence_gaps import all_holes, sources_with_gaps
+from lakeaudit.collect.evidence_gaps import all_evidence_gaps, sources_with_gaps
 from lakeaudit.collect.match_result import Counts, Listed, MatchResult
 from lakeaudit.collect.partitions import uris
 from lakeaudit.collect.source_facts import storage_cuts
@@ -40,7 +40,7 @@ class RowsRead:
 
     evidence: Evidence
     rows: Sequence[Part | BufferedRows]
-    gone: LetGo
+    gone: Prefiltered
     answers: AnswersByKind
 
     @cached_property
@@ -55,13 +55,13 @@ class RowsRead:
     def holes(self) -> tuple[EvidenceGap, ...]:
         """All gaps of sources: those known before, and those that the pass showed."""
         known = (*self.evidence.observed.holes, *_layout_faults(self.evidence, self.notes))
-        return all_holes(known, self.counts, [note for note in self.notes if note["reason"]])
+        return all_evidence_gaps(known, self.counts, [note for note in self.notes if note["reason"]])
 
 
 def read_rows(evidence: Evidence, engine: AuditEngine) -> RowsRead:
     """Read all rows once and match them."""
     rows = [*evidence.observed.rows(), *_known(evidence)]
-    gone = narrow_reading(evidence, engine, rows)
+    gone = run_projection_pass(evidence, engine, rows)
     if gone.screen is not None:
         evidence = evidence.with_uncovered(_unseen(evidence, gone.logs))
     # a projection pass has counted the folders already
@@ -240,7 +240,7 @@ def _entries(evidence: Evidence, answers: AnswersByKind, holed: frozenset[str]) 
         FROM input WHERE coalesce({mine}, NOT mostly_etags)
     """
     suspects = duck.made_of(con, marked, answers_of(con, answers, "tree_suspects"))
-    judged = duck.hold_any(con, judged_tree(con, suspects, evidence.words))
+    judged = duck.hold_any(con, judged_tree(con, suspects, evidence.policy))
     found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     blamed = finding_rows.parents_at_fault(con, found)
     counted = [coverage.count_others(con, rows, "size") for rows in (judged, blamed)]
@@ -264,7 +264,7 @@ def _uploads(evidence: Evidence, answers: AnswersByKind) -> Relation:
     rows = unfinished_uploads(
         con, begun, evidence.source_facts.storage_cuts, evidence.scope, evidence.source_facts.roots
     )
-    judged = with_outcome(con, rows, evidence.words)
+    judged = with_outcome(con, rows, evidence.policy)
     places = uris(evidence.partitions)
     if not places:
         return judged

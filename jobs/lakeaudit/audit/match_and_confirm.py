@@ -16,9 +16,9 @@ from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import sources_with_gaps
 from lakeaudit.collect.match_result import MatchResult
 from lakeaudit.confirm import suspects
-from lakeaudit.confirm.suspects import Rechecked
+from lakeaudit.confirm.suspects import ConfirmResult
 from lakeaudit.engine.local import AuditEngine
-from lakeaudit.findings.absence_ceiling import Trial, uncovered
+from lakeaudit.findings.absence_ceiling import SampleCheck, uncovered_tables
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.runtime.progress import Progress
@@ -30,15 +30,15 @@ class Confirmed:
 
     evidence: Evidence
     matched: MatchResult
-    again: Rechecked
+    again: ConfirmResult
 
     @property
     def remaining(self) -> Relation:
         return self.again.rows
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
-        return self.again.trials
+    def sample_checks(self) -> tuple[SampleCheck, ...]:
+        return self.again.sample_checks
 
     @property
     def answers(self) -> pa.Table:
@@ -87,7 +87,7 @@ def _with_checked_states(evidence: Evidence, engine: AuditEngine, matched: Match
     return check_what_was_read(evidence, matched.marked_states, matched.live, matched.leftovers, witnesses)
 
 
-def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> Rechecked:
+def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> ConfirmResult:
     """The suspects, judged again with everything that can clear them."""
     with progress.stage("check findings again") as log:
         vacuumed = [row["vacuumed"] for row in matched.vacuums]
@@ -103,8 +103,10 @@ def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> Re
         return replace(again, rows=duck.hold(evidence.con, certain))
 
 
-def _uncovered_tables(evidence: Evidence, again: Rechecked) -> Collection[str]:
+def _uncovered_tables(evidence: Evidence, again: ConfirmResult) -> Collection[str]:
     """Tables without a log that live looks find, and that the report which decides there does not cover."""
     if evidence.observed.listed:
         return ()
-    return {*uncovered(again.trials)} & {fact.table.name for fact in evidence.facts if fact.log_since is None}
+    return {*uncovered_tables(again.sample_checks)} & {
+        fact.table.name for fact in evidence.facts if fact.log_since is None
+    }

@@ -14,7 +14,7 @@ from lakeaudit.collect.read_sources import Observed
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.findings.absence_ceiling import doubts
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.formatting import iso
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.judged import files_judged
@@ -49,7 +49,7 @@ def conclude(
     judgement: Judgement,
     report: Guarded,
     standing: Standing,
-    stamp: Stamp,
+    stamp: RunStamp,
     started: datetime,
     finished: datetime,
 ) -> Outcome:
@@ -103,12 +103,12 @@ def _read(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -
         "sources": [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos],
         "tables_expected": len(tables),
         "tables_audited": sum(state != "off" for state in tables.values()),
-        "error": "; ".join(dict.fromkeys(trial.words for trial in doubts(judgement.trials))) or None,
+        "error": "; ".join(dict.fromkeys(check.message for check in doubts(judgement.sample_checks))) or None,
         "version": __version__,
     }
 
 
-def recent_commits(observed: Observed, tables: Sequence[str], stamp: Stamp) -> pa.Table:
+def recent_commits(observed: Observed, tables: Sequence[str], stamp: RunStamp) -> pa.Table:
     """Rows of `commits`: the newest ones of these tables, as far as their logs were read."""
     read = [claims.recent for claims in observed.sources.claims if claims.recent is not None]
     found = pa.concat_tables([RECENT_COMMIT.empty_table(), *read])
@@ -152,7 +152,7 @@ def _status(judgement: Judgement) -> str:
     way; partial: something could not be used.
     """
     rows = judgement.coverage_rows
-    if doubts(judgement.trials):
+    if doubts(judgement.sample_checks):
         return "suspect"
     in_the_way = _in_the_way(judgement) or _of_others(judgement) is not None
     of_files = [row for row in rows if row["axis"] in FILE_AXES]
@@ -167,7 +167,9 @@ def _in_the_way(judgement: Judgement) -> bool:
     """Whether something of the sources, or of the tables that were asked for, could not be used whole."""
     rows = judgement.coverage_rows
     asked = {row["table_name"] for row in rows}
-    partial = any(row["status"] == "partial" and row["reason"] not in judgement.as_asked for row in rows)
+    partial = any(
+        row["status"] == "partial" and row["reason"] not in judgement.requested_reasons for row in rows
+    )
     return partial or any(hole.table is None or hole.table in asked for hole in judgement.holes)
 
 

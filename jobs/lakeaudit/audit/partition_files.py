@@ -6,7 +6,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.collect.claim_lookups import ask_claims
+from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.findings.bulk_changes import Partition
@@ -35,7 +35,7 @@ def files_of_partitions(
     )
     tables = {table for table, _ in partitions}
     found: Counter[Partition] = Counter()
-    for batch in ask_claims(engine, claims, tables, partial(_counted, wanted, live)):
+    for batch in query_claims(engine, claims, tables, partial(_counted, wanted, live)):
         found.update({(r["table_name"], r["partition_path"]): r["files"] for r in batch.to_pylist()})
     return dict(found)
 

@@ -16,15 +16,15 @@ from lakeaudit.audit.cached_rest import KeptRest
 from lakeaudit.audit.kernel import judge_children, kernel_of
 from lakeaudit.checks.pointers.folder_counts import CountingEngine, without_folders
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.engine.cached_rows import kept_rows
-from lakeaudit.engine.chunks import WHOLE, Reading, tells_of_fault
+from lakeaudit.engine.cached_rows import cached_rows
+from lakeaudit.engine.chunks import WHOLE, Reading, has_fault
 from lakeaudit.engine.local import Answers, AuditEngine
 from lakeaudit.evidence.protocol import BufferedRows, Part
 from lakeaudit.findings.coverage import Tallies, Tally
 from lakeaudit.keys import Location
-from lakeaudit.matching.prefilter import ENTRY, Screen, let_go, screen_of
-from lakeaudit.matching.prefilter_fingerprints import traces
-from lakeaudit.matching.prefiltered_reads import Wanted, ask_again, bitmap, read_again, read_siblings
+from lakeaudit.matching.prefilter import ENTRY, Prefilter, cleared_keys, prefilter_of
+from lakeaudit.matching.prefilter_fingerprints import fingerprints
+from lakeaudit.matching.prefiltered_reads import RowFilter, ask_again, bitmap, read_again, read_siblings
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import FOLDER_FILES
@@ -36,14 +36,14 @@ TRACE_WIDTH = 3 / 8
 
 
 @dataclass(frozen=True)
-class LetGo:
+class Prefiltered:
     """What was let go: by table files and bytes, and how the rest is to be read."""
 
     reading: Reading = WHOLE
     settled: Sequence[Mapping[str, Any]] = ()
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    screen: Screen | None = None
-    wanted: Wanted | None = None
+    screen: Prefilter | None = None
+    wanted: RowFilter | None = None
     logs: frozenset[Location] = frozenset()
     """Tables of whose logs storage has a file; known where there was a narrow reading."""
     folders: Sequence[pa.RecordBatch] = ()
@@ -77,23 +77,25 @@ class LetGo:
         ]
 
 
-def narrow_reading(evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | BufferedRows]) -> LetGo:
+def run_projection_pass(
+    evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | BufferedRows]
+) -> Prefiltered:
     """Read everything narrowly, if that pays."""
     weight = sum(each.weight for each in rows if isinstance(each, Part))
     if weight < SCREEN_FROM or evidence.partitions:
-        return LetGo()
+        return Prefiltered()
     by_kind = {
         kind: trace for read in evidence.observed.sources.claims for kind, trace in read.traces.items()
     }
-    screen = screen_of(evidence.source_facts, evidence.facts, evidence.words.scope, by_kind)
-    kept = kept_rows(evidence.lake.results, evidence.lake.name, evidence.context.clients)
+    screen = prefilter_of(evidence.source_facts, evidence.facts, evidence.policy.scope, by_kind)
+    kept = cached_rows(evidence.lake.results, evidence.lake.name, evidence.context.clients)
     kept.prepare([each for each in rows if isinstance(each, Part)])
     folders: list[pa.RecordBatch] = []
     keeper = kept_screen(evidence, screen, rows)
     found = keeper.last(engine) if keeper else None
     if found is None:
-        narrow = Reading(project=partial(traces, screen), width=TRACE_WIDTH, rows=kept.rows_to_keep)
-        stage = keeper.stage(screen) if keeper else partial(let_go, screen)
+        narrow = Reading(project=partial(fingerprints, screen), width=TRACE_WIDTH, rows=kept.rows_to_keep)
+        stage = keeper.stage(screen) if keeper else partial(cleared_keys, screen)
         answers = CountingEngine(engine, evidence.folder_count).project(rows, [stage], narrow)
         found = _sorted_out(without_folders(answers, folders))
         if keeper:
@@ -109,11 +111,15 @@ def narrow_reading(evidence: Evidence, engine: AuditEngine, rows: Sequence[Part 
         all_rows = KeptRest(keeper.kept, found.rest, stored, screen, wanted, found.more, kept.rows).rows
     reading = Reading(partial(ask_again, wanted), again, left, rows=all_rows)
     whole = Reading(rows=kept.rows)
-    return LetGo(reading, found.settled, tables, screen, wanted, found.logs, folders, whole)
+    return Prefiltered(reading, found.settled, tables, screen, wanted, found.logs, folders, whole)
 
 
 def lost_siblings(
-    evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | BufferedRows], gone: LetGo, lost: pa.Table
+    evidence: Evidence,
+    engine: AuditEngine,
+    rows: Sequence[Part | BufferedRows],
+    gone: Prefiltered,
+    lost: pa.Table,
 ) -> Answers:
     """Verdicts of let-go entries whose folders' own entries are at fault, see `metastore_tree.sibling_tallies`."""
     if gone.screen is None or gone.wanted is None:
@@ -141,7 +147,7 @@ def _sorted_out(answers: Answers) -> Screened:
         elif kind == "kept":
             keys += batch.column("name").to_pylist()
         elif kind == "notes":
-            faulted |= tells_of_fault(batch)
+            faulted |= has_fault(batch)
     settled = [{"name": name, "files": count, "bytes": sizes[name]} for name, count in files.items()]
-    wanted = Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
+    wanted = RowFilter(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
     return Screened(settled, wanted, frozenset(logs), keys, faulted=faulted)

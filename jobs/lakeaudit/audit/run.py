@@ -24,7 +24,7 @@ from lakeaudit.config import Lake
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.lineage import with_moved
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
 from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
@@ -40,7 +40,7 @@ from lakeaudit.ledger.renamed_tables import (
 )
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.matching.table_facts import table_facts
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.results.read import Results
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
@@ -76,7 +76,7 @@ def audit(
     if not lake.finds_tables:
         in_partitions(in_scope(lake, options), options)
     context = context_of(options, engine, clients, started, lake.settings.confirm.rate)
-    stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
+    stamp = RunStamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name).leased_by(still_ours)
@@ -104,7 +104,7 @@ class _Begun:
     """A run that has a name, and results that nobody else writes to."""
 
     plan: AuditPlan
-    stamp: Stamp
+    stamp: RunStamp
     context: Context
     clock: Callable[[], datetime]
     progress: Progress
@@ -171,7 +171,7 @@ class _Run:
             memory=self.memory,
             con=begun.con,
             facts=tuple(table_facts(plan.lake.tables, observed.sources.claims)),
-            words=words(plan.scope, plan.lake.ignores, begun.stamp.as_of.date()),
+            policy=finding_policy(plan.scope, plan.lake.ignores, begun.stamp.as_of.date()),
             lifecycles=Lifecycles(context.clients, live=context.live),
             pointed=pointed,
             metadata_aims=aims,

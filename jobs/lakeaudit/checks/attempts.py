@@ -1,9 +1,9 @@
 """Files of attempts that do not count: SAME_SPLIT rows of writers' own records, judged, and their findings."""
 
-from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
+from lakeaudit.findings.finding_rows import RunStamp, because, finished, uri
 from lakeaudit.matching.pairs import SourceFacts
 from lakeaudit.matching.prefix_match import attach_label
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import ATTEMPT
@@ -11,7 +11,7 @@ from lakeaudit.schemas import ATTEMPT
 TABLE = "attempts"
 
 
-def judged_attempts(con: Connection, repeated: Rows, sources: SourceFacts, words: Words) -> Relation:
+def judged_attempts(con: Connection, repeated: Rows, sources: SourceFacts, words: FindingPolicy) -> Relation:
     """ATTEMPT rows with axis, rule, outcome, kind and severity, from SAME_SPLIT rows."""
     placed = attach_label(con, repeated, sources.deciding, "decides")
     sql = """
@@ -49,7 +49,7 @@ def tally_rows(con: Connection, judged: Rows, copies: Rows) -> Relation:
     return duck.made_of(con, sql, judged, copies=copies)
 
 
-def findings(con: Connection, judged: Rows, stamp: Stamp) -> Relation:
+def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
     """FINDINGS, one per file that does not count; `related_key` is the one that does."""
     found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     given = {

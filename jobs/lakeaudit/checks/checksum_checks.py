@@ -38,7 +38,7 @@ def checksum_checks(evidence: Evidence, matched: MatchResult) -> ChecksumChecks:
         _row(fact, said, matched.live.get(fact.table.name, (0, 0))) for fact, said in told if not said.unread
     ]
     judged = duck.hold_any(
-        evidence.con, group_verdicts(evidence.con, duck.small(CHECKSUM, rows), TABLE, evidence.words)
+        evidence.con, group_verdicts(evidence.con, duck.small(CHECKSUM, rows), TABLE, evidence.policy)
     )
     unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
     tallies = tallies_of(coverage.count_others(evidence.con, judged, "0"))
@@ -52,7 +52,7 @@ def checksum_doubts(evidence: Evidence, live: Mapping[str, Listed]) -> dict[str,
     differing = {
         fact.table.name: _difference(said, live.get(fact.table.name, (0, 0)))
         for fact, said in _declared(evidence)
-        if not fact.holed
+        if not fact.has_gap
     }
     return {name: words for name, words in differing.items() if words}
 
@@ -79,7 +79,7 @@ def _declared(evidence: Evidence) -> Iterator[tuple[TableFacts, DeclaredState]]:
 
 def _row(fact: TableFacts, said: DeclaredState, listed: Listed) -> tuple[Any, ...]:
     name, place = fact.table.name, said.place
-    gap = bool(fact.holes) or fact.refused is not None or fact.doubt not in ("", _difference(said, listed))
+    gap = bool(fact.holes) or fact.refusal is not None or fact.doubt not in ("", _difference(said, listed))
     holed = gap or not all(state.complete for state in fact.states)
     relative = place.key.removeprefix(fact.table.location.prefix)
     return name, relative, *place, said.version, said.files, said.bytes, *listed, holed

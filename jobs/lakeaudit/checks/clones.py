@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLONE_FILE, CLONED
@@ -41,7 +41,7 @@ def clone_files(con: Connection, claimed: Rows) -> Relation:
     return duck.conform(con, duck.query(con, sql, claimed=claimed), CLONE_FILE)
 
 
-def cloned(con: Connection, claimed: Rows, words: Words) -> Relation:
+def cloned(con: Connection, claimed: Rows, words: FindingPolicy) -> Relation:
     """CLONED rows from rows of `under_own_root`: how many files of which clone and source each rule has judged how."""
     of_table = "SELECT * REPLACE (CAST(NULL AS VARCHAR) AS relative), table_name AS judged_table FROM input"
     # held, since most lakes have no clones: to plan the rules takes longer than to see that there are none

@@ -58,7 +58,7 @@ def group_checks(
     evidence: Evidence, engine: AuditEngine, matched: MatchResult, tallies: Tallies, known: Traced
 ) -> GroupChecks:
     """All of it, for the tables in scope. An audit of partitions judges no whole table."""
-    moved = duck.hold_any(evidence.con, half_moved.half_moved(evidence.con, matched.moves, evidence.words))
+    moved = duck.hold_any(evidence.con, half_moved.half_moved(evidence.con, matched.moves, evidence.policy))
     of_moved = tallies_of(half_moved.tally_rows(evidence.con, moved))
     commits = commit_checks(evidence, engine, matched.log_versions, matched.repeated)
     checksums = checksum_checks(evidence, matched)
@@ -73,7 +73,7 @@ def group_checks(
     threats = _hazards(evidence, engine, matched, tallies)
     unsure = _unsure(evidence, commits, writes, stores)
     blind = _unread_requests(evidence, known)
-    accesses = access_hazards(evidence.con, known.patterns, evidence.scope, evidence.words)
+    accesses = access_hazards(evidence.con, known.patterns, evidence.scope, evidence.policy)
     return GroupChecks(
         moved,
         commits,
@@ -131,7 +131,7 @@ def _hazards(evidence: Evidence, engine: AuditEngine, matched: MatchResult, tall
     files = {table: tally.files for (table, axis), tally in tallies.items() if axis == "content"}
     claims = evidence.observed.sources.claims
     return hazards(
-        engine, evidence.con, evidence.facts_in_scope, claims, lifecycles, evidence.words, files, elsewhere
+        engine, evidence.con, evidence.facts_in_scope, claims, lifecycles, evidence.policy, files, elsewhere
     )
 
 

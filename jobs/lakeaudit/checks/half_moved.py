@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from lakeaudit import keys
 from lakeaudit.evidence.registry import state_kinds
-from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
+from lakeaudit.findings.finding_rows import RunStamp, because, finished, uri
 from lakeaudit.matching.duplicates import CONTENT
 from lakeaudit.matching.pairs import SourceFacts
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import FOLDER_PAIR, MOVES
@@ -40,7 +40,7 @@ def candidates(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: 
     return duck.made_of(con, sql, fired_rules, tables=sources.tables)
 
 
-def pairs_of_folders(con: Connection, rows: Rows, words: Words) -> Relation:
+def pairs_of_folders(con: Connection, rows: Rows, words: FindingPolicy) -> Relation:
     """All candidates of some names -> MOVES rows: by pair of folders files, bytes, the newest time of either."""
     twice = f"""
         SELECT judged_table, bucket, name, size, min(folder) AS folder, max(folder) AS other_folder,
@@ -73,7 +73,7 @@ def folder_pairs(con: Connection, moves: Rows) -> Relation:
     return duck.conform(con, duck.made_of(con, sql, moves), FOLDER_PAIR)
 
 
-def half_moved(con: Connection, moves: Rows, words: Words) -> Relation:
+def half_moved(con: Connection, moves: Rows, words: FindingPolicy) -> Relation:
     """FOLDER_PAIR rows that a rule finds, from all MOVES rows: with axis, rule, outcome, kind and severity."""
     asked = "SELECT *, CAST(NULL AS VARCHAR) AS relative FROM input"
     judged = group_verdicts(con, duck.made_of(con, asked, folder_pairs(con, moves)), "folders", words)
@@ -95,7 +95,7 @@ def tally_rows(con: Connection, moved: Rows) -> Relation:
     return duck.made_of(con, sql, moved)
 
 
-def findings(con: Connection, moved: Rows, stamp: Stamp) -> Relation:
+def findings(con: Connection, moved: Rows, stamp: RunStamp) -> Relation:
     """FINDINGS, one per pair: the subject is the younger folder, `related_key` the older one."""
     told = f"""files || ' files; ' || {because()} || '; the younger folder is ' || {uri("bucket", "folder_to")}
         || ', the older one ' || {uri("bucket", "folder_from")}"""

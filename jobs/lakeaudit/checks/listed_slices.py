@@ -84,7 +84,7 @@ def _judged(evidence: Evidence, named: Relation, slices: Relation) -> Relation:
         FROM input LEFT JOIN slices USING (judged_table, bucket, key)
         LEFT JOIN facts ON judged_table = name CROSS JOIN cuts"""
     rows = duck.made_of(evidence.con, sql, named, slices=slices, facts=duck.small(_FACTS, facts), cuts=cuts)
-    judged = with_outcome(evidence.con, rows, evidence.words)
+    judged = with_outcome(evidence.con, rows, evidence.policy)
     young = f"""SELECT * EXCLUDE (young) REPLACE (CASE WHEN young THEN {duck.literal(OUT)} ELSE outcome END AS outcome)
         FROM input"""
     return duck.made_of(evidence.con, young, judged)

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pyarrow as pa
 
 from lakeaudit.findings.coverage import Tallies, Tally
-from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.findings.finding_rows import RunStamp, because, finished, uri
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import LOG_ENTRY
@@ -20,7 +20,7 @@ _GRACES = pa.schema([("judged_table", pa.string()), ("grace", pa.duration("us"))
 
 
 def judged_entries(
-    con: Connection, suspects: Sequence[pa.RecordBatch], graces: Mapping[str, timedelta], words: Words
+    con: Connection, suspects: Sequence[pa.RecordBatch], graces: Mapping[str, timedelta], words: FindingPolicy
 ) -> Relation:
     """LOG_ENTRY rows with axis, rule, outcome, kind and severity, held."""
     sql = "SELECT input.* REPLACE (graces.grace AS grace) FROM input JOIN graces USING (judged_table)"
@@ -45,7 +45,7 @@ def tallies(con: Connection, judged: Rows) -> Tallies:
     return {place: Tally(counts) for place, counts in found.items()}
 
 
-def findings(con: Connection, judged: Rows, stamp: Stamp) -> Relation:
+def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
     """FINDINGS of commits whose verdict is one."""
     found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     given = {

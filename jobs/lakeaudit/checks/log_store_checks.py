@@ -35,7 +35,7 @@ def log_store_checks(evidence: Evidence, engine: AuditEngine) -> LogStoreChecks:
         unsure |= {str(note["subject"]): str(note["reason"]) for note in met.notes if note["reason"]}
         graces = {table.name: table.settings.grace for table in tables}
         judged = log_entries.judged_entries(
-            evidence.con, [*met.batches("log_suspects")], graces, evidence.words
+            evidence.con, [*met.batches("log_suspects")], graces, evidence.policy
         )
         found.append(log_entries.findings(evidence.con, judged, evidence.stamp))
         tallies = together(tallies, log_entries.tallies(evidence.con, judged))

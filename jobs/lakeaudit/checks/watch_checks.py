@@ -7,7 +7,7 @@ from typing import Any
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import sources_with_gaps
 from lakeaudit.collect.match_result import MatchResult
-from lakeaudit.collect.source_facts import deciding_places, means
+from lakeaudit.collect.source_facts import availability, deciding_places
 from lakeaudit.engine.answers import tallies_of
 from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings import coverage
@@ -17,7 +17,7 @@ from lakeaudit.keys import Location
 from lakeaudit.matching.prefix_match import label_around
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.matching.verdicts import group_verdicts
-from lakeaudit.matching.watched_folders import Known, prefixes
+from lakeaudit.matching.watched_folders import NamedPlaces, prefixes
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PARTITION
@@ -41,17 +41,17 @@ def watch_checks(evidence: Evidence, matched: MatchResult) -> WatchChecks:
         return WatchChecks()
     con = evidence.con
     grouped = duck.hold(con, prefixes(con, matched.watched, watch.places, _known(evidence)))
-    judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_words))
-    able = means(evidence.observed.sources, _facts(evidence), (), sources_with_gaps(matched.holes))
+    judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_policy))
+    able = availability(evidence.observed.sources, _facts(evidence), (), sources_with_gaps(matched.holes))
     rows = _coverage(evidence, _tallies(con, judged), replace(able, overtaken=evidence.memory.overtaken))
     return WatchChecks((_findings(evidence, judged),), rows, able.storage_cuts)
 
 
-def _known(evidence: Evidence) -> Known:
+def _known(evidence: Evidence) -> NamedPlaces:
     pointed, watched = evidence.pointed, [place.location for place in evidence.watched]
     own = [each for each in evidence.lake.own_places if not any(each.contains(place) for place in watched)]
     named = [t.location for told in evidence.observed.catalogs for t in told.tables if t.location is not None]
-    return Known(
+    return NamedPlaces(
         [table.location for table in evidence.lake.tables],
         [*named, *own],
         pointed.partitions if pointed else PARTITION.empty_table(),
@@ -103,7 +103,7 @@ def _findings(evidence: Evidence, judged: Relation) -> Relation:
     return finished(con, found, given, evidence.stamp)
 
 
-def _coverage(evidence: Evidence, tallies: Tallies, able: coverage.Means) -> list[dict[str, Any]]:
+def _coverage(evidence: Evidence, tallies: Tallies, able: coverage.Availability) -> list[dict[str, Any]]:
     """A row a place, of the one axis that is asked of it."""
     able = replace(able, reasons={"storage": "no storage source covers the watched place"})
     stamp = evidence.stamp

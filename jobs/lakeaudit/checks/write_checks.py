@@ -36,7 +36,7 @@ def write_checks(evidence: Evidence, holed: Collection[str]) -> WriteChecks:
         judged = duck.hold(
             evidence.con,
             write_totals.judged_writes(
-                evidence.con, read.totals.short, evidence.source_facts, doubts, holed, evidence.words
+                evidence.con, read.totals.short, evidence.source_facts, doubts, holed, evidence.policy
             ),
         )
         found.append(write_totals.findings(evidence.con, judged, evidence.stamp))
@@ -72,7 +72,7 @@ def attempt_checks(evidence: Evidence, copies: Rows) -> AttemptChecks:
     told = [read.attempts for read in evidence.observed.sources.claims if read.attempts is not None]
     repeated = duck.union(con, [SAME_SPLIT.empty_table(), *(() if evidence.partitions else told)])
     judged = duck.hold_any(
-        con, attempts.judged_attempts(con, repeated, evidence.source_facts, evidence.words)
+        con, attempts.judged_attempts(con, repeated, evidence.source_facts, evidence.policy)
     )
     return AttemptChecks(
         attempts.findings(con, judged, evidence.stamp),

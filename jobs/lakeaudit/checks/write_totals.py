@@ -6,10 +6,10 @@ Where the names of what is missing are known, those files are findings of their 
 from collections import Counter, defaultdict
 from collections.abc import Collection
 
-from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
+from lakeaudit.findings.finding_rows import RunStamp, because, finished, uri
 from lakeaudit.matching.pairs import SourceFacts
 from lakeaudit.matching.prefix_match import attach_label
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import WRITE
@@ -23,7 +23,7 @@ def judged_writes(
     sources: SourceFacts,
     doubted: Collection[str],
     holed: Collection[str],
-    words: Words,
+    words: FindingPolicy,
 ) -> Relation:
     """WRITE rows with axis, rule, outcome, kind and severity, from DECLARED rows.
 
@@ -75,7 +75,7 @@ def undecided(con: Connection, judged: Rows, doubts: dict[str, str]) -> dict[str
     }
 
 
-def findings(con: Connection, judged: Rows, stamp: Stamp) -> Relation:
+def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
     """FINDINGS of writes whose verdict is one: the subject is the write at its path."""
     sql = f"""
         SELECT *, {", ".join(f"{_missing(what)} AS missing_{what}" for what in ("files", "rows", "bytes"))}

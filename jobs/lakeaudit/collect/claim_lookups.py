@@ -20,7 +20,7 @@ Question = Callable[[Connection, Rows], Relation]
 """CLAIM rows of a share -> the rows of its answer; plain data and functions that travel to the tasks."""
 
 
-def ask_claims(
+def query_claims(
     engine: AuditEngine,
     claims: Sequence[Claims],
     tables: Collection[str],

@@ -16,13 +16,13 @@ from lakeaudit.collect.source_facts import source_facts
 from lakeaudit.collect.storage_lookups import look, look_twice
 from lakeaudit.config import Lake, MetastoreSource, Table
 from lakeaudit.evidence.protocol import Context, EvidenceGap
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.matching import verdicts
 from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.matching.pairs import SourceFacts
 from lakeaudit.matching.pointer_folders import FolderCount
-from lakeaudit.matching.recent_files import FreshLook
+from lakeaudit.matching.recent_files import RecentFileLimits
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.matching.watched_folders import Watch
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -40,7 +40,7 @@ class Evidence:
     Attributes:
         scope: the tables that this run audits.
         facts: of every table of the lake what its manifests say of it as a whole.
-        words: what the lake file says of findings in these tables.
+        policy: the scope, severities and ignores of the lake file.
         lifecycles: the lifecycle rules of buckets; each bucket is read once, when a check needs it.
         pointed: what catalogs say of the tables in scope; None: there are no catalogs.
         metadata_aims: the metadata.json files that catalogs point at.
@@ -54,11 +54,11 @@ class Evidence:
     partitions: Partitions
     observed: Observed
     context: Context
-    stamp: Stamp
+    stamp: RunStamp
     memory: OpenDiscrepancies
     con: Connection
     facts: tuple[TableFacts, ...]
-    words: verdicts.Words
+    policy: verdicts.FindingPolicy
     lifecycles: Lifecycles
     pointed: PointedTables | None = None
     metadata_aims: Sequence[KnownAim] = ()
@@ -108,9 +108,9 @@ class Evidence:
         return self.lake.watched if whole else ()
 
     @cached_property
-    def watch_words(self) -> verdicts.Words:
+    def watch_policy(self) -> verdicts.FindingPolicy:
         """What the lake file says of findings in watched places."""
-        return verdicts.words(self.watched, self.lake.ignores, self.stamp.as_of.date())
+        return verdicts.finding_policy(self.watched, self.lake.ignores, self.stamp.as_of.date())
 
     @cached_property
     def watch(self) -> Watch | None:
@@ -118,17 +118,17 @@ class Evidence:
             return None
         places = {place.location: place.name for place in self.watched}
         objects = self.pointed.objects if self.pointed else POINTED_OBJECT.empty_table()
-        return Watch(places, self.watched[0].settings.leftover_age, self.watch_words.ignored, objects)
+        return Watch(places, self.watched[0].settings.leftover_age, self.watch_policy.ignored, objects)
 
     @cached_property
-    def fresh_look(self) -> FreshLook | None:
+    def recent_file_limits(self) -> RecentFileLimits | None:
         """How many files that are newer than the evidence may be looked at; None: none."""
         may_look = {t.name: t.settings.confirm.fresh for t in self.scope if self.confirms(t)}
         limits = {name: fresh for name, fresh in may_look.items() if fresh}
         if not limits:
             return None
         now, most = plain_time(self.context.now), self.lake.settings.confirm.fresh
-        return FreshLook(now, limits, most, outside=self.observed.listed)
+        return RecentFileLimits(now, limits, most, outside=self.observed.listed)
 
     @property
     def catalog_sources(self) -> Mapping[str, MetastoreSource]:
@@ -148,7 +148,7 @@ class Evidence:
         return [fact for fact in self.facts if fact.table.name in names]
 
     def judge_again(self, suspects: Rows) -> Relation:
-        return verdicts.judge_again(self.con, suspects, self.words)
+        return verdicts.judge_again(self.con, suspects, self.policy)
 
     def confirms(self, table: Table) -> bool:
         """Whether storage may be asked about this table's files now."""

@@ -19,7 +19,7 @@ MOST_NOTES = 1000
 Finding = dict[str, Any]
 
 
-def all_holes(
+def all_evidence_gaps(
     holes: Sequence[EvidenceGap], counts: Mapping[str, Mapping[str, Any]], notes: Sequence[Mapping[str, Any]]
 ) -> tuple[EvidenceGap, ...]:
     """Holes that readers gave, those that reading the parts has shown, and one per source with rejected rows.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.collect.claim_lookups import ask_claims
+from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.config import Table
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import Claims, CommitLogs
@@ -58,7 +58,7 @@ def _newest(
             if version is not None and name in read.commits.since:
                 yield from _of_log(read.commits, name, version, clients)
     elif read.info.kind == "iceberg" and names:
-        for batch in ask_claims(engine, [read], sorted(names), _last_claimed):
+        for batch in query_claims(engine, [read], sorted(names), _last_claimed):
             for row in batch.to_pylist():
                 yield row["table_name"], row["bucket"], row["key"], row["claimed_at"].replace(tzinfo=UTC)
 

@@ -8,16 +8,16 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.collect.pointed_tables import Named
+from lakeaudit.collect.pointed_tables import CatalogedTable
 from lakeaudit.engine.local import WAITING
 from lakeaudit.evidence.catalog.metadata_pointers import Aim, aim_at, left_behind
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import TABLE_POINTER, plain_time
 
-KnownAim = tuple[Named, Aim]
+KnownAim = tuple[CatalogedTable, Aim]
 
 
-def read_aims(clients: Clients, named: Sequence[Named]) -> list[KnownAim]:
+def read_aims(clients: Clients, named: Sequence[CatalogedTable]) -> list[KnownAim]:
     """The metadata.json of each table that a catalog points at by one: a few requests each, beside each other."""
     pointing = [each for each in named if each.by.metadata_location]
     with ThreadPoolExecutor(WAITING) as pool:

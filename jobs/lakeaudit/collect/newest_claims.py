@@ -49,7 +49,7 @@ class _Read:
     """By table why another state than the one that was read may be the current one, or why one is lost."""
 
     @cached_property
-    def _kept(self) -> list[tuple[Location, str, str]]:
+    def _protected(self) -> list[tuple[Location, str, str]]:
         """Places, tables and reasons of which nothing may be removed."""
         kept = {
             name: self.doubts.get(name) or self.claims.states[name].leftovers_kept for name in self.tables
@@ -58,7 +58,7 @@ class _Read:
 
     def kept_at(self, key: Key) -> dict[str, str]:
         """The tables that a file lies in, of which nothing may be removed, and why."""
-        return {name: why for place, name, why in self._kept if place.holds(*key)}
+        return {name: why for place, name, why in self._protected if place.holds(*key)}
 
 
 class NewestClaims:
@@ -159,7 +159,7 @@ class NewestClaims:
     def _since(self, read: _Read, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
         kind = read.claims.info.kind
         newer = MANIFESTS[kind].changes(read.claims, [*read.tables.values()], self._context)
-        unsure, touched = {**read.broken, **newer.unsure}, _touched(newer, keys)
+        unsure, touched = {**read.broken, **newer.unsure}, _changed_states(newer, keys)
         for key in keys:
             known = {**read.states.get(key, {}), **touched.get(key, {})}
             of_key = {name: (UNKNOWN, why) for name, why in {**read.kept_at(key), **unsure}.items()}
@@ -174,7 +174,7 @@ class NewestClaims:
     def _look_up(self, place: Key) -> list[Reference]:
         """What manifests say that are asked for single files: those of the tables that it lies in."""
         return [
-            _asked(kind, table, self._context, place)
+            _look_up_file(kind, table, self._context, place)
             for kind, tables in self._single.items()
             for table in tables
             if table.location.holds(*place)
@@ -220,13 +220,17 @@ def _doubts(claims: Claims, tables: Sequence[Table]) -> dict[str, str]:
     """What names other states of these tables than those that were read, where it proves a loss or raises a doubt."""
     if not claims.witnesses:
         return {}
-    words = verdicts.words(tables, (), date.min)  # a loss that the lake file ignores is one all the same
+    words = verdicts.finding_policy(
+        tables, (), date.min
+    )  # a loss that the lake file ignores is one all the same
     with duck.task_connection() as con:
-        judged = lineage.judged(con, claims.witnesses, tables, [table.name for table in tables], words)
+        judged = lineage.judge_witnesses(
+            con, claims.witnesses, tables, [table.name for table in tables], words
+        )
     return {one.witness.table: one.witness.words for one in judged if one.is_loss or one.is_doubt}
 
 
-def _touched(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple[str, bool]]]:
+def _changed_states(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple[str, bool]]]:
     with duck.task_connection() as con:
         wanted = duck.small(_KEYS, sorted(keys))
         sql = "SELECT bucket, key, table_name, state FROM rows SEMI JOIN wanted USING (bucket, key)"
@@ -237,7 +241,7 @@ def _touched(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple
     return touched
 
 
-def _asked(kind: str, table: Table, context: Context, place: Key) -> Reference:
+def _look_up_file(kind: str, table: Table, context: Context, place: Key) -> Reference:
     """A manifest that cannot be read says nothing."""
     try:
         answer, _, reason = MANIFESTS[kind].look_up(table, context.clients, *place)

@@ -34,7 +34,7 @@ def uris(partitions: Partitions) -> dict[Location, str]:
     return {place: place.uri for places in partitions.values() for place in places}
 
 
-def narrowed(partitions: Partitions, known: Collection[str]) -> dict[str, str]:
+def scope_reasons(partitions: Partitions, known: Collection[str]) -> dict[str, str]:
     """By table why its coverage is partial: what was asked for, or that nobody knows a file in some of it."""
     reasons = {}
     for table, places in partitions.items():
@@ -48,9 +48,9 @@ def narrowed(partitions: Partitions, known: Collection[str]) -> dict[str, str]:
     return reasons
 
 
-def as_asked(narrowed: Mapping[str, str]) -> frozenset[str]:
+def requested_reasons(scope_reasons: Mapping[str, str]) -> frozenset[str]:
     """The reasons that only repeat what was asked for."""
-    return frozenset(reason for reason in narrowed.values() if not reason.startswith(_NOBODY))
+    return frozenset(reason for reason in scope_reasons.values() if not reason.startswith(_NOBODY))
 
 
 _NOBODY = "neither a manifest nor storage knows a file in"

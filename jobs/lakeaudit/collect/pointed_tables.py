@@ -22,7 +22,7 @@ UNREAD = "of the catalogs that could name the table not all could be read"
 
 
 @dataclass(frozen=True)
-class Named:
+class CatalogedTable:
     """A table of the lake as one catalog names it."""
 
     table: Table
@@ -36,7 +36,7 @@ class Named:
         return self.pointers.hive.get(self.by.name)
 
     @property
-    def hole(self) -> str | None:
+    def partition_gap(self) -> str | None:
         """Why its partitions are not all known."""
         found = (hole.reason for hole in self.pointers.holes if hole.subject == self.by.name)
         return next(found, None)
@@ -57,7 +57,7 @@ class PointedTables:
     says why a table that no catalog names may have one all the same; "" where it has none.
     """
 
-    named: tuple[Named, ...]
+    named: tuple[CatalogedTable, ...]
     partitions: Relation
     places: Places
     gap: str
@@ -70,9 +70,13 @@ class PointedTables:
         return duck.small(POINTED_TABLE, [_row(each) for each in self.named])
 
     @property
-    def holes(self) -> Mapping[str, str]:
+    def partition_gaps(self) -> Mapping[str, str]:
         """By table why partitions of it are not known."""
-        return {each.table.name: f"{each.catalog}: {each.hole}" for each in self.named if each.hole}
+        return {
+            each.table.name: f"{each.catalog}: {each.partition_gap}"
+            for each in self.named
+            if each.partition_gap
+        }
 
     @property
     def disagreements(self) -> tuple[str, ...]:
@@ -96,7 +100,7 @@ class PointedTables:
         return found
 
 
-def _tables(named: Sequence[Named]) -> Sequence[Table]:
+def _tables(named: Sequence[CatalogedTable]) -> Sequence[Table]:
     return list({each.table.name: each.table for each in named}.values())
 
 
@@ -131,7 +135,7 @@ def pointed_tables(
     """
     if not sources:
         return None
-    named = tuple(each for pointers in catalogs for each in _named(pointers, tables, sources))
+    named = tuple(each for pointers in catalogs for each in _cataloged_tables(pointers, tables, sources))
     batches = (batch for each in catalogs for batch in _partitions(each))
     partitions = duck.hold_batches(con, PARTITION, batches)
     places = [each.table.location for each in named]
@@ -156,15 +160,15 @@ def _objects(con: Connection, partitions: Relation, places: Sequence[Location]) 
     return duck.table(duck.conform(con, rows, POINTED_OBJECT))
 
 
-def _named(
+def _cataloged_tables(
     pointers: Pointers, tables: Sequence[Table], sources: Mapping[str, MetastoreSource]
-) -> Iterator[Named]:
+) -> Iterator[CatalogedTable]:
     """By its place, or, where the catalog names no table there, by its name."""
     source = sources[pointers.info.id]
     catalog = f"{source.kind} {source.name}"
     by_place = {table.location: table for table in sorted(tables, key=ownership_rank, reverse=True)}
     by_format = {(t.location, manifest.kind): t for t in tables for manifest in t.state_manifests}
-    asked = [each for each in pointers.tables if _asked(source, each)]
+    asked = [each for each in pointers.tables if _is_in_scope(source, each)]
     found = [
         (by_format.get((each.location, each.format), by_place[each.location]), each)
         for each in asked
@@ -174,10 +178,10 @@ def _named(
     for table, _ in found:
         missed.pop(table.name.lower(), None)
     found += [(missed[each.name.lower()], each) for each in asked if each.name.lower() in missed]
-    yield from (Named(table, each, pointers, catalog) for table, each in found)
+    yield from (CatalogedTable(table, each, pointers, catalog) for table, each in found)
 
 
-def _asked(source: MetastoreSource, table: CatalogTable) -> bool:
+def _is_in_scope(source: MetastoreSource, table: CatalogTable) -> bool:
     return source.location is None or (
         table.location is not None and source.location.contains(table.location)
     )
@@ -192,7 +196,7 @@ def _hides_tables(pointers: Pointers) -> bool:
     return any(hole.subject.endswith(".*") or not hole.subject for hole in pointers.holes)
 
 
-def _elsewhere(con: Connection, partitions: Relation, named: Sequence[Named]) -> Iterator[Location]:
+def _elsewhere(con: Connection, partitions: Relation, named: Sequence[CatalogedTable]) -> Iterator[Location]:
     """For each table the folder around its partitions that lie outside of it, one a bucket."""
     roots = duck.small(_ROOTS, [(n.by.catalog, n.by.name, *_root(n)) for n in named if n.partitioned])
     sql = """
@@ -218,11 +222,11 @@ def _around(first: str, last: str) -> str:
 _ROOTS = pa.schema([(name, pa.string()) for name in ("catalog_id", "table_name", "root_bucket", "root")])
 
 
-def _root(each: Named) -> tuple[str, str]:
+def _root(each: CatalogedTable) -> tuple[str, str]:
     return each.table.location.bucket, each.table.location.prefix
 
 
-def _row(each: Named) -> tuple[object, ...]:
+def _row(each: CatalogedTable) -> tuple[object, ...]:
     by, settings, cut = each.by, each.table.settings, each.pointers.info.cut
     edge = plain_time(cut.start - (cut.margin or timedelta(0))) if cut else None
     # of a table with a metadata.json that one is asked for, and not its folder
@@ -230,5 +234,5 @@ def _row(each: Named) -> tuple[object, ...]:
     return (
         each.table.name, *_root(each), each.catalog, by.catalog, by.name, *place, by.format, [*by.partition_keys],
         plain_time(by.updated_at), each.partitioned, each.hive is not None and each.hive.filled is True,
-        each.hole is not None, edge, settings.grace, settings.leftover_age,
+        each.partition_gap is not None, edge, settings.grace, settings.leftover_age,
     )  # fmt: skip

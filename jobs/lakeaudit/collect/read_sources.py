@@ -99,7 +99,7 @@ class _Reading:
     lost: dict[SourceInfo, str] = field(default_factory=dict)
     """Sources that could not be read at all, and why."""
 
-    def taken(self, begun: Begun[Read]) -> list[Read]:
+    def collect_all(self, begun: Begun[Read]) -> list[Read]:
         """What could be read, in the lake file's order whichever came first; the rest are holes."""
         return [self.collect(got) for got in self.answers(begun)]
 
@@ -136,19 +136,19 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
     """Read all evidence; `live` places are listed now instead of reading inventories."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        storage = _begun(pool, _storage(lake, context, live))
-        metastores = _begun(pool, _metastores(lake, context))
+        storage = _start_reads(pool, _storage(lake, context, live))
+        metastores = _start_reads(pool, _metastores(lake, context))
         stored = [reading.collect(source) for source in united(reading.answers(storage))]
-        of_stores = reading.taken(metastores)
+        of_stores = reading.collect_all(metastores)
         entries = [read for read in of_stores if isinstance(read, Entries)]
         taken: list[Stored | Entries] = [*stored, *entries]
         cuts = [read.info.cut.start for read in taken if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
-        told = _begun(pool, _events(lake, context))
-        pointed = _begun(pool, _catalogs(lake, after))
+        told = _start_reads(pool, _events(lake, context))
+        pointed = _start_reads(pool, _catalogs(lake, after))
         claims = _claims(reading, pool, lake, after)
-        catalogs = tuple(reading.taken(pointed))
-        events = tuple(reading.taken(told))
+        catalogs = tuple(reading.collect_all(pointed))
+        events = tuple(reading.collect_all(told))
     configured = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
     sources = Sources(claims, stored, entries, {read.info.id: configured[read.info.id] for read in entries})
     infos, holes, warnings = (
@@ -181,9 +181,9 @@ def _claims(
     unserved = _unserved(lake, context)
     served = lake.model_copy(update={"tables": tuple(t for t in lake.tables if t.name not in unserved)})
     wanted = [each for each in _manifests(served, context) if kinds is None or each[0].kind in kinds]
-    claims = reading.taken(_begun(pool, wanted))
+    claims = reading.collect_all(_start_reads(pool, wanted))
     lost = [(info, reason) for info, reason in reading.lost.items() if info.role == "manifest"]
-    refused = [_refused(info, reason, served, context) for info, reason in lost]
+    refused = [_refusal(info, reason, served, context) for info, reason in lost]
     return [*claims, *refused, *_of_unserved(lake, context, unserved, kinds)]
 
 
@@ -206,7 +206,7 @@ def _of_unserved(
             if kinds is None or kind in kinds:
                 alone = lake.model_copy(update={"tables": (table,)})
                 info = SourceInfo(f"manifest:{kind}", "manifest", kind, lake.name, _UNREADABLE, None)
-                yield _refused(info, unserved[table.name], alone, context)
+                yield _refusal(info, unserved[table.name], alone, context)
 
 
 def _read_as_named(
@@ -236,7 +236,7 @@ def _read_as_named(
     return replace(read, states=states, holes=holes)
 
 
-def _refused(info: SourceInfo, reason: str, lake: Lake, context: Context) -> Claims:
+def _refusal(info: SourceInfo, reason: str, lake: Lake, context: Context) -> Claims:
     names = [table.name for table in _with_manifest(lake, info.kind)]
     states = {name: TableState(name, context.now, None, refused=reason, complete=False) for name in names}
     return Claims(replace(info, identity=_UNREADABLE), (), no_claims, states)
@@ -251,7 +251,7 @@ def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[Eviden
     """Who did what, without any other evidence, and which records of it could not be read."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        events = reading.taken(_begun(pool, _events(lake, context)))
+        events = reading.collect_all(_start_reads(pool, _events(lake, context)))
     return events, reading.holes
 
 
@@ -275,7 +275,7 @@ def _changes(read: Claims, tables: Sequence[Table], context: Context) -> Changes
         return Changes(CHANGED.empty_table(), dict.fromkeys(read.states, str(error)))
 
 
-def _begun(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
+def _start_reads(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
     return [(about, pool.submit(read)) for about, read in wanted]
 
 

@@ -10,7 +10,7 @@ from lakeaudit.config import MetastoreSource, Table
 from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, SourceInfo, Stored
 from lakeaudit.evidence.registry import formats, state_kinds
 from lakeaudit.evidence.storage.versions import one_row_per_key
-from lakeaudit.findings.coverage import Means
+from lakeaudit.findings.coverage import Availability
 from lakeaudit.keys import Location
 from lakeaudit.matching.pairs import NOBODY, SourceFacts
 from lakeaudit.matching.prefix_match import Places, label_around
@@ -55,7 +55,7 @@ def source_facts(sources: Sources, tables: Sequence[Table], facts: Sequence[Tabl
             for place in trust
         },
         ttls={store.info.id: store.ttl for store in sources.metastores if store.ttl is not None},
-        holed=_holed_places(facts),
+        holed=_places_with_gaps(facts),
         contradictions=tuple(read.contradictions for read in sources.claims if read.contradictions),
         co_owners=co_owners(tables),
         read_states=read_states(sources.claims, tables),
@@ -79,14 +79,14 @@ def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
     )
 
 
-def _holed_places(facts: Sequence[TableFacts]) -> Places:
+def _places_with_gaps(facts: Sequence[TableFacts]) -> Places:
     """Where a table whose log has a hole could list files: its place, the tables that share with it, and its source.
 
     The source is known where the log of a clone could be read in part: it names files that lie there.
     """
-    lost = {fact.table.name for fact in facts if fact.holed}
-    shared = {name for fact in facts if fact.holed for name in fact.table.shares}
-    holed = [f for f in facts if f.holed or f.table.name in shared or lost & set(f.table.shares)]
+    lost = {fact.table.name for fact in facts if fact.has_gap}
+    shared = {name for fact in facts if fact.has_gap for name in fact.table.shares}
+    holed = [f for f in facts if f.has_gap or f.table.name in shared or lost & set(f.table.shares)]
     places = [fact.table.location for fact in holed]
     places += [_whole(root, facts) for fact in holed for state in fact.states for root in state.roots]
     return dict.fromkeys(places, "holed")
@@ -104,12 +104,12 @@ def _cut_table(infos: Iterable[SourceInfo]) -> pa.Table:
     return duck.small(CUT, rows)
 
 
-def means(
+def availability(
     sources: Sources,
     tables: Sequence[TableFacts],
     metastores: Sequence[MetastoreSource],
     holed: Collection[str],
-) -> Means:
+) -> Availability:
     """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
     cuts = storage_cuts(sources.storage)
     decides = deciding_places(sources.storage)
@@ -119,7 +119,7 @@ def means(
         name: [s for s in metastores if _meets(place, [s.location] if s.location else [])]
         for name, place in places.items()
     }
-    return Means(
+    return Availability(
         storage_cuts={name: cut for name, cut in of_storage.items() if cut is not None},
         metastore_cuts={
             name: cuts_of for name, place in places.items() if (cuts_of := _metastore_cuts(place, sources))

@@ -281,7 +281,7 @@ def _present(head: HeadResponse) -> dict[str, Any]:
     return given | {
         "l_confirmation": "live",
         "l_presence": "present",
-        "l_version_id": _named(head.version_id),
+        "l_version_id": _version_id_or_none(head.version_id),
         "l_modified_at": plain_time(head.modified_at),
     }
 
@@ -296,14 +296,14 @@ def _only_version(answer: Mapping[str, Any]) -> History:
     return History((ObjectVersion(NULL_VERSION, at, is_latest=True, size=size, etag=etag or ""),))
 
 
-def _named(version_id: str | None) -> str | None:
+def _version_id_or_none(version_id: str | None) -> str | None:
     return None if version_id == NULL_VERSION else version_id
 
 
 def _marker(answer: Mapping[str, Any], history: History) -> dict[str, Any]:
     """The version id of the delete marker that hides an absent object."""
     hidden = answer["l_presence"] == "absent" and history.is_marked
-    return {"l_version_id": _named(history.marker_id)} if hidden else {}
+    return {"l_version_id": _version_id_or_none(history.marker_id)} if hidden else {}
 
 
 def _older(history: History, claimed: Claimed, classes: StorageClasses) -> dict[str, Any]:

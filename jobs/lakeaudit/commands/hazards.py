@@ -20,7 +20,7 @@ from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.formatting import number, visible
 from lakeaudit.matching.table_facts import table_facts
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import EFFECT
@@ -44,7 +44,7 @@ class Found:
 def find(lake: Lake, clients: Clients, now: datetime) -> Found:
     """The hazards of all tables of a lake. Of tables whose log cannot be read, and of unread requests, it is said."""
     lifecycles = lifecycles_of(lake.tables, Lifecycles(clients))
-    spoken = words(lake.tables, lake.ignores, now.date())
+    spoken = finding_policy(lake.tables, lake.ignores, now.date())
     any_files = {table.name: 1 for table in lake.tables}
     claims: list[Claims] = []
     holes: list[EvidenceGap] = []

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.confirm import live_check
-from lakeaudit.findings.absence_ceiling import ABSENCES, LEAST, Missing, Trial, over_ceiling
+from lakeaudit.findings.absence_ceiling import ABSENCES, LEAST, Missing, SampleCheck, over_ceiling
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -19,8 +19,8 @@ _ROLE = "CASE kind " + " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in
 Counts = Mapping[tuple[str, str], int]
 
 
-def sample_absences(evidence: Evidence, suspects: Rows, claimed: Rows) -> list[Trial]:
-    """The trials of every source that lacks too much of a table, from judged suspects and what sources should hold."""
+def sample_absences(evidence: Evidence, suspects: Rows, claimed: Rows) -> list[SampleCheck]:
+    """Draw and check a sample for every source that lacks too many files of a table."""
     con = evidence.con
     if duck.are_few(suspects, LEAST):
         return []
@@ -30,14 +30,14 @@ def sample_absences(evidence: Evidence, suspects: Rows, claimed: Rows) -> list[T
     )
     if sum(row["files"] for row in counts) < LEAST:
         return []
-    should_hold = _counted(con, claimed, "sum(files)")
+    should_hold = _counts_by_source(con, claimed, "sum(files)")
     labels = {info.id: f"{info.kind} {info.location}" for info in evidence.observed.infos}
     missing = [_missing(row, should_hold, labels) for row in counts]
     over = over_ceiling(missing, should_hold, evidence.lake.ceiling.share)
     may_look = evidence.limits()
     asked = [each for each in over if each.table in may_look]
-    trials = _looked_at(evidence, absent, asked) if asked else {}
-    return [replace(trials.get(_pool(m)) or Trial(m), missing=m) for m in over]
+    sample_checks = _looked_at(evidence, absent, asked) if asked else {}
+    return [replace(sample_checks.get(_pool(m)) or SampleCheck(m), missing=m) for m in over]
 
 
 def _pool(missing: Missing) -> tuple[str, str]:
@@ -52,9 +52,13 @@ def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, s
     return Missing(table, source, row["role"], row["files"], of, labels[source], whole=whole)
 
 
-def _looked_at(evidence: Evidence, absent: Rows, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:
+def _looked_at(
+    evidence: Evidence, absent: Rows, asked: Sequence[Missing]
+) -> dict[tuple[str, str], SampleCheck]:
     con = evidence.con
-    sample = duck.hold(con, sampled(con, absent, asked, evidence.lake.ceiling.sample, evidence.stamp.run_id))
+    sample = duck.hold(
+        con, draw_sample(con, absent, asked, evidence.lake.ceiling.sample, evidence.stamp.run_id)
+    )
     answers = evidence.look(
         duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample))
     )
@@ -68,8 +72,8 @@ def _looked_at(evidence: Evidence, absent: Rows, asked: Sequence[Missing]) -> di
     """
     live = duck.query(con, "SELECT * FROM input WHERE l_confirmation = 'live'", input=again)
     frames = (sample, duck.query(con, answered, sample=sample, answers=answers), live)
-    counts = [_by_pool(_counted(con, frame, "count(*)"), asked) for frame in frames]
-    return {_pool(m): Trial(m, *(count[_pool(m)] for count in counts)) for m in asked}
+    counts = [_by_pool(_counts_by_source(con, frame, "count(*)"), asked) for frame in frames]
+    return {_pool(m): SampleCheck(m, *(count[_pool(m)] for count in counts)) for m in asked}
 
 
 def _by_pool(counts: Counts, asked: Sequence[Missing]) -> Counter[tuple[str, str]]:
@@ -82,7 +86,7 @@ def _by_pool(counts: Counts, asked: Sequence[Missing]) -> Counter[tuple[str, str
 _WANTED = pa.schema([(name, pa.string()) for name in ("judged_table", "role", "source", "pool")])
 
 
-def sampled(con: Connection, absent: Rows, asked: Sequence[Missing], size: int, seed: str) -> Relation:
+def draw_sample(con: Connection, absent: Rows, asked: Sequence[Missing], size: int, seed: str) -> Relation:
     """Up to `size` rows of each group, which `pool` names: in turn from each of its partitions, drawn by the seed."""
     wanted = duck.small(_WANTED, [(m.table, m.role, m.source, _pool(m)[0]) for m in asked])
     drawn = f"md5({duck.literal(seed)} || chr(0) || bucket || chr(0) || key)"
@@ -110,7 +114,7 @@ def source_of() -> str:
     return f"CASE {_ROLE} WHEN 'storage' THEN s_source WHEN 'metastore' THEN m_source END"
 
 
-def _counted(con: Connection, rows: Rows, number: str) -> dict[tuple[str, str], int]:
+def _counts_by_source(con: Connection, rows: Rows, number: str) -> dict[tuple[str, str], int]:
     """Small: by table and source."""
     sql = (
         f"SELECT judged_table, source, CAST({number} AS BIGINT) AS n FROM input GROUP BY judged_table, source"

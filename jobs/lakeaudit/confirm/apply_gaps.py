@@ -7,7 +7,7 @@ been read and every unreadable row is counted.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from lakeaudit.findings.absence_ceiling import Trial, doubts
+from lakeaudit.findings.absence_ceiling import SampleCheck, doubts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -23,14 +23,14 @@ def with_gaps(con: Connection, rows: Rows, holed_sources: Collection[str]) -> Re
     return duck.made_of(con, sql, rows)
 
 
-def doubted(con: Connection, rows: Rows, trials: Sequence[Trial]) -> Relation:
+def with_doubted_sources(con: Connection, rows: Rows, sample_checks: Sequence[SampleCheck]) -> Relation:
     """The same gaps where a source lacks so much of a table that it is not believed."""
     columns = {"h_storage": ["h_storage"], "h_metastore": ["h_metastore"]}
-    for trial in doubts(trials):
+    for check in doubts(sample_checks):
         hole, source = (
-            ("h_storage", "s_source") if trial.missing.role == "storage" else ("h_metastore", "m_source")
+            ("h_storage", "s_source") if check.missing.role == "storage" else ("h_metastore", "m_source")
         )
-        table, doubted = duck.literal(trial.missing.table), duck.literal(trial.missing.source)
+        table, doubted = duck.literal(check.missing.table), duck.literal(check.missing.source)
         columns[hole].append(f"coalesce(judged_table = {table} AND {source} = {doubted}, false)")
     replaced = ", ".join(f"{' OR '.join(conditions)} AS {hole}" for hole, conditions in columns.items())
     return duck.made_of(con, f"SELECT * REPLACE ({replaced}) FROM input", rows)

@@ -94,10 +94,10 @@ def with_answers(
     unanswered = (
         f"CASE WHEN judged_table IN ({duck.literals(sorted(not_asked))}) THEN 'none' ELSE 'limit' END"
     )
-    given = {f"s_{name}": _answered(f"l_{name}", f"s_{name}") for name in _ANSWERED}
-    given |= {f"s_{name}": _answered(f"l_{name}", f"s_{name}", _VERSIONS) for name in _OF_VERSIONS}
+    given = {f"s_{name}": _with_answer_columns(f"l_{name}", f"s_{name}") for name in _ANSWERED}
+    given |= {f"s_{name}": _with_answer_columns(f"l_{name}", f"s_{name}", _VERSIONS) for name in _OF_VERSIONS}
     given |= {
-        "s_from": _answered("l_at", "s_from"),
+        "s_from": _with_answer_columns("l_at", "s_from"),
         "s_margin": f"CASE WHEN {_LIVE} THEN INTERVAL 0 SECOND ELSE suspects.s_margin END",
         "m_from": f"CASE WHEN {_LIVE} THEN greatest(live.l_at, suspects.m_from) ELSE suspects.m_from END",
         "versions_known": "coalesce(live.l_versions_known, false)",
@@ -124,5 +124,5 @@ _OF_VERSIONS = (
 """An answer about another version of the same bytes keeps the older version that the inventory knew."""
 
 
-def _answered(answer: str, before: str, condition: str = _LIVE) -> str:
+def _with_answer_columns(answer: str, before: str, condition: str = _LIVE) -> str:
     return f"CASE WHEN {condition} THEN live.{answer} ELSE suspects.{before} END"

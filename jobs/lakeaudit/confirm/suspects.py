@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.read_sources import changes
-from lakeaudit.collect.source_facts import means
+from lakeaudit.collect.source_facts import availability
 from lakeaudit.confirm import live_check
 from lakeaudit.confirm.absence_sampling import sample_absences, source_of
-from lakeaudit.confirm.apply_gaps import doubted, with_gaps, with_vacuums
+from lakeaudit.confirm.apply_gaps import with_doubted_sources, with_gaps, with_vacuums
 from lakeaudit.confirm.collapsed_keys import under_single_slashes
 from lakeaudit.confirm.incomplete_reports import incomplete_reports
 from lakeaudit.confirm.replica_sources import without_vacuumed_originals
 from lakeaudit.findings import coverage
-from lakeaudit.findings.absence_ceiling import BAD, Trial, losses
+from lakeaudit.findings.absence_ceiling import BAD, SampleCheck, losses
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.ledger.axis_observation import evidence_at
 from lakeaudit.runtime import duck
@@ -30,8 +30,8 @@ FRESH = "NOT suspected AND known_as IS NULL"
 
 
 @dataclass(frozen=True)
-class Rechecked:
-    """Suspects judged again, the trials of sources that lack too much, and the live answers.
+class ConfirmResult:
+    """Suspects judged again, the sample_checks of sources that lack too much, and the live answers.
 
     `not_rechecked` gives by table why its newest state could not be read again, where findings depend on it. `renamed`
     are objects (bucket, key) that count as files whose names have empty parts. `incomplete` gives by table why the
@@ -39,7 +39,7 @@ class Rechecked:
     """
 
     rows: Relation
-    trials: tuple[Trial, ...]
+    sample_checks: tuple[SampleCheck, ...]
     answers: pa.Table
     not_rechecked: Mapping[str, str] = field(default_factory=dict)
     incomplete: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def confirm(
     claimed: Rows,
     holed: Collection[str],
     vacuumed: Collection[str],
-) -> Rechecked:
+) -> ConfirmResult:
     """Judge suspects again with everything that is known by now.
 
     Args:
@@ -67,7 +67,7 @@ def confirm(
     con = evidence.con
     looked_at = duck.union(con, [suspects, fresh])
     if duck.is_empty(looked_at):
-        return Rechecked(duck.relation(con, RECHECKED.empty_table()), (), LIVE.empty_table())
+        return ConfirmResult(duck.relation(con, RECHECKED.empty_table()), (), LIVE.empty_table())
     named = """
         SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known,
             NULL::VARCHAR AS recheck_words
@@ -78,12 +78,12 @@ def confirm(
     # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
     hopeful = duck.made_of(con, "SELECT * REPLACE (false AS h_storage), h_storage AS held FROM input", marked)
     hopeful = duck.hold(con, evidence.judge_again(hopeful))
-    trials = tuple(sample_absences(evidence, hopeful, claimed))
-    marked = doubted(con, marked, trials)
-    keys = _keys_to_look_at(evidence, hopeful, trials)
+    sample_checks = tuple(sample_absences(evidence, hopeful, claimed))
+    marked = with_doubted_sources(con, marked, sample_checks)
+    keys = _keys_to_look_at(evidence, hopeful, sample_checks)
     if not keys.num_rows:
         rows = by_second_cut(con, evidence.judge_again(marked), _cuts_of_axes(evidence))
-        return Rechecked(rows, trials, LIVE.empty_table())
+        return ConfirmResult(rows, sample_checks, LIVE.empty_table())
     answers = evidence.look(keys)
     not_asked = [table.name for table in evidence.scope if not evidence.confirms(table)]
     answered = duck.hold(con, evidence.judge_again(live_check.with_answers(con, marked, answers, not_asked)))
@@ -91,8 +91,8 @@ def confirm(
     current, not_rechecked = _by_newest_states(evidence, renamed.rows, marked)
     twice = by_second_cut(con, current, _cuts_of_axes(evidence))
     incomplete = incomplete_reports(evidence, marked, answers)
-    rows = by_sample(evidence, twice, losses(trials))
-    return Rechecked(rows, trials, answers, not_rechecked, incomplete, renamed.objects)
+    rows = by_sample(evidence, twice, losses(sample_checks))
+    return ConfirmResult(rows, sample_checks, answers, not_rechecked, incomplete, renamed.objects)
 
 
 def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:
@@ -113,16 +113,16 @@ _CUTS = pa.schema([("judged_table", pa.string()), ("axis", pa.string()), ("cut_a
 
 
 def _cuts_of_axes(evidence: Evidence) -> pa.Table:
-    able = means(evidence.observed.sources, evidence.facts_in_scope, (), ())
+    able = availability(evidence.observed.sources, evidence.facts_in_scope, (), ())
     places = [(fact.table.name, axis) for fact in evidence.facts_in_scope for axis in LIVE_AXES]
     return duck.small(_CUTS, [(*place, plain_time(evidence_at(*place, able))) for place in places])
 
 
-def by_sample(evidence: Evidence, rows: Rows, lost: Sequence[Trial]) -> Relation:
+def by_sample(evidence: Evidence, rows: Rows, lost: Sequence[SampleCheck]) -> Relation:
     """Of a mass loss the sample speaks for what was beyond the limit of live looks: it is one loss, and told as one."""
     of_these = [
-        f"(judged_table = {duck.literal(trial.missing.table)} AND {source_of()} = {duck.literal(trial.missing.source)})"
-        for trial in lost
+        f"(judged_table = {duck.literal(check.missing.table)} AND {source_of()} = {duck.literal(check.missing.source)})"
+        for check in lost
     ]
     spoken_for = f"outcome = 'finding' AND l_confirmation = 'limit' AND ({' OR '.join(of_these) or 'false'})"
     confirmation = f"CASE WHEN {spoken_for} THEN 'sample' ELSE l_confirmation END AS l_confirmation"
@@ -130,12 +130,12 @@ def by_sample(evidence: Evidence, rows: Rows, lost: Sequence[Trial]) -> Relation
     return duck.made_of(evidence.con, sql, rows)
 
 
-def _keys_to_look_at(evidence: Evidence, suspects: Rows, trials: Sequence[Trial]) -> pa.Table:
+def _keys_to_look_at(evidence: Evidence, suspects: Rows, sample_checks: Sequence[SampleCheck]) -> pa.Table:
     """The keys of the live check, worst first, within each table's limit and the lake's.
 
     Where a sample has shown that the evidence is bad, nothing more of the table is looked at.
     """
-    limits = evidence.limits(without=[trial.missing.table for trial in trials if trial.verdict == BAD])
+    limits = evidence.limits(without=[check.missing.table for check in sample_checks if check.verdict == BAD])
     if not limits:
         return ASKED.empty_table()
     con = evidence.con
@@ -178,10 +178,12 @@ def _by_newest_states(
     if not not_rechecked:
         return suspects, {}
     seen = duck.hold(con, evidence.judge_again(by_cut))
-    return duck.hold(con, without_recheck(con, suspects, seen, not_rechecked)), not_rechecked
+    return duck.hold(con, with_snapshot_findings_only(con, suspects, seen, not_rechecked)), not_rechecked
 
 
-def without_recheck(con: Connection, suspects: Rows, by_cut: Rows, reasons: Mapping[str, str]) -> Relation:
+def with_snapshot_findings_only(
+    con: Connection, suspects: Rows, by_cut: Rows, reasons: Mapping[str, str]
+) -> Relation:
     """Findings of tables whose newest state could not be read again: those that the snapshots show stay, marked.
 
     The state was read after every snapshot, so a file that it lists and a snapshot lacked is lost. A loss that only the

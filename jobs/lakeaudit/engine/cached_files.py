@@ -41,7 +41,7 @@ FAILED = (OSError, SourceError, ClientError, BotoCoreError)
 
 
 @dataclass(frozen=True)
-class KeptFiles:
+class CachedFiles:
     """The files of one folder, each named by all that its rows follow from: plain data that travels to the tasks."""
 
     folder: Location

@@ -13,8 +13,8 @@ from functools import cache
 
 import pyarrow as pa
 
-from lakeaudit.engine.cached_files import KeptFiles, Writer, code_of
-from lakeaudit.engine.chunks import drained, tells_of_fault
+from lakeaudit.engine.cached_files import CachedFiles, Writer, code_of
+from lakeaudit.engine.chunks import drain, has_fault
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.keys import Location, digest
 from lakeaudit.runtime.aws import Clients
@@ -28,47 +28,47 @@ READERS = ("evidence", "keys.py", "schemas", "runtime/duck.py")
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class CachedRows:
     """The kept rows of one lake: plain data that travels to the tasks."""
 
-    files: KeptFiles
+    files: CachedFiles
     code: str
     """What is kept by other code is not taken, see `code_of_readers`."""
 
     def rows(self, con: Connection, part: Part) -> Batches:
         """A part's rows, as kept where they are, else as the part reads them."""
-        if not _is_worth(part) or not (yield from self._kept(part)):
+        if not _is_worth(part) or not (yield from self._from_cache(part)):
             yield from part.read(con)
 
     def rows_to_keep(self, con: Connection, part: Part) -> Batches:
         """The same; rows that were not kept are, if the part was read without a fault."""
         if not _is_worth(part):
             yield from part.read(con)
-        elif not (yield from self._kept(part)):
-            with self.files.writing(self.named(part)) as out:
-                for kind, batch in drained(part.read(con), con):
+        elif not (yield from self._from_cache(part)):
+            with self.files.writing(self.file_name(part)) as out:
+                for kind, batch in drain(part.read(con), con):
                     _add(out, kind, batch)
                     yield kind, batch
                 out.close()
 
     def prepare(self, parts: Sequence[Part]) -> None:
         """On the driver, before parts are read: the folder, without the files of parts that are not among these."""
-        self.files.tidy({self.named(part) for part in parts if _is_worth(part)})
+        self.files.tidy({self.file_name(part) for part in parts if _is_worth(part)})
 
-    def named(self, part: Part) -> str:
+    def file_name(self, part: Part) -> str:
         """What the file of a part's rows is named by."""
         return "\n".join((self.code, part.identity))
 
-    def _kept(self, part: Part) -> Generator[tuple[str, pa.RecordBatch], None, bool]:
+    def _from_cache(self, part: Part) -> Generator[tuple[str, pa.RecordBatch], None, bool]:
         """Whether rows are kept (returned), after the rows."""
-        with self.files.opened(self.named(part)) as records:
+        with self.files.opened(self.file_name(part)) as records:
             yield from records or ()
             return records is not None
 
 
-def kept_rows(results: Location, lake: str, clients: Clients) -> KeptRows:
+def cached_rows(results: Location, lake: str, clients: Clients) -> CachedRows:
     """The kept rows of a lake beside its results."""
-    return KeptRows(KeptFiles(results.join(FOLDER, digest(lake)), clients), code_of_readers())
+    return CachedRows(CachedFiles(results.join(FOLDER, digest(lake)), clients), code_of_readers())
 
 
 @cache
@@ -82,6 +82,6 @@ def _is_worth(part: Part) -> bool:
 
 
 def _add(out: Writer, kind: str, batch: pa.RecordBatch) -> None:
-    if kind == "notes" and tells_of_fault(batch):
+    if kind == "notes" and has_fault(batch):
         out.discard()  # what was at fault may be mended without another content
     out.add(kind, batch)

@@ -77,7 +77,7 @@ class Reading:
     `left` is the fraction of the rows that this leaves, and `width` the room that one takes, beside one that is held
     whole and judged.
 
-    `rows` gives a part's rows, which need not come from the part, see `kept_rows`; where it leaves some out, it also
+    `rows` gives a part's rows, which need not come from the part, see `cached_rows`; where it leaves some out, it also
     says how many there are (`counted`).
     """
 
@@ -103,7 +103,7 @@ class Chunk:
 
 
 @dataclass
-class Counted:
+class ReadCounts:
     """What was read of each source: rows, and those that could not be understood, with one of them."""
 
     rows: Counter[str] = field(default_factory=Counter)
@@ -163,13 +163,13 @@ COUNTED = pa.schema(
 
 def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
     """The rows of a part, routed to `shares` shares (0: not yet); what it has to tell comes as answers."""
-    counted = Counted()
+    counted = ReadCounts()
     router = con.cursor()  # while a connection streams rows it takes no other query
     batches = reading.rows(con, part)
     counts_itself = False
     for kind, rows in batches:
         counts_itself |= kind == "counted"
-        for of_kind, batch in _drained(batches, con, reading.project, kind, rows):
+        for of_kind, batch in _drain(batches, con, reading.project, kind, rows):
             sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
             yield from _selected(router, of_kind, sound, shares, reading)
     if counted.rows and not counts_itself:
@@ -246,20 +246,20 @@ def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
     yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
 
 
-def tells_of_fault(notes: pa.RecordBatch) -> bool:
+def has_fault(notes: pa.RecordBatch) -> bool:
     """Whether any of these NOTE rows says why something could not be read."""
     return bool(notes.column("reason").null_count < notes.num_rows)
 
 
-def drained(
+def drain(
     part: Batches, con: Connection, project: Project = _as_they_are
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """All batches of what is made of a part's rows."""
     for kind, rows in part:
-        yield from _drained(part, con, project, kind, rows)
+        yield from _drain(part, con, project, kind, rows)
 
 
-def _drained(
+def _drain(
     part: Batches, con: Connection, project: Project, kind: str, rows: Rows
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The batches of what is made of rows that a part yielded.
@@ -273,7 +273,7 @@ def _drained(
             yield from ((of_kind, batch) for batch in batches_of(projected))
     except (duck.DuckError, OSError) as error:  # a reader of Arrow tells of DuckDB's errors as the system's
         more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
-        yield from _drained(part, con, project, *more)
+        yield from _drain(part, con, project, *more)
 
 
 def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:

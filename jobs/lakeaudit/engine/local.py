@@ -26,7 +26,7 @@ Answers = Iterator[tuple[str, pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
-class KeptHere:
+class LocalBufferedRows:
     """Rows that were read already, in this process."""
 
     chunks: Sequence[Chunk]
@@ -91,19 +91,19 @@ class InProcessEngine:
         with ThreadPoolExecutor(WAITING) as pool:
             return list(pool.map(function, items))
 
-    def keep(self, parts: Sequence[Part]) -> KeptHere:
+    def keep(self, parts: Sequence[Part]) -> LocalBufferedRows:
         """See `evidence.protocol.Engine`."""
-        return _kept(self._read(parts))
+        return _buffered(self._read(parts))
 
-    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> KeptHere:
+    def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> LocalBufferedRows:
         """See `evidence.protocol.Engine`."""
-        return _kept(self._staged(stage, self._brought(rows, Reading(project))))
+        return _buffered(self._staged(stage, self._read_all(rows, Reading(project))))
 
     def run(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
     ) -> Answers:
         """See `AuditEngine`."""
-        chunks = self._brought(rows, reading)
+        chunks = self._read_all(rows, reading)
         for stage in stages:
             yield from _answers_in(chunks)
             chunks = self._staged(stage, chunks)
@@ -118,14 +118,14 @@ class InProcessEngine:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _brought(self, rows: Sequence[Part | BufferedRows], reading: Reading) -> list[Chunk]:
+    def _read_all(self, rows: Sequence[Part | BufferedRows], reading: Reading) -> list[Chunk]:
         """Everything, read."""
         chunks = self._read([each for each in rows if isinstance(each, Part)], reading)
-        held = [chunk for each in rows if isinstance(each, KeptHere) for chunk in each.chunks]
+        held = [chunk for each in rows if isinstance(each, LocalBufferedRows) for chunk in each.chunks]
         again = partial(_read_again, reading)
         with ThreadPoolExecutor(self.parallelism) as pool:
             return chunks + [
-                each for some in pool.map(again, _dealt(held, self.parallelism)) for each in some
+                each for some in pool.map(again, _distribute(held, self.parallelism)) for each in some
             ]
 
     def _staged(self, stage: Stage, chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -158,18 +158,18 @@ def _read_again(reading: Reading, held: Sequence[Chunk]) -> list[Chunk]:
         return [each for chunk in held for each in read_kept(con, chunk, 1, reading)]
 
 
-def _dealt(held: Sequence[Chunk], piles: int) -> list[Sequence[Chunk]]:
+def _distribute(held: Sequence[Chunk], piles: int) -> list[Sequence[Chunk]]:
     return [pile for first in range(piles) if (pile := held[first::piles])]
 
 
-def _kept(chunks: Sequence[Chunk]) -> KeptHere:
+def _buffered(chunks: Sequence[Chunk]) -> LocalBufferedRows:
     require_sound(row for chunk in chunks if chunk.kind == FAULTS for row in chunk.batch.to_pylist())
     notes = [row for chunk in chunks if chunk.kind == "notes" for row in chunk.batch.to_pylist()]
     others = [chunk for chunk in chunks if chunk.kind != "notes"]
     counts: Counter[str] = Counter()
     for chunk in others:
         counts[chunk.kind] += chunk.batch.num_rows
-    return KeptHere(others, notes, counts)
+    return LocalBufferedRows(others, notes, counts)
 
 
 def require_sound(faults: Iterable[Mapping[str, Any]]) -> None:

@@ -33,7 +33,7 @@ from lakeaudit.engine.chunks import (
 from lakeaudit.engine.local import (
     Answers,
     InProcessEngine,
-    KeptHere,
+    LocalBufferedRows,
     TooMuchError,
     heaviest_first,
     require_sound,
@@ -76,7 +76,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
-class KeptOnSpark:
+class SparkBufferedRows:
     """Rows that were read already, as chunks in Spark's storage."""
 
     frame: DataFrame
@@ -166,17 +166,17 @@ class SparkEngine:
         """See `evidence.protocol.Engine`."""
         if self._is_small(rows):
             return self._here.meet(rows, project, stage)
-        chunks = self._met(rows, [stage], Reading(project))
+        chunks = self._plan(rows, [stage], Reading(project))
         # what was read of the parts is counted where all of them are read, and not here a second time
         return (
-            KeptHere([], [], Counter())
+            LocalBufferedRows([], [], Counter())
             if chunks is None
             else self._kept_now(chunks.filter("kind <> 'counted'"))
         )
 
-    def _kept_now(self, chunks: DataFrame) -> KeptOnSpark:
+    def _kept_now(self, chunks: DataFrame) -> SparkBufferedRows:
         """Chunks computed now, and held."""
-        frame = self._held(chunks)
+        frame = self._persist(chunks)
         payload = F.when(F.col("kind").isin("notes", FAULTS), F.col("payload")).alias("payload")
         about = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
         told: dict[str, list[dict[str, Any]]] = {"notes": [], FAULTS: []}
@@ -188,7 +188,7 @@ class SparkEngine:
         counts: Counter[str] = Counter()
         for chunk in about:
             counts[chunk["kind"]] += chunk["rows"]
-        return KeptOnSpark(frame, told["notes"], counts, sum(chunk["size"] for chunk in about))
+        return SparkBufferedRows(frame, told["notes"], counts, sum(chunk["size"] for chunk in about))
 
     def run(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
@@ -196,16 +196,16 @@ class SparkEngine:
         """See `engine.AuditEngine`."""
         if self._is_small(rows, reading):
             yield from self._here.run(rows, stages, reading)
-        elif (chunks := self._met(rows, stages, reading)) is not None:
-            yield from self._answers(self._held(chunks))
+        elif (chunks := self._plan(rows, stages, reading)) is not None:
+            yield from self._answers(self._persist(chunks))
 
-    def _met(
+    def _plan(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading
     ) -> DataFrame | None:
         """The plan of the stages; None where there is nothing to read."""
         parts = [each for each in rows if isinstance(each, Part)]
-        kept = [each for each in rows if isinstance(each, KeptOnSpark)]
-        here = [each for each in rows if isinstance(each, KeptHere)]
+        kept = [each for each in rows if isinstance(each, SparkBufferedRows)]
+        here = [each for each in rows if isinstance(each, LocalBufferedRows)]
         weight = sum(part.weight for part in parts) + sum(each.size for each in kept)
         shares = max(self.parallelism, int(weight * reading.left) // BYTES_A_SHARE)
         frames = (
@@ -245,17 +245,17 @@ class SparkEngine:
         """Rows that this process has read, cut by share."""
         with task_connection() as con:
             cut = (c for chunk in chunks for c in read_kept(con, chunk, shares, reading))
-            rows = [tuple(row.values()) for batch in _gathered(cut, shares) for row in batch.to_pylist()]
+            rows = [tuple(row.values()) for batch in _gather(cut, shares) for row in batch.to_pylist()]
         return self._spark.createDataFrame(rows, _CHUNK)
 
     def _is_small(self, rows: Sequence[Part | BufferedRows], reading: Reading = WHOLE) -> bool:
         """Whether this process is done with the rows sooner than tasks of Spark."""
-        if any(isinstance(each, KeptOnSpark) for each in rows):
+        if any(isinstance(each, SparkBufferedRows) for each in rows):
             return False
         weight = sum(each.weight for each in rows if isinstance(each, Part))
         return weight < self._bytes_here or weight * reading.left * reading.width < self._room_here
 
-    def _held(self, frame: DataFrame) -> DataFrame:
+    def _persist(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(kept)
         return kept
@@ -283,7 +283,7 @@ def _read_parts(shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]
     """On an executor: the rows of some parts, as chunks."""
     pickled = (cell for batch in batches for cell in batch.column(0).to_pylist())
     parts = (part for cell in pickled for part in pickle.loads(cell))  # noqa: S301 - our own driver wrote it
-    yield from _gathered((chunk for part in parts for chunk in read_guarded(part, shares, reading)), shares)
+    yield from _gather((chunk for part in parts for chunk in read_guarded(part, shares, reading)), shares)
 
 
 def _route_again(
@@ -293,7 +293,7 @@ def _route_again(
     with task_connection() as con:
         kept = (chunk for batch in batches for chunk in _chunks(batch))
         again = (c for chunk in kept for c in read_kept(con, chunk, shares, reading))
-        yield from _gathered(again, shares)
+        yield from _gather(again, shares)
 
 
 def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -308,10 +308,10 @@ def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> 
     if held:
         with task_connection() as con:
             tables = {kind: pa.Table.from_batches(found) for kind, found in held.items()}
-            yield from _gathered(run_stage(con, stage, tables, shares), shares)
+            yield from _gather(run_stage(con, stage, tables, shares), shares)
 
 
-def _gathered(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
+def _gather(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
     """Rows of _CHUNK: batches of one kind and share in few chunks."""
     held: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
     rows = 0

@@ -47,7 +47,7 @@ class Missing:
         return self.files >= LEAST and self.files > share * self.of
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """What is missing, in a sentence's first half."""
         of = self.among or self.table
         what = "the entries of " if self.role == "metastore" else ""
@@ -82,7 +82,7 @@ def _pooled(pool: Sequence[Missing], held: Sequence[int]) -> Iterator[Missing]:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SampleCheck:
     """A sample of what is missing: so many were asked for, so many answers were had, so many are missing indeed."""
 
     missing: Missing
@@ -101,44 +101,44 @@ class Trial:
         return REAL if share >= NEARLY_ALL else BAD if share <= NEARLY_NONE else UNSURE
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """One line for people."""
         if not self.asked:
-            return f"{self.missing.words}, and storage may not be asked (confirm.mode)"
+            return f"{self.missing.message}, and storage may not be asked (confirm.mode)"
         entries = self.missing.role == "metastore"
         state = "are in storage and lack their entry" if entries else "are gone"
         looked = f"of {self.answered:,} looked at now {self.gone:,} {state}"
         if self.verdict == REAL:
-            return f"{MASS_LOSS}{'of entries, not of files: ' if entries else ''}{self.missing.words}, and {looked}"
+            return f"{MASS_LOSS}{'of entries, not of files: ' if entries else ''}{self.missing.message}, and {looked}"
         unanswered = self.asked - self.answered
         more = f" ({unanswered:,} more were not answered)" if unanswered else ""
-        return f"{self.missing.words}, but {looked}{more}"
+        return f"{self.missing.message}, but {looked}{more}"
 
 
-def doubts(trials: Iterable[Trial]) -> list[Trial]:
+def doubts(sample_checks: Iterable[SampleCheck]) -> list[SampleCheck]:
     """Those after which the evidence is not believed."""
-    return [trial for trial in trials if trial.verdict != REAL]
+    return [check for check in sample_checks if check.verdict != REAL]
 
 
-def losses(trials: Iterable[Trial]) -> list[Trial]:
+def losses(sample_checks: Iterable[SampleCheck]) -> list[SampleCheck]:
     """Those after which it is."""
-    return [trial for trial in trials if trial.verdict == REAL]
+    return [check for check in sample_checks if check.verdict == REAL]
 
 
-def uncovered(trials: Iterable[Trial]) -> list[str]:
+def uncovered_tables(sample_checks: Iterable[SampleCheck]) -> list[str]:
     """Tables of which storage has every file looked at, and a source of storage none: it does not name their place."""
     return [
-        trial.missing.table
-        for trial in trials
-        if trial.missing.whole and trial.missing.role == "storage" and trial.answered and not trial.gone
-        and trial.verdict == BAD
+        check.missing.table
+        for check in sample_checks
+        if check.missing.whole and check.missing.role == "storage" and check.answered and not check.gone
+        and check.verdict == BAD
     ]  # fmt: skip
 
 
-def of_table(trials: Sequence[Trial], table: str, axis: str) -> list[Trial]:
-    """The trials whose source this axis of a table rests on: a metadata store is asked on its own axes alone."""
+def of_table(sample_checks: Sequence[SampleCheck], table: str, axis: str) -> list[SampleCheck]:
+    """The sample_checks whose source this axis of a table rests on: a metadata store is asked on its own axes alone."""
     of_store = axis.startswith("metastore")
     return [
-        trial for trial in trials
-        if trial.missing.table == table and (of_store or trial.missing.role == "storage")
+        check for check in sample_checks
+        if check.missing.table == table and (of_store or check.missing.role == "storage")
     ]  # fmt: skip

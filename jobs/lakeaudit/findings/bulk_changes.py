@@ -5,7 +5,7 @@ from typing import Any
 
 from lakeaudit.findings.causes import most_common
 from lakeaudit.findings.coverage import Tallies
-from lakeaudit.findings.finding_rows import Stamp, from_plain
+from lakeaudit.findings.finding_rows import RunStamp, from_plain
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -41,8 +41,8 @@ def _unknown(_: Collection[Partition]) -> Mapping[Partition, int]:
     return {}
 
 
-def folded(
-    con: Connection, findings: Relation, tallies: Tallies, stamp: Stamp, count: Count = _unknown
+def group_bulk_changes(
+    con: Connection, findings: Relation, tallies: Tallies, stamp: RunStamp, count: Count = _unknown
 ) -> Relation:
     """FINDINGS with the bulk changes of a table, or of a partition of it, folded into one row each.
 
@@ -52,7 +52,7 @@ def folded(
     table it may be so of a partition; `count` is asked only of those that have so many such files.
     """
     changes = _single_cause(con, findings, _BY)
-    changes = _apart([change for change in changes if _is_bulk(change, _files_of(change, tallies))])
+    changes = _without_padded([change for change in changes if _is_bulk(change, _files_of(change, tallies))])
     changes += [change for change in _in_partitions(con, findings, count) if not _of_table(change, changes)]
     if not changes:
         return findings
@@ -69,7 +69,7 @@ def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None
 
     Args:
         con: holds the answer.
-        single: FINDINGS about single files, before `folded`.
+        single: FINDINGS about single files, before `group_bulk_changes`.
         about_files: the same after it.
     """
     sql = """
@@ -85,7 +85,7 @@ def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None
     return found if duck.count_of(found) else None
 
 
-def apart(
+def with_own_subjects(
     con: Connection, about_tables: Sequence[Mapping[str, Any]], about_files: Rows
 ) -> Iterator[Mapping[str, Any]]:
     """Rows for FINDINGS about tables, under a subject of their own where a bulk change has the table's name.
@@ -124,7 +124,7 @@ def _is_of_partition(change: Mapping[str, Any]) -> bool:
     return "partition_path" in change
 
 
-def _apart(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_padded(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without those of one difference that are among the padded ones of the same files."""
     padded = [change for change in changes if "least" in change]
     return [*padded, *(change for change in changes if "least" not in change and not _among(change, padded))]
@@ -148,7 +148,7 @@ def _in_partitions(con: Connection, findings: Rows, count: Count) -> list[dict[s
     found = _single_cause(con, findings, _BY_PARTITION, of_partitions)
     files = count({_partition(change) for change in found}) if found else {}
     bulk = [change for change in found if _is_bulk(change, files.get(_partition(change)))]
-    return [*_apart(bulk), *_grouped(con, findings)]
+    return [*_without_padded(bulk), *_grouped(con, findings)]
 
 
 def _grouped(con: Connection, findings: Rows) -> list[dict[str, Any]]:
@@ -230,13 +230,13 @@ def _row(change: dict[str, Any]) -> dict[str, Any]:
     if _is_of_partition(change):
         subject = f"{change['partition_path']}#{change['kind']}"
         most = "" if change["kind"] in GROUPED else ", more than half of it,"
-        words = f"{change['files']} files of the partition{most} {_words(change)}"
+        words = f"{change['files']} files of the partition{most} {_explanation(change)}"
         return row | told | {"subject_type": "partition", "subject": subject, "explanation": words}
-    words = f"{change['files']} files, more than half of the table, {_words(change)}"
+    words = f"{change['files']} files, more than half of the table, {_explanation(change)}"
     return row | told | {"subject_type": "table", "subject": change["table_name"], "explanation": words}
 
 
-def _words(change: Mapping[str, Any]) -> str:
+def _explanation(change: Mapping[str, Any]) -> str:
     if change["kind"] in ALIKE:
         return ALIKE[change["kind"]]
     if "least" in change:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings import absence_ceiling
-from lakeaudit.findings.absence_ceiling import Trial
+from lakeaudit.findings.absence_ceiling import SampleCheck
 from lakeaudit.kinds import COVERED_AXES, JUDGED_OUTCOMES, LIVE_AXES, YOUNG_OUTCOME
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.runtime import duck
@@ -120,12 +120,12 @@ class AxisState:
 
 
 @dataclass(frozen=True)
-class Means:
+class Availability:
     """What there is to judge with: the deciding cuts of storage and of metadata stores, by table.
 
     `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read, and
     `treeless` those of which only stores of names alone do;
-    `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much;
+    `overtaken` names the newer run that has settled a table; `sample_checks` are those of sources that lack too much;
     `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole; `fresh` how many
     files too young for the evidence a live look has answered for; `remarks` by (table, axis) why something is undecided
     that nothing configured stands in the way of; `declared` are tables whose writes are held against storage as wholes.
@@ -140,7 +140,7 @@ class Means:
     holed_sources: Sequence[str] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
-    trials: Sequence[Trial] = ()
+    sample_checks: Sequence[SampleCheck] = ()
     narrowed: Mapping[str, str] = field(default_factory=dict)
     fresh: Mapping[str, int] = field(default_factory=dict)
     remarks: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -165,54 +165,54 @@ class Means:
     """By table why the report that decides there is not complete, so that it does not show every object."""
 
 
-def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
+def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> AxisState:
     """The status of one axis of one table.
 
     overtaken: a newer run has settled the table; off: nothing is configured for the axis; partial: something that is
     configured could not be used whole, or is not believed, or only a part of the table was asked for. A complete axis
     whose reason begins with a mass loss has lost much indeed.
     """
-    if newer := means.overtaken.get(facts.table.name):
+    if newer := availability.overtaken.get(facts.table.name):
         return AxisState("overtaken", f"run {newer}, which is newer, has settled this table")
-    if unasked := _unasked(axis, facts, means):
+    if unasked := _not_requested(axis, facts, availability):
         return AxisState("off", unasked)
-    trials = absence_ceiling.of_table(means.trials, facts.table.name, axis)
-    doubt = _said(absence_ceiling.doubts(trials))
-    if hindrance := _unreadable(axis, facts, means) or doubt or _gap(axis, facts, means, tally):
+    sample_checks = absence_ceiling.of_table(availability.sample_checks, facts.table.name, axis)
+    doubt = _messages(absence_ceiling.doubts(sample_checks))
+    if hindrance := _unreadable(axis, facts, availability) or doubt or _gap(axis, facts, availability, tally):
         return AxisState("partial", hindrance)
-    if asked := means.narrowed.get(facts.table.name):
+    if asked := availability.narrowed.get(facts.table.name):
         return AxisState("partial", asked)
     said = (
-        _said(absence_ceiling.losses(trials)),
-        _fresh(axis, facts, means, tally),
-        _elsewhere(axis, facts, means),
-        _young(axis, facts, means, tally),
-        means.remarks.get((facts.table.name, axis), ""),
+        _messages(absence_ceiling.losses(sample_checks)),
+        _recent_files(axis, facts, availability, tally),
+        _elsewhere(axis, facts, availability),
+        _young(axis, facts, availability, tally),
+        availability.remarks.get((facts.table.name, axis), ""),
         facts.remark if axis == "content" else "",
     )
     return AxisState("complete", "; ".join(filter(None, said)))
 
 
-def _fresh(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
+def _recent_files(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> str:
     """How many of the files too young for the evidence were looked at now."""
-    looked_at = means.fresh.get(facts.table.name, 0)
+    looked_at = availability.fresh.get(facts.table.name, 0)
     if axis != "content" or not looked_at:
         return ""
     young = looked_at + tally.outcomes.get("out_of_window", 0)
     return f"{looked_at:,} of {young:,} files younger than the evidence were looked at now"
 
 
-def _elsewhere(axis: str, facts: TableFacts, means: Means) -> str:
+def _elsewhere(axis: str, facts: TableFacts, availability: Availability) -> str:
     """How many of the files that lie where no storage source looks were looked at now."""
-    looked_at = means.looked_outside.get(facts.table.name, 0)
+    looked_at = availability.looked_outside.get(facts.table.name, 0)
     if axis != "content" or not looked_at:
         return ""
     return f"{looked_at:,} {'file that lies' if looked_at == 1 else 'files that lie'} elsewhere were looked at now"
 
 
-def _young(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
+def _young(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> str:
     """How many files are too young, and from when on a storage snapshot can judge them."""
-    young, cut = tally.outcomes.get(YOUNG_OUTCOME, 0), means.storage_cuts.get(facts.table.name)
+    young, cut = tally.outcomes.get(YOUNG_OUTCOME, 0), availability.storage_cuts.get(facts.table.name)
     if axis != "content" or not young or cut is None:
         return ""
     since = facts.read_at + facts.table.settings.grace + cut.margin if facts.read_at else None
@@ -220,35 +220,35 @@ def _young(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
     return f"{young:,} {'file is' if young == 1 else 'files are'} too young to judge{until}"
 
 
-def _said(trials: Sequence[Trial]) -> str:
-    return "; ".join(trial.words for trial in trials)
+def _messages(sample_checks: Sequence[SampleCheck]) -> str:
+    return "; ".join(check.message for check in sample_checks)
 
 
-def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
+def _not_requested(axis: str, facts: TableFacts, availability: Availability) -> str | None:
     if axis in ("content", "hazard") and not facts.table.manifests:
         return "no manifest is configured"
     if axis == "content" and facts.not_yet:
         return facts.not_yet
     if axis == "commit" and not facts.stateful and not facts.declared:
         return "no manifest that keeps a log, or says what each write committed, is configured"
-    if axis in METASTORE_AXES and facts.table.name not in means.metastores_wanted:
+    if axis in METASTORE_AXES and facts.table.name not in availability.metastores_wanted:
         return "no metastore covers the table"
-    if axis == POINTER and not means.catalogs:
+    if axis == POINTER and not availability.catalogs:
         return "no catalog is configured"
-    if axis == POINTER and facts.table.name not in means.catalog_cuts and not means.catalog_gap:
+    if axis == POINTER and facts.table.name not in availability.catalog_cuts and not availability.catalog_gap:
         return "no catalog names the table"
-    if axis == "metastore_tree" and facts.table.name in means.treeless:
+    if axis == "metastore_tree" and facts.table.name in availability.treeless:
         return "the metastore of the table knows names alone, and no tree of folders"
     return None
 
 
-def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
-    if axis in METASTORE_AXES and facts.table.name not in means.metastore_cuts:
+def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str | None:
+    if axis in METASTORE_AXES and facts.table.name not in availability.metastore_cuts:
         return "no metastore that covers the table could be read"
-    if axis == POINTER and facts.table.name not in means.catalog_cuts:
-        return means.catalog_gap
-    if facts.refused and axis not in NOT_OF_MANIFESTS:
-        return facts.refused
+    if axis == POINTER and facts.table.name not in availability.catalog_cuts:
+        return availability.catalog_gap
+    if facts.refusal and axis not in NOT_OF_MANIFESTS:
+        return facts.refusal
     if facts.unseen:
         lacks = (
             "no file of the table's log"
@@ -256,50 +256,52 @@ def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
             else "none of the table's files, which are in storage"
         )
         return f"the report of storage names {lacks}, so it does not cover the table"
-    if facts.table.name not in means.storage_cuts:
-        return means.reasons.get("storage") or _uncovered(facts, means)
+    if facts.table.name not in availability.storage_cuts:
+        return availability.reasons.get("storage") or _uncovered(facts, availability)
     return None
 
 
-def _uncovered(facts: TableFacts, means: Means) -> str:
+def _uncovered(facts: TableFacts, availability: Availability) -> str:
     """Where the table is, and what the storage sources cover instead."""
-    if not means.covered:
+    if not availability.covered:
         return NOT_COVERED
     place = facts.table.location
     where = f"bucket {place.bucket}" if place.bucket else place.uri
-    more = f" and {len(means.covered) - NAMED} more places" if len(means.covered) > NAMED else ""
-    return f"{NOT_COVERED}: it is in {where}, and they cover {', '.join(means.covered[:NAMED])}{more}"
+    more = (
+        f" and {len(availability.covered) - NAMED} more places" if len(availability.covered) > NAMED else ""
+    )
+    return f"{NOT_COVERED}: it is in {where}, and they cover {', '.join(availability.covered[:NAMED])}{more}"
 
 
-def _unseen(axis: str, table: str, means: Means) -> str | None:
+def _unseen(axis: str, table: str, availability: Availability) -> str | None:
     """Why not all objects, or not all that lists them, is known, which axes about unlisted files rest on."""
-    if axis in ("leftover", "duplicate") and table in means.incomplete_reports:
-        return means.incomplete_reports[table]
-    return means.other_listers.get(table) if axis == "leftover" else None
+    if axis in ("leftover", "duplicate") and table in availability.incomplete_reports:
+        return availability.incomplete_reports[table]
+    return availability.other_listers.get(table) if axis == "leftover" else None
 
 
-def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None:
+def _gap(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> str | None:
     if facts.holes and axis not in NOT_OF_MANIFESTS:
         return facts.holes[0].reason
     if facts.doubt and axis == "leftover":
         return facts.doubt
-    if axis == POINTER and facts.table.name in means.catalog_holes:
-        return means.catalog_holes[facts.table.name]
-    if unseen := _unseen(axis, facts.table.name, means):
+    if axis == POINTER and facts.table.name in availability.catalog_holes:
+        return availability.catalog_holes[facts.table.name]
+    if unseen := _unseen(axis, facts.table.name, availability):
         return unseen
-    if axis in LIVE_AXES and facts.table.name in means.not_rechecked:
-        return not_rechecked(means.not_rechecked[facts.table.name])
-    if means.holed_sources and tally.outcomes.get("undecided", 0):
-        return f"holes in {', '.join(means.holed_sources)}"
-    return _of_files(axis, facts.table.name, means, tally)
+    if axis in LIVE_AXES and facts.table.name in availability.not_rechecked:
+        return not_rechecked(availability.not_rechecked[facts.table.name])
+    if availability.holed_sources and tally.outcomes.get("undecided", 0):
+        return f"holes in {', '.join(availability.holed_sources)}"
+    return _of_files(axis, facts.table.name, availability, tally)
 
 
-def _of_files(axis: str, table: str, means: Means, tally: Tally) -> str | None:
+def _of_files(axis: str, table: str, availability: Availability, tally: Tally) -> str | None:
     """Why single files are not judged: no source covers them, or storage does not name what their rules need."""
     if tally.outcomes.get("uncovered", 0):
-        return means.outside.get((table, axis), "some files lie where no storage source covers")
+        return availability.outside.get((table, axis), "some files lie where no storage source covers")
     if tally.outcomes.get("undecided", 0):
-        return means.unnamed_fields.get((table, axis))
+        return availability.unnamed_fields.get((table, axis))
     return None
 
 
@@ -311,22 +313,22 @@ def not_rechecked(why: str) -> str:
 def rows(
     tables: Sequence[TableFacts],
     tally: Tallies,
-    means: Means,
+    availability: Availability,
     run_id: str,
     lake: str,
     axes: Sequence[str] = AXES,
 ) -> list[dict[str, Any]]:
     """The rows of the `coverage` table, every axis of every table in scope."""
-    return [_row(facts, axis, tally, means, run_id, lake) for facts in tables for axis in axes]
+    return [_row(facts, axis, tally, availability, run_id, lake) for facts in tables for axis in axes]
 
 
 def _row(
-    facts: TableFacts, axis: str, tally: Tallies, means: Means, run_id: str, lake: str
+    facts: TableFacts, axis: str, tally: Tallies, availability: Availability, run_id: str, lake: str
 ) -> dict[str, Any]:
     name = facts.table.name
     counted = tally.get((name, axis), Tally())
-    state = axis_state(axis, facts, means, counted)
-    cut = means.storage_cuts.get(name)
+    state = axis_state(axis, facts, availability, counted)
+    cut = availability.storage_cuts.get(name)
     outcome = counted.outcomes
     return {
         "run_id": run_id,

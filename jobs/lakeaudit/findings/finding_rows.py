@@ -21,7 +21,7 @@ LEFTOVER_ROWS = without_zone(LEFTOVER_FILES)
 
 
 @dataclass(frozen=True)
-class Stamp:
+class RunStamp:
     """What every row of one run bears."""
 
     run_id: str
@@ -29,7 +29,7 @@ class Stamp:
     as_of: datetime
 
 
-def file_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
+def file_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
     """FINDINGS about single files, from verdict rows of the content, metastore and duplicate axes.
 
     They say until when their older version is kept, see `kept_until.with_ends`.
@@ -70,7 +70,7 @@ _OF_PARENT = {
 }
 
 
-def tree_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
+def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
     """FINDINGS about entries of a metadata store, and once about each parent that is at fault."""
     slashed = "key || CASE WHEN is_dir THEN '/' ELSE '' END"
     given = _AS_ENTERED | {
@@ -120,7 +120,7 @@ def leftover_row(con: Connection, rows: Rows) -> Relation:
     return duck.conform(con, rows, LEFTOVERS, renamed)
 
 
-def leftover_files(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
+def leftover_files(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
     """LEFTOVERS rows with the group that each belongs to: subject_type, subject, place, discrepancy_id.
 
     Debris of failed tasks lies all over a table, and one command takes it away: it is one group a table.
@@ -170,7 +170,7 @@ def with_possible_copies(con: Connection, files: Rows, judged: Rows) -> Relation
     return duck.made_of(con, sql, files, lost=duck.hold(con, duck.made_of(con, lost, judged)))
 
 
-def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
+def leftover_findings(con: Connection, files: Rows, stamp: RunStamp) -> Relation:
     """One finding per (table, partition or prefix, kind) with its files and bytes, from `with_possible_copies` rows."""
     by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket, by_log"
     groups = f"""
@@ -218,7 +218,7 @@ def as_leftover_rows(con: Connection, files: Rows) -> Relation:
     return duck.conform(con, files, LEFTOVER_ROWS)
 
 
-def from_plain(con: Connection, rows: Sequence[Mapping[str, object]], stamp: Stamp) -> Relation:
+def from_plain(con: Connection, rows: Sequence[Mapping[str, object]], stamp: RunStamp) -> Relation:
     """FINDINGS from a few rows made on the driver: sources, logs, tables."""
     plain = [{name: _plain(row.get(name)) for name in FINDING_ROWS.names} for row in rows]
     table = pa.Table.from_pylist(plain, FINDING_ROWS)
@@ -229,7 +229,7 @@ def _plain(value: object) -> object:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: Stamp) -> Relation:
+def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: RunStamp) -> Relation:
     """Exactly the columns of FINDINGS: `given` as SQL over the rows, else the rows' own, else null."""
     if duck.is_empty(rows):
         return duck.relation(con, FINDING_ROWS.empty_table())
@@ -266,7 +266,7 @@ def digest(*parts: str) -> str:
     return f"sha256({' || chr(0) || '.join(parts)})[1:32]"
 
 
-def _stamped(stamp: Stamp) -> str:
+def _stamped(stamp: RunStamp) -> str:
     """run_id, lake and discrepancy_id: the same subject over all runs."""
     lake = duck.literal(stamp.lake)
     parts = [f"coalesce({name}, '')" for name in ("table_name", "axis", "subject_type", "subject")]

@@ -13,7 +13,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
-def versions_wanted(con: Connection, rows: Rows) -> Relation:
+def restorable_versions(con: Connection, rows: Rows) -> Relation:
     """The OLDER_VERSIONS that can bring the files of these verdict rows back."""
     sql = f"""
         SELECT DISTINCT bucket, key, s_older_version_id AS version_id, s_older_size AS size,

@@ -28,7 +28,7 @@ def with_whole_partitions(con: Connection, findings: Relation, tallies: Tallies,
     """
     lost = {
         partition: files
-        for partition, files in _lost(con, findings).items()
+        for partition, files in _lost_files(con, findings).items()
         if _is_counted(partition, files, tallies)
     }
     listed = count(lost) if lost else {}
@@ -46,7 +46,7 @@ def with_whole_partitions(con: Connection, findings: Relation, tallies: Tallies,
     return duck.query(con, sql, findings=findings, whole=duck.small(_WHOLE, whole))
 
 
-def _lost(con: Connection, findings: Rows) -> dict[Partition, int]:
+def _lost_files(con: Connection, findings: Rows) -> dict[Partition, int]:
     """Small: the number of dropped files by partition."""
     if duck.is_empty(findings):
         return {}

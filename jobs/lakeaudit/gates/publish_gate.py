@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from lakeaudit.config import Lake
 from lakeaudit.errors import GateFailed
 from lakeaudit.evidence.protocol import SourceInfo
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.gates import profiles
 from lakeaudit.gates.expectation_suites import Broken, check
 from lakeaudit.ledger.update_ledger import Changes
@@ -46,7 +46,7 @@ def guard(
     judgement: Judged,
     changes: Changes,
     runs: Sequence[Row],
-    stamp: Stamp,
+    stamp: RunStamp,
 ) -> Guarded:
     """What does not hold of the sources, the findings and what changes in the ledger.
 

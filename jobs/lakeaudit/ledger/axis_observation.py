@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings.absence_ceiling import BAD, of_table
-from lakeaudit.findings.coverage import METASTORE_AXES, POINTER, Means
+from lakeaudit.findings.coverage import METASTORE_AXES, POINTER, Availability
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
@@ -65,7 +65,7 @@ class AxisObservation:
 
 def axis_observations(
     coverage: Sequence[Mapping[str, Any]],
-    means: Means,
+    availability: Availability,
     as_of: datetime,
     *,
     all_sources: bool,
@@ -75,14 +75,14 @@ def axis_observations(
 
     Args:
         coverage: rows of COVERAGE.
-        means: the cuts that the run judged by.
+        availability: the cuts that the run judged by.
         as_of: the time of evidence that has no cut.
         all_sources: whether the run read every source; if not, what it found of them is not complete.
         refuted: by table and axis when a live look of an earlier run last refuted what the evidence said.
     """
     of_tables = [
         replace(
-            _observation(row, means, as_of, all_sources=all_sources),
+            _observation(row, availability, as_of, all_sources=all_sources),
             refuted_at=refuted.get((row["table_name"], row["axis"])),
         )
         for row in coverage
@@ -91,9 +91,9 @@ def axis_observations(
     return [*of_tables, of_sources]
 
 
-def evidence_at(table: str, axis: str, means: Means) -> datetime | None:
+def evidence_at(table: str, axis: str, availability: Availability) -> datetime | None:
     """The time of the evidence that an axis of a table is judged by: the oldest of its cuts; None: it has none."""
-    return min((cut.start for cut in _cuts(table, axis, means)), default=None)
+    return min((cut.start for cut in _cuts(table, axis, availability)), default=None)
 
 
 def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
@@ -107,14 +107,14 @@ def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
 
 
 def _observation(
-    row: Mapping[str, Any], means: Means, as_of: datetime, *, all_sources: bool
+    row: Mapping[str, Any], availability: Availability, as_of: datetime, *, all_sources: bool
 ) -> AxisObservation:
-    if row["axis"] in _OF_NOW and not (row["axis"] == COMMIT and row["table_name"] in means.declared):
+    if row["axis"] in _OF_NOW and not (row["axis"] == COMMIT and row["table_name"] in availability.declared):
         return _of_now(row, as_of, all_sources=all_sources)
-    cuts = list(_cuts(row["table_name"], row["axis"], means))
-    checks = of_table(means.trials, row["table_name"], row["axis"])
+    cuts = list(_cuts(row["table_name"], row["axis"], availability))
+    checks = of_table(availability.sample_checks, row["table_name"], row["axis"])
     status = "bad" if any(check.verdict == BAD for check in checks) else row["status"]
-    at = evidence_at(row["table_name"], row["axis"], means) or as_of
+    at = evidence_at(row["table_name"], row["axis"], availability) or as_of
     edge = min((cut.start - cut.margin for cut in cuts), default=None)
     unsure = row["undecided"] + row["uncovered"]
     return AxisObservation(row["table_name"], row["axis"], status, at, edge, unsure)
@@ -127,11 +127,11 @@ def _of_now(row: Mapping[str, Any], as_of: datetime, *, all_sources: bool) -> Ax
     return AxisObservation(row["table_name"], row["axis"], status, as_of, as_of, row["undecided"])
 
 
-def _cuts(table: str, axis: str, means: Means) -> Iterator[SnapshotWindow]:
+def _cuts(table: str, axis: str, availability: Availability) -> Iterator[SnapshotWindow]:
     """The cuts that a verdict on this axis rests on: the oldest decides how much it can say."""
-    if table in means.storage_cuts:
-        yield means.storage_cuts[table]
+    if table in availability.storage_cuts:
+        yield availability.storage_cuts[table]
     if axis in METASTORE_AXES:
-        yield from means.metastore_cuts.get(table, ())
+        yield from availability.metastore_cuts.get(table, ())
     if axis == POINTER:
-        yield from means.catalog_cuts.get(table, ())
+        yield from availability.catalog_cuts.get(table, ())

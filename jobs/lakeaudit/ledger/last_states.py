@@ -14,7 +14,7 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import FOREIGN_STATE, LESS_LISTED, LastState, LastStates, LostState, StateRef
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.registry import formats
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.results.read import PUBLISHED, Results
 
@@ -97,7 +97,7 @@ def state_rows(
     before: LastStates,
     lineage: Sequence[JudgedWitness],
     seen: ReadTables,
-    stamp: Stamp,
+    stamp: RunStamp,
 ) -> list[Row]:
     """Rows of `states`: of each table the state that was read, the states that are lost, and where else its files lie.
 
@@ -145,7 +145,7 @@ def _lost_before(table: Table, last: LastState | None) -> list[LastState]:
     return [LastState(each.state, each.reported_at, "", table.location.uri) for each in lost]
 
 
-def _read_now(read: Claims, table: Table, seen: ReadTables, stamp: Stamp) -> LastState | None:
+def _read_now(read: Claims, table: Table, seen: ReadTables, stamp: RunStamp) -> LastState | None:
     """The state that was read; None: none was, and where the format names states, the last one stays on record."""
     known = read.states.get(table.name)
     if known is not None and known.state is not None:
@@ -181,7 +181,7 @@ def _most_counted(now: LastState | None, last: LastState | None) -> LastState | 
 
 
 def _lost_states(
-    table: Table, last: LastState | None, lineage: Sequence[JudgedWitness], stamp: Stamp
+    table: Table, last: LastState | None, lineage: Sequence[JudgedWitness], stamp: RunStamp
 ) -> Iterator[LastState]:
     """The lost states of a table, as an earlier audit read them where one did.
 
@@ -206,7 +206,7 @@ def _known_states(last: LastState | None) -> tuple[StateRef, ...]:
     return () if last is None else (last.state, *(each.state for each in last.lost))
 
 
-def _row(kind: str, table: str, last: LastState, standing: str, stamp: Stamp) -> Row:
+def _row(kind: str, table: str, last: LastState, standing: str, stamp: RunStamp) -> Row:
     state = last.state
     return {
         "run_id": stamp.run_id,

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.findings.finding_rows import Stamp
+from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.results.read import PUBLISHED, Results, Row
 
@@ -26,7 +26,7 @@ class OpenDiscrepancies:
 
 
 def load_open(
-    ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp
+    ledger: LedgerTables, past: Results, tables: Collection[str], stamp: RunStamp
 ) -> OpenDiscrepancies:
     """The memory for a run's audit of these tables."""
     refuted = refutations(past, stamp.as_of)

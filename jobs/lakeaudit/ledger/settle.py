@@ -30,11 +30,11 @@ FACTS: dict[str, Expr] = {
     for name, fact in {
         "audited": col("a_audited"),
         "complete": col("a_complete"),
-        "known": col("l_state").known(),
+        "known": col("l_state").is_known(),
         "pending": col("l_state").is_("pending"),
         "resolved": col("l_state").is_("resolved"),
-        "opened_before": col("l_opened_at").known(),
-        "found": col("r_evidence_at").known(),
+        "opened_before": col("l_opened_at").is_known(),
+        "found": col("r_evidence_at").is_known(),
         "confirmed": col("r_confirmed"),
         "newer": col("r_evidence_at") > col("l_last_evidence_at"),
         # a live look has refuted evidence of its table and axis that is as old as what first showed it
@@ -49,7 +49,7 @@ FACTS: dict[str, Expr] = {
         # what is lost or wrong is accepted as it is; so is what may be all that is left of a lost commit
         "accepted_as_it_is": col("l_severity").among("critical", "error") | col("l_kind").is_("uncommitted"),
         "accepted_within": col("l_severity").is_("warning"),
-        "answered": col("n_resolution").known(),
+        "answered": col("n_resolution").is_known(),
         # its file was found as one of many, of which one discrepancy speaks that is open
         "folded": col("n_folded") & (col("n_evidence_at") > col("l_last_evidence_at")),
         "answered_live": col("n_live"),

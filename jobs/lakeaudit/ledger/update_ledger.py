@@ -10,13 +10,13 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakeaudit.findings.finding_rows import Stamp, digest
+from lakeaudit.findings.finding_rows import RunStamp, digest
 from lakeaudit.kinds import SEVERAL_STATES
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation, observation_rows
 from lakeaudit.ledger.resolution import OF_NO_VERDICT, RESTORED, RETIRED
 from lakeaudit.matching.verdicts import severity_rank
-from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.expr import Expr, duck_sql
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -63,7 +63,7 @@ def update_ledger(
     con: Connection,
     ledger: Rows,
     seen: RunFindings,
-    stamp: Stamp,
+    stamp: RunStamp,
     now: datetime,
     found_since: FoundSince,
     growth: float = 0.0,
@@ -119,7 +119,7 @@ _REPLACED = """coalesce(
 
 
 def settle_rows(
-    con: Connection, ledger: Rows, seen: RunFindings, stamp: Stamp, now: datetime, growth: float = 0.0
+    con: Connection, ledger: Rows, seen: RunFindings, stamp: RunStamp, now: datetime, growth: float = 0.0
 ) -> Relation:
     """SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
     live = "found.confirmation = 'live'"
@@ -153,7 +153,7 @@ def _ledger_column(name: str) -> str:
 
 
 def _still_accepted(
-    con: Connection, former: Rows, seen: RunFindings, stamp: Stamp, now: datetime, growth: float
+    con: Connection, former: Rows, seen: RunFindings, stamp: RunStamp, now: datetime, growth: float
 ) -> Relation:
     """What stays accepted of `former`, by the rules for discrepancies that are open: discrepancy_id and `_ACK`."""
     former = duck.hold(con, duck.relation(con, former))
@@ -230,7 +230,7 @@ def ledger_actions(con: Connection, rows: Rows) -> Relation:
     """SETTLE rows with `rule_settle`, its `action` and `reason`, and each ledger column after it (`x_`)."""
     after = ", ".join(f"{_after(name, changes)} AS x_{name}" for name, changes in settle.NEXT.items())
     sql = f"SELECT *, {after} FROM decided JOIN rules USING (rule_settle)"
-    decided = ruled(con, rows, settle.FACTS, {"settle": settle.RULES})
+    decided = apply_rules(con, rows, settle.FACTS, {"settle": settle.RULES})
     return duck.query(con, sql, decided=decided, rules=_rules())
 
 
@@ -307,7 +307,7 @@ def _discrepancies(con: Connection, changed: Relation) -> Relation:
     return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(DISCREPANCIES), given)
 
 
-def _transitions(con: Connection, changed: Relation, stamp: Stamp) -> Relation:
+def _transitions(con: Connection, changed: Relation, stamp: RunStamp) -> Relation:
     """Of the actions that have one; the id is the same whenever the run is run again."""
     words = " ".join(_when(action, word) for action, word in settle.TRANSITIONS.items())
     sql = f"SELECT *, CASE action {words} END AS transition FROM changed WHERE action IN ({_TRANSITIONS})"

@@ -24,7 +24,9 @@ def same_content_candidates(
     return duck.query(con, "SELECT * FROM input WHERE content IS NOT NULL", input=members)
 
 
-def incomparable(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
+def candidates_without_content(
+    con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]
+) -> Relation:
     """Of files that take part those whose content cannot be held against every other's: few columns, with their `name`.
 
     An ETag of an upload in parts may be equal, and then the content is; another one says nothing.

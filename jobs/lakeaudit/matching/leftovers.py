@@ -45,7 +45,7 @@ LOG_OF_KEY = """CASE WHEN contains(key, '/_delta_log/') THEN regexp_extract(key,
 """The folder of the table in whose Delta log a key lies, as SQL; empty at the root of a bucket, null of other keys."""
 
 
-def logs_seen(con: Connection, objects: Rows) -> Relation:
+def folders_of_logs(con: Connection, objects: Rows) -> Relation:
     """Folders (bucket, key) of which a Delta log's file is among these rows (bucket, key)."""
     found = duck.made_of(con, f"SELECT bucket, {LOG_OF_KEY} AS log FROM input", objects)
     return duck.made_of(con, "SELECT DISTINCT bucket, log AS key FROM input WHERE log IS NOT NULL", found)

@@ -17,7 +17,7 @@ from lakeaudit.evidence.lineage import (
 )
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import KINDS
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.rules.file_rules import RULES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
@@ -51,7 +51,7 @@ class JudgedWitness:
         return self.witness.claim == CUT_HISTORY and self.outcome == "undecided"
 
 
-def merged(witnesses: Iterable[Witness]) -> list[Witness]:
+def merge_witnesses(witnesses: Iterable[Witness]) -> list[Witness]:
     """The witnesses, those that make one claim about one file as one."""
     found: dict[tuple[str, str, str], Witness] = {}
     for one in witnesses:
@@ -81,12 +81,12 @@ def _larger(one: Stake, other: Stake) -> Stake:
     return Stake(*(max((each for each in pair if each is not None), default=None) for pair in pairs))
 
 
-def judged(
+def judge_witnesses(
     con: Connection,
     witnesses: Sequence[Witness],
     tables: Sequence[Table],
     known: Collection[str],
-    words: Words,
+    words: FindingPolicy,
 ) -> list[JudgedWitness]:
     """The verdict of every witness about these tables.
 
@@ -98,7 +98,7 @@ def judged(
         words: what the lake file says of findings.
     """
     locations = {table.name: table.location for table in tables}
-    mine = [one for one in merged(witnesses) if one.table in locations]
+    mine = [one for one in merge_witnesses(witnesses) if one.table in locations]
     rows = [(number, *_row(one, locations[one.table], known)) for number, one in enumerate(mine)]
     verdicts = duck.rows_of(group_verdicts(con, duck.small(_NUMBERED, rows), TABLE, words))
     return [

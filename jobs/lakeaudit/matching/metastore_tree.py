@@ -9,9 +9,9 @@ import pyarrow as pa
 from lakeaudit.keys import NOT_HADOOP
 from lakeaudit.matching.pairs import SourceFacts
 from lakeaudit.matching.prefix_match import attach_label
-from lakeaudit.matching.verdicts import Words, with_outcome
+from lakeaudit.matching.verdicts import FindingPolicy, with_outcome
 from lakeaudit.rules import file_rules
-from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.file_facts import TREE_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -105,7 +105,7 @@ def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
 
 
 def sibling_tallies(
-    con: Connection, siblings: Rows, parents: Rows, sources: SourceFacts, words: Words
+    con: Connection, siblings: Rows, parents: Rows, sources: SourceFacts, policy: FindingPolicy
 ) -> Relation:
     """Siblings next to their parent's entry: their tallies, or `parent` where its state makes each of them a verdict.
 
@@ -129,7 +129,7 @@ def sibling_tallies(
         parents=parents,
         cuts=sources.metastore_cuts,
         tables=sources.tables,
-        scope=words.scope_table,
+        scope=policy.scope_table,
     )
 
 
@@ -170,7 +170,7 @@ def with_folders(con: Connection, tree: Rows, folders: Rows) -> Relation:
 
 
 def tree_verdicts(
-    con: Connection, children: Rows, parents: Rows, sources: SourceFacts, words: Words
+    con: Connection, children: Rows, parents: Rows, sources: SourceFacts, policy: FindingPolicy
 ) -> Relation:
     """Verdict rows of entries next to their parents', each judged for either habit of its store: `mostly_etags`.
 
@@ -197,16 +197,16 @@ def tree_verdicts(
         parents=parents,
         cuts=sources.metastore_cuts,
         tables=sources.tables,
-        scope=words.scope_table,
+        scope=policy.scope_table,
     )
-    return judged_tree(con, rows, words)
+    return judged_tree(con, rows, policy)
 
 
-def judged_tree(con: Connection, rows: Rows, words: Words) -> Relation:
+def judged_tree(con: Connection, rows: Rows, policy: FindingPolicy) -> Relation:
     """Verdict rows of TREE rows with their axis and judged_table; for those judged again after a gap was found too."""
-    fired = ruled(con, rows, TREE_FACTS, {"metastore_tree": file_rules.TREE})
+    fired = apply_rules(con, rows, TREE_FACTS, {"metastore_tree": file_rules.TREE})
     renamed = duck.made_of(con, "SELECT * RENAME (rule_metastore_tree AS rule) FROM input", fired)
-    return with_outcome(con, renamed, words)
+    return with_outcome(con, renamed, policy)
 
 
 def _rooted(sources: SourceFacts) -> str:

@@ -69,7 +69,7 @@ def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     """PAIR rows of everything that any source names, with no hole but those known before anything was judged."""
     claimed = _claimed(con, rows, sources)
     stored = _stored(con, rows, sources)
-    entered = _entered(con, rows, sources)
+    entered = _metastore_entries(con, rows, sources)
     joined = duck.query(
         con,
         """
@@ -230,7 +230,7 @@ def _stored(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     return duck.query(con, f"SELECT bucket, key, true AS s_row, {renamed} FROM input", input=objects)
 
 
-def _entered(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
+def _metastore_entries(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     """The row of the metadata store that answers for each key."""
     entries = attach_label(con, rows.get("entries", ENTRY.empty_table()), sources.scopes, "scope")
     wanted = ("expired", "honoured", "size", "etag", "version_id", "mod_time", "last_updated")

@@ -63,7 +63,7 @@ def folder_files(count: FolderCount, con: Connection, versions: Rows) -> Relatio
     return duck.conform(con, duck.query(con, sql, input=decided), FOLDER_FILES)
 
 
-def summed(con: Connection, rows: Rows) -> Relation:
+def sum_folder_files(con: Connection, rows: Rows) -> Relation:
     """FOLDER_FILES rows of which there is one a folder."""
     sql = """
         SELECT source, bucket, folder, sum(objects) AS objects, sum(visible) AS visible, sum(files) AS files,

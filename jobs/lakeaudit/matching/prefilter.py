@@ -1,4 +1,4 @@
-"""The screen: lets go of keys on which all sources plainly agree, before anything is read in full.
+"""The prefilter: lets go of keys on which all sources plainly agree, before anything is read in full.
 
 A first, narrow reading makes a TRACE of every row: the hash of its key, which side it stands for, a few attributes,
 and whether it is plain, that is, whether nothing about the row alone could make a finding. Traces of one key meet. A
@@ -67,7 +67,7 @@ def is_filtered(kind: str) -> bool:
     return kind == "claims" or (rows is not None and rows.filtered)
 
 
-Trace = Callable[[Connection, Rows], Relation]
+Fingerprint = Callable[[Connection, Rows], Relation]
 """Rows of a manifest's own kind -> table_name, bucket, key, size, claimed_at, plain: one row for each of them."""
 
 TABLE = pa.schema(
@@ -88,13 +88,13 @@ TABLE = pa.schema(
 
 
 @dataclass(frozen=True)
-class Screen:
+class Prefilter:
     """What traces are made with: plain data that travels to the tasks. `traces` are of manifests, by kind of row."""
 
     sources: SourceFacts
     tables: pa.Table
     entry_limits: Mapping[str, datetime]
-    traces: Mapping[str, Trace] = field(default_factory=dict)
+    traces: Mapping[str, Fingerprint] = field(default_factory=dict)
 
     @property
     def numbers(self) -> Places:
@@ -103,16 +103,16 @@ class Screen:
         return {place: str(of_name[name]) for place, name in self.sources.roots.items()}
 
 
-def screen_of(
-    sources: SourceFacts, facts: Sequence[TableFacts], scope: Iterable[str], traces: Mapping[str, Trace]
-) -> Screen:
+def prefilter_of(
+    sources: SourceFacts, facts: Sequence[TableFacts], scope: Iterable[str], traces: Mapping[str, Fingerprint]
+) -> Prefilter:
     """The screen of a run whose tables are `facts`; tables out of `scope` are never let go, nor counted."""
     asked = set(scope)
     edges = _edges(sources.storage_cuts) | _edges(sources.metastore_cuts)
     rows = [
         _table(number, fact, sources, edges, fact.table.name in asked) for number, fact in enumerate(facts)
     ]
-    return Screen(sources, duck.small(TABLE, rows), _entry_limits(sources, facts), traces)
+    return Prefilter(sources, duck.small(TABLE, rows), _entry_limits(sources, facts), traces)
 
 
 def _table(
@@ -123,7 +123,7 @@ def _table(
     storage = _one_label(table.location, sources.deciding, None)
     store = _one_label(table.location, sources.scopes, sources.everywhere)
     alone = len(table.manifests) == 1 and (table.manifests[0].is_state or table.manifests[0].is_original)
-    if not (in_scope and alone) or fact.holed or storage in (None, NOBODY, _MIXED) or store == _MIXED:
+    if not (in_scope and alone) or fact.has_gap or storage in (None, NOBODY, _MIXED) or store == _MIXED:
         return table.name, number, 0, None, slack, None, None, None
     limit = edges[str(storage)]
     if store is None:
@@ -166,8 +166,8 @@ def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str
     return {store: min([edge, *storage]) - grace for store, edge in _edges(sources.metastore_cuts).items()}
 
 
-def let_go(
-    screen: Screen, con: Connection, rows: Mapping[str, Rows], *, singly: bool = False
+def cleared_keys(
+    prefilter: Prefilter, con: Connection, rows: Mapping[str, Rows], *, singly: bool = False
 ) -> Iterator[tuple[str, Rows]]:
     """Traces of some buckets -> what is let go, in sums by table, and the buckets that have to be read again.
 
@@ -180,7 +180,7 @@ def let_go(
         held = duck.hold(con, rows["contents"])
         yield "twins", duck.query(con, twins, input=held, many=duck.query(con, many, input=held))
     if "traces" in rows:
-        keys = duck.hold(con, _keys(con, rows["traces"], screen.tables))
+        keys = duck.hold(con, _keys(con, rows["traces"], prefilter.tables))
         again = duck.hold(
             con, duck.query(con, f"SELECT DISTINCT {BUCKET} AS bucket FROM input WHERE NOT agree", input=keys)
         )

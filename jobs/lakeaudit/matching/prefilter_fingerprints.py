@@ -1,4 +1,4 @@
-"""The traces that a narrow reading makes of rows, see `screen`: which of them are plain, and what is kept of them."""
+"""Fingerprints of rows for the prefilter: hashes of keys, sizes and times; whether the row alone is plain."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ from lakeaudit.keys import TIERED_CLASSES
 from lakeaudit.matching import metastore_tree
 from lakeaudit.matching.duplicates import content_etag
 from lakeaudit.matching.leftovers import LOG_OF_KEY
-from lakeaudit.matching.prefilter import CLAIM, ENTRY, OBJECT, OTHER, Screen, is_keyed
+from lakeaudit.matching.prefilter import CLAIM, ENTRY, OBJECT, OTHER, Prefilter, is_keyed
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.rules.file_facts import LEAST_READABLE
 from lakeaudit.runtime import duck
@@ -51,34 +51,34 @@ ENTRY_PLAIN = (
 """
 
 
-def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+def fingerprints(prefilter: Prefilter, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     """The traces of a part's rows; of objects what their content is known by, and whose logs are among them.
 
     Notes pass: they tell of parts that could not be read.
     """
     if kind == "versions":
-        held = duck.table(_objects(screen, con, rows))
+        held = duck.table(_objects(prefilter, con, rows))
         logs = "SELECT DISTINCT log_bucket AS bucket, log AS key FROM input WHERE log IS NOT NULL"
         yield "logs_seen", duck.query(con, logs, input=held)
         each = "SELECT unnest([content, alike]) AS content, h FROM input"
         known = f"SELECT content, h FROM ({each}) WHERE content IS NOT NULL"
         yield "contents", duck.query(con, known, input=held)
-        if screen.entry_limits:
+        if prefilter.entry_limits:
             yield "traces", _folders(con, held)
         yield "traces", held.drop_columns(["content", "alike", "bucket", "folder", "log_bucket", "log"])
     elif kind == "entries":
-        held = duck.table(_entries(screen, con, rows))
+        held = duck.table(_entries(prefilter, con, rows))
         yield "traces", _folders(con, held)
         yield "traces", held.drop_columns(["bucket", "folder"])
-    elif kind in screen.traces:
-        yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
+    elif kind in prefilter.traces:
+        yield "traces", _claims(prefilter, con, prefilter.traces[kind](con, rows))
     elif is_keyed(kind):
-        yield "traces", duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=rows)
+        yield "traces", duck.query(con, f"SELECT {_fingerprint(OTHER, 'false')} FROM input", input=rows)
     elif kind == "notes":
         yield kind, rows
 
 
-def _trace(side: int, plain: str, **given: str) -> str:
+def _fingerprint(side: int, plain: str, **given: str) -> str:
     """The columns of a trace; a plain one has attributes."""
     columns = {
         "owner": "INTEGER",
@@ -101,7 +101,7 @@ def _hash(column: str) -> str:
     return f"CASE WHEN {column} IS NOT NULL THEN CAST(hash({column}) >> 1 AS BIGINT) END"
 
 
-def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
+def _objects(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
     """Of the source that decides presence: traces with `content`, and `bucket` and `folder` where those are needed."""
     plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
     tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
@@ -113,8 +113,8 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
     unsure = f"""is_latest AND NOT is_delete_marker AND size IS NOT NULL
         AND NOT (({tells} AND NOT contains(etag, '-')) OR coalesce({summed}, false))"""
     alike = f"CASE WHEN {unsure} THEN hash(regexp_extract(key, '[^/]*$'), size, 'name') END"
-    bucket, folder = ("bucket", metastore_tree.FOLDER) if screen.entry_limits else ("NULL", "NULL")
-    attributes = _trace(
+    bucket, folder = ("bucket", metastore_tree.FOLDER) if prefilter.entry_limits else ("NULL", "NULL")
+    attributes = _fingerprint(
         OBJECT,
         plain,
         owner="owner",
@@ -124,7 +124,7 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
         version=_hash("version_id"),
     )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
-    placed = attach_label(con, deciding_rows(screen, con, read), screen.numbers, "owner")
+    placed = attach_label(con, deciding_rows(prefilter, con, read), prefilter.numbers, "owner")
     sql = f"""
         SELECT {attributes}, {content} AS content, {alike} AS alike, {bucket} AS bucket, {folder} AS folder,
             {LOG_OF_KEY} AS log, CASE WHEN log IS NOT NULL THEN input.bucket END AS log_bucket
@@ -133,20 +133,20 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
     return duck.query(con, sql, input=placed)
 
 
-def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
+def _entries(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
     """Traces of entries, with `bucket` and `folder`."""
     limits = " ".join(
-        f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
+        f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in prefilter.entry_limits.items()
     )
     plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END" if limits else "NULL")
     # of an opaque entry it counts whether it is younger than the object
     since = "CASE WHEN opaque THEN last_updated END"
-    attributes = _trace(
+    attributes = _fingerprint(
         ENTRY, plain, size="size", etag=_hash("etag"), version=_hash("version_id"), time=since
     )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
-    placed = attach_label(con, read, screen.sources.scopes, "scope")
-    everywhere = duck.literal(screen.sources.everywhere)
+    placed = attach_label(con, read, prefilter.sources.scopes, "scope")
+    everywhere = duck.literal(prefilter.sources.everywhere)
     # what another store says of the place has no word on the metastore axis, but its tree is judged
     answering = f"SELECT *, coalesce(coalesce(scope, {everywhere}) = source, false) AS answers FROM input"
     sql = f"SELECT {attributes}, bucket, parent AS folder FROM input"
@@ -156,13 +156,13 @@ def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
 def _folders(con: Connection, rows: Rows) -> Relation:
     """Traces that keep the folders of these rows, and the folders above, from being let go."""
     folders = metastore_tree.folders_of(con, rows, "folder")
-    return duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=folders)
+    return duck.query(con, f"SELECT {_fingerprint(OTHER, 'false')} FROM input", input=folders)
 
 
-def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
+def _claims(prefilter: Prefilter, con: Connection, claims: Rows) -> Relation:
     etag = {"etag": _hash("etag")} if "etag" in duck.relation(con, claims).columns else {}
-    attributes = _trace(CLAIM, "plain", owner="number", size="input.size", time="claimed_at", **etag)
-    tables = screen.tables.select(["name", "number"])
+    attributes = _fingerprint(CLAIM, "plain", owner="number", size="input.size", time="claimed_at", **etag)
+    tables = prefilter.tables.select(["name", "number"])
     return duck.query(
         con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables
     )
@@ -172,7 +172,7 @@ def _all(conditions: Iterable[str]) -> str:
     return f"({' AND '.join(conditions)})"
 
 
-def deciding_rows(screen: Screen, con: Connection, versions: Rows) -> Relation:
+def deciding_rows(prefilter: Prefilter, con: Connection, versions: Rows) -> Relation:
     """The rows of the source that decides presence."""
-    labelled = attach_label(con, versions, screen.sources.deciding, "decides")
+    labelled = attach_label(con, versions, prefilter.sources.deciding, "decides")
     return duck.query(con, "SELECT * FROM input WHERE decides = source", input=labelled)

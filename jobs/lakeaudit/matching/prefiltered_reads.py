@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakeaudit.matching import metastore_tree, prefilter
-from lakeaudit.matching.prefilter import Screen, bucket_of, is_filtered, is_keyed
+from lakeaudit.matching.prefilter import Prefilter, bucket_of, is_filtered, is_keyed
 from lakeaudit.matching.prefilter_fingerprints import deciding_rows
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowFilter:
     """Buckets that are read again: all of their keys (`again`), and those judged on their content alone (`twins`)."""
 
     again: bytes
@@ -39,7 +39,7 @@ class Wanted:
         """For each of these buckets, given as a NumPy array, whether it is read again."""
         return bits_at(self.again, numbers) | bits_at(self.twins, numbers)
 
-    def asked_of(self, con: Connection, rows: Rows) -> Relation:
+    def filtered(self, con: Connection, rows: Rows) -> Relation:
         """Of rows (bucket, key, ...) those that are read again."""
         sql = f"SELECT * FROM input SEMI JOIN buckets ON {_bucket()} = wanted"
         return duck.query(con, sql, input=rows, buckets=self.buckets)
@@ -75,15 +75,20 @@ def bits_at(bits: bytes, numbers: Any) -> Any:
     return (octets[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 == 1
 
 
-def ask_again(wanted: Wanted, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+def ask_again(wanted: RowFilter, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     """Of rows that stand for nothing beside themselves only those that `read_again` would take: fewer are decoded."""
     if is_filtered(kind):
-        rows = wanted.asked_of(con, rows)
+        rows = wanted.filtered(con, rows)
     yield kind, rows
 
 
 def read_again(
-    of: Screen, wanted: Wanted, metastores: bool, con: Connection, kind: str, batch: pa.RecordBatch
+    prefilter: Prefilter,
+    wanted: RowFilter,
+    metastores: bool,
+    con: Connection,
+    kind: str,
+    batch: pa.RecordBatch,
 ) -> Iterator[tuple[str, Rows]]:
     """Of a batch of rows those that have to be read again, and what of the others has to meet other keys.
 
@@ -100,23 +105,27 @@ def read_again(
     if twins_alone.num_rows:
         yield "settled_keys", twins_alone.select(["bucket", "key"])
     if metastores and kind in REST:
-        yield from of_the_rest(of, con, kind, batch.filter(pa.array(~again)))
+        yield from of_the_rest(prefilter, con, kind, batch.filter(pa.array(~again)))
 
 
-def of_the_rest(of: Screen, con: Connection, kind: str, batch: pa.RecordBatch) -> Iterator[tuple[str, Rows]]:
+def of_the_rest(
+    prefilter: Prefilter, con: Connection, kind: str, batch: pa.RecordBatch
+) -> Iterator[tuple[str, Rows]]:
     """What of let-go objects and entries has to meet other keys."""
     rest = batch.select(REST[kind])
     if rest.num_rows and kind == "versions":
-        yield "folders", metastore_tree.folders_of(con, deciding_rows(of, con, rest))
+        yield "folders", metastore_tree.folders_of(con, deciding_rows(prefilter, con, rest))
     elif rest.num_rows:
         of_trees = duck.hold(con, metastore_tree.of_trees(con, rest))
-        yield "siblings", metastore_tree.siblings(con, of_trees, of.sources)
+        yield "siblings", metastore_tree.siblings(con, of_trees, prefilter.sources)
         yield "etag_habits", metastore_tree.etag_habits(con, of_trees)
 
 
-def taken_off(of: Screen, con: Connection, kind: str, batch: pa.RecordBatch) -> Iterator[tuple[str, Rows]]:
+def taken_off(
+    prefilter: Prefilter, con: Connection, kind: str, batch: pa.RecordBatch
+) -> Iterator[tuple[str, Rows]]:
     """What takes objects and entries off again the sums of `of_the_rest`."""
-    for of_kind, rows in of_the_rest(of, con, kind, batch):
+    for of_kind, rows in of_the_rest(prefilter, con, kind, batch):
         if counts := _COUNTS.get(of_kind):
             negative = ", ".join(f"-{name} AS {name}" for name in counts)
             yield of_kind, duck.query(con, f"SELECT * REPLACE ({negative}) FROM input", input=rows)
@@ -138,11 +147,11 @@ REST = {
         "bare",
     ],
 }
-"""By kind of row what folders, siblings and habits are made of."""
+"""By kind of row what folders, siblings and habits are made prefilter."""
 
 
 def read_siblings(
-    of: Screen, wanted: Wanted, lost: pa.Table, con: Connection, kind: str, batch: pa.RecordBatch
+    prefilter: Prefilter, wanted: RowFilter, lost: pa.Table, con: Connection, kind: str, batch: pa.RecordBatch
 ) -> Iterator[tuple[str, Rows]]:
     """Of a batch of entries those let go whose folders are `lost`, and all entries of these folders themselves."""
     if kind != "entries":
@@ -150,4 +159,4 @@ def read_siblings(
     let_go = ~bits_at(wanted.again, buckets_of(con, batch))
     rest = metastore_tree.of_trees(con, batch.filter(pa.array(let_go)))
     yield "parents", metastore_tree.lost_folders(con, metastore_tree.of_trees(con, batch), lost)
-    yield "children", metastore_tree.lost_siblings(con, rest, lost, of.sources)
+    yield "children", metastore_tree.lost_siblings(con, rest, lost, prefilter.sources)

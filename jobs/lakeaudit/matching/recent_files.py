@@ -11,7 +11,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakeaudit.matching.verdicts import Words, with_outcome
+from lakeaudit.matching.verdicts import FindingPolicy, with_outcome
 from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -27,7 +27,7 @@ SPARE = 2
 
 
 @dataclass(frozen=True)
-class FreshLook:
+class RecentFileLimits:
     """How many fresh files may be looked at: plain data that travels to the tasks.
 
     `limits` are by table, `limit` is for all tables together. `now` is the run's clock reading, without a zone.
@@ -50,7 +50,12 @@ class FreshLook:
 
 
 def fresh_claims(
-    con: Connection, fired_rules: Rows, words: Words, known: Rows, look: FreshLook, shares: int
+    con: Connection,
+    fired_rules: Rows,
+    policy: FindingPolicy,
+    known: Rows,
+    look: RecentFileLimits,
+    shares: int,
 ) -> Relation:
     """VERDICT rows of claims that the evidence cannot speak of and a live look can; one share's part.
 
@@ -68,11 +73,11 @@ def fresh_claims(
     """
     young = duck.query(con, sql, fired=fired_rules, known=known)
     most = look.limit if shares <= 1 else min(look.limit, SPARE * look.limit // shares + 1)
-    # held, since mostly there are none: the words for them are planned only where there are some
-    return with_outcome(con, duck.hold(con, fairly(con, young, look, most)), words)
+    # held, since mostly there are none: the policy for them are planned only where there are some
+    return with_outcome(con, duck.hold(con, fairly(con, young, look, most)), policy)
 
 
-def fairly(con: Connection, rows: Rows, look: FreshLook, most: int | None = None) -> Relation:
+def fairly(con: Connection, rows: Rows, look: RecentFileLimits, most: int | None = None) -> Relation:
     """At most `most` of these rows (None: the limit for all), in turn from every table and each within its limit."""
     limits = duck.small(_LIMITS, list(look.limits.items()))
     drawn = "hash(bucket, key)"

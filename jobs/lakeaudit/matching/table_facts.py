@@ -33,7 +33,7 @@ class TableFacts:
         return min((state.log_since for state in self.states if state.log_since), default=None)
 
     @property
-    def refused(self) -> str | None:
+    def refusal(self) -> str | None:
         return next((state.refused for state in self.states if state.refused), None)
 
     @property
@@ -47,9 +47,9 @@ class TableFacts:
         return next((state.not_yet for state in self.states if state.not_yet), None)
 
     @property
-    def holed(self) -> bool:
+    def has_gap(self) -> bool:
         """Whether files that the state that was read does not list may be listed all the same."""
-        return bool(self.holes) or self.refused is not None or bool(self.doubt)
+        return bool(self.holes) or self.refusal is not None or bool(self.doubt)
 
     @property
     def version(self) -> int | None:
@@ -150,12 +150,12 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         retention,
         fact.stateful,
         bool(table.manifests),
-        table.complete and not fact.refused,
+        table.complete and not fact.refusal,
         bool(table.state_manifests),
         table.read_by_folder,
         plain_time(fact.read_at),
         plain_time(fact.horizon),
-        fact.holed,
+        fact.has_gap,
         shares,
         settings.min_duplicate_size,
         fact.archived_after,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeaudit.config import Ignore, Table, glob_to_regex
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.rules import file_rules
-from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.file_facts import ALL_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -30,7 +30,7 @@ JUDGED_TABLE = {
 
 
 @dataclass(frozen=True)
-class Words:
+class FindingPolicy:
     """What the lake file says of findings: plain data that travels to the tasks.
 
     `scope` are the tables to be judged; `severities` (for_table, for_kind, lake_severity) replace a kind's own;
@@ -53,25 +53,25 @@ _MEANING = pa.schema(
 )
 
 
-def words(tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> Words:
+def finding_policy(tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> FindingPolicy:
     """The words for findings about these tables on that day."""
     said = [(t.name, kind, severity) for t in tables for kind, severity in t.severities.items()]
     conditions = [_ignore(entry) for entry in ignores if entry.holds_on(today)]
     scope = tuple(table.name for table in tables)
-    return Words(scope, duck.small(_SEVERITY, said), " OR ".join(conditions) or "false")
+    return FindingPolicy(scope, duck.small(_SEVERITY, said), " OR ".join(conditions) or "false")
 
 
 def fired(con: Connection, pairs: Rows) -> Relation:
     """PAIR rows with the rule that fired on every axis: columns rule_<axis>."""
-    return ruled(con, pairs, ALL_FACTS, file_rules.PAIR_AXES)
+    return apply_rules(con, pairs, ALL_FACTS, file_rules.PAIR_AXES)
 
 
-def verdicts(con: Connection, fired_rules: Rows, words: Words) -> Relation:
+def verdicts(con: Connection, fired_rules: Rows, policy: FindingPolicy) -> Relation:
     """Verdict rows of the tables in scope, from PAIR rows with their rules."""
-    return with_outcome(con, _in_scope(con, _long(con, fired_rules), words), words)
+    return with_outcome(con, _in_scope(con, _long(con, fired_rules), policy), policy)
 
 
-def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
+def settled(con: Connection, fired_rules: Rows, policy: FindingPolicy, known: Rows) -> Relation:
     """Tallies of what no rule finds and the ledger does not hold open, see `coverage.count`; from the rules alone."""
     narrow = " UNION ALL ".join(
         f"""SELECT '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule, bucket, key,
@@ -89,7 +89,7 @@ def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Re
         JOIN meaning ON rule = id SEMI JOIN scope ON judged_table = scope_table
         GROUP BY judged_table, axis, outcome
     """
-    return duck.query(con, sql, fired=fired_rules, known=known, meaning=_meanings(), scope=words.scope_table)
+    return duck.query(con, sql, fired=fired_rules, known=known, meaning=_meanings(), scope=policy.scope_table)
 
 
 def _quiet(axis: str) -> str:
@@ -98,7 +98,7 @@ def _quiet(axis: str) -> str:
     return duck.literals(sorted(ids))
 
 
-def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
+def candidates(con: Connection, fired_rules: Rows, policy: FindingPolicy, known: Rows) -> Relation:
     """Verdict rows on which a finding's rule fired, or which the ledger holds open: known_as, known_at, suspected.
 
     Of a claim that no readable commit dates any more the ledger remembers the time. It remembers that a file was lost:
@@ -116,7 +116,7 @@ def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) ->
         WHERE rule IN ({finding}) OR known_as IS NOT NULL
     """
     rows = duck.made_of(con, sql, _long(con, fired_rules), known=known)
-    judged = with_outcome(con, _in_scope(con, rows, words), words)
+    judged = with_outcome(con, _in_scope(con, rows, policy), policy)
     return duck.made_of(con, "SELECT *, outcome = 'finding' AS suspected FROM input", judged)
 
 
@@ -130,32 +130,32 @@ def _long(con: Connection, fired_rules: Rows) -> Relation:
     return duck.query(con, " UNION ALL ".join(each), fired=fired_rules)
 
 
-def judge_again(con: Connection, suspects: Rows, words: Words) -> Relation:
+def judge_again(con: Connection, suspects: Rows, policy: FindingPolicy) -> Relation:
     """The same verdict rows judged anew after their PAIR columns changed (gaps, the live check)."""
     bare = duck.made_of(con, "SELECT * EXCLUDE (rule, outcome, kind, severity) FROM input", suspects)
-    fired = ruled(con, bare, ALL_FACTS, file_rules.PAIR_AXES)
+    fired = apply_rules(con, bare, ALL_FACTS, file_rules.PAIR_AXES)
     cases = " ".join(f"WHEN '{axis}' THEN rule_{axis}" for axis in file_rules.PAIR_AXES)
     dropped = ", ".join(f"rule_{axis}" for axis in file_rules.PAIR_AXES)
     sql = f"SELECT * EXCLUDE ({dropped}), CASE axis {cases} END AS rule FROM input"
-    return with_outcome(con, duck.made_of(con, sql, fired), words)
+    return with_outcome(con, duck.made_of(con, sql, fired), policy)
 
 
-def group_verdicts(con: Connection, rows: Rows, table: str, words: Words) -> Relation:
+def group_verdicts(con: Connection, rows: Rows, table: str, policy: FindingPolicy) -> Relation:
     """Rows that a table of `group_rules` is asked of, with axis, rule, outcome, kind and severity.
 
     Rows need `judged_table` and `relative`; those of tables out of scope are left out.
     """
-    fired_rules = ruled(con, rows, file_rules.FACTS_OF[table], {table: file_rules.TABLES[table]})
+    fired_rules = apply_rules(con, rows, file_rules.FACTS_OF[table], {table: file_rules.TABLES[table]})
     sql = f"SELECT * EXCLUDE (rule_{table}), rule_{table} AS rule, split_part(rule_{table}, '.', 1) AS axis FROM input"
-    return with_outcome(con, _in_scope(con, duck.made_of(con, sql, fired_rules), words), words)
+    return with_outcome(con, _in_scope(con, duck.made_of(con, sql, fired_rules), policy), policy)
 
 
-def with_outcome(con: Connection, rows: Rows, words: Words) -> Relation:
+def with_outcome(con: Connection, rows: Rows, policy: FindingPolicy) -> Relation:
     """Rows with `rule` and `judged_table`, and their outcome, kind and severity; rules that do not ask are left out."""
     sql = f"""
         SELECT * EXCLUDE verdict REPLACE (CASE
                 WHEN verdict <> 'finding' THEN verdict
-                WHEN severity = 'off' OR coalesce({words.ignored}, false) THEN 'ignored'
+                WHEN severity = 'off' OR coalesce({policy.ignored}, false) THEN 'ignored'
                 ELSE 'finding' END AS outcome)
         FROM (
             SELECT input.*, verdict, kind, coalesce(lake_severity, base) AS severity, '' AS outcome
@@ -163,7 +163,7 @@ def with_outcome(con: Connection, rows: Rows, words: Words) -> Relation:
             LEFT JOIN severities ON judged_table = for_table AND kind = for_kind
         ) WHERE verdict <> '{file_rules.NONE}'
     """
-    return duck.made_of(con, sql, rows, meaning=_meanings(), severities=words.severities)
+    return duck.made_of(con, sql, rows, meaning=_meanings(), severities=policy.severities)
 
 
 def severity_rank(column: str = "severity") -> str:
@@ -172,9 +172,9 @@ def severity_rank(column: str = "severity") -> str:
     return f"CASE {column} {cases} ELSE 9 END"
 
 
-def _in_scope(con: Connection, rows: Rows, words: Words) -> Relation:
+def _in_scope(con: Connection, rows: Rows, policy: FindingPolicy) -> Relation:
     sql = "SELECT * FROM input SEMI JOIN scope ON judged_table = scope_table"
-    return duck.made_of(con, sql, rows, scope=words.scope_table)
+    return duck.made_of(con, sql, rows, scope=policy.scope_table)
 
 
 @cache

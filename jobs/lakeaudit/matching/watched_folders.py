@@ -127,7 +127,7 @@ _SUMS = f"""
 """
 
 
-def summed(con: Connection, rows: Rows) -> Relation:
+def sum_unowned_folders(con: Connection, rows: Rows) -> Relation:
     """UNOWNED_FOLDER rows of which there is one a folder."""
     sql = f"SELECT {_FOLDER}, {_TOGETHER} FROM input GROUP BY {_FOLDER}"
     return duck.conform(con, duck.query(con, sql, input=rows), UNOWNED_FOLDER)
@@ -145,7 +145,7 @@ _TOGETHER = f"""
 """
 
 
-def roots_found(con: Connection, folders: Rows) -> tuple[list[Location], list[Location]]:
+def roots_of_tables(con: Connection, folders: Rows) -> tuple[list[Location], list[Location]]:
     """Roots of tables among UNOWNED_FOLDER rows: of those with a log of their own, and of folders of partitions."""
     found: tuple[list[Location], list[Location]] = ([], [])
     sql = "SELECT DISTINCT bucket, folder, format FROM input WHERE format IS NOT NULL ORDER BY ALL"
@@ -155,7 +155,7 @@ def roots_found(con: Connection, folders: Rows) -> tuple[list[Location], list[Lo
 
 
 @dataclass(frozen=True)
-class Known:
+class NamedPlaces:
     """What tells the folders of watched places apart, see `prefixes`.
 
     `tables` are the places of the lake's tables, `named` those that others name, `partitions` rows (bucket, key) of
@@ -168,18 +168,18 @@ class Known:
     untold: bool
 
 
-def prefixes(con: Connection, folders: Relation, places: Places, known: Known) -> Relation:
+def prefixes(con: Connection, folders: Relation, places: Places, known: NamedPlaces) -> Relation:
     """WATCHED_PREFIX rows with `skipped`, `young` and `unsure` files, from UNOWNED_FOLDER rows, a folder each.
 
     A table's root is a prefix; of other folders it is the highest one around that holds no table.
     """
-    logged, partitioned = roots_found(con, folders)
+    logged, partitioned = roots_of_tables(con, folders)
     rows = duck.query(con, "SELECT *, folder AS key FROM input", input=folders)
     for column, found in (("log_root", logged), ("folder_root", partitioned), ("named_root", known.named)):
         rows = attach_label(con, rows, {place: place.prefix for place in found}, column)
     marked = duck.hold(con, duck.query(con, _ROOTS, input=rows, registered=_registered(con, known)))
     trunk = [*known.tables, *known.named, *logged, *partitioned]
-    grouped = duck.hold(con, _placed(con, marked, places, trunk))
+    grouped = duck.hold(con, _with_prefixes(con, marked, places, trunk))
     return _prefix_rows(con, grouped, untold=known.untold)
 
 
@@ -190,7 +190,7 @@ _ROOTS = """
 """
 
 
-def _registered(con: Connection, known: Known) -> Relation:
+def _registered(con: Connection, known: NamedPlaces) -> Relation:
     """Folders (bucket, folder) around registered partitions."""
     sql = """
         SELECT DISTINCT bucket, regexp_extract(rtrim(key, '/') || '/', '^((?:[^/=]+/)*)', 1) AS folder FROM input
@@ -199,7 +199,7 @@ def _registered(con: Connection, known: Known) -> Relation:
     return duck.query(con, sql, input=known.partitions)
 
 
-def _placed(con: Connection, rows: Relation, places: Places, trunk: Sequence[Location]) -> Relation:
+def _with_prefixes(con: Connection, rows: Relation, places: Places, trunk: Sequence[Location]) -> Relation:
     """The rows with `prefix`: the table's root, or the highest folder around that holds no table."""
     around = duck.small(_AROUND, sorted(set(_above(trunk))))
     starts = duck.small(_START, [(name, place.prefix, place.depth) for place, name in places.items()])

@@ -8,7 +8,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
-def ruled(
+def apply_rules(
     con: Connection, rows: Rows, facts: Mapping[str, Expr], tables: Mapping[str, Iterable[Rule]]
 ) -> Relation:
     """Rows with `rule_<axis>` for each rule table: the id of its first rule whose conditions all hold."""

@@ -29,7 +29,7 @@ class Expr:
     @cached_property
     def sql(self) -> str:
         """Written once: most expressions are constants that every statement about files holds."""
-        return _written(self)
+        return _to_sql(self)
 
     @cached_property
     def of_row(self) -> Callable[[Row], Any]:
@@ -74,7 +74,7 @@ class Expr:
         """A regular expression that Python and RE2 both know (see `duck.pattern`), found anywhere in the text."""
         return Expr("matches", (self, lit(pattern)))
 
-    def known(self) -> "Expr":
+    def is_known(self) -> "Expr":
         return Expr("known", (self,))
 
     def sure(self) -> "Expr":
@@ -138,7 +138,7 @@ def duck_sql(expr: Expr) -> str:
     return expr.sql
 
 
-def _written(expr: Expr) -> str:
+def _to_sql(expr: Expr) -> str:
     if expr.op == "col":
         return duck.quoted(expr.args[0])
     if expr.op == "lit":
@@ -187,11 +187,11 @@ def _null_if_any_null(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_known(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def chosen(*values: Any) -> Any:
+    def choose_known(*values: Any) -> Any:
         known = [value for value in values if value is not None]
         return choose(known) if known else None
 
-    return chosen
+    return choose_known
 
 
 _PYTHON: dict[str, Callable[..., Any]] = {

@@ -44,13 +44,13 @@ _etags_comparable = _md5_etag & col("c_etag").matches(MD5_TEXT)
 _by_parts = first_known(col("s_multipart"), False) | first_known(col("s_etag").matches(PART_SUFFIX), False)
 
 # a class that moves objects between tiers itself says no more than its name; any other class has to be a known one
-_class_told = col("s_archived").known() | col("s_storage_class").among(*keys.TIERED_CLASSES)
-_size_told = ~col("c_size").known() | col("s_size").known()
+_class_told = col("s_archived").is_known() | col("s_storage_class").among(*keys.TIERED_CLASSES)
+_size_told = ~col("c_size").is_known() | col("s_size").is_known()
 # a recorded ETag or MD5 is held against the object's ETag, an MD5 only where encryption lets the ETag be one
-_content_told = (~col("c_etag").known() | col("s_etag").known()) & (
+_content_told = (~col("c_etag").is_known() | col("s_etag").is_known()) & (
     ~first_known(algorithm(col("c_checksum")).is_("md5"), False)
     | first_known(_same_algorithm, False)
-    | (col("s_etag").known() & col("s_encryption").known())
+    | (col("s_etag").is_known() & col("s_encryption").is_known())
 )
 
 # a copy is always younger than its original, and another version; its ETag is the same, unless one is no MD5
@@ -59,7 +59,7 @@ _copy_untold = first_known(
     col("c_etag").matches(MD5_TEXT)
     & col("s_etag").matches(MD5_TEXT)
     & ~first_known(col("s_multipart"), False)
-    & (~col("s_encryption").known() | col("s_encryption").among("NONE", "SSE-S3")),
+    & (~col("s_encryption").is_known() | col("s_encryption").among("NONE", "SSE-S3")),
     False,
 )
 
@@ -85,9 +85,9 @@ TIME_RULE: dict[str, Expr] = {
         | (col("s_modified_at") + col("o_leftover_age") + col("o_max_upload") <= edge)
     ),
     # ... and no state between the cut and the reading of the tables lists it
-    "unlisted_since_cut": ~col("r_removed_at").known() | (col("r_removed_at") <= edge),
+    "unlisted_since_cut": ~col("r_removed_at").is_known() | (col("r_removed_at") <= edge),
     # retired: the job that retired it may still be about to delete it
-    "retired_in_window": ~col("r_removed_at").known() | (col("r_removed_at") + col("o_grace") <= edge),
+    "retired_in_window": ~col("r_removed_at").is_known() | (col("r_removed_at") + col("o_grace") <= edge),
     "past_retention": col("r_removed_at") + col("o_retention") <= edge,
     "within_horizon": col("s_modified_at") > col("o_horizon"),
     # an entry against storage: neither side touched within the grace before either cut; no time: long ago
@@ -139,21 +139,21 @@ FACTS: dict[str, Expr] = {
     | (_md5_against_etag & col("c_checksum").differs(concat("md5:", col("s_etag"))))
     | (~_copy & _etags_comparable & col("c_etag").differs(col("s_etag")))
     | col("s_versus_claimed").is_("differs")
-    | col("s_footer_fault").known(),
+    | col("s_footer_fault").is_known(),
     # on purpose it is as old as that when storage says so, which its picture's margin does not change
     "archived": col("s_archived")
     & ~first_known(col("s_modified_at") + col("t_archived_after") <= col("s_from"), False),
     "class_told": _class_told,
-    "time_told": col("s_modified_at").known(),
+    "time_told": col("s_modified_at").is_known(),
     "told": _class_told
     & _size_told
     & ((_copy & ~_copy_untold) | (~_copy & _content_told))
-    & col("s_modified_at").known(),
-    "entry_told": ~col("m_size").known() | col("s_size").known(),
+    & col("s_modified_at").is_known(),
+    "entry_told": ~col("m_size").is_known() | col("s_size").is_known(),
     "other_object": ~_copy
     & (col("c_version_id").differs(col("s_version_id")) | col("c_etag").differs(col("s_etag"))),
     "event_live": col("e_state").is_("live"),
-    "ever_listed": col("c_state").known(),
+    "ever_listed": col("c_state").is_known(),
     "log_holed": col("t_holed"),
     "promised": col("r_history"),
     "needed": col("r_live"),
@@ -170,7 +170,7 @@ FACTS: dict[str, Expr] = {
     "read_as_data": col("o_by_folder")
     & col("o_manifest")
     & col("category").is_("data")
-    & (~col("s_size").known() | (col("s_size") > lit(0)))
+    & (~col("s_size").is_known() | (col("s_size") > lit(0)))
     & ~col("relative").matches(keys.UNSEEN),
     "slice_listed": col("o_slice") & col("category").is_("data") & ~col("relative").matches(keys.UNSEEN),
     "by_index": col("o_by_index"),
@@ -187,7 +187,7 @@ FACTS: dict[str, Expr] = {
     | col("m_etag").differs(col("s_etag"))
     | col("m_version_id").differs(col("s_version_id")),
     "honoured": col("m_honoured"),
-    "unclaimed": ~col("table_name").known(),
+    "unclaimed": ~col("table_name").is_known(),
     "listed_twice": col("c_listed") > lit(1),
     "conflict": col("r_conflict"),
 }
@@ -197,8 +197,9 @@ TREE_FACTS: dict[str, Expr] = {
     name: fact.sure()
     for name, fact in {
         # neither the entry nor its parent was touched within the grace before the store's cut; no time: long ago
-        "tree_in_window": ~col("touched_at").known() | (col("touched_at") + col("grace") <= col("tree_edge")),
-        "parent_in_window": ~col("parent_touched_at").known()
+        "tree_in_window": ~col("touched_at").is_known()
+        | (col("touched_at") + col("grace") <= col("tree_edge")),
+        "parent_in_window": ~col("parent_touched_at").is_known()
         | (col("parent_touched_at") + col("grace") <= col("tree_edge")),
         "entry_tombstone": col("tombstone"),
         "entry_expired": col("expired"),

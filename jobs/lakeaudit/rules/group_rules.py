@@ -37,7 +37,7 @@ def _sure(facts: Mapping[str, Expr]) -> dict[str, Expr]:
 
 COMMIT_FACTS = _sure(
     {
-        "other_version": col("lost_at").known(),
+        "other_version": col("lost_at").is_known(),
         "versions_differ": col("differs"),
         "copied_with_log": (col("written_at") > col("lost_at") + RACE)
         & (_near(col("before_at")) | _near(col("after_at"))),
@@ -74,9 +74,9 @@ COMMIT = ordered(
 )  # fmt: skip
 
 
-def _counted(what: str) -> Expr:
+def _has_counts(what: str) -> Expr:
     """Whether it was declared, and what there is of it is known."""
-    return col(what).known() & col(f"{what}_there").known()
+    return col(what).is_known() & col(f"{what}_there").is_known()
 
 
 def _lacks(what: str) -> Expr:
@@ -108,10 +108,11 @@ WRITE_FACTS = _sure(
     {
         "write_replaced": col("replaced").is_("whole"),
         "write_partly_replaced": col("replaced").is_("partly"),
-        "write_told": ~col("untold").known() & (_counted("files") | _counted("rows") | _counted("bytes")),
+        "write_told": ~col("untold").is_known()
+        & (_has_counts("files") | _has_counts("rows") | _has_counts("bytes")),
         "write_short": _lacks("files") | _lacks("rows") | _lacks("bytes"),
         "write_logged": col("logged"),
-        "write_covered": col("edge").known(),
+        "write_covered": col("edge").is_known(),
         "write_in_window": col("ended_at") + col("grace") <= col("edge"),
         "writes_holed": col("holed"),
     }
@@ -135,7 +136,7 @@ WRITES = ordered(
 ATTEMPT_FACTS = _sure(
     {
         "attempt_read": col("by_folder"),
-        "attempt_covered": col("edge").known(),
+        "attempt_covered": col("edge").is_known(),
         # the job that counts may still be about to clean up
         "attempt_in_window": (col("modified_at") <= col("edge"))
         & (col("ended_at") + col("grace") <= col("edge")),
@@ -152,7 +153,7 @@ ATTEMPTS = ordered(
     last="attempt_unclassified",
 )  # fmt: skip
 
-_IN_WINDOW = ~col("touched_at").known() | (col("touched_at") + col("grace") <= col("edge"))
+_IN_WINDOW = ~col("touched_at").is_known() | (col("touched_at") + col("grace") <= col("edge"))
 _UNFINISHED = ~col("complete") & col("temp_there")
 
 LOG_ENTRY_FACTS = _sure(
@@ -205,7 +206,7 @@ CLONE_FACTS = _sure(
         "clone_file_lost": col("s_presence").is_("absent"),
         "clone_certain": col("c_certain"),
         "source_lists": col("x_state").is_("live"),
-        "source_knows": col("x_state").known(),
+        "source_knows": col("x_state").is_known(),
         "source_certain": col("x_certain"),
         "source_logged": col("o_logged"),
         "source_whole": col("o_complete") & ~col("h_references"),
@@ -246,7 +247,7 @@ FOLDERS = ordered(
 
 LIFECYCLE_FACTS = _sure(
     {
-        "rules_unread": col("unread").known(),
+        "rules_unread": col("unread").is_known(),
         "files_concerned": col("files") > lit(0),
         "asks_for_tags": col("tags"),
         "archived_on_purpose": col("does").is_("archives") & (col("archived_after_days") <= col("days")),
@@ -292,9 +293,9 @@ ACCESS = ordered(
 WATCHED_FACTS = _sure(
     {
         "watched_named": col("named"),
-        "watched_table": col("format").known(),
+        "watched_table": col("format").is_known(),
         # a table whose log is that young may be entered into the lake file or a catalog yet
-        "watched_settled": (col("files") > lit(0)) & (~col("format").known() | col("signed")),
+        "watched_settled": (col("files") > lit(0)) & (~col("format").is_known() | col("signed")),
         "watched_untold": col("untold"),
     }
 )

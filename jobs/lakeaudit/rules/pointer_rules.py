@@ -17,7 +17,7 @@ def _sure(facts: Mapping[str, Expr]) -> dict[str, Expr]:
 
 def _since(time: str) -> Expr:
     """Whether what was done at a time, null: long ago, is older than the picture of storage."""
-    return ~col(time).known() | (col(time) + col("grace") <= col("edge"))
+    return ~col(time).is_known() | (col(time) + col("grace") <= col("edge"))
 
 
 _LOOKED = col("look").is_("live")
@@ -27,7 +27,7 @@ PARTITION_FACTS = _sure(
         "partition_filled": col("visible") > lit(0),
         # files of 0 bytes hold none of the rows that the catalog counts
         "partition_hollow": col("content_said") & ~(col("with_content") > lit(0)),
-        "partition_covered": col("edge").known(),
+        "partition_covered": col("edge").is_known(),
         "partition_in_window": _since("registered_at"),
         "partition_looked": _LOOKED,
         "partition_filled_now": col("look_there"),
@@ -90,10 +90,10 @@ FOLDERS = ordered(
 
 TABLE_FACTS = _sure(
     {
-        "table_left_behind": col("left_behind").known(),
+        "table_left_behind": col("left_behind").is_known(),
         "table_filled": col("objects") > lit(0),
         "table_elsewhere": col("partitions_filled") > lit(0),
-        "table_covered": col("edge").known(),
+        "table_covered": col("edge").is_known(),
         "table_in_window": _since("changed_at"),
         "table_looked": _LOOKED,
         "table_filled_now": col("look_there"),

@@ -23,7 +23,7 @@ from lakeaudit.checks.commits.suspect_commits import (
     one_a_commit,
     suspects,
 )
-from lakeaudit.collect.claim_lookups import ask_claims
+from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.lifecycles import ends
 from lakeaudit.engine.local import AuditEngine
@@ -102,7 +102,7 @@ def _check(
     """Read the suspects, judge them, and count every commit of the logs once."""
     places = {table.name: table.location for table in evidence.scope}
     known = _known(evidence, engine, suspected, read, logs)
-    verdicts = one_a_commit(judged(evidence.con, known, evidence.words))
+    verdicts = one_a_commit(judged(evidence.con, known, evidence.policy))
     rows, unknown_ends = _with_ends(evidence, [one for one in verdicts if one.outcome == "finding"])
     whole = (
         digest(evidence.stamp.lake, one.suspect.file.table, AXIS, "commit", one.suspect.file.place.uri)
@@ -245,7 +245,7 @@ def claims_of_commits(
     keys = duck.table(duck.query(evidence.con, "SELECT DISTINCT bucket, key FROM f", f=said.files))
     if not keys.num_rows:
         return duck.relation(evidence.con, CLAIM.empty_table())
-    batches = ask_claims(engine, [read], {file.table for file in files}, _as_they_are, keys)
+    batches = query_claims(engine, [read], {file.table for file in files}, _as_they_are, keys)
     return duck.relation(evidence.con, pa.Table.from_batches(batches, None if batches else CLAIM))
 
 

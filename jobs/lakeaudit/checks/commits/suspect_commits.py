@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeaudit.checks.commits.commits import Loss, Rewritten
 from lakeaudit.checks.commits.repeated_batches import LiveBatch
 from lakeaudit.evidence.protocol import CommitFile, CommitLogs, Doubt
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
@@ -128,7 +128,7 @@ def _written(at: tuple[str, int], logs: CommitLogs) -> tuple[datetime | None, da
     return plain_time(logs.written_at(table, version - 1)), plain_time(logs.written_at(table, version + 1))
 
 
-def judged(con: Connection, each: Sequence[Suspect], words: Words) -> list[Judged]:
+def judged(con: Connection, each: Sequence[Suspect], words: FindingPolicy) -> list[Judged]:
     """The verdict of every suspect, in their order."""
     rows = duck.small(_NUMBERED, [(number, *_row(one)) for number, one in enumerate(each)])
     found = duck.rows_of(group_verdicts(con, rows, "commit", words))

@@ -9,7 +9,7 @@ from lakeaudit.formatting import number, second
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import KINDS
 from lakeaudit.matching.table_facts import roots
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 
@@ -30,7 +30,7 @@ def _is_on(table: Table, kind: str) -> bool:
 
 
 def access_hazards(
-    con: Connection, patterns: Sequence[Mapping[str, Any]], tables: Sequence[Table], words: Words
+    con: Connection, patterns: Sequence[Mapping[str, Any]], tables: Sequence[Table], words: FindingPolicy
 ) -> tuple[Finding, ...]:
     """Rows of FINDINGS, one per table, pattern and principal, of ACCESS rows of all shares."""
     if not patterns:

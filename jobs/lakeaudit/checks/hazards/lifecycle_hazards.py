@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.checks.hazards.expiring_files import Hazards, Row, action_row, hazards_of, merged, unread_row
-from lakeaudit.collect.claim_lookups import ask_claims
+from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.collect.lifecycles import Lifecycles, unread_of
 from lakeaudit.config import Table
 from lakeaudit.engine.local import AuditEngine
@@ -22,7 +22,7 @@ from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.storage.lifecycle import Action, Lifecycle, in_places
 from lakeaudit.keys import Location
 from lakeaudit.matching.table_facts import TableFacts
-from lakeaudit.matching.verdicts import Words, group_verdicts
+from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.rules.file_rules import FACTS_OF, TABLES, facts_of, judge
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -63,7 +63,7 @@ def hazards(
     facts: Sequence[TableFacts],
     claims: Sequence[Claims],
     lifecycles: Sequence[Lifecycle],
-    words: Words,
+    words: FindingPolicy,
     files: Mapping[str, int],
     elsewhere: Places = NOWHERE,
 ) -> Hazards:
@@ -138,7 +138,7 @@ def _sums(
         for name, number in of_action
     ]
     question = partial(_expiring, duck.small(_PLACES, places))
-    found = [row for batch in ask_claims(engine, claims, tables, question) for row in batch.to_pylist()]
+    found = [row for batch in query_claims(engine, claims, tables, question) for row in batch.to_pylist()]
     return [
         of_action[row["table_name"], row["number"]]
         | {name: row[name] for name in row if name != "table_name"}

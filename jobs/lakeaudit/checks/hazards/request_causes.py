@@ -17,7 +17,7 @@ from lakeaudit.checks.hazards import access_patterns
 from lakeaudit.checks.hazards.access_hazards import watched
 from lakeaudit.checks.hazards.access_patterns import Watched
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.collect.evidence_gaps import all_holes
+from lakeaudit.collect.evidence_gaps import all_evidence_gaps
 from lakeaudit.engine.chunks import Reading
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import Events, EvidenceGap
@@ -77,7 +77,7 @@ def read_requests(
     return Traced(
         pa.Table.from_batches(found["causes"], CAUSE),
         tuple(_plain(found["patterns"])),
-        all_holes((), _counts(found["counted"]), notes),
+        all_evidence_gaps((), _counts(found["counted"]), notes),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.collect.pointed_tables import Named
+from lakeaudit.collect.pointed_tables import CatalogedTable
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.metadata_pointers import Aim
@@ -27,14 +27,14 @@ def catalog_witnesses(evidence: Evidence) -> Iterator[Witness]:
     yield from _two_lines(evidence)
 
 
-def _missing(evidence: Evidence, named: Named, aim: Aim) -> Witness:
+def _missing(evidence: Evidence, named: CatalogedTable, aim: Aim) -> Witness:
     before = state_before(evidence.context.clients, aim.place) or named.by.previous_location
     restore = f"; the metadata.json before it is {before}" if before else ""
     words = f"{named.catalog} has {named.by.name} at {aim.place.uri}, which is not there{restore}"
     return Witness(named.table.name, MISSING_TABLE, (CATALOG,), aim.place.uri, words)
 
 
-def _has_moved(evidence: Evidence, named: Named) -> bool:
+def _has_moved(evidence: Evidence, named: CatalogedTable) -> bool:
     """Whether the catalog does not know the table any more, or points at another state of it."""
     source = evidence.catalog_sources[named.by.catalog]
     ask = registry.catalog(source.kind).current
@@ -46,7 +46,7 @@ def _has_moved(evidence: Evidence, named: Named) -> bool:
 
 
 def _two_lines(evidence: Evidence) -> Iterator[Witness]:
-    by_table: dict[str, list[tuple[Named, Aim]]] = defaultdict(list)
+    by_table: dict[str, list[tuple[CatalogedTable, Aim]]] = defaultdict(list)
     for named, aim in evidence.metadata_aims:
         by_table[named.table.name].append((named, aim))
     for table, aims in by_table.items():

@@ -111,7 +111,7 @@ def _around(
 
 def _unread(fact: TableFacts) -> str:
     """Why not all that a table lists is known; empty: it is."""
-    return fact.refused or next((hole.reason for hole in fact.holes), fact.doubt)
+    return fact.refusal or next((hole.reason for hole in fact.holes), fact.doubt)
 
 
 def _not_whole(evidence: Evidence, kind: str, name: str, last: LastState) -> str:

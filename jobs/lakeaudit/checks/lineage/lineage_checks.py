@@ -36,7 +36,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, EvidenceGap
 from lakeaudit.findings.coverage import Tallies, Tally, together
 from lakeaudit.keys import Location, identify
-from lakeaudit.matching.lineage import JudgedWitness, finding, judged
+from lakeaudit.matching.lineage import JudgedWitness, finding, judge_witnesses
 from lakeaudit.matching.prefix_match import label_around
 from lakeaudit.rules.file_rules import RULES
 from lakeaudit.runtime import duck
@@ -158,7 +158,9 @@ def _judge(evidence: Evidence, witnesses: Sequence[Witness]) -> Evidence:
     exist = {name for read in evidence.observed.sources.claims for name, state in read.states.items()
              if state.missing not in ("", ABSENT)}  # fmt: skip
     known = {name for _, name in evidence.context.last_states} | set(evidence.named) | exist
-    verdicts = judged(evidence.con, _as_named(evidence, witnesses), evidence.scope, known, evidence.words)
+    verdicts = judge_witnesses(
+        evidence.con, _as_named(evidence, witnesses), evidence.scope, known, evidence.policy
+    )
     lineage = tuple(_looked_up(evidence, in_turn(with_those_between(verdicts, _numbers(evidence)))))
     reported = {*evidence.observed.holes}
     lost = [hole for hole in _holes(lineage) if hole not in reported]

@@ -6,10 +6,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.engine.chunks import WHOLE, Reading, drained
+from lakeaudit.engine.chunks import WHOLE, Reading, drain
 from lakeaudit.engine.local import Answers, AuditEngine
 from lakeaudit.evidence.protocol import Batches, BufferedRows, Part, Project, Stage
-from lakeaudit.matching.pointer_folders import FolderCount, folder_files, summed
+from lakeaudit.matching.pointer_folders import FolderCount, folder_files, sum_folder_files
 from lakeaudit.runtime.duck import Connection, Rows
 
 COUNTED, HELD = "folder_files", "folders_held"
@@ -57,12 +57,12 @@ def _counted(
 
 
 def _batched(rows: Callable[[Connection, Part], Batches], con: Connection, part: Part) -> Batches:
-    yield from drained(rows(con, part), con)
+    yield from drain(rows(con, part), con)
 
 
 def _summed(stage: Stage, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if COUNTED in rows:
-        yield HELD, summed(con, rows[COUNTED])
+        yield HELD, sum_folder_files(con, rows[COUNTED])
     yield from stage(con, rows)
 
 

@@ -53,11 +53,11 @@ def pointer_checks(
     con, tallies = evidence.con, Tallies()
     rows_of_findings: list[Relation] = []
     for table, rows in _subjects(evidence, matched, pointed, holed).items():
-        judged = _looked_at(evidence, engine, table, group_verdicts(con, rows, table, evidence.words))
+        judged = _looked_at(evidence, engine, table, group_verdicts(con, rows, table, evidence.policy))
         judged = duck.hold(con, _still_known(evidence, pointed, judged))
         rows_of_findings.append(findings(con, judged, table, evidence.stamp))
         tallies = together(tallies, tallies_of(coverage.count_others(con, judged, "bytes")))
-    return PointerChecks(tuple(rows_of_findings), tallies, pointed.holes, pointed.disagreements)
+    return PointerChecks(tuple(rows_of_findings), tallies, pointed.partition_gaps, pointed.disagreements)
 
 
 def _subjects(
@@ -86,7 +86,7 @@ def _looked_at(evidence: Evidence, engine: AuditEngine, table: str, verdicts: Re
     answers = looks(engine, evidence.context.clients, places[: evidence.lake.settings.confirm.limit])
     known = duck.query(con, _with_answers(evidence, table), suspects=suspects, answers=answers)
     again = group_verdicts(
-        con, duck.hold(con, duck.conform(con, known, SCHEMAS[table])), table, evidence.words
+        con, duck.hold(con, duck.conform(con, known, SCHEMAS[table])), table, evidence.policy
     )
     rest = duck.query(con, "FROM input WHERE outcome <> 'finding'", input=judged)
     return duck.union(con, [rest, again])

@@ -1,6 +1,6 @@
 """Findings about pointers: verdict rows of the tables of `pointer_rules` become rows of FINDINGS."""
 
-from lakeaudit.findings.finding_rows import Stamp, because, finished, uri
+from lakeaudit.findings.finding_rows import RunStamp, because, finished, uri
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -55,7 +55,7 @@ _GIVEN = {
 }
 
 
-def findings(con: Connection, judged: Rows, table: str, stamp: Stamp) -> Relation:
+def findings(con: Connection, judged: Rows, table: str, stamp: RunStamp) -> Relation:
     """FINDINGS of pointers whose verdict is one; `table` names the table of rules that judged them."""
     found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     shared = {
