@@ -93,7 +93,7 @@ class Tables:
         return outcome, list(rows_of(results.findings(outcome.run_id))), partly
 
 
-def named(cases: dict[str, dict[str, Kind]]) -> dict[str, str]:
+def tables_of(cases: dict[str, dict[str, Kind]]) -> dict[str, str]:
     """By name of a table its format: a table for each format of each case."""
     return {f"{case}_{kind}": kind for case, kinds in cases.items() for kind in kinds}
 
@@ -104,7 +104,7 @@ def of_table(name: str, kind: Kind) -> Kind:
 
 
 @dataclass(frozen=True)
-class Cut:
+class CutAudit:
     """One audit, and the rules by which its responses were cut, by table."""
 
     tables: Tables
@@ -115,21 +115,21 @@ class Cut:
     """The tables that are covered in part."""
 
 
-def cut(
+def audit_cut(
     aws: Aws, s3: Endpoint, folder: Path, cases: dict[str, dict[str, Kind]], rules: dict[str, Refusals]
-) -> Cut:
+) -> CutAudit:
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
-    tables = Tables(Shop(aws.s3, s3, bucket), named(cases))
+    tables = Tables(Shop(aws.s3, s3, bucket), tables_of(cases))
     tables.write(folder)
     for name in {"beneath_delta", "pointers_delta"} & tables.kinds.keys():
         uri = f"s3://{bucket}/warehouse/{name}"
         DeltaTable(uri, storage_options=tables.shop.options).create_checkpoint()
-    return Cut(tables, rules, *tables.audit(folder, Together(*rules.values())))
+    return CutAudit(tables, rules, *tables.audit(folder, Together(*rules.values())))
 
 
 @pytest.fixture(scope="module")
-def cut_once(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Cut:
+def cut_once(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> CutAudit:
     """One response of each format is cut, for each way."""
     cases = dict.fromkeys(ONCE, METADATA)
     rules = {
@@ -137,22 +137,22 @@ def cut_once(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -
         for case, answer in ONCE.items()
         for kind, reads in METADATA.items()
     }
-    return cut(aws, s3, tmp_path_factory.mktemp("once"), cases, rules)
+    return audit_cut(aws, s3, tmp_path_factory.mktemp("once"), cases, rules)
 
 
 @pytest.fixture(scope="module")
-def cut_each_time(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Cut:
+def cut_each_time(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> CutAudit:
     rules = {
         f"{case}_{kind}": Refusals(of_table(f"{case}_{kind}", reads), first=0, answer=SHORTENED)
         for case, kinds in LASTING.items()
         for kind, reads in kinds.items()
     }
-    return cut(aws, s3, tmp_path_factory.mktemp("lasting"), LASTING, rules)
+    return audit_cut(aws, s3, tmp_path_factory.mktemp("lasting"), LASTING, rules)
 
 
 @pytest.mark.parametrize("way", ONCE)
 @pytest.mark.parametrize("kind", METADATA)
-def test_a_response_that_was_cut_once_is_no_loss(cut_once: Cut, way: str, kind: str) -> None:
+def test_a_response_that_was_cut_once_is_no_loss(cut_once: CutAudit, way: str, kind: str) -> None:
     name = f"{way}_{kind}"
     rules = cut_once.rules[name]
     assert len(rules.refused) == 1 < len(rules.requests)
@@ -164,7 +164,7 @@ def test_a_response_that_was_cut_once_is_no_loss(cut_once: Cut, way: str, kind: 
     ("case", "kind"), [(case, kind) for case, kinds in LASTING.items() for kind in kinds]
 )
 def test_a_response_that_is_cut_each_time_is_an_evidence_gap_and_no_loss(
-    cut_each_time: Cut, case: str, kind: str
+    cut_each_time: CutAudit, case: str, kind: str
 ) -> None:
     name = f"{case}_{kind}"
     assert cut_each_time.rules[name].refused
@@ -175,6 +175,6 @@ def test_a_response_that_is_cut_each_time_is_an_evidence_gap_and_no_loss(
 
 
 @pytest.mark.parametrize("case", LASTING)
-def test_such_a_gap_is_counted_in_the_coverage(cut_each_time: Cut, case: str) -> None:
+def test_such_a_gap_is_counted_in_the_coverage(cut_each_time: CutAudit, case: str) -> None:
     assert cut_each_time.partly & {f"{case}_{kind}" for kind in LASTING[case]}
     assert cut_each_time.outcome.exit_code == 3

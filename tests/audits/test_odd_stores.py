@@ -1,4 +1,4 @@
-"""Stores that answer otherwise than S3: what they leave out is unknown, and a list without an end is no list."""
+"""Stores that answer otherwise than S3: fields that they leave out are unknown, and so is the end of a cut list."""
 
 import io
 import json
@@ -279,7 +279,7 @@ def test_a_log_listing_that_was_cut_off_is_a_gap_of_its_table(buckets: Buckets) 
 
 @pytest.mark.parametrize("table", INCOMPLETE)
 def test_one_field_that_is_missing_ends_no_run(buckets: Buckets, s3: Endpoint, table: str) -> None:
-    """A loss is found all the same, and nothing else is: what a response does not say is unknown."""
+    """The loss is the only finding: fields that a response leaves out are unknown."""
     assert buckets.kinds(buckets.lost[table], "incomplete") == ["dropped"]
     assert buckets.told[f"incomplete.{table}"][1] in (["dropped"], ["dropped", "uncommitted"])
     for row in buckets.coverage:
@@ -350,7 +350,7 @@ def test_only_classes_without_a_rule_are_a_warning(buckets: Buckets) -> None:
 
 
 def test_a_cut_off_listing_of_storage_concludes_nothing(shop: Shop, tmp_path: Path) -> None:
-    """Files beyond the end are no losses, and the gap names the place."""
+    """Files beyond the end are not losses, and the gap names the place."""
     lake = lake_of(shop, tmp_path, defaults="grace: 0s, confirm: {mode: none}")
     with habit(cut_off("warehouse/", keep=2)):
         outcome = audited(lake)
