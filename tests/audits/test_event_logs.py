@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.evidence.manifest.spark_event_log import reader
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.schemas import rows_of
@@ -453,7 +453,7 @@ def test_what_one_file_is_told_of(site: Site) -> None:
     lost.unlink()
     lake = site.lake("events")
     for path in (lost, site.file("events", UUIDS[1], 3)):
-        (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:])
+        (told,) = lookup_claims(lake.tables[0], clients_of(lake), "", str(path)[1:])
         assert (told.kind, told.answer) == ("spark_event_log", "present")
         assert told.history[0]["size"] == 1003
 

@@ -178,7 +178,7 @@ def test_a_torn_archive_is_told_with_what_it_hides_and_other_tables_are_judged(b
     """As `test_every_loss_is_named_by_what_it_is` has it, of tables in the same lake."""
     (row,) = broken.of("archive_torn")
     assert row["kind"] == "missing_metadata"
-    assert "hides what its instants wrote and removed" in row["explanation"]
+    assert "hides the files that its instants wrote and removed" in row["explanation"]
     assert "content" in broken.reasons("archive_torn")
     assert broken.outcome.exit_code == 3
 

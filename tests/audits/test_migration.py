@@ -11,7 +11,7 @@ import yaml
 
 from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
@@ -220,9 +220,9 @@ def test_one_file_is_asked_for(move: Move) -> None:
     lake = move.lake()
     here = f"{FILES[0]}".replace("wh/", "lake/", 1)
     clients = clients_of(lake)
-    (told,) = told_of(lake.table("orders"), clients, move.new, here)
+    (told,) = lookup_claims(lake.table("orders"), clients, move.new, here)
     assert (told.answer, told.history[0]["original"]) == ("present", f"s3://{move.old}/{FILES[0]}")
-    (none,) = told_of(lake.table("orders"), clients, move.new, "lake/orders/other")
+    (none,) = lookup_claims(lake.table("orders"), clients, move.new, "lake/orders/other")
     assert none.answer == "absent"
 
 

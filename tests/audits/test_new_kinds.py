@@ -38,7 +38,7 @@ from lakeaudit.evidence.kind import (
     MetastoreKind,
     StorageKind,
 )
-from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.evidence.protocol import (
     Batches,
     Changes,
@@ -282,7 +282,9 @@ def test_an_audit_reads_and_judges_them(lake: Lake) -> None:
 
 def test_one_file_is_looked_up_in_them(lake: Lake) -> None:
     (table,) = lake.tables
-    told = {name: next(told_of(table, Clients(), BUCKET, f"t/{name}")).answer for name in ("lost", "stray")}
+    told = {
+        name: next(lookup_claims(table, Clients(), BUCKET, f"t/{name}")).answer for name in ("lost", "stray")
+    }
     assert told == {"lost": "present", "stray": "absent"}
 
 

@@ -20,7 +20,7 @@ from lakeaudit.commands import doctor_probes
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.manifest.point import Told, told_of
+from lakeaudit.evidence.manifest.point import LookupResult, lookup_claims
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.results.acknowledgements import Ack, put_ack
 from lakeaudit.runtime import duck
@@ -389,9 +389,9 @@ def test_a_torn_picture_is_none_and_said(again: Site, harm: str) -> None:
 
 
 def test_what_one_file_is_told_of(again: Site, site: Site) -> None:
-    def told(of: Site, name: str) -> Told:
+    def told(of: Site, name: str) -> LookupResult:
         lake = of.lake()
-        (one,) = told_of(lake.tables[0], clients_of(lake), "", str(of.folder / f"data/t/{name}")[1:])
+        (one,) = lookup_claims(lake.tables[0], clients_of(lake), "", str(of.folder / f"data/t/{name}")[1:])
         return one
 
     site.put("t/a")

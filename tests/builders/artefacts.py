@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.evidence.manifest.previous.kept_picture import FILE, Picture, publish, write_rows
+from lakeaudit.evidence.manifest.previous.snapshot_store import FILE, StorageSnapshot, publish, write_rows
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -339,7 +339,7 @@ def _previous(folder: Path) -> None:
     place = Location.parse(str(folder / "results")).join(".pictures")
     with duck.task_connection() as con:
         file = write_rows(Clients(), place, duck.relation(con, duck.small(FILE, rows)))
-    publish(Clients(), place, Picture("r1", seen, True, {"t": home.uri}, (file,)))
+    publish(Clients(), place, StorageSnapshot("r1", seen, True, {"t": home.uri}, (file,)))
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------

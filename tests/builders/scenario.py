@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeaudit.config import ManifestSource, Settings, Table
-from lakeaudit.evidence.manifest.another_place import InventoryManifest
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.manifest.file_list import FileListManifest
+from lakeaudit.evidence.manifest.replica_source import InventoryManifest
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import Location
 from lakeaudit.matching.table_facts import TableFacts

@@ -17,9 +17,9 @@ from lakeaudit.collect.read_sources import Observed
 from lakeaudit.collect.source_facts import Sources
 from lakeaudit.engine.cached_rows import WORTH
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.file_list import fold
+from lakeaudit.evidence.manifest.replica_source import originals
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.protocol import (
     Batches,
@@ -182,7 +182,7 @@ class ScreenLake:
         newer = Part("", partial(_given, "steps", rows_table(KINDS["steps"], self.commits)))
         states = {state.table: state for fact in self.tables for state in fact.states}
         info = SourceInfo("manifest:delta", "manifest", "delta", "", "", None)
-        traces = {paths.KIND: partial(replay.traces, constants)}
+        traces = {paths.KIND: partial(replay.fingerprints, constants)}
         fold = partial(replay.claims, constants, info.id)
         yield Claims(info, (rows, (newer,)), fold, states, traces=traces)
 
@@ -195,7 +195,7 @@ class ScreenLake:
     def _originals(self) -> Iterator[Claims]:
         if "originals" in self.arrow:
             info = SourceInfo("manifest:s3_inventory", "manifest", "s3_inventory", "", "", None)
-            traces = {originals.KIND: originals.traces}
+            traces = {originals.KIND: originals.fingerprints}
             fold_of = partial(originals.claims, source=info.id)
             yield Claims(info, (self._parts("originals"),), fold_of, {}, traces=traces)
 

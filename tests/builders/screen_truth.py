@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import replay
+from lakeaudit.evidence.manifest.replica_source import originals
 from lakeaudit.matching import metastore_tree, prefilter, prefilter_fingerprints
 from lakeaudit.matching.pairs import pairs
 from lakeaudit.rules import file_rules

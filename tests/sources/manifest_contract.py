@@ -34,10 +34,10 @@ FILES = {part(n, UUIDS[0]): (100 + n, 1000 + n) for n in range(3)}
 
 @dataclass(frozen=True)
 class World:
-    """What a reader made of the records of `events`, and of a place where there are none.
+    """Holds what a reader made of the records of `events`, and of a place without records.
 
-    `sized`: its records say sizes. `unrecorded` is what it says of a table without records: that it is refused, that
-    nothing is known of it yet, or nothing, where records are sought among the objects of storage.
+    `sized`: its records have sizes. `unrecorded` is the state of a table without records: refused, not yet known, or
+    empty, if records are searched among the objects of storage.
     """
 
     kind: str
@@ -84,8 +84,8 @@ def world_of(
     return World(recorded.kind, tables, seen, claims, **world)
 
 
-def folded(claims: Claims) -> pa.Table:
-    """All that the rows claim."""
+def claim_table(claims: Claims) -> pa.Table:
+    """Return all claims of the rows."""
     kinds: dict[str, list[pa.Table]] = {}
     for source in claims.rows:
         kept = InProcessEngine().keep(source) if isinstance(source, tuple) else source
@@ -97,12 +97,12 @@ def folded(claims: Claims) -> pa.Table:
 
 
 class ManifestContract:
-    """Subclasses say which kind they read, and give a class-scoped fixture `world`."""
+    """Subclasses name the kind that they read, and define a class-scoped fixture `world`."""
 
     kind: ClassVar[str]
 
     def _rows(self, world: World) -> list[dict[str, Any]]:
-        return list(folded(world.claims).to_pylist())
+        return list(claim_table(world.claims).to_pylist())
 
     def test_claims_what_was_written_with_its_size_once(self, world: World) -> None:
         home = world.tables[0].location.prefix
@@ -129,7 +129,7 @@ class ManifestContract:
         }
         assert told == {"events": "nothing", "unknown": world.unrecorded}
 
-    def test_says_what_it_is(self, world: World) -> None:
+    def test_has_an_info_of_its_kind(self, world: World) -> None:
         info = world.claims.info
         assert (info.role, info.kind, info.cut is not None, bool(info.identity)) == (
             "manifest",
@@ -138,7 +138,7 @@ class ManifestContract:
             True,
         )
 
-    def test_has_no_hole_where_all_was_read(self, world: World) -> None:
+    def test_has_no_gap_if_all_was_read(self, world: World) -> None:
         assert [hole for hole in world.claims.holes if hole.table != "unknown"] == []
 
     def test_nothing_has_changed_where_nothing_has(self, world: World) -> None:

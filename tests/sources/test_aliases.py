@@ -146,7 +146,7 @@ def _list_of_other_stores(file: Path) -> None:
     file.write_text("\n".join(["path,size", *lines]) + "\n")
 
 
-def test_a_mount_that_is_nobody_s_is_a_hole(tmp_path: Path) -> None:
+def test_a_mount_that_is_not_configured_is_an_evidence_gap(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,size\ndbfs:/mnt/else/x,1\n")
     manifest = FileListManifest(kind="file_list", location=Location.parse(str(tmp_path)))
     table = Table(name="t", location=Location("prod", ""), manifests=(manifest,))

@@ -1,4 +1,4 @@
-"""What the records of Hadoop's committers say, and what they do not; their contract is in `test_records`."""
+"""The records of Hadoop's committers: claims, totals and faults; their contract is in `test_records`."""
 
 import json
 from datetime import UTC, datetime
@@ -71,8 +71,8 @@ def test_markers(marker: Any, expected: list[tuple[str, None]]) -> None:
         (success(HOME, NAMES, filenames="x"), "no list of texts as filenames"),
         (success(HOME, NAMES, filenames=[1]), "no list of texts as filenames"),
         (success(HOME, NAMES, committer=None), "no text as committer"),
-        (b"done at noon", "is no JSON"),
-        (b"\n", "holds blanks alone"),
+        (b"done at noon", "is not JSON"),
+        (b"\n", "has only blanks"),
     ],
 )
 def test_markers_that_are_not_understood(marker: Any, fault: str) -> None:
@@ -106,7 +106,7 @@ def test_what_another_job_left_is_its_own_affair() -> None:
         (pending_set(HOME, NAMES, version=4), "has the version 4"),
         (pending_set(HOME, NAMES, commits=[[]]), "no list of objects as commits"),
         (pending_set(HOME, NAMES, commits=[pending(HOME, "x", 1, destinationKey=None)]), "as destinationKey"),
-        (b"{", "is no JSON"),
+        (b"{", "is not JSON"),
     ],
 )
 def test_records_of_tasks_that_are_not_understood(task: Any, fault: str) -> None:
@@ -173,11 +173,13 @@ def test_totals(given: dict[str, Any], expected: tuple[int | None, int | None] |
         (f"{WRITE}/part-0",),
     ],
 )
-def test_files_that_cannot_be_told_by_their_names(names: tuple[str, ...]) -> None:
+def test_files_that_cannot_be_identified_by_their_names(names: tuple[str, ...]) -> None:
     assert tag_of(names) is None
 
 
-def test_reports_of_every_folder_that_a_table_names_are_read_and_an_empty_one_is_told(tmp_path: Path) -> None:
+def test_reports_of_every_folder_that_a_table_names_are_read_and_an_empty_one_is_reported(
+    tmp_path: Path,
+) -> None:
     folders = {name: tmp_path / name for name in ("old", "new", "nothing")}
     for name, folder in folders.items():
         folder.mkdir()

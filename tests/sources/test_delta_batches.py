@@ -73,7 +73,7 @@ Repeats = dict[str, list[tuple[int, int]]]
 
 
 def repeats(folder: Path, commits: Mapping[str, Sequence[list[Action]]]) -> Repeats:
-    """By table the versions that look alike, where the tables have these commits after an empty one."""
+    """By table the versions that look batches_by_read, where the tables have these commits after an empty one."""
     for number, of_table in enumerate(commits.values()):
         Log(folder / str(number)).commits([], *of_table)
     tables = [table(name, folder / str(number)) for number, name in enumerate(commits)]
@@ -87,8 +87,8 @@ def repeats(folder: Path, commits: Mapping[str, Sequence[list[Action]]]) -> Repe
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["whole", "in blocks"])
-def alike(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Repeats:
-    """Whether a commit is read whole or in blocks of a few lines changes nothing."""
+def batches_by_read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Repeats:
+    """Return the batches; a commit that is read whole or in blocks of a few lines gives the same."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param:
             patch.setattr(lines, "_SMALL", 100)
@@ -98,8 +98,8 @@ def alike(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("name", SECONDS)
-def test_what_looks_like_the_same_batch(name: str, alike: Repeats) -> None:
-    assert alike[name] == ([(1, 2)] if SECONDS[name][1] else [])
+def test_what_looks_like_the_same_batch(name: str, batches_by_read: Repeats) -> None:
+    assert batches_by_read[name] == ([(1, 2)] if SECONDS[name][1] else [])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_looks_like_the_same_batch(name: str, alike: Repeats) -> None:
         '{"numRecords":20,"minValues":{},"maxValues":{}}',
     ],
 )
-def test_a_batch_that_tells_nothing_is_like_no_other(text: str, tmp_path: Path) -> None:
+def test_a_batch_without_statistics_equals_no_other(text: str, tmp_path: Path) -> None:
     commits = {"orders": [[info(), file("a", text)], [info(), file("b", text)]]}
     assert repeats(tmp_path, commits) == {"orders": []}
 

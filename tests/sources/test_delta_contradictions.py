@@ -85,7 +85,7 @@ CASES: dict[str, tuple[list[list[Action]], Callable[[Log], None] | None, list[tu
     "the file is added and removed at once": ([A, [add("b"), remove("b")]], None, []),
     "the other entry is younger": ([A, [remove("b")], [add("%62")]], None, [("idle", 1, True, 1, 0, None)]),
     "a rewrite that loses a row": ([A, B, REWRITE], None, [("changed", 2, 10, 9)]),
-    "a rewrite of what a checkpoint lists": ([A, B, REWRITE], only_after_a_checkpoint, [("changed", 2, 10, 9)]),
+    "a rewrite of files in a checkpoint": ([A, B, REWRITE], only_after_a_checkpoint, [("changed", 2, 10, 9)]),
     "a rewrite of two files": (
         [A, B, rewrite(remove("a"), remove("b"), add("c", stats=STATS.format(20)))], None, []),
     "rows that a vector deletes": (
@@ -144,16 +144,16 @@ def _commits(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, R
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, list[tuple[Any, ...]]]]:
-    """What is found of each case, by whether commits were read in blocks of a few lines."""
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, list[tuple[Any, ...]]]]:
+    """Return the contradictions of each case, by whether commits were read in blocks of a few lines."""
     with pytest.MonkeyPatch.context() as patch:
-        whole = _found(tmp_path_factory.mktemp("whole"), [*CASES])
+        whole = _contradictions(tmp_path_factory.mktemp("whole"), [*CASES])
         patch.setattr(lines, "_SMALL", 100)
         patch.setattr(lines, "_BLOCK", 300)
-        return {False: whole, True: _found(tmp_path_factory.mktemp("blocks"), IN_BLOCKS)}
+        return {False: whole, True: _contradictions(tmp_path_factory.mktemp("blocks"), IN_BLOCKS)}
 
 
-def _found(home: Path, cases: Sequence[str]) -> dict[str, list[tuple[Any, ...]]]:
+def _contradictions(home: Path, cases: Sequence[str]) -> dict[str, list[tuple[Any, ...]]]:
     for number, name in enumerate(cases):
         commits, fate, _ = CASES[name]
         log = Log(home / str(number)).commits(*commits)
@@ -180,6 +180,6 @@ _WORDS: dict[str, Callable[[dict[str, Any]], tuple[Any, ...]]] = {
     ("name", "in_blocks"), [*((name, False) for name in CASES), *((name, True) for name in IN_BLOCKS)]
 )
 def test_what_commits_contradict(
-    name: str, in_blocks: bool, found: dict[bool, dict[str, list[tuple[Any, ...]]]]
+    name: str, in_blocks: bool, results: dict[bool, dict[str, list[tuple[Any, ...]]]]
 ) -> None:
-    assert found[in_blocks][name] == CASES[name][2]
+    assert results[in_blocks][name] == CASES[name][2]

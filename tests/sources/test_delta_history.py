@@ -67,7 +67,7 @@ STORIES: dict[str, Story] = {
         lambda log: log.commits([add("a")], [remove("a")], [add("a")], [remove("a")]),
         {"a": "history since 2 removed 3"},
     ),
-    "an add of what is listed renews its metadata only": (
+    "an add of a listed file renews its metadata only": (
         lambda log: log.commits([add("a")], [add("a")]),
         {"a": "live since 0"},
     ),
@@ -75,7 +75,7 @@ STORIES: dict[str, Story] = {
         lambda log: log.commits([add("a")], [add("a"), remove("a")]),
         {"a": "live since 0"},
     ),
-    "a new deletion vector is no gap": (
+    "a new deletion vector leaves no gap": (
         lambda log: log.commits([add("a")], [remove("a"), add("a", ONE)]),
         {"a": "live since 0", vector_file(1): "live since 1 deletes"},
     ),
@@ -180,7 +180,7 @@ STORIES: dict[str, Story] = {
         lambda log: log.checkpoint(2, *BORN, add("a"), add("b"), add("c"), parts=3).commit(3, remove("b")),
         {"a": "live since 2", "b": "history since 2 removed 3", "c": "live since 2"},
     ),
-    "one that lacks a part is none": (
+    "one that lacks a part does not count": (
         lambda log: log.checkpoint(2, *BORN, add("a"), parts=2).commit(3, add("b"))
         .checkpoint(3, *BORN, add("wrong"), parts=3).drop(f"{3:020}.checkpoint.{2:010}.{3:010}.parquet"),
         {"a": "live since 2", "b": "live since 3"},
@@ -229,15 +229,15 @@ def read(
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_log_tells_of_its_files(name: str, read: tuple[Claims, list[Row], Path]) -> None:
+def test_a_log_claims_its_files(name: str, read: tuple[Claims, list[Row], Path]) -> None:
     claims, rows, root = read
-    assert _told(rows, name, root) == STORIES[name][1]
+    assert _claims_in_short(rows, name, root) == STORIES[name][1]
     assert claims.states[name].refused is None
     assert [hole for hole in claims.holes if hole.table == name] == []
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_and_tells_the_same_of_one_file_alone(name: str, read: tuple[Claims, list[Row], Path]) -> None:
+def test_a_lookup_of_one_file_gives_the_same(name: str, read: tuple[Claims, list[Row], Path]) -> None:
     home = read[2] / name.replace(" ", "_")
     for path, claimed in (STORIES[name][1] | {"unheard-of": ""}).items():
         key = path[1:] if path.startswith("/") else f"{str(home)[1:]}/{path}"
@@ -247,8 +247,8 @@ def test_and_tells_the_same_of_one_file_alone(name: str, read: tuple[Claims, lis
         assert (path, answer, reason, bool(history)) == (path, expected, "", bool(claimed))
 
 
-def _told(rows: list[Row], name: str, root: Path) -> dict[str, str]:
-    """The claims of one story in a few words, by the key below its table."""
+def _claims_in_short(rows: list[Row], name: str, root: Path) -> dict[str, str]:
+    """Describe the claims of one story in short, by the key below its table."""
     times = {at(hours): hours for hours in range(-90, 60)} | {at(3).replace(microsecond=1000): "3+"}
     home = root / name.replace(" ", "_")
     prefix = f"{str(home)[1:]}/"
@@ -271,7 +271,7 @@ def test_what_else_a_claim_says(read: tuple[Claims, list[Row], Path]) -> None:
         None,
         "",
     )
-    (vectors,) = [row for row in rows if row["table_name"] == "a new deletion vector is no gap"
+    (vectors,) = [row for row in rows if row["table_name"] == "a new deletion vector leaves no gap"
                   and row["category"] == "deletes"]  # fmt: skip
     assert (vectors["size"], vectors["records"]) == (None, 1)
 

@@ -1,4 +1,4 @@
-"""Delta logs with something missing, torn, unknown or out of place: what is still said, and what is not."""
+"""Delta logs with something missing, torn, unknown or out of place: the claims that remain, and the gaps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Damage:
-    """A log and what is expected of it: claims, holes (kind, file below the table, count), a word of the refusal."""
+    """Holds a log and the expected claims, evidence gaps (kind, file, count), and part of the refusal."""
 
     log: Callable[[Log], Log]
     claims: dict[str, str] = field(default_factory=dict)
@@ -52,17 +52,17 @@ def checkpoint(version: int) -> str:
     return f"_delta_log/{version:020}.checkpoint.parquet"
 
 
-def lost(name: str, count: int = 1) -> set[tuple[str, str, int]]:
+def missing_file(name: str, count: int = 1) -> set[tuple[str, str, int]]:
     return {("missing_metadata", name, count)}
 
 
 def swap_sidecar(log: Log) -> Log:
-    """Another whole file stands in the place of a sidecar."""
+    """Replace a sidecar by another valid file."""
     return log._parquet("_sidecars/2-1.parquet", [add(f"other-{n}") for n in range(100)], 2)
 
 
 def encrypt(log: Log, name: str) -> Log:
-    """As a writer with keys leaves a file: its footer is encrypted, which its mark says."""
+    """Mark the footer as encrypted, as a writer with keys does."""
     content = (log.folder / name).read_bytes()
     return log.put(name, b"PARE" + content[4:-4] + b"PARE")
 
@@ -79,7 +79,7 @@ def garble(log: Log, name: str, start: int, end: int, fill: bytes = b"\0") -> Lo
 
 
 def not_utf8(log: Log, name: str) -> Log:
-    """The path `abcdef` with bytes that are no text, in a file that is sound otherwise."""
+    """Replace the path `abcdef` by bytes that are not text, in an otherwise valid file."""
     rows, sink = pq.read_table(log.folder / name), pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="none", write_statistics=False, use_dictionary=False)
     content = sink.getvalue().to_pybytes()
@@ -95,17 +95,17 @@ DAMAGES: dict[str, Damage] = {
             "a": "live since 3", "b": "history since 0 removed 3", "c": "live since 0 uncertain",
             "d": "live since 1 uncertain", "e": "live since 4",
         },
-        lost(commit(2)),
+        missing_file(commit(2)),
     ),
     "two commits missing in a row": Damage(
         lambda log: log.commits([add("a")], [], [], [add("b")]).drop(f"{1:020}.json", f"{2:020}.json"),
         {"a": "live since 0 uncertain", "b": "live since 3"},
-        lost(commit(1)) | lost(commit(2)),
+        missing_file(commit(1)) | missing_file(commit(2)),
     ),
     "a removal before the gap may have been undone in it": Damage(
         lambda log: log.commits([add("a")], [remove("a")], [], []).drop(f"{2:020}.json"),
         {"a": "history since 0 removed 1 uncertain"},
-        lost(commit(2)),
+        missing_file(commit(2)),
     ),
     "a deletion vector updated in the gap": Damage(
         lambda log: log.commits([add("a"), add("b")], [], [add("a", vector(2)), remove("a", vector(1))],
@@ -115,7 +115,7 @@ DAMAGES: dict[str, Damage] = {
             vector_file(2): "live since 2 deletes", vector_file(1): "history since 0 removed 2 deletes uncertain",
             vector_file(3): "history since 0 removed 3 deletes uncertain",
         },
-        lost(commit(1)),
+        missing_file(commit(1)),
     ),
     "a gap that a checkpoint bridges": Damage(
         lambda log: log.commits([add("a")], [], [], []).drop(f"{1:020}.json").checkpoint(2, *BORN, add("a")),
@@ -125,27 +125,27 @@ DAMAGES: dict[str, Damage] = {
     "a torn last line": Damage(
         lambda log: tear(log.commits([add("a")], [add("b"), add("c")], [add("d")]), 1, 20),
         {"a": "live since 0 uncertain", "b": "live since 1", "d": "live since 2"},
-        lost(commit(1)),
+        missing_file(commit(1)),
     ),
     "a torn newest commit": Damage(
         lambda log: tear(log.commits([add("a"), add("b")], [remove("b"), add("a")]), 1, 20),
         {"a": "live since 0 uncertain", "b": "history since 0 removed 1 uncertain"},
-        lost(commit(1)),
+        missing_file(commit(1)),
     ),
-    "a line that is no UTF-8": Damage(
+    "a line that is not UTF-8": Damage(
         lambda log: garble(log.commits([add("a")], [add("b")]), f"{1:020}.json", 12, 14, b"\xff"),
         {"a": "live since 0 uncertain"},
-        lost(commit(1)),
+        missing_file(commit(1)),
     ),
     "an emptied commit in the middle": Damage(
         lambda log: log.commits([add("a")], [add("b")], [add("c")]).put(f"{1:020}.json", "", at(1)),
         {"a": "live since 0 uncertain", "c": "live since 2"},
-        lost(commit(1)),
+        missing_file(commit(1)),
     ),
     "a newest commit of blanks": Damage(
         lambda log: log.commits([add("a")], [add("b")]).put(f"{1:020}.json", " " * 200 + "\n", at(1)),
         {"a": "live since 0 uncertain"},
-        lost(commit(1)),
+        missing_file(commit(1)),
     ),
     "a commit cut at the end of a line": Damage(
         lambda log: log.commits([add("a")], [info(operationMetrics={"numOutputRows": "20"}), add("b")], [add("c")]),
@@ -156,46 +156,46 @@ DAMAGES: dict[str, Damage] = {
         lambda log: log.commits([add("a")], [info("SET TBLPROPERTIES")], [{"txn": {"appId": "x", "version": 1}}]),
         {"a": "live since 0"},
     ),
-    "a path that is no UTF-8 in the only checkpoint": Damage(
+    "a path that is not UTF-8 in the only checkpoint": Damage(
         lambda log: not_utf8(log.checkpoint(4, *BORN, add("abcdef"), add("b")), f"{4:020}.checkpoint.parquet"),
         {},
-        lost(checkpoint(4)),
+        missing_file(checkpoint(4)),
         "no state can be rebuilt",
     ),
     "a path that is a list": Damage(
         lambda log: log.commits([add("a")], [{"add": {"path": ["b"], "partitionValues": {}, "size": 1}}]),
         {"a": "live since 0 uncertain"},
-        lost(commit(1)),
+        missing_file(commit(1)),
     ),
     "nothing at all below the log": Damage(
         lambda log: log.commits([], [], [add("a")]).drop(f"{0:020}.json", f"{1:020}.json"),
         {},
-        lost(commit(1)),
+        missing_file(commit(1)),
         "no state can be rebuilt",
     ),
     "the checkpoint of a cleaned-up log": Damage(
         lambda log: log.commit(5, add("a")).put("_last_checkpoint", '{"version":4,"size":3}'),
         {},
-        lost(checkpoint(4)),
+        missing_file(checkpoint(4)),
         "no state can be rebuilt",
     ),
     "a part of the only checkpoint": Damage(
         lambda log: log.checkpoint(4, *BORN, add("a"), parts=2).drop(f"{4:020}.checkpoint.{2:010}.{2:010}.parquet"),
         {},
-        lost(f"_delta_log/{4:020}.checkpoint.{2:010}.{2:010}.parquet"),
+        missing_file(f"_delta_log/{4:020}.checkpoint.{2:010}.{2:010}.parquet"),
         "no state can be rebuilt",
     ),
     "the only checkpoint cut short": Damage(
         lambda log: garble(log.checkpoint(4, *BORN, add("a")), f"{4:020}.checkpoint.parquet", -200, None),  # type: ignore[arg-type]
         {},
-        lost(checkpoint(4)),
+        missing_file(checkpoint(4)),
         "no state can be rebuilt",
     ),
     "the newest checkpoint cut short, its commits at hand": Damage(
         lambda log: garble(log.commits([add("a")], [add("b")]).checkpoint(1, *BORN, add("a"), add("b")),
                            f"{1:020}.checkpoint.parquet", -200, None),  # type: ignore[arg-type]
         {"a": "live since 0", "b": "live since 1"},
-        lost(checkpoint(1)),
+        missing_file(checkpoint(1)),
     ),
     "a checkpoint damaged within": Damage(
         lambda log: garble(log.checkpoint(1, *BORN, *[add(f"{n:03}") for n in range(400)]).commit(2, add("b"))
@@ -206,26 +206,26 @@ DAMAGES: dict[str, Damage] = {
     "a sidecar that is gone": Damage(
         lambda log: log.sidecar_checkpoint(2, *BORN, add("a"), add("b"), form="json").drop("_sidecars/2-1.parquet"),
         {},
-        lost("_delta_log/_sidecars/2-1.parquet"),
+        missing_file("_delta_log/_sidecars/2-1.parquet"),
         "no state can be rebuilt",
     ),
     "a sidecar that is gone, its commits at hand": Damage(
         lambda log: log.commits([add("a")], [add("b")]).sidecar_checkpoint(
             1, *BORN, add("a"), add("b"), form="parquet").drop("_sidecars/1-0.parquet"),
         {"a": "live since 0", "b": "live since 1"},
-        lost("_delta_log/_sidecars/1-0.parquet"),
+        missing_file("_delta_log/_sidecars/1-0.parquet"),
     ),
     "a sidecar of another size than its checkpoint records": Damage(
         lambda log: swap_sidecar(log.sidecar_checkpoint(2, *BORN, add("a"), add("b"), form="json")),
         {},
-        lost("_delta_log/_sidecars/2-1.parquet"),
+        missing_file("_delta_log/_sidecars/2-1.parquet"),
         "no state can be rebuilt",
     ),
     "a sidecar of another size, its commits at hand": Damage(
         lambda log: swap_sidecar(log.commits([add("a")], [add("b")], []).sidecar_checkpoint(
             2, *BORN, add("a"), add("b"), form="parquet")),
         {"a": "live since 0", "b": "live since 1"},
-        lost("_delta_log/_sidecars/2-1.parquet"),
+        missing_file("_delta_log/_sidecars/2-1.parquet"),
     ),
     "a checkpoint that only this reader refuses": Damage(
         lambda log: encrypt(log.checkpoint(4, *BORN, add("a")), f"{4:020}.checkpoint.parquet"),
@@ -265,11 +265,11 @@ DAMAGES: dict[str, Damage] = {
         refused="managed by a catalog",
     ),
     "a log without metadata": Damage(lambda log: log.commit(0, add("a")), refused="no protocol and metaData"),
-    "a retention that is no interval": Damage(
+    "a retention that is not an interval": Damage(
         lambda log: log.commit(0, protocol(), metadata(deletedFileRetentionDuration="a while"), add("a")),
         refused="'a while'",
     ),
-    "metadata that is no object": Damage(
+    "metadata that is not an object": Damage(
         lambda log: log.commit(0, protocol(), {"metaData": 5}, add("a")),
         refused="cannot be understood",
     ),
@@ -328,9 +328,9 @@ def test_a_file_that_only_this_reader_refuses_is_not_called_lost(
             )
 
 
-def test_a_hole_says_what_it_hides(read: tuple[Claims, list[Row], Path]) -> None:
+def test_a_gap_names_the_changes_that_are_hidden(read: tuple[Claims, list[Row], Path]) -> None:
     claims, _, root = read
     (hole,) = [hole for hole in claims.holes if hole.table == "a missing commit"]
     assert hole.subject == f"{root}/a_missing_commit/{commit(2)}"
-    assert (hole.reason, hole.hides) == ("commit 2 is gone", "what version 2 added and removed")
+    assert (hole.reason, hole.hides) == ("commit 2 is gone", "the changes of version 2")
     assert not claims.states["a missing commit"].complete

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.paths import Z85
-from lakeaudit.evidence.manifest.delta.point_lookup import Sought
+from lakeaudit.evidence.manifest.delta.point_lookup import RequestedFile
 from lakeaudit.keys import Location, identify
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
@@ -75,7 +75,7 @@ def test_a_path_is_decoded_once(path: str) -> None:
 
 
 def test_explain_opens_a_relative_path_as_audits_do() -> None:
-    found = Sought(Location("lake", "t"), "lake", "t/b")
+    found = RequestedFile(Location("lake", "t"), "lake", "t/b")
     relative = {
         path: place for path, place in PATHS.items() if place[0] == "lake" and place[1] and "://" not in path
     }
@@ -104,7 +104,7 @@ STORES = st.sampled_from(
 
 
 @given(st.lists(st.tuples(STORES, st.text("ab/@:.-", max_size=6)), min_size=1, max_size=30))
-def test_names_of_stores_are_told_apart_as_everywhere_else(named: list[tuple[str, str]]) -> None:
+def test_names_of_stores_are_distinguished_as_everywhere_else(named: list[tuple[str, str]]) -> None:
     uris = [f"{store}/{key}" for store, key in named]
     sql = f"[{paths.bucket('text', chr(39) + chr(39))}, {paths.key('text', chr(39) + chr(39))}]"
     known = [identify(uri) for uri in uris]
@@ -145,7 +145,7 @@ def test_the_protocols_own_example() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", "^-aqEH.-t@S}K{vb[*k~", "#" * 20, "^-aqEH.-t@S}K{vb[*k^^"])
-def test_what_is_no_uuid(text: str) -> None:
+def test_an_invalid_uuid(text: str) -> None:
     assert _each(paths.z85_uuid("text"), [text]) == [None]
 
 

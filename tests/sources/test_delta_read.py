@@ -122,7 +122,7 @@ def test_folders_elsewhere_that_hold_files_of_a_table(
     assert [place.uri.replace(str(tmp_path / "own"), "/own") for place in state.roots] == expected
 
 
-def test_a_refusal_of_the_store_is_no_absence(tmp_path: Path) -> None:
+def test_a_refusal_of_the_store_proves_no_absence(tmp_path: Path) -> None:
     nowhere = Clients(default=Clients().default.__class__(endpoint="http://127.0.0.1:9", region="us-east-1"))
     Log(tmp_path / "t").commits([add("a")])
     tables = [table("far", "s3://lake/t"), table("t", tmp_path / "t")]
@@ -170,7 +170,7 @@ def test_a_clock_that_is_ahead_makes_no_commit_younger_than_its_file(tmp_path: P
 
 
 def test_a_clock_that_is_ahead_removes_no_file_after_its_commit(tmp_path: Path) -> None:
-    """What a VACUUM took is explained by the record of it, and what it left is not; in a checkpoint, too."""
+    """The record of a VACUUM explains the files that it deleted, and no others; in a checkpoint, too."""
     years = timedelta(days=5 * 365)
     for folder in ("commits", "checkpoint"):
         log = Log(tmp_path / folder)
@@ -185,7 +185,7 @@ def test_a_clock_that_is_ahead_removes_no_file_after_its_commit(tmp_path: Path) 
         assert (rows["a"]["explained"], rows["b"]["explained"]) == (True, False)
 
 
-def test_before_its_first_commit_it_is_no_table(tmp_path: Path) -> None:
+def test_before_its_first_commit_it_is_not_a_table(tmp_path: Path) -> None:
     log = Log(tmp_path / "t").commits([add("a")])
     claims = delta.read([table("t", log.table)], context(as_of=at(-1)), "manifest:delta", frozen)
     assert "not a Delta table at" in str(claims.states["t"].refused)
@@ -230,7 +230,7 @@ def test_what_newer_commits_did(tmp_path: Path) -> None:
 
 
 def test_what_was_judged_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a log that has nothing as new any more is listed whole, to say what it has."""
+    """Only a log without any such version or a later one is listed whole."""
     logs = {name: Log(tmp_path / name).commits([add("a")], [add("b")], [add("c")]) for name in ("t", "anew")}
     tables = [table(name, log.table) for name, log in logs.items()]
     claims = delta.read(tables, context(), "manifest:delta", frozen)
@@ -300,7 +300,7 @@ def test_tables_whose_newer_commits_cannot_be_read_are_unsure(tmp_path: Path) ->
     [({}, 0, 3), ({}, 4, 2), ({"deletedFileRetentionDuration": "interval 30 days"}, 0, 1)],
     ids=[
         "a week more than is promised",
-        "before an older picture of storage",
+        "before an older storage snapshot",
         "as far as the table promises",
     ],
 )
@@ -321,7 +321,7 @@ def test_a_long_history_is_read_as_far_back_as_an_audit_needs_it(
     assert claims.states["t"].complete
 
 
-def test_no_tables_are_no_claims() -> None:
+def test_without_tables_there_are_no_claims() -> None:
     claims = delta.read([], context(), "manifest:delta", frozen)
     assert (claim_rows(claims), dict(claims.states)) == ([], {})
 
@@ -341,7 +341,7 @@ def test_only_tables_whose_logs_changed_are_read_again(
 
 
 class TestLargeCheckpoints:
-    """Checkpoints that are read when their rows are asked for."""
+    """Checkpoints that are read on demand."""
 
     @pytest.fixture(autouse=True)
     def late(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +358,7 @@ class TestLargeCheckpoints:
         assert claims.states["t"].refused is None
 
     @pytest.mark.parametrize("how", ["gone", "damaged"])
-    def test_one_that_is_lost_afterwards_is_a_hole(self, how: str, tmp_path: Path) -> None:
+    def test_one_that_is_lost_afterwards_is_an_evidence_gap(self, how: str, tmp_path: Path) -> None:
         log = Log(tmp_path / "t").checkpoint(1, *BORN, *[add(f"{n:03}") for n in range(400)])
         name = f"{1:020}.checkpoint.parquet"
         claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
@@ -373,7 +373,7 @@ class TestLargeCheckpoints:
             "every file that the table lists",
         )
 
-    def test_paths_that_cannot_be_understood_are_a_hole(self, tmp_path: Path) -> None:
+    def test_paths_that_cannot_be_understood_are_an_evidence_gap(self, tmp_path: Path) -> None:
         bad = [add("b%zz"), add("c", {"storageType": "u", "pathOrInlineDv": "too short"})]
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"), *bad)
         rows, (hole,) = claims_and_holes(
@@ -382,7 +382,7 @@ class TestLargeCheckpoints:
         assert {row["key"].rpartition("/")[2] for row in rows} == {"a", "c"}
         assert (hole.kind, hole.count, hole.hides) == ("unreadable_evidence", 2, "the files they name")
 
-    def test_an_error_that_comes_while_its_rows_are_used_is_a_hole_as_well(self, tmp_path: Path) -> None:
+    def test_an_error_while_its_rows_are_used_is_an_evidence_gap_as_well(self, tmp_path: Path) -> None:
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))
         batches = self.batches(log, connection())
         assert next(batches)[0] == "steps"
@@ -390,7 +390,7 @@ class TestLargeCheckpoints:
         assert kind == "notes"
         assert gap_of(found.to_pylist()[0]) is not None
 
-    def test_no_more_is_read_than_is_asked_for(self, tmp_path: Path) -> None:
+    def test_only_the_requested_columns_are_read(self, tmp_path: Path) -> None:
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))
         con = connection()
         batches = self.batches(log, con)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.delta.paths import STEP
-from lakeaudit.evidence.manifest.delta.replay import TABLE, _placed, files_of
+from lakeaudit.evidence.manifest.delta.replay import TABLE, _with_metadata, files_of
 from lakeaudit.evidence.manifest.delta.replay import claims as claims_of
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import CLAIM
@@ -122,7 +122,7 @@ def replay(history: list[set[Step]], base: int) -> dict[str, str]:
     copies = Counter(path for path, _ in listed)
     removals = _removals(history, base)
     return {
-        path: _words(copies[path], since.get(path, first), removals.get(path))
+        path: _claim_text(copies[path], since.get(path, first), removals.get(path))
         + ("" if path in since else " explained")
         for path in {*since, *removals}
     }
@@ -143,7 +143,7 @@ def _removals(history: list[set[Step]], base: int) -> dict[str, int]:
     return last
 
 
-def _words(copies: int, since: int, removed: int | None) -> str:
+def _claim_text(copies: int, since: int, removed: int | None) -> str:
     if copies:
         return f"live since {since}" + (f" listed {copies}" if copies > 1 else "")
     return f"history since {since} removed {removed}"
@@ -182,7 +182,7 @@ def test_files_with_few_steps_need_no_replay(drawn: list[tuple[list[Raw], int]])
          for n, (_, hole) in enumerate(drawn)],
     )  # fmt: skip
     given = [_step(raw, f"t{n}") for n, (raws, _) in enumerate(drawn) for raw in raws]
-    steps = _placed(CON, duck.relation(CON, duck.small(STEP, given)), tables)
+    steps = _with_metadata(CON, duck.relation(CON, duck.small(STEP, given)), tables)
     ways = [files_of(CON, steps, tables, shortcut=shortcut) for shortcut in (True, False)]
     short, full = (sorted(map(_sorted_row, duck.rows_of(rows)), key=str) for rows in ways)
     assert short == full

@@ -1,4 +1,4 @@
-"""Event logs that are written otherwise say the same; damaged ones say what stands before the damage, and are told."""
+"""Event logs in other spellings give the same rows; damaged ones give the rows before the damage, and a fault."""
 
 import json
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from lakeaudit.runtime.aws import Clients
 from tests.builders.event_logs import App, packed
 
 NEVER = datetime.max.replace(tzinfo=UTC)
-"""When a log was written that puts no bound on its times."""
+"""The time of a log that sets no bound on its events."""
 OUT = "s3a://lake/wh/events"
 HOMES = Homes({Location("lake", "wh/events"): "events"})
 CODECS = ("plain", "zstd", "lz4", "snappy")
-Told = tuple[dict[str, pa.Table], str | None]
+LogContent = tuple[dict[str, pa.Table], str | None]
 few = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 amounts = st.tuples(st.integers(0, 500), st.integers(1, 90_000))
@@ -43,8 +43,8 @@ def log_of(writes: list[tuple[dict[int, tuple[int, int]], str, dict[str, Any]]])
     return app.ended()
 
 
-def told(folder: Path) -> Told:
-    """The rows of the one log of a folder, and what it lacks."""
+def read_log(folder: Path) -> LogContent:
+    """Return the rows of the one log of a folder, and why some are missing."""
     (log,) = log_files.find(Clients(), Location.parse(str(folder)))
     application, lacks = application_of(Clients(), log)
     return dict(rows_of(application, HOMES, None, NEVER)), lacks
@@ -60,13 +60,13 @@ def _more_fields(event: dict[str, Any]) -> dict[str, Any]:
     return {**event, "New In Spark 5": {"children": [1, None]}}
 
 
-def _turned(event: dict[str, Any]) -> dict[str, Any]:
+def _reversed(event: dict[str, Any]) -> dict[str, Any]:
     return dict(reversed(event.items()))
 
 
 BENIGN: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
     "unknown fields": lambda events: _lines([_more_fields(event) for event in events]),
-    "key order": lambda events: _lines([_turned(event) for event in events]),
+    "key order": lambda events: _lines([_reversed(event) for event in events]),
     "blanks": lambda events: b"\n".join(json.dumps(event).encode() for event in events),
     "CRLF": lambda events: _lines(events).replace(b"\n", b"\r\n"),
     "BOM": lambda events: b"\xef\xbb\xbf" + _lines(events),
@@ -87,10 +87,10 @@ def test_a_log_that_is_written_otherwise_says_the_same(
 ) -> None:
     app = log_of(writes)
     app.save(emptied(tmp_path), "plain")
-    expected = told(tmp_path)
+    expected = read_log(tmp_path)
     content = packed(BENIGN[how](app.events), codec, block)
     (emptied(tmp_path) / f"{app.id}{'' if codec == 'plain' else f'.{codec}'}").write_bytes(content)
-    assert told(tmp_path) == expected
+    assert read_log(tmp_path) == expected
     assert expected[1] is None
 
 
@@ -99,29 +99,29 @@ def test_a_log_that_is_written_otherwise_says_the_same(
 def test_a_log_that_was_rolled_says_the_same(tmp_path: Path, writes: Any, codec: str, files: int) -> None:
     app = log_of(writes)
     app.save(emptied(tmp_path), "plain")
-    expected = told(tmp_path)
+    expected = read_log(tmp_path)
     app.save(emptied(tmp_path), codec, rolled=files)
-    assert told(tmp_path) == expected
+    assert read_log(tmp_path) == expected
 
 
 @few
 @given(written, st.sampled_from(CODECS), st.floats(0, 0.999))
-def test_a_log_that_was_cut_off_is_told(tmp_path: Path, writes: Any, codec: str, share: float) -> None:
+def test_a_log_that_was_cut_off_is_reported(tmp_path: Path, writes: Any, codec: str, share: float) -> None:
     """Wherever it ends: within a block, within a line, between two events; what stands before it is read."""
     app = log_of(writes)
     app.save(emptied(tmp_path), "plain")
-    whole, _ = told(tmp_path)
+    whole, _ = read_log(tmp_path)
     path = app.save(emptied(tmp_path), codec)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
-    rows, lacks = told(tmp_path)
+    rows, lacks = read_log(tmp_path)
     assert lacks or rows == whole  # all but a line's end, or the mark of the end of a stream
     assert set(rows["writes"]["job"].to_pylist()) <= set(whole["writes"]["job"].to_pylist())
 
 
 @few
 @given(written, st.integers(2, 5), st.data())
-def test_a_log_that_lacks_a_file_is_told(
+def test_a_log_that_lacks_a_file_is_reported(
     tmp_path: Path, writes: Any, files: int, data: st.DataObject
 ) -> None:
     """The first one and the last one too."""
@@ -129,7 +129,7 @@ def test_a_log_that_lacks_a_file_is_told(
     home = app.save(emptied(tmp_path), "zstd", rolled=files)
     there = sorted(home.glob("events_*"))
     data.draw(st.sampled_from(there)).unlink()
-    assert told(tmp_path)[1]
+    assert read_log(tmp_path)[1]
 
 
 ABSURD: tuple[Any, ...] = (
@@ -162,14 +162,14 @@ PLACES: dict[str, tuple[str, Callable[[dict[str, Any], Any], None]]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("value", ABSURD, ids=repr)
-def test_absurd_numbers_are_told_or_change_nothing(tmp_path: Path, place: str, value: Any) -> None:
+def test_absurd_numbers_are_reported_or_change_nothing(tmp_path: Path, place: str, value: Any) -> None:
     app = log_of([({0: (10, 100), 1: (10, 100)}, "Append", {})])
     app.save(tmp_path, "plain")
-    expected, _ = told(tmp_path)
+    expected, _ = read_log(tmp_path)
     name, put = PLACES[place]
     put(next(event for event in reversed(app.events) if event["Event"].endswith(name)), value)
     app.save(tmp_path, "plain")
-    rows, lacks = told(tmp_path)
+    rows, lacks = read_log(tmp_path)
     assert lacks or (place, value) in HARMLESS or rows == expected
 
 
@@ -188,7 +188,7 @@ ENCODED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("how", ENCODED)
-def test_a_wrong_encoding_is_told(tmp_path: Path, how: str) -> None:
+def test_a_wrong_encoding_is_reported(tmp_path: Path, how: str) -> None:
     app = log_of([({0: (10, 100), 1: (10, 100)}, "Append", {})])
     (tmp_path / app.id).write_bytes(ENCODED[how](_lines(app.events)))
-    assert told(tmp_path)[1]
+    assert read_log(tmp_path)[1]

@@ -1,6 +1,6 @@
-"""Logs that Spark 3.3, 3.4 and 3.5 wrote, each in another codec; those of 4.1 are written anew in tests/spark.
+"""Logs that Spark 3.3, 3.4 and 3.5 wrote, each in another codec; tests/spark writes those of 4.1.
 
-Of each log the events of five writes are kept, without stack traces, environment and metrics that nobody asks for, and
+Each log has the events of five writes, without stack traces, environment and metrics that are not used, and
 packed again by that Spark's own codec; `stored.csv` is what lay in the output folders in the end. The writes: an append
 of four tasks one of which had no rows, several files a task, partitions, a dynamic overwrite of one of them, and one
 with FileOutputCommitter's algorithm 2 whose last task failed.
@@ -40,7 +40,7 @@ def application(version: str) -> Application:
 
 
 def stored(version: str) -> dict[str, tuple[int, datetime]]:
-    """By key size and time of what the writes have left."""
+    """Return size and time of the files that the writes left, by key."""
     with (DATA / version / "stored.csv").open() as file:
         return {
             row["key"]: (int(row["size"]), datetime.fromtimestamp(int(row["millis"]) / 1000, UTC))

@@ -1,4 +1,4 @@
-"""`file_list` read as evidence: which lists, what they fold to, what is told of missing and broken ones."""
+"""`file_list` read as evidence: the lists, their folded claims, and the gaps of missing and broken ones."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def context(clients: Clients, as_of: datetime | None = None) -> Context:
     return Context(InProcessEngine(2), clients, as_of=as_of or AT, now=AT, live=as_of is None)
 
 
-def folded(claims: Claims) -> pa.Table:
+def claim_table(claims: Claims) -> pa.Table:
     def fold(con: Connection, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Rows]]:
         yield "folded", claims.fold(con, tables)
 
@@ -54,7 +54,7 @@ def folded(claims: Claims) -> pa.Table:
 
 
 def rows_of(claims: Claims | Changes) -> RowList:
-    table = folded(claims) if isinstance(claims, Claims) else claims.rows
+    table = claim_table(claims) if isinstance(claims, Claims) else claims.rows
     assert isinstance(table, pa.Table)
     rows = [{k: v for k, v in row.items() if v is not None} for row in table.to_pylist()]
     return sorted(rows, key=lambda row: (row["table_name"], row["bucket"], row["key"]))
@@ -103,7 +103,7 @@ def test_claims_of_many_tables_at_once(read: Read, tmp_path: Path) -> None:
     commit(tmp_path / "u", -4, "wh/u/a", "s3://other/x")
     plain = Table(name="plain", location=Location("lake", "wh/plain"))
     claims = read(table("t", tmp_path / "t"), plain, table("u", tmp_path / "u", complete=False))
-    assert folded(claims).schema == CLAIM
+    assert claim_table(claims).schema == CLAIM
     common = {
         "source": "manifest:file_list",
         "manifest_kind": "file_list",
@@ -166,7 +166,7 @@ def test_lists_on_s3_in_every_format_of_two_places_fold_together(
     claims = read(table("t", f"s3://{bucket}/m", f"s3://{bucket}/one.json"))
     assert states(claims) == {"wh/t/a": "live", "wh/t/b": "gone"}
     assert claims.warnings == (
-        f"t: 1 files below s3://{bucket}/m are no lists by their suffix: note.txt ...",
+        f"t: 1 files below s3://{bucket}/m are not lists by their suffix: note.txt ...",
     )
     assert claims.holes == ()
 
@@ -194,7 +194,9 @@ def test_a_past_as_of_leaves_out_what_came_later(read: Read, tmp_path: Path) -> 
     assert early.states["t"].read_at == AT - 3 * HOUR - timedelta(seconds=1)
 
 
-def test_a_broken_line_is_a_hole_of_its_table_and_the_rest_is_read(read: Read, tmp_path: Path) -> None:
+def test_a_broken_line_is_an_evidence_gap_of_its_table_and_the_rest_is_read(
+    read: Read, tmp_path: Path
+) -> None:
     commit(tmp_path / "t", -5, "wh/t/a")
     commit(tmp_path / "u", -5, "wh/u/a")
     broken = tmp_path / "t" / "late.jsonl"
@@ -207,7 +209,7 @@ def test_a_broken_line_is_a_hole_of_its_table_and_the_rest_is_read(read: Read, t
     broken.write_text("\n".join([*rows, '{"path": "wh/t/f"}', '{"end": true, "lines": 5}']))
     claims = read(table("t", tmp_path / "t"), table("u", tmp_path / "u"))
     (hole,) = claims.holes
-    assert (hole.table, hole.subject, hole.reason, hole.count) == ("t", str(broken), "line 2: is no JSON", 3)
+    assert (hole.table, hole.subject, hole.reason, hole.count) == ("t", str(broken), "line 2: is not JSON", 3)
     told = {row["key"]: (row["state"], row["certain"]) for row in rows_of(claims)}
     assert told == {
         "wh/t/a": ("live", False),
@@ -221,7 +223,7 @@ def test_a_broken_line_is_a_hole_of_its_table_and_the_rest_is_read(read: Read, t
 @pytest.mark.parametrize(
     ("complete", "holes"), [(True, ["line 2: no end line: the list may be cut off"]), (False, [])]
 )
-def test_a_list_without_end_is_a_hole_where_the_claims_are_to_be_whole(
+def test_a_list_without_end_is_an_evidence_gap_if_the_claims_must_be_whole(
     read: Read, tmp_path: Path, complete: bool, holes: Sequence[str]
 ) -> None:
     (tmp_path / "l.jsonl").write_text('{"path": "wh/t/a"}\n')
@@ -257,7 +259,7 @@ def test_tables_whose_lists_cannot_be_read_are_refused_and_the_others_go_on(
     assert states(claims) == {"wh/good/a": "live"}
 
 
-def test_one_unreadable_list_among_others_is_a_hole(read: Read, tmp_path: Path) -> None:
+def test_one_unreadable_list_among_others_is_an_evidence_gap(read: Read, tmp_path: Path) -> None:
     commit(tmp_path, -5, "wh/t/a")
     (tmp_path / "l.parquet").write_text("no Parquet")
     claims = read(table("t", tmp_path))

@@ -82,7 +82,7 @@ def replay(history: Sequence[Event]) -> dict[str, Claim]:
 
 
 def row_of(event: Event) -> dict[str, Any]:
-    """Of fold.EVENT; its line stands for its size."""
+    """Holds the fields of fold.EVENT; the line is also its size."""
     return {
         "list_no": event.list_no,
         "line": event.line,
@@ -147,7 +147,9 @@ def shares(con: Connection, kinds: Mapping[str, pa.Table], count: int) -> list[d
     return [{kind: pa.Table.from_batches(batches) for kind, batches in share.items()} for share in held]
 
 
-def folded(con: Connection, histories: Sequence[Sequence[Event]], count: int = 1) -> list[dict[str, Claim]]:
+def fold_histories(
+    con: Connection, histories: Sequence[Sequence[Event]], count: int = 1
+) -> list[dict[str, Claim]]:
     found: list[dict[str, Claim]] = [{} for _ in histories]
     for share in shares(con, tables(histories), count):
         for row in duck.rows_of(fold.claims(con, share, source="m")):
@@ -170,7 +172,7 @@ def replace(hour: int, scope: str, key: str | None = None, *, list_no: int = 0, 
     return Event(hour, list_no, line, "replace", key, scope)
 
 
-def lost(hour: int, key: str | None = None, *, list_no: int = 0, line: int = 1) -> Event:
+def faulty(hour: int, key: str | None = None, *, list_no: int = 0, line: int = 1) -> Event:
     return Event(hour, list_no, line, "add", key, fault=True)
 
 
@@ -182,7 +184,7 @@ CASES: list[tuple[str, list[Event], dict[str, Claim]]] = [
     ("removed twice", [add(1, "t/a"), remove(2, "t/a"), remove(5, "t/a")], {"t/a": Claim("gone", 1, 2, 1)}),
     ("removed before it was written", [remove(1, "t/a"), add(2, "t/a")], {"t/a": Claim("live", 2, None, 1)}),
     ("removed, written by nobody here", [remove(3, "t/a", line=9)], {"t/a": Claim("gone", None, 3, 9)}),
-    ("removed twice, written by nobody here", [remove(3, "t/a", line=9), remove(4, "t/a"), lost(1, "t/a")], {
+    ("removed twice, written by nobody here", [remove(3, "t/a", line=9), remove(4, "t/a"), faulty(1, "t/a")], {
         "t/a": Claim("gone", None, 3, 9)}),
     ("back again", [add(1, "t/a"), remove(2, "t/a"), add(3, "t/a")], {"t/a": Claim("live", 3, None, 1)}),
     ("one time: the list decides", [remove(1, "t/a", list_no=1), add(1, "t/a")], {"t/a": Claim("gone", 1, 1, 1)}),
@@ -216,17 +218,17 @@ CASES: list[tuple[str, list[Event], dict[str, Claim]]] = [
         "t/a": Claim("gone", 1, 2, 1)}),
     ("double slashes", [add(1, "t//a"), add(1, "t/a", line=2), replace(2, "t/")], {
         "t//a": Claim("gone", 1, 2, 1), "t/a": Claim("live", 1, None, 2)}),
-    ("a lost row casts doubt on what was before it", [add(1, "t/a"), lost(2), add(3, "t/b")], {
+    ("a lost row casts doubt on what was before it", [add(1, "t/a"), faulty(2), add(3, "t/b")], {
         "t/a": Claim("live", 1, None, 1, certain=False), "t/b": Claim("live", 3, None, 1)}),
-    ("a row lost in part only on its own path", [add(1, "t/a"), add(1, "t/b", line=2), lost(2, "t/a")], {
+    ("a row lost in part only on its own path", [add(1, "t/a"), add(1, "t/b", line=2), faulty(2, "t/a")], {
         "t/a": Claim("live", 1, None, 1, certain=False), "t/b": Claim("live", 1, None, 2)}),
-    ("a lost row names no file", [lost(1, "t/a"), lost(2)], {}),
+    ("a lost row names no file", [faulty(1, "t/a"), faulty(2)], {}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_told_histories(con: Connection, count: int) -> None:
-    found = folded(con, [history for _, history, _ in CASES], count)
+    found = fold_histories(con, [history for _, history, _ in CASES], count)
     assert dict(zip([what for what, _, _ in CASES], found, strict=True)) == {
         what: left for what, _, left in CASES
     }
@@ -255,7 +257,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
     events = []
     for line, (hour, list_no, what, key, scope, known) in enumerate(drawn, 1):
         if what == "lost":
-            events.append(lost(hour, key if known else None, list_no=list_no, line=line))
+            events.append(faulty(hour, key if known else None, list_no=list_no, line=line))
         elif what in ("replace", "bare"):
             events.append(
                 replace(hour, scope, key if what == "replace" else None, list_no=list_no, line=line)
@@ -284,13 +286,13 @@ def test_one_file_alone_folds_as_it_replays(history: list[Event]) -> None:
 
 @given(histories())
 def test_a_random_history_folds_as_it_replays(con: Connection, history: list[Event]) -> None:
-    assert folded(con, [history]) == [replay(history)]
+    assert fold_histories(con, [history]) == [replay(history)]
 
 
 @settings(max_examples=10)
 @given(st.lists(histories(), min_size=60, max_size=60))
 def test_random_histories_fold_share_by_share(con: Connection, drawn: list[list[Event]]) -> None:
-    found = folded(con, drawn, 3)
+    found = fold_histories(con, drawn, 3)
     differ = [(history, got) for history, got in zip(drawn, found, strict=True) if got != replay(history)]
     assert min(differ, key=lambda each: len(each[0]), default=None) is None
 

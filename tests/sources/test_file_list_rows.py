@@ -1,4 +1,4 @@
-"""Rows of plain writer manifests, without Spark: formats, identity, values, and what is told of broken ones."""
+"""Rows of plain writer manifests, without Spark: formats, identity, values, and faults of broken ones."""
 
 import csv
 import gzip
@@ -232,7 +232,9 @@ BROKEN: list[tuple[dict[str, Any], str, tuple[str, str] | tuple[None, None]]] = 
 
 
 @pytest.mark.parametrize(("change", "fault", "key"), BROKEN, ids=[str(case[0])[:40] for case in BROKEN])
-def test_a_broken_row_is_told(change: dict[str, Any], fault: str, key: tuple[str | None, str | None]) -> None:
+def test_a_broken_row_is_reported(
+    change: dict[str, Any], fault: str, key: tuple[str | None, str | None]
+) -> None:
     row = one({"path": "wh/events/f", "size": 1} | change)
     assert (row["fault"], row["action"], row["at"]) == (fault, None, LISTED)
     assert (row["bucket"], row["key"]) == key
@@ -284,7 +286,7 @@ LISTS: list[tuple[str, str, bytes, bool, list[str], Told]] = [
         jsonl(A, B, end=False) + END,
         False,
         ["a", "b"],
-        [(3, "the end line tells of 1 rows, there are 2")],
+        [(3, "the end line counts 1 rows, there are 2")],
     ),
     (
         "no count",
@@ -292,7 +294,7 @@ LISTS: list[tuple[str, str, bytes, bool, list[str], Told]] = [
         jsonl(A, end=False) + b'{"end": true}\n',
         True,
         ["a"],
-        [(2, "the end line tells of None rows, there are 1")],
+        [(2, "the end line counts None rows, there are 1")],
     ),
     (
         "goes on",
@@ -302,14 +304,14 @@ LISTS: list[tuple[str, str, bytes, bool, list[str], Told]] = [
         ["a", "b"],
         [(3, "stands behind the end line")],
     ),
-    ("torn line", "l.jsonl", jsonl(A, B, end=False)[:-4], False, ["a"], [(2, "is no JSON")]),
+    ("torn line", "l.jsonl", jsonl(A, B, end=False)[:-4], False, ["a"], [(2, "is not JSON")]),
     (
         "broken line",
         "l.jsonl",
         b'{"path"\n' + jsonl(A),
         False,
         ["a"],
-        [(1, "is no JSON"), (3, "the end line tells of 1 rows, there are 2")],
+        [(1, "is not JSON"), (3, "the end line counts 1 rows, there are 2")],
     ),
     (
         "broken line, counted",
@@ -317,7 +319,7 @@ LISTS: list[tuple[str, str, bytes, bool, list[str], Told]] = [
         jsonl(A, end=False) + b'oops\n{"end": true, "lines": 2}\n',
         True,
         ["a"],
-        [(2, "is no JSON")],
+        [(2, "is not JSON")],
     ),
     (
         "other JSON",
@@ -325,7 +327,7 @@ LISTS: list[tuple[str, str, bytes, bool, list[str], Told]] = [
         b'[{"path": "wh/events/a"}]\n7\n',
         False,
         [],
-        [(1, "is no JSON object"), (2, "is no JSON object")],
+        [(1, "is not a JSON object"), (2, "is not a JSON object")],
     ),
     (
         "other encoding",
@@ -333,16 +335,16 @@ LISTS: list[tuple[str, str, bytes, bool, list[str], Told]] = [
         '{"path": "wh/events/é"}'.encode("latin-1"),
         False,
         [],
-        [(1, "is no JSON")],
+        [(1, "is not JSON")],
     ),
-    ("deep", "l.jsonl", b"[" * 100_000, False, [], [(1, "is no JSON")]),
+    ("deep", "l.jsonl", b"[" * 100_000, False, [], [(1, "is not JSON")]),
     (
         "long",
         "l.jsonl",
         b" " * (LONGEST_LINE * 2 + 5) + b"{}\n" + jsonl(A, end=False),
         False,
         ["a"],
-        [(1, "is no JSON")],
+        [(1, "is not JSON")],
     ),
     (
         "cells",
@@ -415,7 +417,7 @@ def test_a_list_cut_off_in_its_gzip_keeps_what_was_read(tmp_path: Path) -> None:
     assert found[-1]["fault"].startswith(f"cannot be read after line {len(found) - 1}: ")
 
 
-def test_a_list_that_is_not_there_any_more_is_told(tmp_path: Path) -> None:
+def test_a_list_that_was_deleted_is_reported(tmp_path: Path) -> None:
     listed = list_file(tmp_path / "gone.jsonl")
     ((number, fault),) = lines(listed, Clients())
     assert number == 0

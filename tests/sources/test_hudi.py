@@ -32,7 +32,7 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.schemas import plain_time
 from tests.builders.hudi import commit, laid, stat, unpacked
-from tests.sources.manifest_contract import folded
+from tests.sources.manifest_contract import claim_table
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CONTEXT = Context(InProcessEngine(2), Clients(), as_of=NOW, now=NOW, live=True)
@@ -64,7 +64,7 @@ def read(home: Path, context: Context = CONTEXT) -> Claims:
 
 def rows_of(home: Path, context: Context = CONTEXT) -> dict[str, dict[str, Any]]:
     """Claims by their keys below the table's location."""
-    return {r["key"].removeprefix(f"{home}/"[1:]): r for r in folded(read(home, context)).to_pylist()}
+    return {r["key"].removeprefix(f"{home}/"[1:]): r for r in claim_table(read(home, context)).to_pylist()}
 
 
 def states_of(home: Path) -> dict[str, str]:
@@ -103,7 +103,7 @@ def test_the_newest_slice_is_live_and_older_ones_are_history_until_they_are_clea
     )
 
 
-def test_what_is_under_way_or_only_planned_is_no_commit(tmp_path: Path) -> None:
+def test_an_instant_under_way_or_only_planned_is_not_a_commit(tmp_path: Path) -> None:
     laid(tmp_path, {
         f"{T1}.commit": commit(stat(base("a", T1))),
         f"{T2}.commit.requested": "", f"{T2}.inflight": commit(stat(base("a", T2))),
@@ -254,7 +254,7 @@ REFUSED = [
     ),
     (
         {"hoodie.archivelog.folder": "../../other"},
-        "its hoodie.archivelog.folder is no folder's name: '../../other'",
+        "its hoodie.archivelog.folder is not a folder's name: '../../other'",
     ),
 ]
 
@@ -265,7 +265,7 @@ def test_a_table_that_cannot_be_read_is_refused_with_one_line(
 ) -> None:
     laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))}, properties=said)
     claims = read(tmp_path)
-    assert (claims.states["t"].refused, folded(claims).num_rows) == (why, 0)
+    assert (claims.states["t"].refused, claim_table(claims).num_rows) == (why, 0)
     with pytest.raises(SourceError):
         probe(table_at(tmp_path), Clients())
     assert look_up(table_at(tmp_path), Clients(), "", str(tmp_path / base("a", T1))[1:]) == (
@@ -275,7 +275,7 @@ def test_a_table_that_cannot_be_read_is_refused_with_one_line(
     )
 
 
-def test_no_properties_is_no_table_and_their_backup_stands_for_them(tmp_path: Path) -> None:
+def test_without_properties_it_is_not_a_table_and_their_backup_replaces_them(tmp_path: Path) -> None:
     laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
     own = tmp_path / ".hoodie" / "hoodie.properties"
     own.rename(own.with_name("hoodie.properties.backup"))
@@ -324,13 +324,13 @@ def test_a_table_whose_properties_or_all_instants_are_archived_is_missing(
         {f"{time}.commit": commit(stat(base(group, time))) for group, time in (("a", T1), ("b", T2))},
     )
 
-    def answered(clients: Clients, place: Location, **given: Any) -> bytes | None:
+    def read_or_refuse(clients: Clients, place: Location, **given: Any) -> bytes | None:
         if place.key.endswith(cold):
             raise SourceError(place.uri, ARCHIVED_WORDS, "")
         return read_bytes(clients, place, **given)
 
     for module in ("parts", "timeline"):
-        monkeypatch.setattr(f"lakeaudit.evidence.manifest.hudi.{module}.read_bytes", answered)
+        monkeypatch.setattr(f"lakeaudit.evidence.manifest.hudi.{module}.read_bytes", read_or_refuse)
     state = read(tmp_path).states["t"]
     assert (state.missing, state.state is None) == (missing, bool(missing))
     if state.missing_state is not None:
@@ -345,7 +345,7 @@ SURROGATE = "'utf-8' codec can't encode character '\\ud800' in position 4: surro
 BROKEN = [
     ("commit", "", "it is empty"),
     ("commit", '{"partitionToWriteStats": {"d=1": [', "it is torn or damaged"),
-    ("commit", "[]", "it is no record"),
+    ("commit", "[]", "it is not a record"),
     ("commit", "{}", "it is not understood ('partitionToWriteStats')"),
     ("commit", commit(stat("../../b/x_1-2-3_1.parquet")), "it is not understood (no folder of the table: '../../b')"),
     ("commit", commit(stat("s3://b/x_1-2-3_1.parquet")), "it is not understood (no folder of the table: 's3://b')"),
@@ -359,7 +359,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("action", "content", "why"), BROKEN)
-def test_an_instant_that_cannot_be_read_is_told_and_the_others_stand(
+def test_an_instant_that_cannot_be_read_is_reported_and_the_others_count(
     tmp_path: Path, action: str, content: str, why: str
 ) -> None:
     laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.{action}": content})
@@ -367,7 +367,7 @@ def test_an_instant_that_cannot_be_read_is_told_and_the_others_stand(
     (hole,) = claims.holes
     assert (hole.reason, hole.subject.rpartition("/")[2], hole.table) == (why, f"{T2}.{action}", "t")
     assert not claims.states["t"].complete
-    (row,) = folded(claims).to_pylist()
+    (row,) = claim_table(claims).to_pylist()
     assert (row["state"], row["certain"]) == ("live", action == "commit")
 
 
@@ -377,7 +377,7 @@ def test_foreign_names_in_the_timeline_are_left_alone(tmp_path: Path) -> None:
     for each, content in odd.items():
         (folder / each).write_text(content)
     claims = read(tmp_path)
-    assert (claims.holes, folded(claims).num_rows) == ((), 1)
+    assert (claims.holes, claim_table(claims).num_rows) == ((), 1)
 
 
 def test_archived_instants_of_layout_2_are_as_those_that_are_not(tmp_path: Path) -> None:
@@ -405,23 +405,23 @@ def test_archived_instants_of_layout_2_are_as_those_that_are_not(tmp_path: Path)
 @pytest.mark.parametrize(
     "content", [None, b"", b"{", b'{"files": [{}]}', b'{"files": [{"fileName": "gone"}]}']
 )
-def test_an_archive_of_which_nobody_knows_the_files_is_told(tmp_path: Path, content: bytes | None) -> None:
+def test_an_archive_of_unknown_files_is_reported(tmp_path: Path, content: bytes | None) -> None:
     folder = laid(tmp_path, {f"{T1}_{DONE[T1]}.commit": commit(stat(base("a", T1)))}, layout=2) / "history"
     folder.mkdir()
     (folder / "_version_").write_text("3")
     if content is not None:
         (folder / "manifest_3").write_bytes(content)
     (hole,) = read(tmp_path).holes
-    assert (hole.kind, hole.hides) == ("missing_metadata", "what its instants wrote and removed")
+    assert (hole.kind, hole.hides) == ("missing_metadata", "the files that its instants wrote and removed")
 
 
-def test_a_beginning_that_no_instant_knows_is_told(tmp_path: Path) -> None:
+def test_a_file_group_of_unknown_origin_is_reported(tmp_path: Path) -> None:
     laid(tmp_path, {f"{T3}.commit": commit(stat(base("a", T3), prevCommit=T1))})
     (hole,) = read(tmp_path).holes
     assert hole.reason == f"its timeline does not reach back to {T1}, from which 1 file groups come"
 
 
-def test_writes_that_say_that_they_lost_rows_are_told(tmp_path: Path) -> None:
+def test_writes_that_record_lost_rows_are_reported(tmp_path: Path) -> None:
     laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1), totalWriteErrors=0))})
     assert read(tmp_path).warnings == ()
     laid(tmp_path, {
@@ -434,7 +434,7 @@ def test_writes_that_say_that_they_lost_rows_are_told(tmp_path: Path) -> None:
     )
 
 
-def test_leftovers_of_a_long_timeline_without_an_archive_are_kept(tmp_path: Path) -> None:
+def test_unused_files_of_a_long_timeline_without_an_archive_are_kept(tmp_path: Path) -> None:
     for number, why in (
         (19, None),
         (20, "its timeline has 20 writes and no archive, so that older ones may not be known"),
@@ -443,7 +443,7 @@ def test_leftovers_of_a_long_timeline_without_an_archive_are_kept(tmp_path: Path
         assert read(tmp_path).states["t"].leftovers_kept == why
 
 
-def test_an_instant_that_is_archived_while_it_is_read_is_read_anew(tmp_path: Path) -> None:
+def test_an_instant_that_is_archived_while_it_is_read_is_read_again(tmp_path: Path) -> None:
     folder = laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.clean": clean("d=1")})
     found = find([table_at(tmp_path)], Clients(), None, lambda: NOW)
     (folder / f"{T2}.clean").unlink()
@@ -473,14 +473,14 @@ def test_what_a_timeline_says_of_one_file(tmp_path: Path) -> None:
         f"{T3}.clean": clean("d=1", name(a1)), f"{T4}.replacecommit": commit(replaced={"d=1": ["a"]}),
     })  # fmt: skip
 
-    def told(path: str) -> tuple[str, list[tuple[str, str]]]:
+    def lookup(path: str) -> tuple[str, list[tuple[str, str]]]:
         answer, history, _ = look_up(table_at(tmp_path), Clients(), "", str(tmp_path / path)[1:])
         return answer, [(row["file"], row["instant"]) for row in history]
 
     replaced = ("replaced with its file group", T4)
-    assert told(a1) == ("deleted", [("written", T1), ("cleaned", T3), replaced])
-    assert told(a2) == ("deleted", [("written", T2), replaced])
-    assert told("d=1/none_1-2-3_4.parquet") == ("absent", [])
+    assert lookup(a1) == ("deleted", [("written", T1), ("cleaned", T3), replaced])
+    assert lookup(a2) == ("deleted", [("written", T2), replaced])
+    assert lookup("d=1/none_1-2-3_4.parquet") == ("absent", [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tables of Hudi's own writers never contradict themselves, and their clusterings count exactly what they read."""
+"""Tables of Hudi's own writers never contradict themselves, and their clusterings count exactly the rows they read."""
 
 import json
 from collections.abc import Iterator

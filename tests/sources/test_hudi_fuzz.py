@@ -1,4 +1,4 @@
-"""Timelines of any history say what a plain model of them says; damaged ones are told, and end nothing."""
+"""Timelines of any history give the claims of a plain model; damaged ones are reported, and stop nothing."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.hudi import KIND as HUDI
 from tests.builders.hudi import commit, laid, stat
-from tests.sources.manifest_contract import folded
+from tests.sources.manifest_contract import claim_table
 from tests.sources.test_hudi import CONTEXT, base, clean, name, read, rows_of, table_at
 
 few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -29,7 +29,7 @@ class Model:
     instants: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     live: dict[str, str] = field(default_factory=dict)
-    """By file group the file."""
+    """The live file of each file group."""
     replaced: set[str] = field(default_factory=set)
     made: int = 0
 
@@ -37,7 +37,7 @@ class Model:
         self.made += 1
         getattr(self, what)(f"202611{self.made:02}100000000", number)
 
-    def done(self, instant: str, action: str, content: str) -> None:
+    def complete(self, instant: str, action: str, content: str) -> None:
         ended = "" if self.layout == 1 else f"_{instant[:8]}110000000"
         self.instants[f"{instant}{ended}.{action}"] = content
 
@@ -50,13 +50,13 @@ class Model:
 
     def insert(self, instant: str, number: int) -> None:
         stats = [self.wrote(instant, f"g{self.made}-{n}") for n in range(number % 3 + 1)]
-        self.done(instant, "commit", commit(*stats))
+        self.complete(instant, "commit", commit(*stats))
 
     def update(self, instant: str, number: int) -> None:
         if groups := sorted(self.live):
             group = groups[number % len(groups)]
             before = self.live[group].rpartition("_")[2].partition(".")[0]
-            self.done(instant, "commit", commit(self.wrote(instant, group, before)))
+            self.complete(instant, "commit", commit(self.wrote(instant, group, before)))
 
     def replace(self, instant: str, number: int) -> None:
         """A group by another one, as clustering does."""
@@ -64,12 +64,12 @@ class Model:
             gone = groups[number % len(groups)]
             self.states[self.live.pop(gone)] = "history"
             new = self.wrote(instant, f"r{self.made}")
-            self.done(instant, "replacecommit", commit(new, replaced={"d=1": [gone]}))
+            self.complete(instant, "replacecommit", commit(new, replaced={"d=1": [gone]}))
 
     def clean(self, instant: str, number: int) -> None:
         old = [file for file, state in self.states.items() if state == "history"][number:]
         self.states |= dict.fromkeys(old, "gone")
-        self.done(instant, "clean", clean("d=1", *map(name, old)))
+        self.complete(instant, "clean", clean("d=1", *map(name, old)))
 
     def fail(self, instant: str, number: int) -> None:
         content = commit(*(stat(base(f"f{n}", instant)) for n in range(number)))
@@ -123,7 +123,7 @@ damage = st.tuples(st.integers(0, 1 << 16), st.one_of(st.binary(max_size=6), st.
 
 @settings(few, max_examples=30)
 @given(st.integers(0, 3), st.lists(damage, min_size=1, max_size=4))
-def test_damaged_bytes_are_told_or_harmless_and_never_raise(
+def test_damaged_bytes_are_reported_or_harmless_and_never_raise(
     tmp_path: Path, which: int, harms: list[tuple[int, bytes | None]]
 ) -> None:
     home = tmp_path / "t"
@@ -136,7 +136,7 @@ def test_damaged_bytes_are_told_or_harmless_and_never_raise(
         content = content[:where] + rest
     path.write_bytes(content)
     claims = read(home)
-    folded(claims)
+    claim_table(claims)
     try:
         json.loads(content)
     except ValueError:

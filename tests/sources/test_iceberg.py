@@ -42,7 +42,7 @@ from tests.builders.iceberg_files import (
     written,
 )
 from tests.builders.iceberg_files import MANIFEST as SCHEMA
-from tests.sources.manifest_contract import folded
+from tests.sources.manifest_contract import claim_table
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LATER, LAST = AT + timedelta(hours=1), AT + timedelta(hours=2)
@@ -65,7 +65,7 @@ def read(home: Path, context: Context = CONTEXT, metadata: Path | None = None) -
 
 def rows_of(home: Path, context: Context = CONTEXT) -> dict[str, dict[str, Any]]:
     """Claims of data and delete files by their names."""
-    claims = folded(read(home, context)).to_pylist()
+    claims = claim_table(read(home, context)).to_pylist()
     return {r["key"].rpartition("/")[2]: r for r in claims if r["category"] in ("data", "deletes")}
 
 
@@ -73,8 +73,8 @@ def states_of(home: Path, context: Context = CONTEXT) -> dict[str, str]:
     return {name: row["state"] for name, row in rows_of(home, context).items()}
 
 
-def holes_of(claims: Claims) -> list[tuple[str, str, str]]:
-    """(kind, file, what it hides)"""
+def gaps_of(claims: Claims) -> list[tuple[str, str, str]]:
+    """Return (kind, file, hidden files) of each evidence gap."""
     return sorted((hole.kind, hole.subject.rpartition("/")[2], hole.hides) for hole in claims.holes)
 
 
@@ -98,7 +98,7 @@ def test_live_is_what_a_head_lists_and_history_what_another_snapshot_does(
 
 HEADS: Mapping[str, tuple[Mapping[str, int], Mapping[str, str]]] = {
     "main alone": ({"main": 2}, {"a": "history", "b": "live", "c": "live"}),
-    "a tag keeps what main gave up": ({"main": 2, "v1": 1}, {"a": "live", "b": "live", "c": "live"}),
+    "a tag keeps files that main dropped": ({"main": 2, "v1": 1}, {"a": "live", "b": "live", "c": "live"}),
     "rolled back": ({"main": 1}, {"a": "live", "b": "live", "c": "history"}),
     "no branch at all": ({}, {"a": "history", "b": "history", "c": "history"}),
 }
@@ -204,7 +204,7 @@ def test_the_metadata_of_every_retained_state_is_claimed(tmp_path: Path) -> None
     }
     old = {"metadata-file": f"file://{tmp_path}/metadata/00000-x.metadata.json", "timestamp-ms": 0}
     written(tmp_path, {1: ONE, 2: TWO}, statistics=[statistics], metadata_log=[old])
-    rows = [r for r in folded(read(tmp_path)).to_pylist() if r["category"] in ("log", "statistics")]
+    rows = [r for r in claim_table(read(tmp_path)).to_pylist() if r["category"] in ("log", "statistics")]
     assert {r["key"].rpartition("/")[2][:8]: (r["state"], r["explained"]) for r in rows} == {
         "00001-11": ("live", False), "00000-x.": ("history", True), "snap-1-1": ("history", False),
         "snap-2-1": ("live", False), "m1.avro": ("history", False), "m1x.avro": ("live", False),
@@ -260,7 +260,7 @@ SUMMARY = {"operation": "append", "total-data-files": "3"}
 LOST: Mapping[str, tuple[Callable[[Path, str], None], str, tuple[str, str, str], set[str]]] = {
     "a live manifest is gone":
         (drop, "m2.avro", ("missing_metadata", "m2.avro", "1 files of main"), {"a", "b"}),
-    "a live manifest is no Avro file":
+    "a live manifest is not an Avro file":
         (scribble, "m2.avro", ("missing_metadata", "m2.avro", "1 files of main"), {"a", "b"}),
     "a live manifest is torn":
         (tear, "m1x.avro", ("missing_metadata", "m1x.avro", "1 files of main"), {"a", "b", "c"}),
@@ -274,14 +274,14 @@ LOST: Mapping[str, tuple[Callable[[Path, str], None], str, tuple[str, str, str],
 
 
 @pytest.mark.parametrize("case", LOST)
-def test_metadata_that_is_gone_is_a_hole_with_what_it_hides_and_the_rest_is_read(
+def test_missing_metadata_is_an_evidence_gap_with_its_hidden_files_and_the_rest_is_read(
     tmp_path: Path, case: str
 ) -> None:
     harm, name, hole, left = LOST[case]
     written(tmp_path, {1: ONE, 2: replace(TWO, summary=SUMMARY)})
     harm(tmp_path, name)
     claims = read(tmp_path)
-    assert holes_of(claims) == [hole]
+    assert gaps_of(claims) == [hole]
     assert claims.states["t"].complete is False
     assert set(states_of(tmp_path)) == left
 
@@ -299,23 +299,25 @@ def entry(**file: Any) -> dict[str, Any]:
 HOSTILE: Mapping[str, tuple[bytes, str, str]] = {
     "a version to come": (manifest([entry()], **{"format-version": "4"}), "unreadable_evidence",
                           "its format version 4 is not known; 1, 2 and 3 are"),
-    "a status that is none": (manifest([entry() | {"status": 7}]), "unreadable_evidence",
+    "an invalid status": (manifest([entry() | {"status": 7}]), "unreadable_evidence",
                               "an entry cannot be understood (status 7)"),
     "a size below nothing": (manifest([entry(file_size_in_bytes=-1)]), "unreadable_evidence",
                              "an entry cannot be understood (a count of -1)"),
     "a store that nobody knows": (manifest([entry(file_path="gopher://x/y")]), "unreadable_evidence",
                                   "an entry cannot be understood ('gopher://x/y' lies in no store that is known)"),
-    "a content that is none": (manifest([entry(content=9)]), "unreadable_evidence",
+    "an invalid content": (manifest([entry(content=9)]), "unreadable_evidence",
                                "an entry cannot be understood (9)"),
     "records of something else": (avro({"type": "string"}, ["x"], {}),
-                                  "unreadable_evidence", "its entries are no records"),
+                                  "unreadable_evidence", "its entries are not records"),
     "a header alone": (b"Obj\x01\x02", "unreadable_evidence", "its Avro header cannot be understood"),
     "nothing": (b"", "missing_metadata", "it is empty"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_manifest_that_cannot_be_understood_is_told_and_ends_nothing(tmp_path: Path, case: str) -> None:
+def test_a_manifest_that_cannot_be_understood_is_reported_and_stops_nothing(
+    tmp_path: Path, case: str
+) -> None:
     content, kind, reason = HOSTILE[case]
     written(tmp_path, {1: Snapshot({"m1": [A], "m2": [B]})})
     (tmp_path / "metadata" / "m2.avro").write_bytes(content)
@@ -349,10 +351,10 @@ def test_names_of_metadata_have_a_number(name: str) -> None:
 
 BROKEN = {
     "a version to come": (b'{"format-version": 4}', "format version 4 is not known"),
-    "no version": (b"{}", "no Iceberg metadata"),
-    "no JSON": (b"{", "no Iceberg metadata"),
-    "a list": (b"[]", "no Iceberg metadata"),
-    "too deep": (b"[" * 100_000, "no Iceberg metadata"),
+    "no version": (b"{}", "not Iceberg metadata"),
+    "no JSON": (b"{", "not Iceberg metadata"),
+    "a list": (b"[]", "not Iceberg metadata"),
+    "too deep": (b"[" * 100_000, "not Iceberg metadata"),
     "no location": (b'{"format-version": 2, "last-updated-ms": 1}', "cannot be understood"),
     "a time of no calendar": (
         b'{"format-version": 2, "location": "/x", "last-updated-ms": 99999999999999999999}',
@@ -365,7 +367,7 @@ BROKEN = {
         ),
         "cannot be understood",
     ),
-    "no gzip": (b"\x1f\x8b\x00", "no Iceberg metadata"),
+    "no gzip": (b"\x1f\x8b\x00", "not Iceberg metadata"),
 }
 
 
@@ -440,7 +442,7 @@ MAINS: dict[str, tuple[dict[str, Any], int | None]] = {
 
 
 @pytest.mark.parametrize("case", MAINS)
-def test_a_main_that_lost_its_snapshot_is_told_from_a_replaced_table(case: str) -> None:
+def test_a_main_that_lost_its_snapshot_differs_from_a_replaced_table(case: str) -> None:
     change, lost = MAINS[case]
     assert parsed(json.dumps(WHOLE | change).encode()).lost_current == lost
 
@@ -488,7 +490,7 @@ def test_the_newest_metadata_is_taken_by_number_whatever_a_copy_did_to_its_time(
     assert states_of(tmp_path)["c"] == "live"
 
 
-def test_a_table_that_was_made_anew_in_the_same_place_is_the_younger_one(tmp_path: Path) -> None:
+def test_a_table_that_was_created_again_in_the_same_place_is_the_younger_one(tmp_path: Path) -> None:
     """Its numbers begin again."""
     written(tmp_path, {1: ONE}, number=57, uuid="the-dropped-one")
     written(tmp_path, {3: Snapshot({"new": [C]}, LAST)}, number=1, uuid="the-new-one")
@@ -509,13 +511,13 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("case", COUNTED)
-def test_totals_that_are_not_met_by_the_manifests_are_told(tmp_path: Path, case: str) -> None:
+def test_totals_that_differ_from_the_manifests_are_reported(tmp_path: Path, case: str) -> None:
     summary, warnings = COUNTED[case]
     written(tmp_path, {1: replace(ONE, summary=summary)})
     assert list(read(tmp_path).warnings) == warnings
 
 
-def test_a_manifest_that_lists_less_than_its_list_says_is_told(tmp_path: Path) -> None:
+def test_a_manifest_that_lists_less_than_its_list_counts_is_reported(tmp_path: Path) -> None:
     written(tmp_path, {1: ONE})
     (tmp_path / "metadata" / "m1.avro").write_bytes(manifest([entry()]))
     (hole,) = read(tmp_path).holes
@@ -524,7 +526,7 @@ def test_a_manifest_that_lists_less_than_its_list_says_is_told(tmp_path: Path) -
     )  # fmt: skip
 
 
-def test_two_files_of_one_step_are_told_and_the_later_is_taken(tmp_path: Path) -> None:
+def test_two_files_of_one_step_are_reported_and_the_later_is_used(tmp_path: Path) -> None:
     first = written(tmp_path, {1: ONE}, number=2)
     first.rename(first.with_name("00002-lost.metadata.json"))
     written(tmp_path, {1: ONE, 2: TWO}, number=2)
@@ -537,7 +539,7 @@ def test_two_files_of_one_step_are_told_and_the_later_is_taken(tmp_path: Path) -
 def test_the_lake_file_may_name_one_metadata_json(tmp_path: Path) -> None:
     first = written(tmp_path, {1: ONE}, number=1)
     written(tmp_path, {1: ONE, 2: TWO}, number=2)
-    rows = folded(read(tmp_path, metadata=first)).to_pylist()
+    rows = claim_table(read(tmp_path, metadata=first)).to_pylist()
     assert {r["key"][-1] for r in rows if r["category"] == "data"} == {"a", "b"}
 
 
@@ -547,7 +549,7 @@ def test_the_lake_file_may_name_another_folder(tmp_path: Path) -> None:
     (tmp_path / "home" / "metadata").rename(other)
     claims = read(tmp_path / "home", metadata=other)
     assert claims.states["t"].refused is None
-    assert holes_of(claims)[0][0] == "missing_metadata"  # its list was left behind with its name
+    assert gaps_of(claims)[0][0] == "missing_metadata"  # its list was left behind with its name
 
 
 def test_as_of_a_time_the_state_of_then_is_read(tmp_path: Path) -> None:
@@ -597,7 +599,7 @@ def test_a_newer_state_that_cannot_be_read_is_unsure(tmp_path: Path) -> None:
     assert set(ICEBERG.changes(claims, [table_at(tmp_path)], CONTEXT).unsure) == {"t"}
 
 
-def test_a_snapshot_that_expires_while_it_is_read_is_asked_of_the_newer_state(
+def test_a_snapshot_that_expires_while_it_is_read_is_read_from_the_newer_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, {1: ONE, 2: TWO}, number=1)
@@ -614,7 +616,9 @@ def test_a_snapshot_that_expires_while_it_is_read_is_asked_of_the_newer_state(
     claims = read(tmp_path)
     assert claims.holes == ()
     states = {
-        r["key"].rpartition("/")[2]: r["state"] for r in folded(claims).to_pylist() if "/data/" in r["key"]
+        r["key"].rpartition("/")[2]: r["state"]
+        for r in claim_table(claims).to_pylist()
+        if "/data/" in r["key"]
     }
     assert states == {"a": "gone", "b": "live", "c": "live"}
 
@@ -629,14 +633,14 @@ def test_one_file_is_looked_up(tmp_path: Path, name: str) -> None:
     assert ((answer, len(history)), reason) == (ANSWERS[name], "")
 
 
-def test_what_cannot_be_read_is_no_absence_of_one_file(tmp_path: Path) -> None:
+def test_unreadable_metadata_does_not_prove_that_a_file_is_absent(tmp_path: Path) -> None:
     written(tmp_path, {1: ONE, 2: TWO})
     drop(tmp_path, "m2.avro")
     assert look_up(table_at(tmp_path), Clients(), "", "nowhere")[0] == "unknown"
     assert look_up(table_at(tmp_path / "none"), Clients(), "", "nowhere")[0] == "unknown"
 
 
-def test_holes_are_of_the_table(tmp_path: Path) -> None:
+def test_evidence_gaps_belong_to_the_table(tmp_path: Path) -> None:
     written(tmp_path, {1: ONE})
     drop(tmp_path, "m1.avro")
     assert {(type(hole), hole.table) for hole in read(tmp_path).holes} == {(EvidenceGap, "t")}
@@ -661,7 +665,7 @@ def test_places_of_its_own_outside_the_location_are_the_table_s_too(tmp_path: Pa
 KEPT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "garbage collection is off": ({"properties": {"gc.enabled": "false"}}, UNKNOWN),
     "it is on": ({"properties": {"gc.enabled": "true"}}, FREE),
-    "nothing is said": ({}, FREE),
+    "without a setting": ({}, FREE),
 }
 
 

@@ -31,7 +31,7 @@ from lakeaudit.runtime.aws import Clients
 from tests.builders.connections import connection
 from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, epoch_ms, written
 from tests.builders.rest_catalog import RestCatalog, served
-from tests.sources.manifest_contract import folded
+from tests.sources.manifest_contract import claim_table
 
 LATER = AT + timedelta(hours=1)
 NOW = AT + timedelta(days=20)
@@ -76,11 +76,11 @@ def read(table: Table, context: Context = CONTEXT) -> Claims:
 
 def states(claims: Claims) -> dict[str, str]:
     assert claims.states["t"].refused is None
-    rows = folded(claims).to_pylist()
+    rows = claim_table(claims).to_pylist()
     return {row["key"].rpartition("/")[2]: row["state"] for row in rows if row["category"] == "data"}
 
 
-def refused(table: Table, context: Context = CONTEXT) -> str:
+def refusal_of(table: Table, context: Context = CONTEXT) -> str:
     return str(read(table, context).states["t"].refused)
 
 
@@ -101,7 +101,7 @@ def test_a_catalog_that_is_down_or_knows_no_such_table_refuses_it_and_no_other(
     tmp_path: Path, server: RestCatalog
 ) -> None:
     path = written(tmp_path, {1: ONE}, number=1)
-    assert "c0 shop.t: the catalog answers 404" in refused(table_at(tmp_path, server))
+    assert "c0 shop.t: the catalog answers 404" in refusal_of(table_at(tmp_path, server))
     server.tables[NAME] = path
     plain = Table(name="p", location=Location.parse(str(tmp_path)),
                   manifests=(IcebergManifest(kind="iceberg"),), settings=Settings())  # fmt: skip
@@ -117,7 +117,7 @@ def test_a_catalog_that_is_down_or_knows_no_such_table_refuses_it_and_no_other(
         ("file:{home}/metadata/none.json", "c0 shop.t points at /.*/none.json, which is not there"),
         ("", "names no metadata.json in a store that is known"),
         ("hdfs://nn/t/metadata/1.json", "names no metadata.json in a store that is known"),
-        ("file:{home}/data/a", "its content is no Iceberg metadata"),
+        ("file:{home}/data/a", "its content is not Iceberg metadata"),
     ],
 )
 def test_a_pointer_that_leads_nowhere_refuses_the_table(
@@ -128,10 +128,10 @@ def test_a_pointer_that_leads_nowhere_refuses_the_table(
     (tmp_path / "data" / "a").write_bytes(b"x")
     answer = {"metadata-location": points_at.format(home=tmp_path), "metadata": {}}
     server.faults.append(lambda _, path, __: (200, answer) if path.endswith("/tables/t") else None)
-    assert re.search(told, refused(table_at(tmp_path, server)))
+    assert re.search(told, refusal_of(table_at(tmp_path, server)))
 
 
-def test_a_commit_between_the_answer_and_the_file_is_asked_for_again(
+def test_a_commit_between_the_answer_and_the_file_is_requested_again(
     tmp_path: Path, server: RestCatalog
 ) -> None:
     """`write.metadata.delete-after-commit.enabled` takes the older metadata.json away at once."""
@@ -147,7 +147,7 @@ def test_a_commit_between_the_answer_and_the_file_is_asked_for_again(
 def test_catalogs_that_disagree_say_no_state(tmp_path: Path, server: RestCatalog, other: RestCatalog) -> None:
     server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
     other.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=2)
-    told = refused(table_at(tmp_path, server, other))
+    told = refusal_of(table_at(tmp_path, server, other))
     assert told.startswith("catalogs disagree: c0 shop.t points at ")
     assert "; c1 shop.t points at " in told
     other.tables[NAME] = server.tables[NAME]
@@ -182,7 +182,7 @@ def test_a_catalog_that_points_below_its_previous_state_has_gone_back(
     for previous, found in ((newer, [LOST_STATE]), (f"file://{path.with_name('00002-x.metadata.json')}", [])):
         said = partial(_with_previous, current.current_tables, previous)
         with monkeypatch.context() as patched:
-            patched.setattr(catalogs, "said_of", said)
+            patched.setattr(catalogs, "current_tables", said)
             assert [each.claim for each in read(table).witnesses] == found
 
 
@@ -226,11 +226,11 @@ def test_a_state_that_lies_elsewhere_and_names_another_location_belongs_to_anoth
         assert each.subject.startswith(Location.parse(str(tmp_path / folder)).uri)
 
 
-def _with_previous(said_of: Callable[..., Any], previous: str, *given: Any) -> Any:
-    return {key: replace(each, previous_location=previous) for key, each in said_of(*given).items()}
+def _with_previous(current_tables: Callable[..., Any], previous: str, *given: Any) -> Any:
+    return {key: replace(each, previous_location=previous) for key, each in current_tables(*given).items()}
 
 
-def test_catalogs_that_differ_for_a_moment_agree_when_they_are_asked_again(
+def test_catalogs_that_differ_for_a_moment_agree_on_the_second_request(
     tmp_path: Path, server: RestCatalog, other: RestCatalog
 ) -> None:
     """A commit reached the second one between two requests, and the first one is behind by a moment."""
@@ -289,10 +289,10 @@ def test_as_of_a_time_the_state_before_it_is_the_one_the_metadata_came_after(
     assert states(read(table, then)) == FIRST
     assert states(read(table, replace(CONTEXT, live=False))) == SECOND
     before = replace(CONTEXT, live=False, as_of=AT - timedelta(minutes=2))
-    assert "names no state up to" in refused(table, before)
+    assert "names no state up to" in refusal_of(table, before)
 
 
-def test_a_table_that_lies_elsewhere_by_its_catalog_leaves_its_leftovers_to_people(
+def test_unused_files_of_a_table_elsewhere_by_its_catalog_are_left_to_people(
     tmp_path: Path, server: RestCatalog
 ) -> None:
     server.tables[NAME] = written(tmp_path / "there", {1: ONE}, number=1)

@@ -1,4 +1,4 @@
-"""Iceberg tables of any history say what a plain model of it says; damaged ones are told, and end nothing."""
+"""Iceberg tables of any history give the claims of a plain model; damaged ones are reported, and stop nothing."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection
 from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, written
-from tests.sources.manifest_contract import folded
+from tests.sources.manifest_contract import claim_table
 from tests.sources.test_iceberg import CONTEXT, A, B, C, changed, read, table_at
 
 few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -132,7 +132,7 @@ def modelled(steps: list[tuple[str, int]], model: Model | None = None) -> Model:
 def claims_of(home: Path) -> tuple[IcebergClaims, dict[str, dict[str, Any]]]:
     claims = read(home)
     assert isinstance(claims, IcebergClaims)
-    rows = folded(claims).to_pylist()
+    rows = claim_table(claims).to_pylist()
     return claims, {r["key"].rpartition("/")[2]: r for r in rows if r["category"] == "data"}
 
 
@@ -174,7 +174,7 @@ def test_changes_are_the_difference_of_the_two_models(
 def test_what_one_row_alone_claims_is_what_the_fold_makes_of_it(
     tmp_path: Path, steps: list[tuple[str, int]]
 ) -> None:
-    """The screen lets go of keys by single plain rows."""
+    """The prefilter clears keys by single plain rows."""
     home = emptied(tmp_path / "t")
     modelled(steps).write(home)
     claims, _ = claims_of(home)
@@ -184,7 +184,7 @@ def test_what_one_row_alone_claims_is_what_the_fold_makes_of_it(
     assert len(traces) == files.num_rows
     keys = [(t["bucket"], t["key"]) for t in traces]
     single = [t for t in traces if t["plain"] and keys.count((t["bucket"], t["key"])) == 1]
-    made = {(r["bucket"], r["key"]): r for r in folded(claims).to_pylist()}
+    made = {(r["bucket"], r["key"]): r for r in claim_table(claims).to_pylist()}
     for trace in single:
         claim = made[trace["bucket"], trace["key"]]
         assert (claim["state"], claim["certain"], claim["listed"], claim["own_root"]) == (
@@ -212,7 +212,7 @@ damage = st.tuples(st.integers(0, 1 << 16), st.one_of(st.binary(max_size=6), st.
 @given(
     st.sampled_from(["m1.avro", "m2.avro", "snap-2-1.avro", "json"]), st.lists(damage, min_size=1, max_size=4)
 )
-def test_damaged_bytes_are_told_or_harmless_and_never_raise(
+def test_damaged_bytes_are_reported_or_harmless_and_never_raise(
     tmp_path: Path, name: str, harms: list[tuple[int, bytes | None]]
 ) -> None:
     home = emptied(tmp_path / "t")
@@ -228,7 +228,7 @@ def test_damaged_bytes_are_told_or_harmless_and_never_raise(
         )
     path.write_bytes(content)
     claims = read(home)
-    rows = folded(claims).to_pylist()
+    rows = claim_table(claims).to_pylist()
     lost = {"m1.avro": {"a", "b"}, "m2.avro": {"c"}, "snap-2-1.avro": {"c"}, "json": {"a", "b", "c"}}[name]
     names = {r["key"].rpartition("/")[2] for r in rows if r["category"] == "data"}
     renamed = bool(names - {"a", "b", "c"})

@@ -84,7 +84,7 @@ def test_a_line_that_begins_to_count_again_is_followed_where_it_names_the_old_on
     assert (number_read(claims), claims.witnesses, claims.warnings) == (1, (), ())
 
 
-def test_a_commit_that_lost_its_race_below_the_current_state_is_no_doubt(tmp_path: Path) -> None:
+def test_a_commit_that_lost_its_race_below_the_current_state_raises_no_doubt(tmp_path: Path) -> None:
     written(tmp_path, {1: ONE}, number=1)
     loser = written(tmp_path, {1: ONE}, number=2, metadata_log=log(tmp_path, 1))
     loser.rename(loser.with_name("00002-lost-its-race.metadata.json"))

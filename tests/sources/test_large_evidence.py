@@ -26,7 +26,7 @@ from tests.builders.damage import damaged, read_all
 from tests.builders.delta_lake import BORN, add, checkpoint_rows
 from tests.builders.iceberg_files import Entry, Snapshot, written
 from tests.builders.s3guard import with_checksum
-from tests.sources.manifest_contract import folded
+from tests.sources.manifest_contract import claim_table
 from tests.sources.test_iceberg import read as read_iceberg
 
 MIB = 1 << 20
@@ -128,7 +128,7 @@ def test_a_list_that_many_snapshots_share_is_read_once(
     monkeypatch.setattr(lists, "read_bytes", counting)
     claims = read_iceberg(tmp_path)
     assert (len(read), claims.holes) == (1, ())
-    rows = [row for row in folded(claims).to_pylist() if row["category"] == "data"]
+    rows = [row for row in claim_table(claims).to_pylist() if row["category"] == "data"]
     assert sorted((row["key"][-1], row["state"]) for row in rows) == [("a", "live"), ("b", "live")]
 
 

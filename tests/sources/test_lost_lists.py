@@ -163,7 +163,7 @@ def test_a_newest_list_that_is_gone_is_a_loss_or_a_doubt(name: str, tmp_path: Pa
     assert leftovers(now, None) == [] == leftovers(now, NOW)
 
 
-def test_a_list_stays_lost_until_it_is_back_and_is_no_loss_where_lists_need_not_name_every_file(
+def test_a_list_stays_lost_until_it_is_back_and_is_not_lost_if_lists_need_not_name_every_file(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, LISTS, FIRST)

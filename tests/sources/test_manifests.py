@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.evidence.manifest.another_place import InventoryManifest, ListingManifest
 from lakeaudit.evidence.manifest.committers import ManifestCommitterManifest, S3ACommitterManifest
 from lakeaudit.evidence.manifest.databricks_commits import DatabricksCommitsManifest
 from lakeaudit.evidence.manifest.delta import DeltaManifest
@@ -19,8 +18,9 @@ from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.evidence.manifest.iceberg import IcebergManifest
 from lakeaudit.evidence.manifest.previous import PreviousManifest
-from lakeaudit.evidence.manifest.previous.kept_picture import FILE, Picture, publish, write_rows
+from lakeaudit.evidence.manifest.previous.snapshot_store import FILE, StorageSnapshot, publish, write_rows
 from lakeaudit.evidence.manifest.redshift_unload import RedshiftUnloadManifest
+from lakeaudit.evidence.manifest.replica_source import InventoryManifest, ListingManifest
 from lakeaudit.evidence.manifest.spark_event_log import SparkEventLogManifest
 from lakeaudit.evidence.manifest.spark_sink import SparkSinkManifest
 from lakeaudit.evidence.manifest.symlink import SymlinkManifest
@@ -35,7 +35,15 @@ from tests.builders.hudi import commit, instant_text, laid, stat
 from tests.builders.iceberg_files import Entry, Snapshot, written
 from tests.builders.inventory import Version, csv, into, lay
 from tests.builders.records import JOB, success, task_manifest
-from tests.sources.manifest_contract import FILES, NOW, WRITTEN, ManifestContract, World, folded, world_of
+from tests.sources.manifest_contract import (
+    FILES,
+    NOW,
+    WRITTEN,
+    ManifestContract,
+    World,
+    claim_table,
+    world_of,
+)
 
 BY_MANIFESTS = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"
 
@@ -234,16 +242,16 @@ class TestReportsOfOtherPlaces(ManifestContract):
         (parts,) = world.claims.rows
         assert isinstance(parts, tuple)
         sent = replace(world.claims, rows=(pickle.loads(pickle.dumps(parts)),))
-        assert folded(sent).num_rows == len(FILES)
+        assert claim_table(sent).num_rows == len(FILES)
 
 
-class TestPictures(ManifestContract):
+class TestStorageSnapshots(ManifestContract):
     kind = "previous"
 
     @pytest.fixture(scope="class")
     @classmethod
     def world(cls, site: Path) -> World:
-        """The picture of a day later, half a day before it is asked for."""
+        """A storage snapshot of a day later, half a day before the audit."""
         home, folder, seen = place(site, "events"), place(site, "pictures"), NOW - timedelta(hours=12)
         rows = [
             (
@@ -259,7 +267,7 @@ class TestPictures(ManifestContract):
         ]
         with task_connection() as con:
             file = write_rows(Clients(), folder, duck.relation(con, duck.small(FILE, rows)))
-        publish(Clients(), folder, Picture("r1", seen, True, {"events": home.uri}, (file,)))
+        publish(Clients(), folder, StorageSnapshot("r1", seen, True, {"events": home.uri}, (file,)))
         return world_of(site, PreviousManifest(kind="previous", settled=timedelta(0)), unrecorded="not yet")
 
 

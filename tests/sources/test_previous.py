@@ -1,4 +1,4 @@
-"""Pictures of storage: how one is compared with the next, what it claims, and how it is kept."""
+"""Storage snapshots: how one is compared with the next, its claims, and how it is stored."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.files import list_files
-from lakeaudit.evidence.manifest.previous import compared, kept_picture
+from lakeaudit.evidence.manifest.previous import compared, snapshot_store
 from lakeaudit.evidence.manifest.previous.compared import (
     ACCEPTED,
     EDGES,
@@ -21,8 +21,8 @@ from lakeaudit.evidence.manifest.previous.compared import (
     TABLES,
     Comparison,
 )
-from lakeaudit.evidence.manifest.previous.kept_picture import FILE, Picture, TornError
 from lakeaudit.evidence.manifest.previous.reader import about
+from lakeaudit.evidence.manifest.previous.snapshot_store import FILE, StorageSnapshot, TornError
 from lakeaudit.evidence.protocol import SourceInfo, Stored
 from lakeaudit.keys import Location
 from lakeaudit.matching.prefix_match import attach_label
@@ -59,7 +59,7 @@ def comparison(
 
 
 def was(name: str, size: int = 10, etag: str | None = None, modified: datetime = OLD) -> tuple[Any, ...]:
-    """A file of the last picture."""
+    """Return a file of the last storage snapshot."""
     return "t", "lake", f"t/{name}", size, etag, modified, modified, FIRST, False
 
 
@@ -71,12 +71,12 @@ def now(
     return {**there, "key": f"t/{name}", "size": size, "etag": etag, "modified_at": modified, **more}
 
 
-def met(
+def compare(
     con: Connection, by: Comparison, last: Sequence[tuple[Any, ...]], stored: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, bool], dict[str, dict[str, Any]]]:
-    """By file whether its claim is certain; and the next picture."""
+    """Return by file whether its claim is certain, and the next storage snapshot."""
     rows = {
-        "pictured": duck.table(compared.pictured(con, duck.small(FILE, last), by.tables, whole=True)),
+        "pictured": duck.table(compared.lasting_files(con, duck.small(FILE, last), by.tables, whole=True)),
         "placed": PLACED.empty_table(),
     }
     for _, placed in by.project(con, "versions", pa.Table.from_pylist(list(stored), VERSION)):
@@ -106,7 +106,7 @@ LATER = FIRST + timedelta(hours=5)
         pytest.param([was("a")], [now("a"), now("a", 7, source="storage:1")], {"a": True}, {"a": (10, OLD, NOW)},
                      id="of two pictures the younger one counts"),
         pytest.param([was("d/a"), was("d/b")], [now("d/n", 10, modified=LATER)], {}, {"d/a": None, "d/b": None},
-                     id="a folder that was written anew"),
+                     id="a folder that was rewritten"),
         pytest.param([was("d/a"), was("d/b")], [now("d/b"), now("d/n", 10, modified=LATER)],
                      {"d/a": False, "d/b": True}, {"d/a": (10, OLD, FIRST), "d/b": (10, OLD, NOW)},
                      id="or only in part"),
@@ -127,7 +127,7 @@ def test_two_pictures(
     claims: dict[str, bool],
     following: dict[str, tuple[Any, ...] | None],
 ) -> None:
-    certain, next_ = met(con, comparison(), last, stored)
+    certain, next_ = compare(con, comparison(), last, stored)
     assert certain == claims
     shown = {k: None if r["ended"] else (r["size"], r["modified_at"], r["seen_at"]) for k, r in next_.items()}
     assert shown == following
@@ -136,7 +136,7 @@ def test_two_pictures(
 def test_claims_that_ended_hold_again_where_that_picture_was_not_whole(con: Connection) -> None:
     rows = duck.small(FILE, [(*was("a")[:-1], True), was("b")])
     for whole, expected in ((True, {"t/b"}), (False, {"t/a", "t/b"})):
-        found = duck.rows_of(compared.pictured(con, rows, comparison().tables, whole=whole))
+        found = duck.rows_of(compared.lasting_files(con, rows, comparison().tables, whole=whole))
         assert {row["key"] for row in found} == expected
 
 
@@ -147,20 +147,20 @@ def test_what_is_declared_now_is_claimed(con: Connection) -> None:
     rows = duck.small(FILE, [young, elsewhere, was("old")])
     for by, expected in ((comparison(), {"t/old"}), (comparison(append_only=True), {"t/old", "t/young"})):
         assert {
-            r["key"] for r in duck.rows_of(compared.pictured(con, rows, by.tables, whole=True))
+            r["key"] for r in duck.rows_of(compared.lasting_files(con, rows, by.tables, whole=True))
         } == expected
 
 
 def test_what_is_accepted_ends(con: Connection) -> None:
     by = comparison(accepted=["gone", "other", "same"])
     stored = [now("other", 7), now("same")]
-    certain, following = met(con, by, [was("gone"), was("other"), was("same"), was("lost")], stored)
+    certain, following = compare(con, by, [was("gone"), was("other"), was("same"), was("lost")], stored)
     assert certain == {"same": True, "lost": True}
     assert {name: row["size"] for name, row in following.items()} == {"other": 7, "same": 10, "lost": 10}
     grouped = replace(by, accepted_groups=(("t", None),))
-    assert met(con, grouped, [was("lost")], [])[0] == {}
+    assert compare(con, grouped, [was("lost")], [])[0] == {}
     grouped = replace(by, accepted_groups=(("t", "d=1"),))
-    assert met(con, grouped, [was("d=1/lost"), was("d=10/lost")], [])[0] == {"d=10/lost": True}
+    assert compare(con, grouped, [was("d=1/lost"), was("d=10/lost")], [])[0] == {"d=10/lost": True}
 
 
 @pytest.mark.parametrize(
@@ -198,17 +198,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Clients, Loca
 @pytest.mark.parametrize("place", ["local", "s3"], indirect=True)
 def test_a_picture_is_kept_until_the_next(place: tuple[Clients, Location], con: Connection) -> None:
     clients, folder = place
-    assert kept_picture.load(clients, folder) is None
+    assert snapshot_store.load(clients, folder) is None
     for number in range(2):
         rows = duck.small(FILE, [was(f"a{number}"), was("b")])
-        file = kept_picture.write_rows(clients, folder, duck.relation(con, rows))
-        picture = Picture(f"r{number}", NOW.replace(tzinfo=UTC), True, {"t": HOME.uri}, (file,))
-        kept_picture.write_rows(clients, folder, duck.relation(con, rows))  # of a task that was run twice
-        kept_picture.publish(clients, folder, picture)
-        assert kept_picture.load(clients, folder) == picture
-        assert kept_picture.read_rows(clients, folder, file).equals(rows)
+        file = snapshot_store.write_rows(clients, folder, duck.relation(con, rows))
+        picture = StorageSnapshot(f"r{number}", NOW.replace(tzinfo=UTC), True, {"t": HOME.uri}, (file,))
+        snapshot_store.write_rows(clients, folder, duck.relation(con, rows))  # of a task that was run twice
+        snapshot_store.publish(clients, folder, picture)
+        assert snapshot_store.load(clients, folder) == picture
+        assert snapshot_store.read_rows(clients, folder, file).equals(rows)
     names = {found.name for found in list_files(clients, folder)}
-    assert names == {file.name, kept_picture.POINTER}
+    assert names == {file.name, snapshot_store.POINTER}
 
 
 NAMES = st.sampled_from(["a", "d/b", "d/c", "d=1/e", "_SUCCESS", "täble", "x y+%", "n\u2028m"])
@@ -219,15 +219,15 @@ FILES = st.dictionaries(NAMES, st.tuples(st.integers(0, 99), st.integers(0, 40))
 def test_no_claim_is_lost_in_silence(
     last: dict[str, tuple[int, int]], stored: dict[str, tuple[int, int]], append_only: bool
 ) -> None:
-    """What was claimed is as it was, or claimed still by the next picture, or its folder was written anew."""
+    """A claimed file is as it was, or is claimed by the next snapshot as well, or its folder was rewritten."""
     by = comparison(append_only=append_only)
     old = [was(name, size, None, FIRST - days * DAY) for name, (size, days) in last.items()]
     new = [now(name, size, None, FIRST - days * DAY) for name, (size, days) in stored.items()]
     with task_connection() as con:
-        certain, following = met(con, by, old, new)
+        certain, following = compare(con, by, old, new)
         declared = {row["key"][2:] for row in duck.rows_of(
-            compared.pictured(con, duck.small(FILE, old), by.tables, whole=True))}  # fmt: skip
-        again, repeated = met(
+            compared.lasting_files(con, duck.small(FILE, old), by.tables, whole=True))}  # fmt: skip
+        again, repeated = compare(
             con, by, [tuple(row.values()) for row in following.values() if not row["ended"]], new
         )
     assert certain.keys() <= declared <= following.keys() | stored.keys()
@@ -243,15 +243,15 @@ def test_benign_changes_of_a_kept_file_change_nothing_and_others_are_refused(
     tmp_path: Path, con: Connection
 ) -> None:
     clients, folder = Clients(), Location.parse(str(tmp_path))
-    file = kept_picture.write_rows(clients, folder, duck.relation(con, duck.small(FILE, [was("a")])))
+    file = snapshot_store.write_rows(clients, folder, duck.relation(con, duck.small(FILE, [was("a")])))
     path = tmp_path / file.name
     content = path.read_bytes()
     for harmed in (content[:-1], content + b"x", b"", content.replace(b"t/a", b"t/b")):
         path.write_bytes(harmed)
         with pytest.raises(TornError):
-            kept_picture.read_rows(clients, folder, file)
+            snapshot_store.read_rows(clients, folder, file)
     path.write_bytes(content)
-    assert kept_picture.read_rows(clients, folder, file).num_rows == 1
+    assert snapshot_store.read_rows(clients, folder, file).num_rows == 1
 
 
 @pytest.mark.parametrize(

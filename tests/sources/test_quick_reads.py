@@ -108,6 +108,6 @@ def test_credentials_are_boto_s_as_they_are_renewed(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
+def reset_stores() -> Iterator[None]:
     yield
     quick_reads._left_to_boto.clear()

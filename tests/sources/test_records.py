@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.file_list.reader import fold_kept
-from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.evidence.manifest.records import read_records
 from lakeaudit.evidence.protocol import BufferedRows, Changes, Claims, Context
 from lakeaudit.evidence.registry import MANIFESTS
@@ -102,7 +102,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, clients: Clients, aws: 
     return Site(tmp_path, request.param, clients, aws, bucket)
 
 
-def named(rows: list[Row], table: str = "t") -> dict[str, int | None]:
+def live_sizes(rows: list[Row], table: str = "t") -> dict[str, int | None]:
     """The live files of a table and their sizes."""
     of_table = [row for row in rows if row["table_name"] == table and row["state"] == "live"]
     return {row["key"].removeprefix(f"wh/{table}/"): row["size"] for row in of_table}
@@ -113,10 +113,10 @@ def changed_rows(changes: Changes) -> list[Row]:
         return duck.rows_of(duck.relation(con, changes.rows))
 
 
-def test_what_it_names_is_claimed_to_the_byte(site: Site) -> None:
+def test_named_files_are_claimed_to_the_byte(site: Site) -> None:
     claims, rows = site.read()
     assert (claims.holes, claims.warnings, claims.states["t"].refused) == ((), (), None)
-    assert named(rows) == site.told.sizes
+    assert live_sizes(rows) == site.told.sizes
     assert {(row["bucket"], row["own_root"], row["certain"], row["manifest_kind"]) for row in rows} == {
         (site.home.bucket, True, True, site.kind)
     }
@@ -125,22 +125,22 @@ def test_what_it_names_is_claimed_to_the_byte(site: Site) -> None:
     ] == ["d=1", "d=2"]
 
 
-def test_what_was_written_later_than_asked_for_is_left_out(site: Site) -> None:
+def test_files_that_were_written_after_the_requested_time_are_left_out(site: Site) -> None:
     _, rows = site.read(as_of=ENDED - timedelta(1))
-    assert named(rows) == {}
+    assert live_sizes(rows) == {}
 
 
 def test_a_file_is_looked_up(site: Site) -> None:
     (table,) = site.lake().tables
     answers = {}
     for name in (*NAMES, "d=1/never"):
-        (told,) = told_of(table, site.clients, site.home.bucket, site.home.join(name).key)
+        (told,) = lookup_claims(table, site.clients, site.home.bucket, site.home.join(name).key)
         answers[name] = told.answer
     assert answers == {NAMES[0]: "present", NAMES[1]: "present", "d=1/never": "absent"}
 
 
-def test_what_changed_since_is_told(site: Site) -> None:
-    """The first file is named no more."""
+def test_later_changes_are_returned(site: Site) -> None:
+    """The record does not name the first file any more."""
     with closing(InProcessEngine()) as engine:
         context = Context(engine, site.clients, NOW, NOW, live=True)
         stored = listing.read_place(Location(site.home.bucket, "wh"), context, "storage:0")
@@ -153,7 +153,7 @@ def test_what_changed_since_is_told(site: Site) -> None:
         told = {row["key"]: row["state"] for row in rows}
         assert told.pop(site.home.join(NAMES[0]).key) == "gone"
         assert set(told.values()) <= {"live"}, (
-            "where the record is younger by a second, what it still says is said again"
+            "if the record is younger by a second, files that it still names are returned again"
         )
 
 
@@ -167,13 +167,13 @@ TORN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def test_a_record_that_is_not_understood_is_a_hole(site: Site) -> None:
+def test_a_record_that_is_not_understood_is_an_evidence_gap(site: Site) -> None:
     """Each in a table of its own; `t` is sound, and stays it."""
     torn = {case: site.beside(f"t{number}") for number, case in enumerate(TORN)}
     for case, other in torn.items():
         other.change(TORN[case](other.content()))
     claims, rows = site.read(others=torn.values())
-    assert named(rows) == site.told.sizes
+    assert live_sizes(rows) == site.told.sizes
     assert {hole.table for hole in claims.holes} <= {other.table for other in torn.values()}
     for case, other in torn.items():
         holes = [hole for hole in claims.holes if hole.table == other.table]
@@ -183,11 +183,11 @@ def test_a_record_that_is_not_understood_is_a_hole(site: Site) -> None:
             continue
         if claims.states[other.table].missing:
             assert site.kind == "spark_sink"  # Spark reads its log whole, so nobody can read the table
-            assert (holes, named(rows, other.table)) == ([], {})
+            assert (holes, live_sizes(rows, other.table)) == ([], {})
             continue
         (hole,) = holes
         assert (hole.kind, hole.subject.startswith(other.home.uri)) == ("unreadable_evidence", True), case
-        assert named(rows, other.table).items() <= site.told.sizes.items(), case
+        assert live_sizes(rows, other.table).items() <= site.told.sizes.items(), case
 
 
 FOREIGN = ["../u/x", "../../../etc/passwd", "../t_2/x"]
@@ -202,12 +202,12 @@ def test_no_record_claims_what_lies_elsewhere(site: Site) -> None:
     claims, rows = site.read(others=sites[1:])
     assert all(row["key"].startswith(f"wh/{row['table_name']}/") for row in rows)
     if site.kind != "databricks_commits":  # its names are those of files in its own folder
-        assert named(rows) == {}
-        assert all("which is no file of" in hole.reason for hole in claims.holes if hole.table == "t")
+        assert live_sizes(rows) == {}
+        assert all("which is not a file of" in hole.reason for hole in claims.holes if hole.table == "t")
         assert "t" in {hole.table for hole in claims.holes}
 
 
-def test_a_record_that_vanished_or_is_absurdly_large_is_a_hole(
+def test_a_record_that_vanished_or_is_absurdly_large_is_an_evidence_gap(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = site.record
@@ -216,7 +216,10 @@ def test_a_record_that_vanished_or_is_absurdly_large_is_a_hole(
     site.put(site.told.files(site.home, NAMES))
     monkeypatch.setattr(read_records, "LARGEST", 10)
     claims, rows = site.read()
-    assert (named(rows), {"bytes, which no such record has" in hole.reason for hole in claims.holes}) == (
+    assert (
+        live_sizes(rows),
+        {"bytes, which no such record has" in hole.reason for hole in claims.holes},
+    ) == (
         {},
         {True},
     )
@@ -236,6 +239,6 @@ def test_what_does_not_matter_changes_nothing(sites: list[Site], data: st.DataOb
         each.change(each.told.harmless(each.content(), data.draw))
     claims, rows = sites[0].read(others=sites[1:])
     assert claims.holes == ()
-    assert {each.table: named(rows, each.table) for each in sites} == {
+    assert {each.table: live_sizes(rows, each.table) for each in sites} == {
         each.table: sites[0].told.sizes for each in sites
     }

@@ -125,7 +125,7 @@ class TestWrites:
                  b'{"Event":"' + SQL.encode() + b'SparkListenerSQLExecutionStart","executionId":1}', b"\xff\xfe",
                  b'{"Event":"SparkListenerStageSubmitted","Stage Info":' + b"\x00" * 20 + b'"x"}']
     )  # fmt: skip
-    def test_a_line_that_is_no_event_is_told(self, line: bytes) -> None:
+    def test_a_line_that_is_not_an_event_is_reported(self, line: bytes) -> None:
         app = App()
         app.write(OUT, FOUR)
         application = Application()
@@ -153,7 +153,9 @@ class TestLogs:
         assert application_of(Clients(), log)[1] is None
 
     @pytest.mark.parametrize("codec", ["plain", "zstd", "lz4", "snappy"])
-    def test_a_log_that_is_torn_is_told_and_read_as_far_as_it_goes(self, tmp_path: Path, codec: str) -> None:
+    def test_a_log_that_is_torn_is_reported_and_read_as_far_as_possible(
+        self, tmp_path: Path, codec: str
+    ) -> None:
         app = App()
         for _ in range(3):
             app.write(OUT, FOUR)
@@ -179,7 +181,7 @@ class TestLogs:
         expected = content.split(b"\n")
         assert list(log_files.split(blocks)) == (expected if expected[-1] else expected[:-1])
 
-    def test_lzf_is_told(self, tmp_path: Path) -> None:
+    def test_lzf_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "app-1.lzf").write_bytes(b"ZV")
         (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
         assert "LZF" in str(application_of(Clients(), log)[1])
@@ -222,7 +224,7 @@ class TestLogs:
         (log,) = log_files.find(Clients(), Location.parse(str(path)))
         assert application_of(Clients(), log)[0].ended
 
-    def test_what_is_no_log_is_left_out(self, tmp_path: Path) -> None:
+    def test_other_files_are_left_out(self, tmp_path: Path) -> None:
         for name in ("readme.txt", "app-1.zstd.tmp", "eventlog_v2_app-9/other", "data/part-00000.parquet"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).touch()
@@ -276,12 +278,12 @@ def claimed(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[int | Non
 
 
 def lacking(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Of a write: its name; files, rows and bytes that it committed and that are there; what became of it since."""
+    """Return a write's name; its committed and stored files, rows and bytes; and whether it was replaced."""
     counts = [(row[what], row[f"{what}_there"]) for what in ("files", "rows", "bytes")]
     return (row["commit_id"], *counts, row["replaced"], row["untold"])
 
 
-def laid(splits: dict[int, tuple[int, int]], uuid: str, at: datetime, folder: str = "") -> Stored:
+def stored_files(splits: dict[int, tuple[int, int]], uuid: str, at: datetime, folder: str = "") -> Stored:
     return {f"{folder}{part(n, uuid)}": (size, at) for n, (_, size) in splits.items()}
 
 
@@ -289,7 +291,7 @@ class TestNames:
     def test_a_whole_write(self) -> None:
         app = App()
         end = app.write(OUT, FOUR)
-        found = resolved(app, laid(FOUR, UUIDS[0], end))
+        found = resolved(app, stored_files(FOUR, UUIDS[0], end))
         assert claimed(found) == {part(n, UUIDS[0]): (size, records) for n, (records, size) in FOUR.items()}
         assert (found["acts"], found["short"]) == ([], [])
 
@@ -298,14 +300,14 @@ class TestNames:
         app = App()
         end = app.write(OUT, FOUR)
         there = {n: each for n, each in FOUR.items() if n not in gone}
-        found = claimed(resolved(app, laid(there, UUIDS[0], end)))
+        found = claimed(resolved(app, stored_files(there, UUIDS[0], end)))
         lost = {n for n in gone if FOUR[n][0]}  # a task without rows need not have a file
         assert found == {part(n, UUIDS[0]): (FOUR[n][1], FOUR[n][0]) for n in {*there, *lost}}
 
     def test_a_file_of_another_size_is_claimed_with_that_of_its_task(self) -> None:
         app = App()
         end = app.write(OUT, FOUR)
-        stored = laid(FOUR, UUIDS[0], end) | {part(1, UUIDS[0]): (17, end)}
+        stored = stored_files(FOUR, UUIDS[0], end) | {part(1, UUIDS[0]): (17, end)}
         assert claimed(resolved(app, stored))[part(1, UUIDS[0])] == (2201, None)
 
     def test_appends_beside_one_another(self) -> None:
@@ -313,7 +315,7 @@ class TestNames:
         stored: Stored = {}
         for number in range(3):
             splits = {n: (records + number, size + number) for n, (records, size) in FOUR.items()}
-            stored |= laid(splits, UUIDS[number], app.write(OUT, splits))
+            stored |= stored_files(splits, UUIDS[number], app.write(OUT, splits))
         del stored[part(3, UUIDS[1])]
         found = claimed(resolved(app, stored))
         assert len(found) == 12
@@ -336,7 +338,7 @@ class TestNames:
         app = App()
         app.write(OUT, FOUR)
         end = app.write(OUT, FOUR, "Overwrite")
-        found = resolved(app, laid(FOUR, UUIDS[1], end))
+        found = resolved(app, stored_files(FOUR, UUIDS[1], end))
         assert {row["commit_id"] for row in found["events"]} == {f"{app.id}/1"}
         assert [(row["scope_key"], row["at"]) for row in found["acts"]] == [("wh/events", plain_time(end))]
         assert found["short"] == []
@@ -344,14 +346,16 @@ class TestNames:
     def test_an_overwrite_of_one_partition(self) -> None:
         app = App()
         end = app.write(OUT, FOUR, "Overwrite", fixed="d=1")
-        found = resolved(app, laid(FOUR, UUIDS[0], end, "d=1/"))
+        found = resolved(app, stored_files(FOUR, UUIDS[0], end, "d=1/"))
         assert [row["scope_key"] for row in found["acts"]] == ["wh/events/d=1"]
         assert {row["partition_path"] for row in found["events"]} == {"d=1"}
 
     def test_a_dynamic_overwrite_empties_the_partitions_that_it_wrote(self) -> None:
         app = App()
         end = app.write(OUT, {0: (10, 100), 1: (10, 100)}, "Overwrite", by="d", dynamic=True, partitions=2)
-        stored = laid({0: (10, 100)}, UUIDS[0], end, "d=1/") | laid({1: (10, 100)}, UUIDS[0], end, "d=2/")
+        stored = stored_files({0: (10, 100)}, UUIDS[0], end, "d=1/") | stored_files(
+            {1: (10, 100)}, UUIDS[0], end, "d=2/"
+        )
         found = resolved(app, stored)
         assert sorted(row["scope_key"] for row in found["acts"]) == ["wh/events/d=1", "wh/events/d=2"]
 
@@ -361,21 +365,21 @@ class TestNames:
     def test_an_overwrite_that_may_have_emptied_more_is_a_doubt(self, asked: dict[str, Any]) -> None:
         app = App()
         end = app.write(OUT, {0: (10, 100)}, "Overwrite", by="d", **asked)
-        found = resolved(app, laid({0: (10, 100)}, UUIDS[0], end, "d=1/"))
+        found = resolved(app, stored_files({0: (10, 100)}, UUIDS[0], end, "d=1/"))
         assert [row["scope_key"] for row in found["acts"]] == [None]
 
-    def test_a_write_of_which_nothing_is_left_is_told(self) -> None:
+    def test_a_write_without_any_file_left_is_reported(self) -> None:
         app = App()
         app.write(OUT, FOUR)
         (short,) = resolved(app, {})["short"]
         assert lacking(short) == (f"{app.id}/0", (3, 0), (290, 0), (6501, 0), "no", None)
 
-    def test_two_writes_that_cannot_be_told_apart_are_told(self) -> None:
+    def test_two_writes_whose_files_cannot_be_distinguished_are_reported(self) -> None:
         app = App()
         first = app.write(OUT, FOUR)
         app.at = first  # beside each other
         app.write(OUT, FOUR)
-        found = resolved(app, laid(FOUR, UUIDS[0], first) | laid(FOUR, UUIDS[1], first))
+        found = resolved(app, stored_files(FOUR, UUIDS[0], first) | stored_files(FOUR, UUIDS[1], first))
         assert found["events"] == []
         assert len(found["short"]) == 2
 
@@ -385,17 +389,17 @@ class TestNames:
         app = App()
         stored: Stored = {}
         for number, splits in enumerate((FOUR, FOUR | {0: (100, 2207)})):
-            stored |= laid(splits, UUIDS[number], app.write(OUT, splits))
+            stored |= stored_files(splits, UUIDS[number], app.write(OUT, splits))
             app.at -= timedelta(minutes=1)
         del stored[part(1, UUIDS[gone])]
         found = resolved(app, stored)
         assert found["short"] == []
         assert len(found["events"]) == 8
 
-    def test_a_partitioned_write_that_lacks_bytes_is_told(self) -> None:
+    def test_a_partitioned_write_that_lacks_bytes_is_reported(self) -> None:
         app = App()
         end = app.write(OUT, {0: (20, 200), 1: (10, 100)}, by="d", partitions=2)
-        stored = laid({0: (10, 100), 1: (10, 100)}, UUIDS[0], end, "d=1/")
+        stored = stored_files({0: (10, 100), 1: (10, 100)}, UUIDS[0], end, "d=1/")
         found = resolved(app, stored)
         (short,) = found["short"]
         assert lacking(short) == (f"{app.id}/0", (2, 2), (30, None), (300, 200), "no", None)
@@ -423,7 +427,7 @@ class TestNames:
         app.write(OUT, {0: (1, 10)}, "Overwrite", **later)
         stored: Stored = {}
         for folder, numbers in left.items():
-            stored |= laid({n: splits[n] for n in numbers}, UUIDS[0], end, folder)
+            stored |= stored_files({n: splits[n] for n in numbers}, UUIDS[0], end, folder)
         assert [
             row["replaced"] for row in resolved(app, stored)["short"] if row["commit_id"].endswith("/0")
         ] == expected
@@ -455,11 +459,11 @@ class TestNames:
     def test_a_write_that_begins_where_nothing_is_follows_a_removal(
         self, mode: str, how: dict[str, Any], expected: list[str]
     ) -> None:
-        """A job that deletes a folder and writes it anew, every night."""
+        """A job that deletes a folder and writes it again, every night."""
         app = App()
         app.write(OUT, FOUR)
         end = app.write(OUT, FOUR, mode, **how)
-        found = resolved(app, laid(FOUR, UUIDS[1], end) if not how else {})
+        found = resolved(app, stored_files(FOUR, UUIDS[1], end) if not how else {})
         assert [row["scope_key"] for row in found["acts"]] == expected
         assert [row["commit_id"][-2:] for row in found["short"]] == ([] if expected else ["/0"])
 
@@ -470,15 +474,15 @@ class TestNames:
         end = app.write(OUT, FOUR, "ErrorIfExists", by="d", dynamic=True, partitions=9)
         app.at = beside - timedelta(minutes=1)
         app.write(OUT, {0: (5, 50)})
-        found = resolved(app, laid(FOUR, UUIDS[0], end, "d=1/") | {part(0, UUIDS[1]): (50, beside)})
+        found = resolved(app, stored_files(FOUR, UUIDS[0], end, "d=1/") | {part(0, UUIDS[1]): (50, beside)})
         assert [(row["scope_key"], row["at"]) for row in found["acts"]] == [("wh/events", plain_time(BEGUN))]
         assert len(found["events"]) == 5
 
-    def test_a_write_that_was_ignored_says_nothing_of_what_was_there(self) -> None:
+    def test_a_write_that_was_ignored_proves_nothing_about_earlier_files(self) -> None:
         app = App()
         end = app.write(OUT, FOUR)
         app.write(OUT, {}, "Ignore")
-        found = resolved(app, laid(FOUR, UUIDS[0], end))
+        found = resolved(app, stored_files(FOUR, UUIDS[0], end))
         assert (found["acts"], found["short"], len(found["events"])) == ([], [], 4)
 
     @pytest.mark.parametrize("below", ["_tmp", ".staging/run=1", "d=1/_temporary/x"])
@@ -492,7 +496,7 @@ class TestNames:
     def test_a_write_that_was_not_committed_claims_nothing(self, asked: dict[str, Any]) -> None:
         app = App()
         end = app.write(OUT, FOUR, **asked)
-        assert resolved(app, laid(FOUR, UUIDS[0], end)) == {
+        assert resolved(app, stored_files(FOUR, UUIDS[0], end)) == {
             "events": [],
             "acts": [],
             "attempts": [],
@@ -507,7 +511,7 @@ class TestNames:
         app = App()
         end = app.write(OUT, FOUR)
         others = {n: (records, size + more * (n == 3)) for n, (records, size) in FOUR.items()}
-        found = resolved(app, laid(others, UUIDS[0], end + late))
+        found = resolved(app, stored_files(others, UUIDS[0], end + late))
         assert found["events"] == []
         assert len(found["short"]) == 1
 
@@ -516,7 +520,7 @@ class TestNames:
         end = app.write(OUT, FOUR)
         others = {"_SUCCESS": (0, end), "part-00000": (5, end), f"x{part(0, UUIDS[1])}": (5, end),
                   "part-00000-c000.csv": (7, end)}  # fmt: skip
-        assert len(claimed(resolved(app, laid(FOUR, UUIDS[0], end) | others))) == 4
+        assert len(claimed(resolved(app, stored_files(FOUR, UUIDS[0], end) | others))) == 4
 
 
 def same(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[str, int | None]]:
@@ -537,17 +541,17 @@ class TestAttempts:
     def test_a_failed_run_and_its_retry(self, how: dict[str, Any]) -> None:
         app = App()
         first = app.write(OUT, BROKEN, **how)
-        stored = laid(BROKEN, UUIDS[0], first) | laid(FOUR, UUIDS[1], app.write(OUT, FOUR))
+        stored = stored_files(BROKEN, UUIDS[0], first) | stored_files(FOUR, UUIDS[1], app.write(OUT, FOUR))
         found = resolved(app, stored)
         assert same(found) == {part(n, UUIDS[0]): (part(n, UUIDS[1]), 100) for n in BROKEN}
         assert len(found["events"]) == 4
 
     def test_a_task_that_was_killed_when_its_file_was_there_already(self) -> None:
-        """Its end is not among those that succeeded; the file is told by the others of its run."""
+        """Its end is not among those that succeeded; the other files of its run identify the file."""
         app = App()
         first = app.write(OUT, BROKEN, error="boom")
-        there = laid(BROKEN | {3: FOUR[3], 2: (1, 17)}, UUIDS[0], first)
-        found = same(resolved(app, there | laid(FOUR, UUIDS[1], app.write(OUT, FOUR))))
+        there = stored_files(BROKEN | {3: FOUR[3], 2: (1, 17)}, UUIDS[0], first)
+        found = same(resolved(app, there | stored_files(FOUR, UUIDS[1], app.write(OUT, FOUR))))
         assert {name: rows for name, (_, rows) in found.items()} == {
             part(0, UUIDS[0]): 100, part(1, UUIDS[0]): 100, part(3, UUIDS[0]): None
         }  # fmt: skip
@@ -555,7 +559,7 @@ class TestAttempts:
     def test_a_killed_run_and_the_next_attempt_of_its_application(self) -> None:
         """On YARN both bear one id; each has a log, and counts its executions from the beginning."""
         killed, again = App(attempt="1"), App(attempt="2", at=BEGUN + timedelta(minutes=5))
-        stored = laid(BROKEN, UUIDS[0], killed.write(OUT, BROKEN, ends=False)) | laid(
+        stored = stored_files(BROKEN, UUIDS[0], killed.write(OUT, BROKEN, ends=False)) | stored_files(
             FOUR, UUIDS[1], again.write(OUT, FOUR)
         )
         found = resolved_of([killed, again], stored)
@@ -574,33 +578,35 @@ class TestAttempts:
             (BROKEN, FOUR, {}, {part(0, UUIDS[1]), part(1, UUIDS[1])}),  # what is lost is not there twice
         ],
     )
-    def test_what_is_no_retry(
+    def test_runs_that_are_not_retries(
         self, broken: dict[int, Any], again: dict[int, Any], how: dict[str, Any], gone: set[str]
     ) -> None:
         app = App()
-        stored = laid(broken, UUIDS[0], app.write(OUT, broken, error="boom"))
-        stored |= laid(again, UUIDS[1], app.write(OUT, again, **how))
+        stored = stored_files(broken, UUIDS[0], app.write(OUT, broken, error="boom"))
+        stored |= stored_files(again, UUIDS[1], app.write(OUT, again, **how))
         assert same(resolved(app, {n: each for n, each in stored.items() if n not in gone})) == {}
 
-    def test_runs_that_succeeded_are_no_attempts_of_each_other(self) -> None:
+    def test_runs_that_succeeded_are_not_attempts_of_each_other(self) -> None:
         """A job that appends equal rows every night does so on purpose."""
         app = App()
-        stored = laid(FOUR, UUIDS[0], app.write(OUT, FOUR)) | laid(FOUR, UUIDS[1], app.write(OUT, FOUR))
+        stored = stored_files(FOUR, UUIDS[0], app.write(OUT, FOUR)) | stored_files(
+            FOUR, UUIDS[1], app.write(OUT, FOUR)
+        )
         assert same(resolved(app, stored)) == {}
 
-    def test_a_failed_run_whose_files_cannot_be_told_from_anothers(self) -> None:
+    def test_a_failed_run_whose_files_cannot_be_distinguished_from_anothers(self) -> None:
         app = App()
         first = app.write(OUT, BROKEN, error="boom")
         app.at = first
         app.write(OUT, BROKEN, error="boom")
-        stored = laid(BROKEN, UUIDS[0], first) | laid(BROKEN, UUIDS[2], first)
-        assert same(resolved(app, stored | laid(FOUR, UUIDS[1], app.write(OUT, FOUR)))) == {}
+        stored = stored_files(BROKEN, UUIDS[0], first) | stored_files(BROKEN, UUIDS[2], first)
+        assert same(resolved(app, stored | stored_files(FOUR, UUIDS[1], app.write(OUT, FOUR)))) == {}
 
     @pytest.mark.parametrize(
         ("retried", "gap", "expected"), [(True, 60, True), (False, 60, False), (True, 0, False)]
     )
     def test_files_of_an_attempt_that_does_not_count(self, retried: bool, gap: float, expected: bool) -> None:
-        """The attempt that counts divided its rows otherwise; by their bytes and times its files are told."""
+        """The attempt that counts divided its rows in another way; bytes and times identify its files."""
         app = App()
         lost = (
             [{"split": 0, "records": 0, "size": 0, "attempt": 1, "reason": "TaskKilled"}] if retried else []

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit.spark import event_log
-from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.cache import cache_dir
 from lakeaudit.runtime.endpoints import clients_of
@@ -72,7 +72,7 @@ def test_what_s3a_committers_committed_is_claimed(
     again = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, name="b")
     audited(again, run_id="r")
     assert found(again) == [("dropped", lost.removeprefix("wh/t/"))]
-    (told,) = told_of(again.tables[0], clients_of(again), bucket, lost)
+    (told,) = lookup_claims(again.tables[0], clients_of(again), bucket, lost)
     assert (told.answer, told.history[0]["commit_id"]) == ("present", JOB)
 
 

@@ -457,7 +457,7 @@ MAY_SHAPE = {
     "lakeaudit.ledger.axis_observation": "what the ledger's own SQL is given of each axis",
     "lakeaudit.alerts.dispatch": "the row of a notice, of which dispatch alone writes",
     "lakeaudit.evidence.manifest.delta": "actions of a log, until its fold has made claims of them",
-    "lakeaudit.evidence.manifest.another_place": "objects of another place, until they are claims on their copies",
+    "lakeaudit.evidence.manifest.replica_source": "objects of another place, until they are claims on their copies",
     "lakeaudit.evidence.manifest.file_list": "lines of lists, until their fold has made claims of them",
     "lakeaudit.evidence.manifest.hudi": "what instants did to files, until the fold has made claims of it",
     "lakeaudit.evidence.manifest.iceberg": "manifests and their files, until the fold has made claims of them",

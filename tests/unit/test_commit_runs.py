@@ -102,7 +102,7 @@ def test_a_log_gives_back_what_was_listed(files: list[File], version: int) -> No
     assert log.commits.written_at(version) == (found.modified_at if found else None)
     assert [*log.commits.after(version)] == [v for v in expected if v > version]
     assert [*log.until(version).commits] == [v for v in expected if v <= version]
-    assert {v: time for v, _, time in log.made.files()} == made(expected)
+    assert {v: time for v, _, time in log.commits_as_made.files()} == made(expected)
     again = pickle.loads(pickle.dumps(log))
     assert [*again.commits.files()] == [*log.commits.files()]
     assert [*again.checkpoints] == [*log.checkpoints]
@@ -186,7 +186,7 @@ def test_tasks_are_given_every_file_once_in_order_and_no_more_than_they_read(
     given_files: list[CommitFiles | LogFile] = []
     for number, files in enumerate(tables):
         log = parse(FOLDER, files)
-        given_files.append(CommitFiles(f"t{number}", FOLDER, FOLDER, log.made))
+        given_files.append(CommitFiles(f"t{number}", FOLDER, FOLDER, log.commits_as_made))
         given_files += [
             LogFile(f"t{number}", FOLDER, p.version, NOON, True, p.parts[0]) for p in log.checkpoints
         ]
@@ -218,6 +218,8 @@ def test_a_driver_holds_a_long_log_in_few_bytes_a_commit() -> None:
     found = (File(FOLDER.join(name), 900, NOON + timedelta(minutes=n)) for n, name in enumerate(names))
     log = parse(FOLDER, found)
     assert len(pickle.dumps(log)) < 20 * count
-    parts = [pickle.dumps(pieces) for pieces in runs([CommitFiles("orders", FOLDER, FOLDER, log.made)])]
+    parts = [
+        pickle.dumps(pieces) for pieces in runs([CommitFiles("orders", FOLDER, FOLDER, log.commits_as_made)])
+    ]
     assert sum(map(len, parts)) < 24 * count
     assert len(parts) == -(-count // 256)

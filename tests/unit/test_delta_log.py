@@ -123,7 +123,7 @@ def test_a_name_that_claims_billions_of_parts_costs_nothing() -> None:
 
 
 def test_times_of_commits_only_grow() -> None:
-    made = log("0", "1", "2", "3", v0=3, v1=1, v2=3, v3=9).made
+    made = log("0", "1", "2", "3", v0=3, v1=1, v2=3, v3=9).commits_as_made
     at = NOON + timedelta(minutes=3)
     assert [time - at for _, _, time in made.files()] == [
         timedelta(0), timedelta(milliseconds=1), timedelta(milliseconds=2), timedelta(minutes=6)

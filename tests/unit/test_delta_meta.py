@@ -35,8 +35,8 @@ def test_intervals(text: str, hours: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "interval", "a week", "1 month", "7", "interval -1 day", "1 day or so"])
-def test_what_is_no_interval(text: str) -> None:
-    with pytest.raises(NotReadable, match="no interval"):
+def test_an_invalid_interval(text: str) -> None:
+    with pytest.raises(NotReadable, match="not an interval"):
         parse_interval(text)
 
 

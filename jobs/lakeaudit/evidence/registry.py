@@ -63,8 +63,8 @@ BUILT_IN = (
     "lakeaudit.evidence.manifest.symlink:KIND",
     "lakeaudit.evidence.manifest.redshift_unload:KIND",
     "lakeaudit.evidence.manifest.databricks_commits:KIND",
-    "lakeaudit.evidence.manifest.another_place:LISTING",
-    "lakeaudit.evidence.manifest.another_place:INVENTORY",
+    "lakeaudit.evidence.manifest.replica_source:LISTING",
+    "lakeaudit.evidence.manifest.replica_source:INVENTORY",
 )
 """Where the kinds of lakeaudit are, in the order in which they are listed to people."""
 

@@ -49,10 +49,10 @@ class Said:
 
 def ask_manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[Said]:
     """What the tables' manifests say of a file, read for it alone."""
-    from lakeaudit.evidence.manifest.point import told_of
+    from lakeaudit.evidence.manifest.point import lookup_claims
 
     for table in tables:
-        for told in told_of(table, clients, bucket, key):
+        for told in lookup_claims(table, clients, bucket, key):
             facts = {"history": list(told.history)} if told.history else {}
             yield Said(_manifest(told.kind, table), told.answer, facts, told.reason)
 

@@ -1,1 +1,1 @@
-"""Avro container files: their records, blocks, and the projection that leaves fields out."""
+"""Read Avro container files: their records, blocks, and the projection that leaves fields out."""

@@ -1,4 +1,4 @@
-"""The blocks of an Avro container file, unpacked within limits: a small file must not become an endless one.
+"""Unpack the blocks of an Avro container file within limits: a small file must not become an endless one.
 
 Format: "Object Container Files" of the Avro specification, with the codecs null, deflate, snappy and zstandard.
 """
@@ -15,7 +15,7 @@ from lakeaudit.evidence.avro.projection import Projection
 
 MAGIC = b"Obj\x01"
 LARGEST_BLOCK = 1 << 26
-"""Bytes of an unpacked block; writers begin a new one after some thousands."""
+"""Most bytes of an unpacked block; writers begin a new one after some thousands."""
 _SYNC = 16
 _MOST_NAMES = 1000
 
@@ -26,7 +26,7 @@ class Torn(Exception):
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a file: its values, its sync marker, and where its blocks begin."""
+    """Holds the header of a file: its values, its sync marker, and where its blocks begin."""
 
     values: Mapping[str, bytes]
     sync: bytes
@@ -34,21 +34,21 @@ class Header:
 
     @property
     def text(self) -> dict[str, str]:
-        """The values as text; invalid UTF-8 is replaced."""
+        """Return the values as text; invalid UTF-8 is replaced."""
         return {name: value.decode("utf-8", "replace") for name, value in self.values.items()}
 
 
 def header_of(content: bytes) -> Header:
-    """The header of a file.
+    """Parse the header of a file.
 
     Raises:
         Torn: it is not an Avro file, or its header cannot be understood.
     """
     if not content.startswith(MAGIC):
-        raise Torn("it is no Avro file" if content else "it is empty")
+        raise Torn("it is not an Avro file" if content else "it is empty")
     try:
         values, at = _header_values(content, len(MAGIC))
-        sync = _taken(content, at, _SYNC)
+        sync = _slice(content, at, _SYNC)
         _sized(json.loads(values["avro.schema"]))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Torn("its Avro header cannot be understood") from error
@@ -59,7 +59,7 @@ def header_of(content: bytes) -> Header:
 
 
 def plain_chunks(content: bytes, header: Header, projection: Projection | None = None) -> Iterator[bytes]:
-    """The same file with the codec null, and with the fields of `projection` where that is given, piece by piece.
+    """Yield the same file in pieces, with the codec null, and with only the fields of `projection` if it is given.
 
     Raises:
         Torn: a block is torn, or larger than writers make it.
@@ -71,7 +71,7 @@ def plain_chunks(content: bytes, header: Header, projection: Projection | None =
         try:
             count, at = _long(content, at)
             size, at = _long(content, at)
-            block = unpack(_taken(content, at, size))
+            block = unpack(_slice(content, at, size))
             at += size
             at = _after_mark(content, at, header.sync)
         except (ValueError, OverflowError, zlib.error, pa.ArrowException, OSError) as error:
@@ -110,28 +110,28 @@ def _packed_values(values: Mapping[str, bytes]) -> bytes:
     return _varint(len(values)) + named + b"\x00"
 
 
-def _taken(content: bytes, at: int, size: int) -> bytes:
+def _slice(content: bytes, at: int, size: int) -> bytes:
     if size < 0 or at + size > len(content):
         raise ValueError("it ends before")
     return content[at : at + size]
 
 
 def _after_mark(content: bytes, at: int, sync: bytes) -> int:
-    if _taken(content, at, _SYNC) != sync:
+    if _slice(content, at, _SYNC) != sync:
         raise ValueError("no mark after the block")
     return at + _SYNC
 
 
 def _bytes(content: bytes, at: int) -> tuple[bytes, int]:
     size, at = _long(content, at)
-    return _taken(content, at, size), at + size
+    return _slice(content, at, size), at + size
 
 
 def _long(content: bytes, at: int) -> tuple[int, int]:
-    """A number in zigzag, seven bits a byte, and where it ends."""
+    """Decode a number in zigzag, seven bits in each byte; return it and its end."""
     value = shift = 0
     while True:
-        (byte,) = _taken(content, at, 1)
+        (byte,) = _slice(content, at, 1)
         at += 1
         value |= (byte & 0x7F) << shift
         shift += 7
@@ -142,7 +142,7 @@ def _long(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(number: int) -> bytes:
-    """A number of zero or more in the same form."""
+    """Encode a number of zero or more in the same form."""
     rest, written = number << 1, bytearray()
     while rest >= 0x80:
         written.append(rest & 0x7F | 0x80)
@@ -163,7 +163,7 @@ def _deflate(block: bytes) -> bytes:
 
 
 def _snappy(block: bytes) -> bytes:
-    """With a checksum of the unpacked bytes behind; before stands how many these are."""
+    """Unpack a block that begins with the size of the unpacked bytes and ends with their checksum."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
@@ -195,7 +195,7 @@ _UNPACK: Mapping[bytes, Callable[[bytes], bytes]] = {
 
 
 def _sized(schema: Any) -> bool:
-    """Whether every value of a schema takes a byte at least.
+    """Return whether every value of a schema takes at least a byte.
 
     ValueError if the values of a list need none: a few bytes could then claim any number of values.
     """
@@ -214,7 +214,7 @@ def _sized(schema: Any) -> bool:
 
 
 def container(schema: bytes, records: Sequence[bytes]) -> bytes:
-    """A file of these records, which were stored without one."""
+    """Return a file of these records, which were stored without one."""
     header = Header({"avro.schema": schema, "avro.codec": b"null"}, bytes(_SYNC), 0)
     block = b"".join(records)
     head = MAGIC + _packed_values(header.values) + header.sync

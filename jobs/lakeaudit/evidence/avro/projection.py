@@ -1,6 +1,6 @@
-"""Leaves fields out of Avro records before they are decoded: values are skipped by their length.
+"""Leave fields out of Avro records before they are decoded: values are skipped by their length.
 
-Iceberg manifests carry several statistics of each column of each file, which take most of the decoding time and which
+Iceberg manifests have several statistics for each column of each file, which take most of the decoding time and which
 no audit uses. The result is a file of the same form with a schema of fewer fields.
 
 Format: "Binary Encoding" of the Avro specification.
@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 End = Callable[[bytes, int], int]
-"""(bytes, start of a value) -> its end, maybe behind the bytes; IndexError or ValueError if the value is invalid."""
+"""(bytes, start of a value) -> its end, maybe after the bytes; IndexError or ValueError if the value is invalid."""
 
 _MOST = 64
-"""Numbers that one pattern skips."""
+"""Most numbers that one pattern skips."""
 _NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _NUMBERS = [re.compile(b"(?:%s){%d}" % (_NUMBER, count)) for count in range(_MOST + 1)]
 _VARINTS = ("int", "long")
@@ -27,7 +27,7 @@ _OPTIONAL = _PAIR = 2
 
 @dataclass(frozen=True)
 class Projection:
-    """A schema of fewer fields, and how records of the whole one become records of it.
+    """Holds a schema of fewer fields, and the steps that turn records of the whole one into records of it.
 
     `runs` are neighbouring fields of a record that are kept, or left out, together: (end of the run, is kept).
     """
@@ -36,7 +36,7 @@ class Projection:
     runs: tuple[tuple[End, bool], ...]
 
     def block(self, block: bytes, count: int) -> tuple[bytes, int, bool]:
-        """The projected records of a block, how many of them are whole, and whether the block holds nothing else."""
+        """Return the projected records of a block, the number of whole ones, and whether the block has nothing else."""
         kept: list[bytes] = []
         at = 0
         for whole in range(count):
@@ -61,9 +61,9 @@ class Projection:
 
 
 def projection_of(schema: Any, excluded: AbstractSet[str]) -> Projection | None:
-    """`schema` without the `excluded` fields of its record and of records that are fields of it; None if impossible.
+    """Return `schema` without `excluded` fields of its record and of records that are its fields; None if impossible.
 
-    A schema that refers to a type by its name stays as it is: the type may be defined in a field that is left out.
+    A schema that refers to a type by its name is unchanged: the type may be defined in a field that is left out.
     """
     try:
         kept, found = _record(schema, excluded)
@@ -107,7 +107,7 @@ def _merged(runs: Sequence[tuple[Any, bool]]) -> list[tuple[End, bool]]:
 
 
 def _in_a_row(kinds: Sequence[Any]) -> End:
-    """Values one after the other; consecutive numbers are skipped at once."""
+    """Return the end of consecutive values; consecutive numbers are skipped at once."""
     ends: list[End] = []
     numbers = 0
     for kind in kinds:
@@ -133,7 +133,7 @@ def _size(size: object) -> int:
 
 
 def _repeated(kind: Any) -> End:
-    """An array; the shapes that fill manifests have functions of their own."""
+    """Return the end of an array; the shapes that fill manifests have functions of their own."""
     fields = [field["type"] for field in kind["fields"]] if _is_record(kind) else [kind]
     if fields and all(map(_is_number, fields)):
         return partial(_rows_of_numbers, len(fields))
@@ -152,7 +152,7 @@ def _each(ends: Sequence[End], content: bytes, at: int) -> int:
     return at
 
 
-def _sized(size: int, content: bytes, at: int) -> int:  # noqa: ARG001 - as every `End`
+def _sized(size: int, content: bytes, at: int) -> int:  # noqa: ARG001 - as in every `End`
     return at + size
 
 
@@ -183,7 +183,7 @@ def _union(ends: Sequence[End], content: bytes, at: int) -> int:
 
 
 def _optional(end_of: End, content: bytes, at: int) -> int:
-    """A union of null and one other."""
+    """Return the end of a union of null and one other type."""
     branch = content[at]
     if branch == 2:
         return end_of(content, at + 1)
@@ -193,7 +193,7 @@ def _optional(end_of: End, content: bytes, at: int) -> int:
 
 
 def _long_number(content: bytes, at: int) -> tuple[int, int]:
-    """A number in its own order (an odd one is negative), and where it ends."""
+    """Return a number in its own order (an odd one is negative), and its end."""
     value = shift = 0
     while shift <= 63:
         byte = content[at]
@@ -223,7 +223,7 @@ def _rows_of_numbers(each: int, content: bytes, at: int) -> int:
 
 
 def _texts_by_number(content: bytes, at: int) -> int:
-    """As `_items` of a number and a text, without a call for each."""
+    """Do the same as `_items` for a number and a text, without a call for each."""
     count, at = _count(content, at)
     while count:
         for _ in range(count):
@@ -239,7 +239,7 @@ def _texts_by_number(content: bytes, at: int) -> int:
 
 
 def _count(content: bytes, at: int) -> tuple[int, int]:
-    """The number of values that follow, of a byte each at least; a negative one is followed by their size in bytes."""
+    """Return the number of values that follow, at least a byte each; their size in bytes follows a negative number."""
     value = content[at]
     at += 1
     if value > 127:
@@ -282,4 +282,4 @@ _NESTED: Mapping[str, Callable[[Any], End]] = {
     "array": lambda kind: _repeated(kind["items"]),
     "map": lambda kind: partial(_items, _in_a_row(["string", kind["values"]])),
 }
-"""A type that is in neither is referred to by its name."""
+"""A type in neither mapping is referred to by its name."""

@@ -1,4 +1,4 @@
-"""Reads the records of an Avro container file; the one module that knows fastavro."""
+"""Read the records of an Avro container file; the one module that knows fastavro."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,12 @@ from lakeaudit.evidence.avro.blocks import Torn, header_of, plain_chunks
 from lakeaudit.evidence.avro.projection import projection_of
 
 LARGEST = 1 << 30
-"""Bytes of a file; writers begin a new manifest after a few million."""
+"""Most bytes of a file; writers begin a new manifest after a few million."""
 
 
 @dataclass(frozen=True)
 class AvroFile:
-    """The text values of a file's header, and an iterator that decodes its records.
+    """Holds the text values of a file's header, and an iterator that decodes its records.
 
     `records` raises `Torn` at the first record that cannot be decoded.
     """
@@ -25,12 +25,12 @@ class AvroFile:
 
 
 def open_avro(content: bytes, excluded: AbstractSet[str] = frozenset()) -> AvroFile:
-    """Open a file by its whole content; fields named in `excluded` are left out where its schema allows that.
+    """Open a file by its whole content; fields named in `excluded` are left out if its schema allows that.
 
     Raises:
         Torn: it is not an Avro file, or its header cannot be understood.
     """
-    import fastavro  # most commands read no Iceberg table
+    import fastavro  # most commands do not read Iceberg tables
 
     if len(content) > LARGEST:
         raise Torn(f"it has {len(content)} bytes, which no such file has")
@@ -45,7 +45,7 @@ def open_avro(content: bytes, excluded: AbstractSet[str] = frozenset()) -> AvroF
 
 
 class _Stream:
-    """A file over chunks, which can be read once."""
+    """Reads chunks as one file, once."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._held, self._at = chunks, b"", 0
@@ -53,9 +53,9 @@ class _Stream:
     def read(self, size: int = -1) -> bytes:
         while len(self._held) - self._at < size and (more := next(self._chunks, b"")):
             self._held, self._at = self._held[self._at :] + more, 0
-        taken = self._held[self._at : self._at + size]
-        self._at += len(taken)
-        return taken
+        content = self._held[self._at : self._at + size]
+        self._at += len(content)
+        return content
 
 
 def _records(reader: Any) -> Iterator[dict[str, Any]]:
@@ -70,6 +70,6 @@ def _records(reader: Any) -> Iterator[dict[str, Any]]:
         except Exception as error:
             raise Torn(f"it is torn or damaged after {number} entries") from error
         if not isinstance(record, dict):
-            raise Torn("its entries are no records")
+            raise Torn("its entries are not records")
         number += 1
         yield record

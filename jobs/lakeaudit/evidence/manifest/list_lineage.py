@@ -1,7 +1,7 @@
-"""Witnesses of tables whose manifests are lists: what the newest list that the last audit read says now.
+"""Find witnesses against tables whose manifests are lists: the newest list of the last audit and its present state.
 
-Such kinds have no table id and no pointer. Their newest list stands for the state: by its number where lists are
-numbered, else by its URI and ETag. Only a list that is gone costs a request. An audit of the past compares nothing.
+Such kinds have no table id and no pointer. Their newest list identifies the state: by its number if lists are numbered,
+else by its URI and ETag. Only a missing list costs a request. An audit of the past compares nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,15 +31,15 @@ from lakeaudit.schemas import plain_time
 
 @dataclass(frozen=True)
 class ListedTable:
-    """The lists of one table.
+    """Holds the lists of one table.
 
     Attributes:
-        table: whose lists they are.
+        table: their table.
         files: the lists that were read, in no order.
-        newest: the number of the newest list; None: lists have no numbers.
-        oldest: the earliest time that any of them gives a file; None: they name none.
+        newest: the number of the newest list; None if lists have no numbers.
+        oldest: the earliest time of a file in any of them; None if they name none.
         complete: they name every file of the table; the state of a table is known only then.
-        proves: the newest list that is gone is a loss; else files that no list names make it a doubt.
+        proves: a missing newest list is a loss; else files that no list names make it a doubt.
     """
 
     table: Table
@@ -51,12 +51,12 @@ class ListedTable:
 
     @property
     def last_file(self) -> File | None:
-        """The list that was written last."""
+        """Return the list that was written last."""
         return max(self.files, key=lambda file: (file.modified_at, file.place.key), default=None)
 
     @property
     def state(self) -> StateRef | None:
-        """The state that the lists are; None where there are none, or they need not name every file."""
+        """Return the state of the lists; None without lists, or if they need not name every file."""
         file = self.last_file
         if file is None or not self.complete:
             return None
@@ -66,14 +66,14 @@ class ListedTable:
 
     @property
     def changed_at(self) -> datetime | None:
-        """When storage last wrote a list; None where there are none."""
+        """Return when storage last wrote a list; None without lists."""
         return None if self.last_file is None else self.last_file.modified_at
 
 
 def compared(
     kind: str, tables: Sequence[ListedTable], ctx: Context
 ) -> tuple[tuple[Witness, ...], Callable[[Connection, Rows], Iterator[Witness]] | None]:
-    """What `Claims` takes: witnesses, and what finds more by LEFTOVERS rows. An audit of the past has neither."""
+    """Return witnesses for `Claims`, and a function that finds more by unused files; an audit of the past has none."""
     if not ctx.live:
         return (), None
     more = partial(doubts, kind, tables, ctx.last_states, ctx.clients)
@@ -83,9 +83,9 @@ def compared(
 def witnesses(
     kind: str, tables: Sequence[ListedTable], last: LastStates, clients: Clients
 ) -> tuple[Witness, ...]:
-    """Newest lists that are gone, after which none was written."""
+    """Return the missing newest lists after which no list was written."""
     return tuple(
-        _lost(each, was, known, LAST_AUDIT)
+        _lost_state(each, was, known, LAST_AUDIT)
         for each in tables
         for was, known, newer in _absent_lists(kind, each, last, clients)
         if each.proves and not newer
@@ -100,9 +100,9 @@ def doubts(
     con: Connection,
     leftovers: Rows,
 ) -> Iterator[Witness]:
-    """Newest lists that are gone and may have been replaced, of tables that have files which no list names.
+    """Yield missing newest lists that may have been replaced, of tables with files that no list names.
 
-    Only files that were there when such a list was written count.
+    Only files that existed when such a list was written count.
     """
     gone = [(each, *one) for each in tables for one in _absent_lists(kind, each, last, clients)]
     gone = [one for one in gone if one[3] or not one[0].proves]
@@ -113,13 +113,13 @@ def doubts(
     for each, was, known, _ in gone:
         first = oldest.get(each.table.name)
         if first is not None and (was.written_at is None or first <= plain_time(was.written_at)):
-            yield _lost(each, was, f"{known}; it may list files that no list names now", METADATA)
+            yield _lost_state(each, was, f"{known}; it may list files that no list names now", METADATA)
 
 
 def _absent_lists(
     kind: str, each: ListedTable, last: LastStates, clients: Clients
 ) -> Iterator[tuple[StateRef, str, bool]]:
-    """(state, how it is known, whether lists were written since) of each newest list of earlier audits that is gone."""
+    """Yield (state, how it is known, whether lists were written since) of missing newest lists of earlier audits."""
     before, now = last.get((kind, each.table.name)), each.last_file
     if not each.complete or before is None or before.location != each.table.location.uri or now is None:
         return
@@ -136,7 +136,7 @@ def _audited(last: LastState, location: Location) -> Iterator[tuple[StateRef, st
 
 
 def _is_there(each: ListedTable, was: StateRef, clients: Clients) -> bool:
-    """Whether a list is read now, or one that has its place, also where nobody can tell."""
+    """Return whether a list was read, or one in its place; true if this is unknown."""
     if each.newest is not None:
         return was.number is None or was.number <= each.newest or _is_recreated(each, was)
     names = {(file.name, file.etag) for file in each.files}
@@ -152,11 +152,11 @@ def _is_there(each: ListedTable, was: StateRef, clients: Clients) -> bool:
 
 
 def _is_recreated(each: ListedTable, was: StateRef) -> bool:
-    """Whether all files that the lists name are newer than the state, so that the table was created again."""
+    """Return whether all files that the lists name are newer than the state, so that the table was created again."""
     return each.oldest is not None and was.written_at is not None and each.oldest > was.written_at
 
 
-def _lost(each: ListedTable, was: StateRef, known: str, evidence: str) -> Witness:
+def _lost_state(each: ListedTable, was: StateRef, known: str, evidence: str) -> Witness:
     number = "" if was.number is None else f"batch {was.number}: "
     none_newer = ", and none was written after it" if evidence == LAST_AUDIT else ""
     words = f"{number}{was.name} is gone: {known}{none_newer}"

@@ -1,6 +1,6 @@
-"""What the manifests of a table say of one file: read now, on this machine, without Spark.
+"""Look up one file in the manifests of a table: now, on this machine, without Spark.
 
-Slower for a whole table than the readers beside it, and the same answer for one key.
+For a whole table this is slower than the readers of claims; for one key the answer is the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,11 @@ from lakeaudit.runtime.aws import Clients
 
 
 @dataclass(frozen=True)
-class Told:
-    """One manifest's word on a file.
+class LookupResult:
+    """Holds the answer of one manifest about a file.
 
-    `answer` is present (claimed live), deleted (it was given up), absent (never named in what is kept) or unknown;
-    `history` are the acts that named it, oldest first; `reason` says why the answer is unknown.
+    `answer` is present (claimed live), deleted (its claim ended), absent (never named in the retained records) or
+    unknown; `history` are the acts that named it, oldest first; `reason` says why the answer is unknown.
     """
 
     kind: str
@@ -26,8 +26,8 @@ class Told:
     reason: str = ""
 
 
-def told_of(table: Table, clients: Clients, bucket: str, key: str) -> Iterator[Told]:
-    """The word of each manifest of a table."""
+def lookup_claims(table: Table, clients: Clients, bucket: str, key: str) -> Iterator[LookupResult]:
+    """Yield the answer of each manifest of a table."""
     for kind in dict.fromkeys(manifest.kind for manifest in table.manifests):
         answer, history, reason = MANIFESTS[kind].look_up(table, clients, bucket, key)
-        yield Told(kind, answer, tuple(history), reason)
+        yield LookupResult(kind, answer, tuple(history), reason)

@@ -1,6 +1,6 @@
-"""Appends of one table that look like one batch committed twice: by their counts, for formats whose commits tell them.
+"""Find appends of one table that look like one batch committed twice: by their counts, for formats that record these.
 
-Counts choose the few candidates; what proves more (bounds of columns) is read of these alone. Commits of Delta hold
+Counts select the few candidates; stronger evidence (bounds of columns) is read for these alone. Commits of Delta hold
 the statistics themselves, see `checks.commits.repeated_batches`.
 """
 
@@ -14,25 +14,25 @@ from lakeaudit.evidence.lineage import CONTENT, REPEATED_BATCH, Stake, Witness
 
 WITHIN = timedelta(days=7)
 FEWEST_ROWS = 11
-"""Smaller batches are equal by chance."""
+"""Fewer rows may be equal by coincidence."""
 MOST_OFTEN = 3
-"""What a table is given more often than this within that time is its habit: heartbeats, the same list every day."""
+"""A table that repeats an append more often within that time does so regularly: heartbeats, a daily list."""
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 MOST_READ = 20
-"""Pairs of appends of one table that are read, the newest first."""
+"""Most pairs of appends of one table that are read, the newest first."""
 
 
 @dataclass(frozen=True)
 class Append:
-    """A live commit that only adds files.
+    """Describes a live commit that only adds files.
 
     Attributes:
-        name: how the format calls it.
+        name: the commit's name in the format.
         at: when it was committed.
-        counts: what another append must have as well to be a candidate.
-        stake: what it added.
-        subject: URI of the file that says so.
-        number: of its state; None where it has none.
+        counts: the counts that another append must share to be a candidate.
+        stake: the files, rows and bytes that it added.
+        subject: URI of the file that records it.
+        number: of its state; None if it has none.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Append:
 
 
 def candidates(appends: Iterable[Append]) -> list[tuple[Append, Append]]:
-    """Appends that follow one with equal counts soon, and not as a habit; the newest first."""
+    """Return appends that follow one with equal counts soon, and not as a habit; the newest first."""
     groups: dict[Hashable, list[Append]] = defaultdict(list)
     for each in appends:
         if (each.stake.rows or 0) >= FEWEST_ROWS:
@@ -66,7 +66,7 @@ def _is_habit(ordered: Sequence[Append]) -> bool:
 
 
 def witness(table: str, older: Append, younger: Append, unit: str, equal: str) -> Witness:
-    """What is reported of a pair; `unit` is what the format calls its commits, `equal` in what their files agree."""
+    """Return the witness of a pair; `unit` is the format's word for commits, `equal` names the equal features."""
     words = (
         f"{unit} {older.name} ({older.at:{_TIME}}) and {younger.name} ({younger.at:{_TIME}}) each appended "
         f"{younger.stake.files:,} files of equal {equal}"

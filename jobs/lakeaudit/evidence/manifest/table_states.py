@@ -1,11 +1,11 @@
-"""What readers of table formats share that read the states of many tables at once, and again what has moved on.
+"""Read the states of many tables at once, and again of those that changed meanwhile; readers of table formats share it.
 
 Each reading has a number, which its rows of files carry as `reading`; a file is live, history or gone in a `state`.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
@@ -16,23 +16,21 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 ATTEMPTS = 4
-"""So often a table is read that moves on while it is read."""
+"""How often a table is read that changes while it is read."""
 NEWEST = ATTEMPTS
-"""The number of the reading that is held against the judged ones."""
+"""The number of the reading that is compared with the judged ones."""
 _RANK = "CASE state WHEN 'live' THEN 2 WHEN 'history' THEN 1 ELSE 0 END"
 
 
-class Found(Protocol):
-    """A table whose metadata was looked for at `read_at`; `refused` says why it cannot be read."""
+@dataclass(frozen=True)
+class LocatedTable:
+    """Holds a table whose metadata was located at `read_at`; `refused` says why it cannot be read."""
 
-    @property
-    def table(self) -> Table: ...
-    @property
-    def read_at(self) -> datetime: ...
-    @property
-    def refused(self) -> str | None: ...
-    @property
-    def missing(self) -> MissingState | None: ...
+    table: Table
+    read_at: datetime
+    refused: str | None = field(default=None, kw_only=True)
+    missing: MissingState | None = field(default=None, kw_only=True)
+    """Why there is no state to read, if storage proves it."""
 
 
 class TableRead(Protocol):
@@ -42,13 +40,13 @@ class TableRead(Protocol):
     def name(self) -> str: ...
 
 
-F = TypeVar("F", bound=Found)
+F = TypeVar("F", bound=LocatedTable)
 T = TypeVar("T", bound=TableRead)
 
 
 @dataclass(frozen=True)
 class Reading(Generic[F, T]):
-    """Tables, each in its last reading, the rows of files of all readings, and the tables that are refused."""
+    """Holds tables, each in its last reading, the rows of files of all readings, and the refused tables."""
 
     tables: tuple[T, ...]
     kept: tuple[BufferedRows, ...]
@@ -56,7 +54,7 @@ class Reading(Generic[F, T]):
 
     @property
     def refused_states(self) -> tuple[TableState, ...]:
-        """What is known of the refused ones."""
+        """Return the states of the refused tables."""
         return tuple(
             TableState(
                 each.table.name,
@@ -76,9 +74,9 @@ def read_until_whole(
     read_once: Callable[[Sequence[F], int], Reading[F, T]],
     moved_on: Callable[[Sequence[T]], Sequence[F]],
 ) -> Reading[F, T]:
-    """All tables by `read_once` (of tables, the number of the reading); again those that `moved_on` finds otherwise.
+    """Read all tables by `read_once` (tables, number of the reading), and again those that `moved_on` returns.
 
-    One that is refused then, as after it was dropped, is refused, whatever was read of it before.
+    A table that is refused then, for example because it was dropped, is refused, whatever was read of it before.
     """
     done: dict[str, T] = {}
     refused: dict[str, F] = {}
@@ -97,7 +95,7 @@ def read_until_whole(
 
 
 def identity_of(pinned: Iterable[str]) -> str:
-    """What pins the states that were read: of one table its own words, of more their digest."""
+    """Identify the states that were read: one table's own text, or the digest of several."""
     lines = sorted(pinned)
     if len(lines) == 1:
         return lines[0]
@@ -105,14 +103,16 @@ def identity_of(pinned: Iterable[str]) -> str:
     return f"sha256:{digest}"
 
 
-def touched(con: Connection, rows: Rows, last: Iterable[tuple[str, int]], still: str = "false") -> Relation:
-    """Of the files of tables that moved on what they `was` and are `now`: ranks of states, null where it is not said.
+def changed_rows(
+    con: Connection, rows: Rows, last: Iterable[tuple[str, int]], still: str = "false"
+) -> Relation:
+    """Return what files of changed tables `was` and `now` are: ranks of states, null in the other reading.
 
     Args:
-        con: where it is asked.
+        con: the connection to use.
         rows: of files, with their `reading`.
         last: the tables, and the number of the reading that was judged.
-        still: SQL of rows of a judged reading that hold in the newest as well.
+        still: SQL for rows of a judged reading that are also valid in the newest one.
     """
     judged = " OR ".join(
         f"(table_name = {duck.literal(name)} AND reading = {number})" for name, number in last
@@ -124,7 +124,7 @@ def touched(con: Connection, rows: Rows, last: Iterable[tuple[str, int]], still:
 
 
 def compared(con: Connection, rows: Rows) -> Relation:
-    """Rows of `file_list.fold.CHANGED`, of `touched` ones of some keys: files that are something else now."""
+    """Return rows of `file_list.fold.CHANGED`: the `changed_rows` of some keys whose state differs now."""
     sql = """SELECT table_name, bucket, key, ['gone', 'history', 'live'][now + 1] AS state FROM (
             SELECT table_name, bucket, key, coalesce(max(was), 0) AS was, coalesce(max(now), 0) AS now
             FROM input GROUP BY table_name, bucket, key)

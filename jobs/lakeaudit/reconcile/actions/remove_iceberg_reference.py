@@ -15,8 +15,8 @@ from lakeaudit.config import Pointer, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.iceberg_rest.reader import RestTable
 from lakeaudit.evidence.manifest.iceberg import listed_file
-from lakeaudit.evidence.manifest.iceberg.found import manifest_of
 from lakeaudit.evidence.manifest.iceberg.listed_file import ListedFile
+from lakeaudit.evidence.manifest.iceberg.located_metadata import manifest_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
 from lakeaudit.keys import uri_of
 from lakeaudit.reconcile.actions.remove_reference import given_up, is_of, table_around, why_not_lost

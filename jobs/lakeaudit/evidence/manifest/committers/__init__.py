@@ -1,4 +1,4 @@
-"""What committers of Hadoop leave of their jobs: `s3a_committer` and `manifest_committer`."""
+"""Define `s3a_committer` and `manifest_committer`: records that committers of Hadoop leave of their jobs."""
 
 from typing import Literal
 
@@ -10,9 +10,9 @@ from lakeaudit.keys import Location
 
 
 class CommitterManifest(ManifestSource):
-    """What a committer of Hadoop leaves of its jobs in the folders that they write.
+    """Declares the records that a committer of Hadoop leaves in the folders that its jobs write.
 
-    `reports`: the folder of the reports of all jobs, for tables that jobs only add files to.
+    `reports`: the folder of the reports of all jobs, for tables to which jobs only add files.
     """
 
     reports: Place | None = None
@@ -27,7 +27,7 @@ class S3ACommitterManifest(CommitterManifest):
 
     kind: Literal["s3a_committer"]
     reports: Place | None = None
-    """fs.s3a.committer.summary.report.directory; None: only what lies beside the files."""
+    """fs.s3a.committer.summary.report.directory; None: only the `_SUCCESS` files in the tables are read."""
     complete: Flag = False
 
 
@@ -36,7 +36,7 @@ class ManifestCommitterManifest(CommitterManifest):
 
     kind: Literal["manifest_committer"]
     reports: Place | None = None
-    """mapreduce.manifest.committer.summary.report.directory; None: only what lies beside the files."""
+    """mapreduce.manifest.committer.summary.report.directory; None: only the `_SUCCESS` files are read."""
     complete: Flag = False
 
 

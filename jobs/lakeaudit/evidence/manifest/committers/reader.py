@@ -1,15 +1,14 @@
-"""What committers of Hadoop say of their jobs: `s3a_committer` and `manifest_committer`, both event manifests.
+"""Read the records of Hadoop's committers: `s3a_committer` and `manifest_committer`, both event manifests.
 
-Both leave a `_SUCCESS` of JSON in the folder that a job wrote (Hadoop's `SuccessData`): the job, when it ended, its
-totals, and the names of the first hundred files (`SUCCESS_MARKER_FILE_LIMIT`). It lists what was committed, and so
-never proves that nothing was lost on the way. An empty `_SUCCESS` is that of the committers that rename, and claims
-nothing.
+Both leave a `_SUCCESS` of JSON in the folder that a job wrote (Hadoop's `SuccessData`): the job, its end, its totals,
+and the names of the first hundred files (`SUCCESS_MARKER_FILE_LIMIT`). It lists the committed files, and so does not
+show files that were lost before the commit. An empty `_SUCCESS` is from a committer that renames, and claims nothing.
 
-What a job should have committed stands in the records of its tasks, which the end of a job deletes: `.pendingset` and
-`.pending` of the S3A committers (`PendingSet`, `SinglePendingCommit`: key, exact length, upload), and the task
-manifests of the other (`TaskManifest`: destination `d`, length `z`, ETag `e`). Where they are still there beside the
-`_SUCCESS` of the same job, their files ought to be in storage. Records of a job without such a `_SUCCESS` claim
-nothing: it may have failed, and another have done its work.
+The records of a job's tasks, which the end of the job deletes, list the files that it should have committed:
+`.pendingset` and `.pending` of the S3A committers (`PendingSet`, `SinglePendingCommit`: key, exact length, upload), and
+the task manifests of the other (`TaskManifest`: destination `d`, length `z`, ETag `e`). If they still exist together
+with the `_SUCCESS` of the same job, their files should be in storage. Records of a job without such a `_SUCCESS` claim
+nothing: it may have failed, and another may have done its work.
 """
 
 import re
@@ -35,8 +34,8 @@ from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import (
     Content,
     Declared,
-    Found,
     Record,
+    RecordSet,
     Search,
     json_object,
     objects_of,
@@ -52,9 +51,9 @@ from lakeaudit.runtime.aws import Clients
 SUCCESS_DATA = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 TASK_MANIFEST = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 MOST_NAMES = 100
-"""Names that a `_SUCCESS` has at most."""
+"""Most names in a `_SUCCESS`."""
 PENDING_SETS, PENDINGS = (1, 2, 3), (1, 2)
-"""Versions of which the fields that are read here have stayed what they are."""
+"""Versions in which the fields that are read here are the same."""
 
 _OF_TASKS = re.compile(rf"(?:^|/)(?:__magic[^/]*/.*\.pending(?:set)?|_temporary/.*-manifest\.json){END}")
 _NAMES = rf"(^|/)(_SUCCESS|__magic[^/]*/.*\.pending(set)?|_temporary/.*-manifest\.json){END}"
@@ -66,10 +65,10 @@ def _of_kind(model: type[CommitterManifest], table: Table) -> list[CommitterMani
 
 
 def _find(model: type[CommitterManifest], tables: Sequence[Table], ctx: Context) -> Search:
-    """The `_SUCCESS` files below the tables, each with the records of tasks below its folder; and the reports."""
+    """Locate the `_SUCCESS` files of the tables, each with the records of tasks below its folder; and the reports."""
     homes = {table.location: table.name for table in tables}
     there = stored(ctx, homes, _NAMES, with_tags=True)
-    found = [Found(table, tuple(_records(table, there.files.get(table.name, ())))) for table in tables]
+    found = [RecordSet(table, tuple(_records(table, there.files.get(table.name, ())))) for table in tables]
     return Search(_with_reports(model, found, ctx.clients), there.tagged)
 
 
@@ -85,9 +84,11 @@ def _records(table: Table, files: Sequence[File]) -> Iterator[Record]:
             yield Record(file, table.location, table.name, others)
 
 
-def _with_reports(model: type[CommitterManifest], found: Sequence[Found], clients: Clients) -> list[Found]:
-    """Each report stands with the first of the tables that name its place, and speaks of all of them."""
-    told: dict[str, list[Record]] = {}
+def _with_reports(
+    model: type[CommitterManifest], found: Sequence[RecordSet], clients: Clients
+) -> list[RecordSet]:
+    """Add each report to the first of the tables that name its place; its rows may concern all of them."""
+    records: dict[str, list[Record]] = {}
     refused: dict[str, str] = {}
     warnings: dict[str, list[str]] = {}
     named: dict[Location, list[Table]] = {}
@@ -104,7 +105,7 @@ def _with_reports(model: type[CommitterManifest], found: Sequence[Found], client
         reports = [
             Record(file, first.location, "", homes=homes) for file in files if _REPORT.match(file.name)
         ]
-        told.setdefault(first.name, []).extend(reports)
+        records.setdefault(first.name, []).extend(reports)
         if not reports:
             warnings.setdefault(first.name, []).append(
                 f"{place.uri} holds no report of a job (summary-*.json)"
@@ -112,7 +113,7 @@ def _with_reports(model: type[CommitterManifest], found: Sequence[Found], client
     return [
         replace(
             one,
-            records=(*one.records, *told.get(one.table.name, ())),
+            records=(*one.records, *records.get(one.table.name, ())),
             warnings=tuple(warnings.get(one.table.name, ())),
             refused=refused.get(one.table.name),
         )
@@ -122,17 +123,17 @@ def _with_reports(model: type[CommitterManifest], found: Sequence[Found], client
 
 def _find_near(
     model: type[CommitterManifest], table: Table, clients: Clients, bucket: str, key: str
-) -> Found:
-    """The `_SUCCESS` files of the folders around a key, with the records of their jobs, and the reports."""
+) -> RecordSet:
+    """Locate the `_SUCCESS` files of the folders around a key, with the records of their jobs, and the reports."""
     if not table.location.holds(bucket, key):
-        return Found(table)
+        return RecordSet(table)
     files = list(above(clients, table.location, key, MARKER))
     for marker in list(files):
         folder = Location(bucket, marker.place.key.rpartition("/")[0])
         for job in _jobs(clients, marker):
             for below in (f"__magic_job-{job}", f"__magic/job-{job}", f"_temporary/{job}"):
                 files += list_files(clients, folder.join(below))
-    (found,) = _with_reports(model, [Found(table, tuple(_records(table, files)))], clients)
+    (found,) = _with_reports(model, [RecordSet(table, tuple(_records(table, files)))], clients)
     return found
 
 
@@ -145,7 +146,7 @@ def _jobs(clients: Clients, marker: File) -> list[str]:
 
 
 def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Iterator[Row | Declared]:
-    """The totals of a job, the files that its `_SUCCESS` or report names, and those that its tasks' records name."""
+    """Yield the totals of a job, the files in its `_SUCCESS` or report, and those in its tasks' records."""
     held = contents(record.file)
     if not held:
         return
@@ -166,7 +167,7 @@ def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Ite
 
 def _success_data(held: bytes) -> Mapping[str, Any]:
     if not held.strip():
-        raise Fault("holds blanks alone")
+        raise Fault("has only blanks")
     saved = json_object(held)
     if saved.get("name") != SUCCESS_DATA:
         raise Fault(f"has the format {str(saved.get('name'))[:200]!r}, which is not understood")
@@ -179,7 +180,7 @@ _FILES, _BYTES = ("committer_commits_completed", "committer_files_committed"), "
 def _declared(
     record: Record, job: str, at: datetime, saved: Mapping[str, Any], names: Sequence[str]
 ) -> Declared | None:
-    """The totals of the job's own statistics, where any are told; they count what was committed."""
+    """Return the totals in the job's own statistics, if there are any; they count committed files."""
     statistics = saved.get("iostatistics")
     counters = statistics.get("counters") if isinstance(statistics, dict) else None
     if not isinstance(counters, dict):
@@ -199,7 +200,7 @@ def _of_task(other: File, contents: Content) -> Iterator[Row]:
     saved = json_object(contents(other))
     if other.name.endswith(".pending"):
         _version(other, saved, PENDINGS)
-        # another attempt may have committed the same key with other bytes, so its length is that of this attempt alone
+        # another attempt may have committed the same key with other bytes, so the length of this attempt may be wrong
         yield {"path": _destination(saved)}
     elif other.name.endswith(".pendingset"):
         _version(other, saved, PENDING_SETS)
@@ -226,12 +227,12 @@ def _destination(commit: Mapping[str, Any]) -> str:
 
 
 def _uri(name: str, home: Location) -> str:
-    """The S3A committers write keys with a slash before them, the other one URIs."""
+    """Return a URI; the S3A committers write keys after a slash, the other one writes URIs."""
     return uri_of(home.bucket, name[1:]) if name.startswith("/") and not home.is_local else _decoded(name)
 
 
 def _decoded(uri: str) -> str:
-    """The raw path of a URI as the manifest committer writes them (`AbstractManifestData.marshallPath`)."""
+    """Return the raw path of a URI as the manifest committer writes them (`AbstractManifestData.marshallPath`)."""
     return unquote(uri)
 
 

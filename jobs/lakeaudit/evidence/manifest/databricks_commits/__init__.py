@@ -1,4 +1,4 @@
-"""The marks of Databricks' transactional writes to plain tables."""
+"""Define `databricks_commits`: the marks of Databricks' transactional writes to plain tables."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from lakeaudit.evidence.manifest.records import RECORD_ROWS
 
 
 class DatabricksCommitsManifest(ManifestSource):
-    """The marks of Databricks' transactional writes in the table's folders."""
+    """Declares the marks of Databricks' transactional writes in the table's folders."""
 
     kind: Literal["databricks_commits"]
     complete: Flag = False

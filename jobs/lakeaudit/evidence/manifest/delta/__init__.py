@@ -1,4 +1,4 @@
-"""Delta tables: what their own logs say of every file they listed, list, or removed."""
+"""Read a Delta table's own log: every file that the table lists, listed or removed."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from lakeaudit.keys import END
 
 
 class DeltaManifest(ManifestSource):
-    """The table's own Delta log: what the table is."""
+    """Declares that the table's own Delta log defines the state of the table."""
 
     is_state = True
     folder = "_delta_log"

@@ -1,4 +1,4 @@
-"""Actions of Delta logs as one shape, whatever file they stood in: lines of JSON, or rows of a Parquet checkpoint.
+"""Give actions of Delta logs one shape, whether they are lines of JSON or rows of a Parquet checkpoint.
 
 ACTION columns: file (number of the log file), action (add, remove, cdc), path, size, records, partition
 (`partitionValues` as JSON text), deleted_ms, data_change, has_vector, vector_kind, vector_text, vector_offset,
@@ -24,16 +24,16 @@ ACTION = pa.schema(
         ("records", pa.int64()),
         ("partition", pa.string()),
         ("deleted_ms", pa.int64()),
-        ("data_change", pa.bool_()),  # null: not said, as in checkpoints
+        ("data_change", pa.bool_()),  # null: not recorded, as in checkpoints
         ("has_vector", pa.bool_()),
         ("vector_kind", pa.string()),
         ("vector_text", pa.string()),
         ("vector_offset", pa.int64()),
         ("vector_size", pa.int64()),  # bytes of the vector itself
-        ("vector_rows", pa.int64()),  # that it deletes
+        ("vector_rows", pa.int64()),  # rows that the vector deletes
     ]
 )
-"""An action on a file, whatever kind of log file it stood in."""
+"""One action on a file, the same for every kind of log file."""
 
 _VECTOR = {
     "storageType": "VARCHAR",
@@ -71,12 +71,12 @@ _BLANK = r"E' \t\r\n\x0b\x0c'"
 
 
 def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
-    """ACTION columns and kind, text, stats, operation, parameters, read_version, metrics, engine, txn of (file, line).
+    """Parse (file, line) to ACTION columns, and kind, text, stats and facts of commitInfo and txn.
 
-    `kind` is the action's, `torn` for a line that is none, `other` for an action that an audit does not need, null for
-    an object without any; `text` is the JSON of protocol, metaData and of a commitInfo that records a vacuum, `metrics`
-    that of a commitInfo's operationMetrics, `parameters` that of its operationParameters; `txn` is the application and
-    version of a transaction.
+    `kind` is the kind of action: `torn` if the line is not a valid action, `other` for an action that an audit does not
+    need, null for an object without an action. `text` is the JSON of protocol, metaData and of a commitInfo that
+    records a vacuum, `metrics` that of a commitInfo's operationMetrics, `parameters` that of its operationParameters;
+    `txn` is the application and version of a transaction.
     """
     transformed = f"TRY(json_transform(line, {literal(json.dumps(_LINE))}))"
     kinds = " ".join(f"WHEN a.{kind} IS NOT NULL THEN '{kind}'" for kind in _KINDS)
@@ -105,7 +105,7 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
 
 
 def on_files(con: Connection, parsed: pa.Table) -> pa.Table:
-    """The ACTION rows among parsed lines."""
+    """Return the ACTION rows among parsed lines."""
     found = duck.query(con, f"SELECT * FROM parsed WHERE kind IN {FILE_KINDS}", parsed=parsed)
     return duck.table(duck.conform(con, found, ACTION))
 
@@ -128,7 +128,7 @@ def _records(stats: str) -> str:
 
 
 def _is_odd() -> str:
-    """A value is missing whose name the line holds: it may be of another type than it must be."""
+    """Return SQL that is true if the line names a field whose value is missing: its type may be wrong."""
     odd = [
         f"({column} IS NULL AND contains(line, '\"{name}\"'))"
         for column, name in (
@@ -142,36 +142,38 @@ def _is_odd() -> str:
 
 
 def _is_mistyped() -> str:
-    """Whether a value of the action is there and of no type that it may have."""
+    """Return SQL that is true if a value of the action has a type that it may not have."""
     types = {
         "": "OBJECT", ".path": "VARCHAR", ".partitionValues": "OBJECT", ".size": "", ".deletionTimestamp": "",
         ".deletionVector": "OBJECT",
     }  # fmt: skip
     null_but_there = {".size": "size", ".deletionTimestamp": "deleted_ms"}
     tests = []
-    for place, wanted in types.items():
-        there = f"coalesce(json_type(line, '$.' || action || '{place}'), 'NULL') NOT IN ('NULL', '{wanted}')"
+    for place, expected in types.items():
+        there = (
+            f"coalesce(json_type(line, '$.' || action || '{place}'), 'NULL') NOT IN ('NULL', '{expected}')"
+        )
         tests.append(there + (f" AND {null_but_there[place]} IS NULL" if place in null_but_there else ""))
     return "(" + " OR ".join(f"({test})" for test in tests) + ")"
 
 
 class TooLargeError(Exception):
-    """A checkpoint whose rows take more memory than a task has; in words."""
+    """The rows of a checkpoint take more memory than a task has; the message says how much."""
 
 
 LARGEST = 256 << 20
-"""Bytes of the rows of a small checkpoint, in memory; its file has a megabyte at most."""
+"""Most bytes that the rows of a small checkpoint take in memory; its file has a megabyte at most."""
 ROWS_AT_ONCE = 8192
 
 
 def read_parquet(file: pq.ParquetFile, more: Sequence[str] = (), largest: int = LARGEST) -> pa.Table:
-    """The columns of a small Parquet checkpoint that `checkpoint_actions` takes, and more.
+    """Read the columns of a small Parquet checkpoint that `checkpoint_actions` needs, and `more`.
 
-    Values of a dictionary are stored once, however many rows have them, so that only as many rows are taken at once as
-    fit into memory if each has the largest value.
+    A dictionary stores each value once, however many rows have it. Therefore a batch has only as many rows as fit into
+    memory if each has the largest value.
 
     Raises:
-        ArrowException, OSError: it is damaged.
+        ArrowException, OSError: the file is damaged.
         TooLargeError: its rows do not fit.
     """
     actions = [f"{action}.{leaf}" for action in ("add", "remove") for leaf in _LEAVES]
@@ -189,7 +191,7 @@ def read_parquet(file: pq.ParquetFile, more: Sequence[str] = (), largest: int = 
 
 
 def _column_sizes(file: pq.ParquetFile) -> Iterator[int]:
-    """Bytes of each chunk of a column, unpacked."""
+    """Yield the uncompressed bytes of each chunk of a column."""
     about = file.metadata
     for number in range(about.num_row_groups):
         group = about.row_group(number)
@@ -199,15 +201,15 @@ def _column_sizes(file: pq.ParquetFile) -> Iterator[int]:
 def checkpoint_actions(
     con: Connection, schema: pa.Schema, file: str, source: str, **tables: Rows
 ) -> Relation:
-    """ACTION rows from a Parquet checkpoint of this schema; `source` is its rows in SQL, `file` its number.
+    """Return ACTION rows from a Parquet checkpoint of this schema; `source` is its rows in SQL, `file` its number.
 
-    Actions of other kinds are not in it. Fields that the file's writer left out are null.
+    Actions on anything but files are left out. Fields that the file's writer left out are null.
     """
     column = _Columns({name: _fields(schema, name) for name in ("add", "remove")})
     add_path, remove_path = column.one("add", "path"), column.one("remove", "path")
     sql = f"""SELECT {file} AS file, CASE WHEN {add_path} IS NOT NULL THEN 'add' ELSE 'remove' END AS action,
         coalesce({add_path}, {remove_path})::VARCHAR AS path, coalesce({column.each("size")}) AS size,
-        coalesce({_records(column.one("add", "stats") + "::VARCHAR")}, {column.counted()}) AS records,
+        coalesce({_records(column.one("add", "stats") + "::VARCHAR")}, {column.record_count()}) AS records,
         {column.partition()} AS partition, {column.one("remove", "deletionTimestamp")} AS deleted_ms,
         NULL AS data_change, {column.vector()}
         FROM {source}
@@ -216,7 +218,7 @@ def checkpoint_actions(
 
 
 class _Columns:
-    """SQL for fields of `add` and `remove`, null where the file has no such column."""
+    """Writes SQL for fields of `add` and `remove`: null where the file has no such column."""
 
     def __init__(self, there: Mapping[str, Mapping[str, pa.DataType]]) -> None:
         self._there = there
@@ -228,7 +230,7 @@ class _Columns:
     def each(self, field: str) -> str:
         return f"{self.one('add', field)}, {self.one('remove', field)}"
 
-    def counted(self) -> str:
+    def record_count(self) -> str:
         parsed = _fields_of(self._there["add"].get("stats_parsed"))
         return '"add"."stats_parsed"."numRecords"' if "numRecords" in parsed else "NULL"
 

@@ -1,8 +1,8 @@
-"""Batches: what each commit appended, as one digest that tells whether another commit appended the same.
+"""Compute one digest of the data that each commit appended, to show whether another commit appended the same.
 
-The digest is of the multiset of (size, partition, statistics) of the files that a commit adds, whatever their order.
-It is taken while the commit is read anyway; see `checks.commits.repeated_batches` for what it is good for.
-A transaction (`txn`: application and version) names the batch itself, whatever its files look like.
+The digest covers the multiset of (size, partition, statistics) of the files that a commit adds, in any order. It is
+computed while the commit is read anyway; see `checks.commits.repeated_batches` for its use. A transaction (`txn`:
+application and version) identifies the batch itself, whatever its files are.
 """
 
 from collections.abc import Collection
@@ -14,18 +14,18 @@ from lakeaudit.runtime.duck import Connection, Relation, literals
 from lakeaudit.schemas import BATCH
 
 KIND = "batches"
-"""The kind of row that BATCH rows travel as."""
+"""The kind of row that carries BATCH rows."""
 
 APPENDS = ("WRITE", "STREAMING UPDATE", "COPY INTO")
-"""Operations that append data, by their commitInfo; what else adds files rewrites or lists what was there before."""
+"""Operations of a commitInfo that append data; the others rewrite files or list data that was there before."""
 
 MOST_TRANSACTIONS = 1000
-"""Transactions of one commit that are compared."""
+"""Most transactions of one commit that are compared."""
 _MODULUS = 1 << 62
 
 
 def tokens(stats: str) -> str:
-    """What statistics (SQL, JSON text) say, in an order of its own: writers give columns in any order."""
+    """Return the tokens of statistics (SQL, JSON text), sorted: writers give columns in any order."""
     return f"list_sort(string_split(translate({stats}, '{{}}', ',,'), ','))"
 
 
@@ -37,7 +37,7 @@ _APPENDED = """kind = 'add' AND data_change AND NOT has_vector AND records > 0 A
 
 
 def batches(con: Connection, parsed: pa.Table, files: pa.Table, in_blocks: Collection[int]) -> Relation:
-    """BATCH rows of parsed lines; of files `in_blocks` only a part of the lines may be among them."""
+    """Return BATCH rows of parsed lines; for files `in_blocks` the lines may be only a part of the file."""
     sql = f"""
         WITH commits AS (
             SELECT file, max(operation) AS operation, count(*) FILTER (kind = 'add') AS files,

@@ -1,7 +1,7 @@
-"""Checkpoints of a Delta log, held against the commits up to them: readers begin at the newest one.
+"""Compare checkpoints of a Delta log with the commits up to them: readers begin at the newest checkpoint.
 
-The newest checkpoint is compared with the state that was read, and the checkpoint that this was read from with the
-state before it. File entries are counted and summed up first; rows are read only where the sums differ.
+The newest checkpoint is compared with the state that was read. The checkpoint from which that state was read is
+compared with the state before it. File entries are counted and summed first; rows are read only where the sums differ.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ _FAULTS = "checkpoint_faults"
 
 
 def expected_files(readings: Sequence[Reading]) -> dict[str, int]:
-    """By table how many files its newest state lists, by its newest checkpoint and the commits since that."""
+    """Return how many files the newest state of each table lists, by its newest checkpoint and the commits since."""
     found = {reading.listed.name: _expected(reading) for reading in readings}
     return {name: files for name, files in found.items() if files is not None}
 
 
 def _expected(reading: Reading) -> int | None:
-    """None where the checkpoint was read itself, or not every commit since it was counted."""
+    """Return None if the checkpoint was read itself, or if a commit since then was not counted."""
     content, log = reading.newest_checkpoint, reading.log
     if content is None or content.adds is None or reading.torn or log.newest is None:
         return None
@@ -48,7 +48,7 @@ def _expected(reading: Reading) -> int | None:
 
 
 def newest_differs(reading: Reading) -> bool:
-    """Whether the newest checkpoint may list other entries than the state that was read."""
+    """Return whether the newest checkpoint may list other entries than the state that was read."""
     later, base = reading.newest_checkpoint, _base_sums(reading)
     if later is None or later.sums is None or base is None or not _is_whole(reading):
         return False
@@ -56,7 +56,7 @@ def newest_differs(reading: Reading) -> bool:
 
 
 def base_differs(reading: Reading) -> bool:
-    """Whether the checkpoint that the state was read from may list other entries than the state before it."""
+    """Return whether the checkpoint from which the state was read may list other entries than the state before it."""
     earlier, base = reading.earlier, _base_sums(reading)
     if earlier is None or not _is_whole(reading):
         return False
@@ -71,7 +71,7 @@ def base_differs(reading: Reading) -> bool:
 
 
 def _base_sums(reading: Reading) -> EntrySums | None:
-    """The sums of the checkpoint that the state was read from; None: they are not known."""
+    """Return the sums of the checkpoint from which the state was read; None if they are unknown."""
     if reading.plan is None or reading.plan.base is None:
         return NOTHING
     return reading.base_content.sums if reading.base_content else reading.entries.get(BASE)
@@ -88,7 +88,7 @@ def _is_whole(reading: Reading) -> bool:
 
 @dataclass(frozen=True)
 class _Compared:
-    """One checkpoint whose rows are compared with those of the reading `number` of its table."""
+    """Names one checkpoint whose rows are compared with those of the reading `number` of its table."""
 
     table: str
     number: int
@@ -104,11 +104,11 @@ class CheckpointComparison:
     source: str
 
     def witness(self, table: str) -> Witness | None:
-        """What the newest checkpoint of a table contradicts; None: it lists the files that the commits do."""
+        """Return the witness against the newest checkpoint of a table; None if it lists the files of the commits."""
         return next(iter(self._newest([each for each in self._tables if each.listed.name == table])), None)
 
     def witnesses(self) -> tuple[Witness, ...]:
-        """What checkpoints contradict whose sums are not those that they should be."""
+        """Return the witnesses against all checkpoints whose sums differ from the expected sums."""
         return (
             *miscounted(self._tables),
             *self._newest([reading for reading in self._tables if newest_differs(reading)]),
@@ -116,7 +116,7 @@ class CheckpointComparison:
         )
 
     def mixed(self, tables: Collection[str]) -> Iterator[Witness]:
-        """Checkpoints that these tables are read from, and of which two parts list one file."""
+        """Yield the base checkpoints of these tables in which two parts list the same file."""
         readings = [each for each in self._tables if each.listed.name in tables]
         files = [
             replace(file, reading=number)
@@ -131,7 +131,7 @@ class CheckpointComparison:
         return self.readings.tables
 
     def _newest(self, readings: Sequence[Reading]) -> list[Witness]:
-        """The newest checkpoints, against the rows that were read."""
+        """Compare the newest checkpoints with the rows that were read."""
         later = [(r, r.log.checkpoints[-1], r.newest_checkpoint) for r in readings if r.newest_checkpoint]
         if not later:
             return []
@@ -141,7 +141,7 @@ class CheckpointComparison:
         return self._compared(rows, [_Compared(r.listed.name, r.number, point) for r, point, _ in later])
 
     def _bases(self, readings: Sequence[Reading]) -> list[Witness]:
-        """The checkpoints that states were read from, against the states before them, which are read for that."""
+        """Compare the base checkpoints with the states before them, which are read for this comparison."""
         files: list[LogFile] = []
         commits: list[CommitFiles] = []
         compared: list[_Compared] = []
@@ -170,18 +170,18 @@ class CheckpointComparison:
     def _compared(
         self, rows: Sequence[Part | BufferedRows], checkpoints: Sequence[_Compared]
     ) -> list[Witness]:
-        """What rows say; nothing is concluded where some could not be read."""
+        """Compare rows with checkpoints; return no witness if some rows could not be read."""
         limits = duck.small(_LIMIT, [(one.table, one.number, one.point.version) for one in checkpoints])
         kept = self.ctx.engine.meet(rows, partial(_steps_up_to, limits), _differences)
         if any(note["reason"] for note in kept.notes):
             return []
-        summed = duck.rows_of(_summed(pa.Table.from_batches(kept.batches(_FAULTS), _FAULT)))
+        summed = duck.rows_of(_sum_by_table(pa.Table.from_batches(kept.batches(_FAULTS), _FAULT)))
         found = {row["table_name"]: row for row in summed}
         return [_witness(one, found[one.table]) for one in checkpoints if one.table in found]
 
 
 def _base_of_parts(reading: Reading) -> Checkpoint | None:
-    """The checkpoint that the state is read from, where it has several files."""
+    """Return the checkpoint from which the state is read, if it has several files."""
     base = reading.plan.base if reading.plan and reading.refused is None else None
     files = () if base is None else reading.base_content.files if reading.base_content else base.parts
     return base if len(files) > 1 else None
@@ -218,7 +218,7 @@ _FAULT = pa.schema(
 
 
 def _differences(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """Files that one of the two lists alone, or that they list with another size or deletion vector."""
+    """Count the files that only one side lists, or that both list with another size or deletion vector."""
     sql = f"""
         WITH last AS (
             SELECT table_name, bucket, key, pair, reading = {NEWEST} AS by_checkpoint,
@@ -241,7 +241,7 @@ def _differences(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[st
     yield _FAULTS, duck.conform(con, duck.query(con, sql, input=rows.get(KIND, STEP.empty_table())), _FAULT)
 
 
-def _summed(rows: pa.Table) -> Rows:
+def _sum_by_table(rows: pa.Table) -> Rows:
     with duck.task_connection() as con:
         sql = f"""
             SELECT table_name, coalesce(sum(files) FILTER (fault = 'lacks'), 0) AS lacks,

@@ -1,7 +1,8 @@
-"""Checkpoints of a Delta log held against their own counts, and the parts of one against each other.
+"""Compare checkpoints of a Delta log with their own counts, and the parts of one checkpoint with each other.
 
-`_last_checkpoint` counts what its writer put into the checkpoint. Two writers that split one state into parts by
-different rules replace each other's parts by name: what is left lists some files twice, and may lack others.
+`_last_checkpoint` counts the actions that its writer put into the checkpoint. Two writers that split one state into
+parts by different rules replace each other's parts by name: the remaining parts list some files twice, and may lack
+others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ _MIXED = "mixed_parts"
 
 
 def miscounted(readings: Sequence[Reading]) -> Iterator[Witness]:
-    """Checkpoints that hold another number of entries than `_last_checkpoint` counts in them."""
+    """Yield the checkpoints whose number of entries differs from the count in `_last_checkpoint`."""
     for reading in readings:
         hint, point = reading.listed.hint, next(iter(reading.log.checkpoints[-1:]), None)
         if hint is None or point is None or hint.version != point.version:
@@ -43,7 +44,7 @@ def miscounted(readings: Sequence[Reading]) -> Iterator[Witness]:
 
 
 def files_listed(sums: EntrySums | None, content: Content | None) -> int | None:
-    """How many files a checkpoint lists; None: not known."""
+    """Return how many files a checkpoint lists; None if that is unknown."""
     return sums.files if sums is not None else content.adds if content else None
 
 
@@ -56,9 +57,9 @@ def _adds_of_newest(reading: Reading, point: Checkpoint) -> int | None:
 
 
 def _short_of_actions(reading: Reading, hint: Hint, point: Checkpoint) -> Iterator[Witness]:
-    """Parts with fewer actions than were written, where nobody counted the files among them.
+    """Yield a checkpoint whose parts hold fewer actions than were written, if their files were not counted.
 
-    Another run may have written all of the parts again since: it then drops removals that had expired meanwhile.
+    Another run may have rewritten all of the parts since: it then drops removals that had expired by that time.
     """
     content = reading.newest_checkpoint or reading.base_content
     if content is None or content.rows is None or hint.actions is None or len(point.parts) == 1:
@@ -76,7 +77,7 @@ def _short_of_actions(reading: Reading, hint: Hint, point: Checkpoint) -> Iterat
 
 
 def _witness(table: str, point: Checkpoint, evidence: str, words: str, stake: Stake) -> Witness:
-    """About the part that was written last, which is the one that took the place of another."""
+    """Return a witness whose subject is the part that was written last: it replaced another one."""
     subject = max(point.parts, key=lambda part: part.modified_at).place.uri
     return Witness(table, SHORT_CHECKPOINT, (evidence,), subject, words, point.version, stake)
 
@@ -85,9 +86,9 @@ _SHARED = pa.schema([("table_name", pa.string()), ("files", pa.int64()), ("sampl
 
 
 def mixed_parts(readings: Sequence[Reading], parts: Sequence[Part], engine: Engine) -> Iterator[Witness]:
-    """Checkpoints of which two parts list one file; the rows of each part have a `reading` of their own.
+    """Yield the checkpoints in which two parts list the same file; the rows of each part have their own `reading`.
 
-    A part that lists a file twice by itself is its writer's fault, and lacks nothing for that.
+    A part that lists a file twice by itself is a fault of its writer, but does not lack a file.
     """
     kept = engine.meet(parts, _entries, _shared)
     if any(note["reason"] for note in kept.notes):

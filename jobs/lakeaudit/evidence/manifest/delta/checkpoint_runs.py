@@ -1,4 +1,4 @@
-"""Checkpoints of a log, packed: streams write one after every tenth commit. Pure.
+"""Store the checkpoints of a log in packed form: streams write one after every tenth commit. Pure.
 
 Names and meanings: "Checkpoints" of the Delta protocol.
 """
@@ -18,7 +18,7 @@ from lakeaudit.keys import Location
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A whole state at one version: its top-level files, more than one only for a multi-part checkpoint."""
+    """Holds a whole state at one version: its top-level files, several only for a multi-part checkpoint."""
 
     version: int
     parts: tuple[File, ...]
@@ -33,16 +33,16 @@ class Checkpoint:
 
     @property
     def written_at(self) -> datetime:
-        """When the last of its files was written."""
+        """Return when the last of its files was written."""
         return max(part.modified_at for part in self.parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoints(Sequence[Checkpoint]):
-    """The complete checkpoints of a log, oldest first, made when they are asked for.
+    """Lists the complete checkpoints of a log, oldest first; each is built on access.
 
-    `versions` and `begins` have a number a checkpoint: its version, and where its files begin in `sizes` (bytes),
-    `times` (microseconds since 1970) and `names` (without the version, which nearly all logs have few of).
+    `versions` and `begins` have one number for each checkpoint: its version, and where its files begin in `sizes`
+    (bytes), `times` (microseconds since 1970) and `names` (without the version: nearly all logs have few such names).
     """
 
     folder: Location
@@ -71,25 +71,25 @@ class Checkpoints(Sequence[Checkpoint]):
 
     @property
     def newest(self) -> int | None:
-        """The newest version; None where there is no checkpoint."""
+        """Return the newest version; None if there is no checkpoint."""
         return int(self.versions[-1]) if len(self) else None
 
     @property
     def since(self) -> datetime | None:
-        """When the oldest file was written; None where there is none."""
+        """Return when the oldest file was written; None if there is no file."""
         return time_at(self.times.min()) if len(self) else None
 
     @property
-    def written(self) -> Numbers:
-        """By checkpoint when the last of its files was written."""
+    def write_times(self) -> Numbers:
+        """Return for each checkpoint when the last of its files was written."""
         return np.maximum.reduceat(self.times, self.begins) if len(self) else self.times
 
     def before(self, version: int) -> int:
-        """How many are older."""
+        """Count the checkpoints that are older."""
         return int(np.searchsorted(self.versions, version - 1, "right"))
 
     def up_to(self, version: int) -> "Checkpoints":
-        """Those that are not newer."""
+        """Return the checkpoints that are not newer."""
         count = self.before(version + 1)
         files = int(self.begins[count]) if count < len(self) else len(self.names)
         return Checkpoints(
@@ -103,7 +103,7 @@ class Checkpoints(Sequence[Checkpoint]):
 
 
 def packed(folder: Location, found: Iterable[tuple[int, Sequence[File]]]) -> Checkpoints:
-    """Checkpoints as (version, its files), in any order."""
+    """Pack checkpoints that are given as (version, its files), in any order."""
     ordered = sorted(found, key=lambda one: (one[0], one[1][0].name))
     files = list(chain.from_iterable(parts for _, parts in ordered))
     begins = np.cumsum([0, *(len(parts) for _, parts in ordered)], dtype=np.int64)[:-1]

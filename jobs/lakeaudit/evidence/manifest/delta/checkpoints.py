@@ -1,7 +1,7 @@
-"""Which files a checkpoint consists of, what they say of the table as a whole, and which of them cannot be read.
+"""Read which files a checkpoint has, its protocol, metaData and sidecars, and which of its files cannot be read.
 
-Only footers and the few rows of protocol, metaData and sidecars are read, in tasks. Sidecars: "V2 Spec" and "Sidecar
-File Information" of the Delta protocol.
+Only footers and these few rows are read, in tasks. Sidecars: "V2 Spec" and "Sidecar File Information" of the Delta
+protocol.
 """
 
 import json
@@ -37,7 +37,7 @@ STATE = ("protocol", "metaData")
 _THREADS = 16
 _TASK_FILES = 64
 _SMALL = 8 << 20
-"""Bytes of a file that is fetched whole, and whose entries are summed up."""
+"""Most bytes of a file that is fetched whole, and whose entries are summed."""
 _LEAVES = {
     "sidecar": ("path", "sizeInBytes"),
     "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
@@ -46,11 +46,11 @@ _LEAVES = {
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a Parquet file of a checkpoint says without its file actions.
+class FileSummary:
+    """Holds the content of a Parquet file of a checkpoint, without its file actions.
 
-    `sidecars` have their recorded sizes. `state` are protocol and metaData as JSON text, `problem` is why it cannot be
-    read, `refused` why the store would not answer.
+    `sidecars` have their recorded sizes. `state` are protocol and metaData as JSON text, `problem` is why the file
+    cannot be read, `refused` the error of the store.
     """
 
     sidecars: tuple[tuple[str, int | None], ...] = ()
@@ -58,18 +58,18 @@ class Look:
     problem: str | None = None
     refused: str | None = None
     adds: int | None = None
-    """File entries that it holds, by its statistics; None: they do not say."""
+    """File entries that it holds, by its statistics; None if they do not count them."""
     sums: EntrySums | None = None
-    """Of its file entries; None: it is too large for that."""
+    """Sums of its file entries; None if it is too large for that."""
     rows: int | None = None
-    """Actions that it holds; None: it is no Parquet."""
+    """Actions that it holds; None if it is not Parquet."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """A checkpoint looked into: its files, and its protocol and metaData where they stand in Parquet.
+    """Holds the files of a checkpoint, and its protocol and metaData where Parquet files hold them.
 
-    `broken` are files that cannot be read, `refused` says why the store would not answer.
+    `broken` are files that cannot be read, `refused` is the error of the store.
     """
 
     files: tuple[File, ...] = ()
@@ -77,66 +77,70 @@ class Content:
     broken: Mapping[Location, str] = field(default_factory=dict)
     refused: str | None = None
     adds: int | None = None
-    """File entries of all its files; None: not known."""
+    """File entries of all its files; None if unknown."""
     sums: EntrySums | None = None
-    """Of these entries; None: not known."""
+    """Sums of these entries; None if unknown."""
     rows: int | None = None
-    """Actions of all its files; None: not known."""
+    """Actions of all its files; None if unknown."""
 
 
-def look_into(wanted: Collection[tuple[Log, Checkpoint]], ctx: Context) -> dict[frozenset[Location], Content]:
-    """What each checkpoint holds, by its `places`."""
-    looks = _looks([part for _, point in wanted if not point.is_json for part in point.parts], ctx)
+def read_contents(
+    checkpoints: Collection[tuple[Log, Checkpoint]], ctx: Context
+) -> dict[frozenset[Location], Content]:
+    """Return the content of each checkpoint by its `places`."""
+    summaries = _summaries(
+        [part for _, point in checkpoints if not point.is_json for part in point.parts], ctx
+    )
     with ThreadPoolExecutor(_THREADS) as pool:
-        tops = list(pool.map(lambda one: _top(one[1], looks, ctx.clients), wanted))
-        found = list(pool.map(lambda one, top: _with_sidecars(one[0], top, ctx.clients), wanted, tops))
-    looks |= _looks([file for _, files in found for file in files.values() if file], ctx)
+        tops = list(pool.map(lambda one: _top(one[1], summaries, ctx.clients), checkpoints))
+        found = list(pool.map(lambda one, top: _with_sidecars(one[0], top, ctx.clients), checkpoints, tops))
+    summaries |= _summaries([file for _, files in found for file in files.values() if file], ctx)
     return {
-        point.places: _content(point, top, files, looks)
-        for (_, point), (top, files) in zip(wanted, found, strict=True)
+        point.places: _content(point, top, files, summaries)
+        for (_, point), (top, files) in zip(checkpoints, found, strict=True)
     }
 
 
-def _looks(files: Sequence[File], ctx: Context) -> dict[Location, Look]:
+def _summaries(files: Sequence[File], ctx: Context) -> dict[Location, FileSummary]:
     distinct = list({file.place: file for file in files}.values())
     groups = [distinct[start : start + _TASK_FILES] for start in range(0, len(distinct), _TASK_FILES)]
-    found = ctx.engine.map(partial(_look_at_all, ctx.clients), groups) if groups else []
+    found = ctx.engine.map(partial(_summarize_all, ctx.clients), groups) if groups else []
     return {
-        file.place: look
+        file.place: summary
         for group, of in zip(groups, found, strict=True)
-        for file, look in zip(group, of, strict=True)
+        for file, summary in zip(group, of, strict=True)
     }
 
 
-def _look_at_all(clients: Clients, files: Sequence[File]) -> list[Look]:
+def _summarize_all(clients: Clients, files: Sequence[File]) -> list[FileSummary]:
     with ThreadPoolExecutor(_THREADS) as pool, duck.task_connection() as con:
-        return list(pool.map(lambda file: look_at(clients, file, con), files))
+        return list(pool.map(lambda file: summarize(clients, file, con), files))
 
 
-def look_at(clients: Clients, file: File, con: Connection | None = None) -> Look:
-    """The few rows of a Parquet file that are about the table as a whole; with a connection, sums of its entries."""
+def summarize(clients: Clients, file: File, con: Connection | None = None) -> FileSummary:
+    """Read the rows of a Parquet file that describe the table as a whole; with a connection, sum its entries."""
     try:
         with _opened(clients, file) as stream:
             if stream is None:
-                return Look(problem=GONE)
+                return FileSummary(problem=GONE)
             content = pq.ParquetFile(stream)
-            found = look(content)
+            found = read_summary(content)
             if con is None or file.size > _SMALL:
                 return found
             return replace(found, sums=_sums(con.cursor(), stream, content.schema_arrow))
     except SourceError as error:
-        return Look(refused=str(error))
+        return FileSummary(refused=str(error))
     except ClientError as error:
         place = file.place.uri
         return (
-            Look(problem=GONE)
+            FileSummary(problem=GONE)
             if is_missing(error)
-            else Look(refused=str(SourceError(place, *explain(error))))
+            else FileSummary(refused=str(SourceError(place, *explain(error))))
         )
     except BotoCoreError as error:
-        return Look(refused=str(SourceError(file.place.uri, *explain(error))))
+        return FileSummary(refused=str(SourceError(file.place.uri, *explain(error))))
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        return Look(problem=parquet_problem(error, NO_PARQUET))
+        return FileSummary(problem=parquet_problem(error, NO_PARQUET))
 
 
 @contextmanager
@@ -149,7 +153,7 @@ def _opened(clients: Clients, file: File) -> Iterator[Any]:
 
 
 def _sums(con: Connection, content: pa.BufferReader, schema: pa.Schema) -> EntrySums | None:
-    """The sums of the entries of one file; None: they are not known."""
+    """Return the sums of the entries of one file; None if they are unknown."""
     content.seek(0)
     with tempfile.NamedTemporaryFile(dir=scratch_root(), prefix="lakeaudit-") as copy:
         copy.write(content.read())
@@ -161,16 +165,16 @@ def _sums(con: Connection, content: pa.BufferReader, schema: pa.Schema) -> Entry
             return None
 
 
-def look(file: pq.ParquetFile) -> Look:
-    """The same of a file that is open already."""
-    leaves = said_in(file)
+def read_summary(file: pq.ParquetFile) -> FileSummary:
+    """Summarize a file that is already open."""
+    leaves = summary_columns(file)
     groups = [number for number in range(file.num_row_groups) if leaves and _has_values(file, number)]
     found = file.iter_batches(row_groups=groups, columns=leaves, use_threads=False) if groups else ()
-    return replace(said(found), adds=_adds(file), rows=file.metadata.num_rows)
+    return replace(summarize_rows(found), adds=_adds(file), rows=file.metadata.num_rows)
 
 
 def _adds(file: pq.ParquetFile) -> int | None:
-    """How many rows have an `add` action, by the statistics of its path; None where they do not say."""
+    """Count the rows that have an `add` action, by the statistics of its path; None if the statistics lack it."""
     if "add" not in file.schema_arrow.names:
         return 0
     counted = 0
@@ -184,14 +188,14 @@ def _adds(file: pq.ParquetFile) -> int | None:
     return counted
 
 
-def said_in(file: pq.ParquetFile) -> list[str]:
-    """The columns of a file that `said` takes."""
+def summary_columns(file: pq.ParquetFile) -> list[str]:
+    """Return the columns of a file that `summarize_rows` takes."""
     there = file.schema_arrow.names
     return [f"{name}.{leaf}" for name, fields in _LEAVES.items() if name in there for leaf in fields]
 
 
-def said(batches: Iterable[pa.RecordBatch | pa.Table]) -> Look:
-    """What rows of a checkpoint say of the table as a whole."""
+def summarize_rows(batches: Iterable[pa.RecordBatch | pa.Table]) -> FileSummary:
+    """Return sidecars, protocol and metaData of a checkpoint's rows."""
     sidecars: list[tuple[str, int | None]] = []
     state: dict[str, str] = {}
     for batch in batches:
@@ -199,7 +203,7 @@ def said(batches: Iterable[pa.RecordBatch | pa.Table]) -> Look:
         for name in STATE:
             for row in _rows(batch, name):
                 state[name] = json.dumps(_plain(row), default=str)
-    return Look(tuple(sidecars), state)
+    return FileSummary(tuple(sidecars), state)
 
 
 def _sidecar(row: Mapping[str, Any]) -> tuple[str, int | None]:
@@ -208,7 +212,7 @@ def _sidecar(row: Mapping[str, Any]) -> tuple[str, int | None]:
 
 
 def _has_values(file: pq.ParquetFile, number: int) -> bool:
-    """Whether a row group has anything in the columns that are looked at; true where its statistics are silent."""
+    """Return whether a row group has a value in these columns; true if its statistics do not show it."""
     group = file.metadata.row_group(number)
     for index in range(group.num_columns):
         column = group.column(index)
@@ -227,42 +231,44 @@ def _rows(batch: pa.RecordBatch | pa.Table, name: str) -> list[dict[str, Any]]:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Parquet's maps are pairs."""
+    """Return the row with a dict for `configuration`: Parquet's maps are pairs."""
     settings = row.get("configuration")
     return {**row, "configuration": dict(settings)} if settings is not None else dict(row)
 
 
-def _top(checkpoint: Checkpoint, looks: Mapping[Location, Look], clients: Clients) -> Look:
-    """The top level of a checkpoint as one look; of its problems there is a map in `_content`."""
+def _top(checkpoint: Checkpoint, summaries: Mapping[Location, FileSummary], clients: Clients) -> FileSummary:
+    """Summarize the top-level files of a checkpoint as one; `_content` collects their problems."""
     if checkpoint.is_json:
         return _json_top(checkpoint.parts[0].place, clients)
-    parts = [looks[part.place] for part in checkpoint.parts]
+    parts = [summaries[part.place] for part in checkpoint.parts]
     state = {name: text for part in parts for name, text in part.state.items()}
-    return Look(tuple(each for part in parts for each in part.sidecars), state)
+    return FileSummary(tuple(each for part in parts for each in part.sidecars), state)
 
 
-def _json_top(place: Location, clients: Clients) -> Look:
+def _json_top(place: Location, clients: Clients) -> FileSummary:
     try:
         content = read_bytes(clients, place)
         actions = [json.loads(line) for line in (content or b"").splitlines() if line.strip()]
         sidecars = tuple(_sidecar(action["sidecar"]) for action in actions if action.get("sidecar"))
     except SourceError as error:
-        return Look(refused=str(error))
+        return FileSummary(refused=str(error))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return Look(problem=TORN)
-    return Look(sidecars, problem=None if actions else "it is empty or gone")
+        return FileSummary(problem=TORN)
+    return FileSummary(sidecars, problem=None if actions else "it is empty or gone")
 
 
-def _with_sidecars(log: Log, top: Look, clients: Clients) -> tuple[Look, dict[Location, File | None]]:
-    """The look with the files of its sidecars; refused where they cannot all be listed."""
+def _with_sidecars(
+    log: Log, top: FileSummary, clients: Clients
+) -> tuple[FileSummary, dict[Location, File | None]]:
+    """Return the summary and the files of its sidecars; `refused` is set if they cannot all be listed."""
     try:
         return top, _sidecar_files(log, top, clients)
     except SourceError as error:
         return replace(top, refused=str(error)), {}
 
 
-def _sidecar_files(log: Log, top: Look, clients: Clients) -> dict[Location, File | None]:
-    """The sidecars a checkpoint names, with None for one that is not there."""
+def _sidecar_files(log: Log, top: FileSummary, clients: Clients) -> dict[Location, File | None]:
+    """Return the sidecars that a checkpoint names, with None for one that is missing."""
     if not top.sidecars:
         return {}
     folder = log.folder.join("_sidecars")
@@ -273,25 +279,27 @@ def _sidecar_files(log: Log, top: Look, clients: Clients) -> dict[Location, File
 
 def _content(
     checkpoint: Checkpoint,
-    top: Look,
+    top: FileSummary,
     sidecars: Mapping[Location, File | None],
-    looks: Mapping[Location, Look],
+    summaries: Mapping[Location, FileSummary],
 ) -> Content:
     broken = {checkpoint.parts[0].place: top.problem} if top.problem else {}
     broken |= {place: GONE for place, file in sidecars.items() if file is None}
     broken |= dict(_of_other_sizes(top, sidecars))
     files = [*checkpoint.parts, *(file for file in sidecars.values() if file)]
-    seen = [(file.place, looks[file.place]) for file in files if file.place in looks]
-    broken |= {place: look.problem for place, look in seen if look.problem}
-    refused = next((look.refused for _, look in seen if look.refused), top.refused)
+    seen = [(file.place, summaries[file.place]) for file in files if file.place in summaries]
+    broken |= {place: summary.problem for place, summary in seen if summary.problem}
+    refused = next((summary.refused for _, summary in seen if summary.refused), top.refused)
     unknown = checkpoint.is_json or bool(broken)
     adds, rows = (
         None if unknown else _total(counts)
-        for counts in ([look.adds for _, look in seen], [look.rows for _, look in seen])
+        for counts in ([summary.adds for _, summary in seen], [summary.rows for _, summary in seen])
     )
     sums = None
-    if not checkpoint.is_json and not broken and all(look.sums is not None for _, look in seen):
-        sums = reduce(EntrySums.plus, (look.sums for _, look in seen if look.sums is not None), NOTHING)
+    if not checkpoint.is_json and not broken and all(summary.sums is not None for _, summary in seen):
+        sums = reduce(
+            EntrySums.plus, (summary.sums for _, summary in seen if summary.sums is not None), NOTHING
+        )
     return Content(tuple(files), top.state, broken, refused, adds, sums, rows)
 
 
@@ -300,8 +308,10 @@ def _total(counts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(count for count in known if count is not None)
 
 
-def _of_other_sizes(top: Look, sidecars: Mapping[Location, File | None]) -> Iterator[tuple[Location, str]]:
-    """Sidecars of another size than their checkpoint records: they are not the files that it was written with."""
+def _of_other_sizes(
+    top: FileSummary, sidecars: Mapping[Location, File | None]
+) -> Iterator[tuple[Location, str]]:
+    """Yield the sidecars whose size differs from the one that their checkpoint records: they were replaced."""
     recorded = {unquote(name.rpartition("/")[2]): size for name, size in top.sidecars}
     for place, file in sidecars.items():
         size = recorded.get(place.key.rpartition("/")[2])

@@ -1,7 +1,7 @@
-"""Version checksums of Delta logs: how many files and bytes a writer says that the table has at a version.
+"""Read version checksums of Delta logs: the number of files and bytes that a writer records for a version.
 
-"Version Checksum File" of the Delta protocol: `<version>.crc`, one JSON object, of which `numFiles` and
-`tableSizeBytes` are required. It is written after the commit and may be missing, which says nothing.
+"Version Checksum File" of the Delta protocol: `<version>.crc` is one JSON object, in which `numFiles` and
+`tableSizeBytes` are required. It is written after the commit and may be missing, which proves nothing.
 """
 
 import json
@@ -14,7 +14,7 @@ from lakeaudit.runtime.aws import Clients
 
 
 def declared(log: Log, clients: Clients) -> DeclaredState | None:
-    """What the checksum of the newest version counts; None: that version has none."""
+    """Return the counts in the checksum of the newest version; None if that version has none."""
     version = log.newest
     if version is None or log.checksum != version:
         return None
@@ -31,13 +31,13 @@ def declared(log: Log, clients: Clients) -> DeclaredState | None:
 
 
 def counts(content: bytes) -> tuple[int | None, int | None]:
-    """`numFiles` and `tableSizeBytes`; None of what is no such number."""
+    """Return `numFiles` and `tableSizeBytes`; None for a value that is not such a number."""
     try:
-        said = json.loads(content)
+        checksum = json.loads(content)
     except (ValueError, RecursionError):
         return None, None
-    said = said if isinstance(said, dict) else {}
-    files, size = (_number(said.get(name)) for name in ("numFiles", "tableSizeBytes"))
+    checksum = checksum if isinstance(checksum, dict) else {}
+    files, size = (_number(checksum.get(name)) for name in ("numFiles", "tableSizeBytes"))
     return files, size
 
 

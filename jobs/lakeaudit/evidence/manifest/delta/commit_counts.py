@@ -1,8 +1,8 @@
-"""What commits must hold: an action at least, and as much as they say of themselves.
+"""Check that commits hold at least one action, and as many as they record about themselves.
 
 A commit that was emptied, or cut at the end of a line, parses without an error. Only its own counts show the loss:
-`commitInfo.operationMetrics` of Spark and delta-rs. Each count is a lower bound, and only counts are taken that
-their writers make of the very actions that they commit.
+`commitInfo.operationMetrics` of Spark and delta-rs. Each count is a lower bound. A count is used only if its writer
+counts the very actions that it commits.
 """
 
 from collections.abc import Collection, Iterator
@@ -28,15 +28,15 @@ _REMOVED = ("num_removed_files", "num_target_files_removed", "numFilesRemoved", 
             "numTargetFilesRemoved")  # fmt: skip
 _ROWS = ("num_added_rows", "numOutputRows")
 _COUNTED = ("WRITE", "STREAMING UPDATE", "DELETE", "UPDATE", "MERGE", "OPTIMIZE")
-"""Operations whose counts are of their own actions. RESTORE, CLONE and others count what they looked at."""
+"""Operations that count their own actions. RESTORE, CLONE and others count the files that they read."""
 _APPENDS = ("WRITE", "STREAMING UPDATE")
-"""Operations whose rows are those of the files that they add; a write that records changes counts those, too."""
+"""Operations that count the rows of the files that they add; a write that records changes counts those, too."""
 _RECOUNTS = "Databricks"
-"""An engine that may settle a conflict by other actions after it counted."""
+"""An engine that may resolve a conflict with other actions after it counted."""
 
 
 def _most(names: Collection[str]) -> str:
-    """The largest of some metrics; null where the writer gave none of them."""
+    """Return SQL for the largest of some metrics; null if the writer recorded none of them."""
     return f"greatest({', '.join(f'''TRY_CAST(metrics ->> '$.{name}' AS BIGINT)''' for name in names)})"
 
 
@@ -66,7 +66,7 @@ _SHORT = """changes = 0 AND (coalesce(added < said_added, false) OR coalesce(rem
 
 @dataclass(frozen=True)
 class CommitProblem:
-    """Why a commit is not whole; `files` and `rows` are what its counts say that it added beyond what it holds."""
+    """Says why a commit is not whole; `files` and `rows` are how many more added ones it records than it holds."""
 
     reason: str
     files: int | None = None
@@ -74,13 +74,13 @@ class CommitProblem:
 
 
 def unmet_words(version: int, reason: str) -> str:
-    """The reason for which a commit's counts are not met, as a sentence about the commit."""
+    """Return the reason why a commit falls short of its counts, as a sentence about the commit."""
     return f"commit {version} {reason.removeprefix('it ')}"
 
 
 @dataclass
 class _Counts:
-    """What was counted of one commit, and what it says itself; None: it does not say."""
+    """Holds counts of one commit's actions, and the counts that it records; None if it records none."""
 
     acts: int = 0
     added: int = 0
@@ -98,7 +98,7 @@ class _Counts:
 
     @property
     def short(self) -> tuple[tuple[str, int, int], ...]:
-        """What it lacks: in words, how many it holds, and how many it says; empty where `_SHORT` does not hold."""
+        """Return the kinds of actions it lacks: name, how many it holds and records; empty unless `_SHORT` holds."""
         if self.changes:
             return ()
         counted = [
@@ -111,7 +111,7 @@ class _Counts:
 
     @property
     def problem(self) -> CommitProblem:
-        """Why a commit that lacks something is not whole."""
+        """Return why a commit that lacks actions is not whole."""
         lacks = {what: said - held for what, held, said in self.short}
         words = (f"{held:,} of {said:,} {what}" for what, held, said in self.short)
         return CommitProblem(
@@ -121,7 +121,7 @@ class _Counts:
 
 @dataclass
 class CommitCounts:
-    """Counts over the blocks of some files; of files `in_blocks` the lines come in several blocks."""
+    """Counts actions over the blocks of some files; the lines of files `in_blocks` come in several blocks."""
 
     in_blocks: Collection[int]
     _acting: set[int] = field(default_factory=set)
@@ -140,7 +140,7 @@ class CommitCounts:
                 self._large[file] = self._large.get(file, _Counts()).plus(each)
 
     def problems(self, commits: Collection[int]) -> Iterator[tuple[int, CommitProblem]]:
-        """Of these files, all read, those that hold no action or less than they say."""
+        """Yield those of these files, all read, that hold no action or fewer than they record."""
         short = self._short | {file: counts for file, counts in self._large.items() if counts.short}
         for file in commits:
             if file not in self._acting:

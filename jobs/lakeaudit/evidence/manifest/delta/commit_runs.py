@@ -1,6 +1,6 @@
-"""Files of a log by version, packed: a table with a commit a minute has 43,200 of them in 30 days. Pure.
+"""Store files of a log by version in packed form: a table with a commit a minute has 43,200 of them in 30 days. Pure.
 
-Runs of consecutive versions, and 16 bytes a file for its size and time: a driver holds ten million of them in 170 MB.
+Runs of consecutive versions, and 16 bytes a file for its size and time: a driver stores ten million of them in 170 MB.
 """
 
 from array import array
@@ -20,22 +20,22 @@ NEWEST_POSSIBLE = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _A_STEP = 1000
-"""Microseconds by which Delta makes a commit younger than the one before it, where its file is not."""
+"""Microseconds that Delta adds to the previous commit's time, if a commit's file is not younger."""
 
 
 def micros(time: datetime) -> int:
-    """Microseconds since 1970."""
+    """Return microseconds since 1970."""
     return (time - _EPOCH) // _MICROSECOND
 
 
 def time_at(micros: int) -> datetime:
-    """The inverse of `micros`."""
+    """Return the time for microseconds since 1970."""
     return _EPOCH + timedelta(microseconds=int(micros))
 
 
 @dataclass(frozen=True, eq=False)
 class CommitRuns:
-    """The commits of a log, oldest first.
+    """Lists the commits of a log, oldest first.
 
     `firsts` are the first versions of runs of consecutive ones, `begins` where in `sizes` (bytes) and `times`
     (microseconds since 1970) each run begins.
@@ -50,7 +50,7 @@ class CommitRuns:
         return len(self.times)
 
     def __iter__(self) -> Iterator[int]:
-        """The versions."""
+        """Yield the versions."""
         for first, last in self.runs():
             yield from range(first, last + 1)
 
@@ -59,51 +59,51 @@ class CommitRuns:
 
     @property
     def newest(self) -> int | None:
-        """The newest version; None where there is no commit."""
+        """Return the newest version; None if there is no commit."""
         return int(self.firsts[-1]) + len(self) - 1 - int(self.begins[-1]) if len(self) else None
 
     @property
     def since(self) -> datetime | None:
-        """When the oldest file was written; None where there is no commit."""
+        """Return when the oldest file was written; None if there is no commit."""
         return time_at(self.times.min()) if len(self) else None
 
     @property
     def weight(self) -> int:
-        """Bytes of all files."""
+        """Return the bytes of all files."""
         return int(self.sizes.sum())
 
     @property
     def last_run(self) -> tuple[int, int] | None:
-        """First and last version of the newest run; None where there is no commit."""
+        """Return the first and last version of the newest run; None if there is no commit."""
         newest = self.newest
         return None if newest is None else (int(self.firsts[-1]), newest)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """First and last version of every run."""
+        """Yield the first and last version of every run."""
         lengths = np.diff(self.begins, append=len(self))
         for first, length in zip(self.firsts.tolist(), lengths.tolist(), strict=True):
             yield first, first + length - 1
 
     def written_at(self, version: int) -> datetime | None:
-        """When the file of a version was written; None where it is not there."""
+        """Return when the file of a version was written; None if the file is missing."""
         index = self._index(version)
         return None if index is None else time_at(self.times[index])
 
     def files(self) -> Iterator[tuple[int, int, datetime]]:
-        """Version, size and time of each file."""
+        """Yield version, size and time of each file."""
         for version, size, time in zip(self, self.sizes.tolist(), self.times.tolist(), strict=True):
             yield version, size, time_at(time)
 
     def up_to(self, version: int) -> "CommitRuns":
-        """Those that are not newer."""
+        """Return the commits that are not newer."""
         return self.part(0, self._before(version + 1))
 
     def after(self, version: int) -> "CommitRuns":
-        """Those that are newer."""
+        """Return the commits that are newer."""
         return self.part(self._before(version + 1), len(self))
 
     def part(self, begin: int, end: int) -> "CommitRuns":
-        """Those from the `begin`th to before the `end`th. Nothing is copied."""
+        """Return the commits from the `begin`th to before the `end`th, without a copy."""
         if begin >= end:
             return NONE
         first, last = (int(np.searchsorted(self.begins, at, "right")) - 1 for at in (begin, end - 1))
@@ -114,25 +114,25 @@ class CommitRuns:
 
     @cached_property
     def grown(self) -> "CommitRuns":
-        """The same at times that only grow, as Delta has it: by a millisecond at least."""
+        """Return the same commits at increasing times, as Delta defines them: a millisecond apart at least."""
         steps = np.arange(len(self), dtype=np.int64) * _A_STEP
         times = np.maximum.accumulate(self.times - steps) + steps
         return self if np.array_equal(times, self.times) else self._at(times)
 
     def followed(self) -> NDArray[np.bool_]:
-        """Of all but the last whether the next one has the next version."""
+        """Return for each commit but the last whether the next one has the next version."""
         follow = np.ones(max(len(self) - 1, 0), dtype=np.bool_)
         follow[self.begins[1:] - 1] = False
         return follow
 
     def versions_of(self, indexes: Numbers) -> list[int]:
-        """Versions by where they stand."""
+        """Return the versions at these indexes."""
         run = np.searchsorted(self.begins, indexes, "right") - 1
         found: list[int] = (self.firsts[run] + indexes - self.begins[run]).tolist()
         return found
 
     def indexes_of(self, versions: Numbers) -> Numbers:
-        """Where versions stand; a version that is not there stands after the last."""
+        """Return the indexes of versions; a missing version gets the index after the last."""
         run = np.searchsorted(self.firsts, versions, "right") - 1
         lengths = np.diff(self.begins, append=len(self))
         if not len(self):
@@ -148,7 +148,7 @@ class CommitRuns:
         return index if index < self._before(version + 1) else None
 
     def _before(self, version: int) -> int:
-        """How many are older."""
+        """Count the commits that are older."""
         run = int(np.searchsorted(self.firsts, min(version, NEWEST_POSSIBLE), "right")) - 1
         if run < 0:
             return 0
@@ -157,7 +157,7 @@ class CommitRuns:
 
 
 def packed(files: Iterable[tuple[int, int, datetime]]) -> CommitRuns:
-    """Files as (version, size, time), in any order; of two of one version the last one counts."""
+    """Pack files that are given as (version, size, time), in any order; the last one of each version counts."""
     columns: tuple[array[int], ...] = (array("q"), array("q"), array("q"))
     for version, size, time in files:
         for column, value in zip(columns, (version, size, micros(time)), strict=True):

@@ -1,7 +1,7 @@
-"""What commits add and remove in sum, taken while they are read anyway: of those that rewrite or overwrite files.
+"""Sum the entries that rewriting and overwriting commits add and remove, while the commits are read anyway.
 
-A rewrite declares that it changes no rows (`dataChange: false`), and an overwrite that it replaces what was there. What
-they take out is known where the log is replayed, see `contradictions`; `checks.commits.commit_sums` joins both.
+A rewrite declares that it changes no rows (`dataChange: false`), and an overwrite that it replaces the previous data.
+The replay of the log knows the rows that they remove, see `contradictions`; `checks.commits.commit_sums` joins both.
 """
 
 from collections.abc import Collection
@@ -14,21 +14,21 @@ from lakeaudit.runtime.duck import Connection, Relation, literals
 from lakeaudit.schemas import COMMIT_SUMS
 
 KIND = "commit_sums"
-"""The kind of row that COMMIT_SUMS rows travel as."""
+"""The kind of row that carries COMMIT_SUMS rows."""
 
 MODULUS = 1 << 62
 REPLACES = ("CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE AS SELECT")
-"""Operations that overwrite a table and have no mode."""
+"""Operations that overwrite a table and record no mode."""
 MOST_PARTITIONS = 1000
-"""Partitions of one commit that are compared."""
+"""Most partitions of one commit that are compared."""
 _NO_PREDICATE = ("", "[]", "true")
 
 ENTRY = f"hash(path, CASE WHEN has_vector THEN {vector_id('vector_kind', 'vector_text', 'vector_offset')} ELSE '' END)"
-"""An entry of a file as one number."""
+"""SQL for an entry of a file as one number."""
 
 
 def added_up(entry: str) -> str:
-    """The sum of numbers, whatever their order, as SQL."""
+    """Return SQL for the sum of numbers, in any order."""
     return f"coalesce(sum(({entry} % {MODULUS})::HUGEINT), 0)"
 
 
@@ -43,7 +43,7 @@ _LIKELY = """SELECT file FROM parsed WHERE kind = 'remove' AND NOT data_change
 
 
 def commit_sums(con: Connection, parsed: pa.Table, files: pa.Table, in_blocks: Collection[int]) -> Relation:
-    """COMMIT_SUMS rows of parsed lines; of files `in_blocks` only a part of the lines may be among them."""
+    """Return COMMIT_SUMS rows of parsed lines; for files `in_blocks` the lines may be only a part of the file."""
     sql = f"""
         WITH settings AS ({_SETTINGS}),
         likely AS ({_LIKELY} UNION SELECT file FROM parsed WHERE file IN ({literals(sorted(in_blocks))})),

@@ -1,7 +1,7 @@
-"""Single commits of Delta logs: what their files say, and which of them seem to have been written twice.
+"""Read single commits of Delta logs, and find those that seem to have been written twice.
 
-Only the few that something is suspected of are read, on the driver. Version checksums (`*.crc`) carry the `txnId` of
-the commit that they were computed of, as its commitInfo does ("Version Checksum File" of the Delta protocol).
+Only the few suspicious commits are read, on the driver. Version checksums (`*.crc`) carry the `txnId` of their commit,
+as its commitInfo does ("Version Checksum File" of the Delta protocol).
 """
 
 import json
@@ -32,12 +32,12 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 
 FRESH = timedelta(minutes=1)
-"""How long after its writer made a commit its file may have been written; a copy is later."""
+"""Longest time between the creation of a commit and the write of its file; a copy is written later."""
 MOST = 500
-"""Commits that are looked at more closely in one run."""
+"""Most commits that are checked for copies in one run."""
 _THREADS = 16
 _OF_TABLE = ("metaData", "protocol")
-_SAID = pa.schema(
+_ACTIONS = pa.schema(
     [
         *[("number", pa.int64()), ("bucket", pa.string()), ("key", pa.string())],
         *[("added", pa.bool_()), ("data_change", pa.bool_()), ("size", pa.int64()), ("records", pa.int64())],
@@ -46,7 +46,7 @@ _SAID = pa.schema(
 
 
 def commit_logs(readings: Sequence[Reading]) -> CommitLogs:
-    """What may be asked of the single commits of these tables."""
+    """Return the functions that look up single commits of these tables."""
     known = {r.listed.name: r for r in readings if r.plan is not None and r.refused is None}
     since = {name: reading.plan.base_version for name, reading in known.items() if reading.plan}
     late = (
@@ -71,10 +71,10 @@ def _written_at(known: Mapping[str, Reading], table: str, version: int) -> datet
 
 
 def read_commit_files(files: Sequence[CommitFile], clients: Clients) -> CommitContents:
-    """What these commits say; one that cannot be read says why."""
+    """Read these commits; the content of one that cannot be read says why."""
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(partial(_lines_of, clients), files))
-    said = tuple(_content(lines) for lines in found)
+    contents = tuple(_content(lines) for lines in found)
     rows = [
         (number, line) for number, lines in enumerate(found) for line in lines if not isinstance(lines, str)
     ]
@@ -84,12 +84,12 @@ def read_commit_files(files: Sequence[CommitFile], clients: Clients) -> CommitCo
     ]
     with task_connection() as con:
         parsed = acts.parse_lines(con, duck.small(LINE, rows))
-        named = paths.said_of_files(con, acts.on_files(con, parsed), about_files(about, {}), clients.names)
-        return CommitContents(said, duck.table(duck.conform(con, named, _SAID, {"number": "reading"})))
+        named = paths.file_actions(con, acts.on_files(con, parsed), about_files(about, {}), clients.names)
+        return CommitContents(contents, duck.table(duck.conform(con, named, _ACTIONS, {"number": "reading"})))
 
 
 def _lines_of(clients: Clients, file: CommitFile) -> list[str] | str:
-    """The lines of a commit's file, or why it cannot be read."""
+    """Return the lines of a commit's file, or why it cannot be read."""
     try:
         content = read_bytes(clients, file.place, file.version_id)
     except SourceError as error:
@@ -113,7 +113,7 @@ def _content(lines: list[str] | str) -> CommitContent:
 
 
 def _json(text: str) -> dict[str, Any]:
-    """The JSON object that a text is; empty where it is none."""
+    """Parse the text as a JSON object; an empty dict if it is not one."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -122,7 +122,7 @@ def _json(text: str) -> dict[str, Any]:
 
 
 def _made_at(info: Mapping[str, Any]) -> datetime | None:
-    """When its writer made a commit, by the writer's clock."""
+    """Return when its writer made a commit, by the writer's clock."""
     try:
         return EPOCH + timedelta(milliseconds=int(info["timestamp"]))
     except NO_ACTION:
@@ -131,7 +131,7 @@ def _made_at(info: Mapping[str, Any]) -> datetime | None:
 
 @dataclass(frozen=True)
 class _Late:
-    """A commit whose file was written later than that of the next one."""
+    """Names a commit whose file was written later than that of the next one."""
 
     table: str
     root: Location
@@ -143,7 +143,7 @@ class _Late:
 
 
 def _doubts(late: Sequence[_Late], clients: Clients) -> list[Doubt]:
-    """The late commits that are no copies of themselves."""
+    """Return a doubt for each late commit that is not a copy of itself."""
     if not late:
         return []
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -151,7 +151,7 @@ def _doubts(late: Sequence[_Late], clients: Clients) -> list[Doubt]:
 
 
 def _doubt(clients: Clients, late: _Late) -> Doubt | None:
-    """A checksum of another transaction proves it, one of the same shows a copy; else both files must be fresh."""
+    """Compare the checksum's transaction with the commit's; without both, both files must be recent for a doubt."""
     here, following = late.beside(late.version), late.beside(late.version + 1)
     why = f"its file was written after that of commit {following.version}"
     info, crc = _info(clients, here), _checksum(clients, late)
@@ -183,6 +183,6 @@ def _checksum(clients: Clients, late: _Late) -> dict[str, Any]:
 
 
 def _is_fresh(log: Log, file: CommitFile, info: Mapping[str, Any]) -> bool:
-    """Whether a commit's file was written as soon as its writer had made the commit."""
+    """Return whether a commit's file was written as soon as its writer had made the commit."""
     made, written = _made_at(info), log.commits.written_at(file.version)
     return made is not None and written is not None and abs(written - made) <= FRESH

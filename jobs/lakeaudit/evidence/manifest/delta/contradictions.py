@@ -1,8 +1,8 @@
-"""What commits do to a state that does not fit it, found where all steps of some keys meet and are replayed anyway.
+"""Find commits that do not fit the state before them, while all steps of some keys are replayed anyway.
 
-A commit that removes what no state lists removes nothing: what it meant stays, and so do its rows. A state that is
-only known from a checkpoint on may have had the file before, so a removal counts there only if readers still read the
-file by another entry. Nothing is concluded of tables of which some versions are not known.
+A commit that removes a file that no state lists removes nothing: the intended file stays, and so do its rows. A state
+that is only known from a checkpoint on may have listed the file before, so a removal counts there only if readers still
+read the file by another entry. Tables with unknown versions are not judged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,16 +15,16 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import IDLE_REMOVALS, REPLACED
 
 COLUMNS = ("table_name", "reading", "base")
-"""The columns of `replay.TABLE` that are needed here."""
+"""The columns of `replay.TABLE` that this module uses."""
 
 _FILE = "table_name, bucket, key"
 _OF_DATA = "category = 'data'"
 _MAY_TAKE_OUT = f"NOT checkpoint AND {_OF_DATA} AND (NOT added OR NOT data_change)"
-"""Removals, and what rewrites list again."""
+"""Condition for removals and for entries that rewrites list again."""
 
 
 def contradictions(tables: pa.Table, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """REPLACED and IDLE_REMOVALS rows of a share; `tables` are those of which every version is known."""
+    """Yield REPLACED and IDLE_REMOVALS rows of a share; `tables` are those of which every version is known."""
     if KIND not in rows or not tables.num_rows:
         return
     sql = """SELECT s.*, t.base FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading"""
@@ -43,18 +43,18 @@ _TOUCHED = f"""SELECT {_FILE}, base, pair, version, bool_or(added) AS added, boo
         bool_or(checkpoint) AS checkpoint, max(records) FILTER (added) AS records, max(size) AS size,
         bool_and(coalesce(NOT data_change, false)) AS declares
     FROM steps SEMI JOIN removed USING ({_FILE}) WHERE {_OF_DATA} GROUP BY {_FILE}, base, pair, version"""
-"""All entries of the files that some commit removes, or lists again, by version."""
+"""All entries by version for the files that some commit removes, or lists again."""
 
 PAIRS = f"""SELECT {_FILE}, base, pair, min(version) AS first, bool_or(added) AS ever_listed,
         bool_or(checkpoint) AS in_checkpoint, arg_max(added, version) AS live, arg_max(records, version) AS records,
         max(size) AS size
     FROM touched GROUP BY {_FILE}, base, pair"""
 IDLE = "NOT ever_listed AND NOT in_checkpoint"
-"""An entry of `PAIRS` that was removed, and that nothing ever listed, or removed, before."""
+"""Condition for an entry of `PAIRS` that was removed, and that no version listed, or removed, before."""
 
 
 def idle_removals(con: Connection, touched: Relation) -> Relation:
-    """IDLE_REMOVALS rows; a file is still live where another entry of it is, which is as old."""
+    """Return IDLE_REMOVALS rows; a file is still live if another entry of it, at least as old, is live."""
     sql = f"""
         WITH pairs AS ({PAIRS}),
         idle AS (SELECT {_FILE}, base, pair, first AS version FROM pairs WHERE {IDLE}),
@@ -72,7 +72,7 @@ def idle_removals(con: Connection, touched: Relation) -> Relation:
 
 
 def replaced(con: Connection, touched: Relation) -> Relation:
-    """REPLACED rows of the commits that declare no change of rows."""
+    """Return REPLACED rows of the commits that declare no change of rows."""
     sql = """
         WITH acts AS (SELECT * FROM touched WHERE declares AND NOT checkpoint),
         before AS (
@@ -89,6 +89,6 @@ def replaced(con: Connection, touched: Relation) -> Relation:
 
 
 def known_tables(rows: pa.Table, whole: frozenset[str]) -> pa.Table:
-    """The constants of the tables whose versions are all known, as `contradictions` takes them."""
+    """Return the constants of the tables whose versions are all known, as `contradictions` expects them."""
     names = rows.column("table_name").to_pylist()
     return rows.select(list(COLUMNS)).filter(pa.array([name in whole for name in names], pa.bool_()))

@@ -1,4 +1,4 @@
-"""Counterparts of a Delta table: Iceberg metadata of the same files, below `metadata/` of the table's folder.
+"""Compare a Delta table with its counterpart: Iceberg metadata of the same files, in `metadata/` of the table's folder.
 
 UniForm converts the log to Iceberg where the table property `delta.universalFormat.enabledFormats` names it, and
 enters the converted version as `delta-version` (`IcebergConverter`). XTable converts Iceberg to a Delta log and enters
@@ -24,9 +24,9 @@ _FOLDER = "metadata"
 
 
 def lagging(reading: Reading, clients: Clients, grace: timedelta) -> Iterator[Witness]:
-    """A witness if one side has been ahead of the other for longer than the grace.
+    """Yield a witness if one side has been ahead of the other for longer than the grace.
 
-    One listing and one file, only for a table whose properties say that it is converted.
+    This costs one listing and one file, only for a table whose properties declare that it is converted.
     """
     settings = _properties(reading)
     by_uniform = _ICEBERG in settings.get(ENABLED_FORMATS, "").lower().split(",")
@@ -47,7 +47,7 @@ def lagging(reading: Reading, clients: Clients, grace: timedelta) -> Iterator[Wi
 
 
 def _properties(reading: Reading) -> Mapping[str, str]:
-    """The table properties of the state that was read; none where they cannot be understood."""
+    """Return the table properties of the state that was read; an empty dict if they cannot be understood."""
     try:
         settings = json.loads(reading.state.get("metaData", "{}"))["configuration"]
         return {name: value for name, value in settings.items() if isinstance(value, str)}
@@ -56,14 +56,14 @@ def _properties(reading: Reading) -> Mapping[str, str]:
 
 
 def _newest(reading: Reading, clients: Clients) -> File | None:
-    """The metadata.json with the highest number; of several the youngest."""
+    """Return the metadata.json with the highest number; the youngest one if several have it."""
     files = list_files(clients, reading.listed.location.join(_FOLDER), flat=True)
     numbered = [(number, file) for file in files if (number := number_of(file.name)) is not None]
     return max(numbered, key=lambda each: (each[0], each[1].modified_at), default=(0, None))[1]
 
 
 def _iceberg_behind(reading: Reading, metadata: Metadata, settled: datetime) -> str:
-    """What the Iceberg metadata lacks of the log since before `settled`; empty: nothing."""
+    """Say which log versions the Iceberg metadata has lacked since before `settled`; empty if it lacks none."""
     converted, newest = whole_number(metadata.properties.get(UNIFORM, "")), reading.log.newest
     if converted is None or newest is None or newest <= converted:
         return ""
@@ -77,7 +77,7 @@ def _iceberg_behind(reading: Reading, metadata: Metadata, settled: datetime) -> 
 
 
 def _delta_behind(metadata: Metadata, synced: datetime | None, grace: timedelta, settled: datetime) -> str:
-    """What the log lacks of the Iceberg table that it was converted from, likewise."""
+    """Say which source snapshots the converted log has lacked since before `settled`; empty if it lacks none."""
     head = next((each for each in metadata.snapshots if each.id == metadata.current), None)
     if synced is None or head is None or not synced + grace < head.at <= settled:
         return ""

@@ -1,7 +1,7 @@
-"""The state before the one that a table is read from: an older checkpoint, or commit 0, with the commits after it.
+"""Find the state before the one from which a table is read: an older checkpoint, or commit 0, and the commits after it.
 
-The checkpoint that a log is read from is held against it, by the sums of their entries. For that a few commits more are
-read, and of no table, and in no run, more than the limits below.
+The checkpoint from which a log is read is compared with that state, by the sums of their entries. This reads a few more
+commits, and never more than the limits below for one table or one run.
 """
 
 from collections.abc import Collection
@@ -14,19 +14,19 @@ from lakeaudit.evidence.manifest.delta.log import FROM_THE_START, Log
 from lakeaudit.keys import Location
 
 MOST_COMMITS, MOST_BYTES = 100, 8 << 20
-"""Commits of one table that are read for this, and their bytes."""
+"""Most commits of one table that are read for this, and their bytes."""
 MOST_OF_RUN = 500
-"""Commits of all tables of a run."""
+"""Most commits of all tables of a run."""
 
 
 @dataclass(frozen=True)
 class EarlierState:
-    """An older state, and the commits from there up to the base.
+    """Holds an older state, and the commits from there up to the base.
 
     Attributes:
-        point: the older checkpoint; None: commit 0 is there.
+        point: the older checkpoint; None if commit 0 exists.
         commits: all commits after it up to the base.
-        content: what the older checkpoint holds; None: it was not looked into.
+        content: the content of the older checkpoint; None if it was not read.
     """
 
     point: Checkpoint | None
@@ -35,14 +35,14 @@ class EarlierState:
 
 
 def earlier_state(log: Log, base: Checkpoint | None, broken: Collection[Location]) -> EarlierState | None:
-    """The newest state before the base from which every commit up to the base is there; None: there is none."""
+    """Return the newest state before the base from which every commit up to the base exists; None if there is none."""
     if base is None:
         return None
     older = [
         point for point in log.checkpoints[: log.checkpoints.before(base.version)][-1:] if not point.is_json
     ]
     start = older[0].version if older else FROM_THE_START
-    commits = log.made.after(start).up_to(base.version)
+    commits = log.commits_as_made.after(start).up_to(base.version)
     if len(commits) != base.version - start or len(commits) > MOST_COMMITS or commits.weight > MOST_BYTES:
         return None
     if older and not older[0].places.isdisjoint(broken):

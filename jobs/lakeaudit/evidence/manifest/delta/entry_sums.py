@@ -1,8 +1,8 @@
-"""Sums of the entries of a state: how many files it lists, and digests that do not depend on their order.
+"""Sum the entries of a state: how many files it lists, and digests that do not depend on their order.
 
-A commit adds the entries that it lists and takes off those that it removes, so the sums of a checkpoint and of the
-commits after it are those of a later checkpoint. They differ as well where a commit lists an entry once more, or
-removes one that is not listed: sums that differ are a reason to compare rows, and no proof.
+A commit adds the entries that it lists and subtracts those that it removes, so the sums of a checkpoint and of the
+commits after it are those of a later checkpoint. They differ as well if a commit lists an entry once more, or removes
+one that is not listed: different sums are a reason to compare rows, but prove nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,19 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
 BASE, COMMITS, EARLIER = "base", "commits", "earlier"
-"""What is summed up: the checkpoint that the state is read from, commits after it, and commits up to it."""
+"""Summed entries: of the checkpoint from which the state is read, of commits after it, and of commits up to it."""
 
 
 @dataclass(frozen=True)
 class EntrySums:
-    """Sums of entries.
+    """Holds sums of entries.
 
     Attributes:
         files: how many entries there are.
-        entries: of paths and deletion vectors, modulo 2 ** 62.
-        sized: of these with the files' sizes.
-        unsized: removals and entries without a size; `sized` says nothing then.
-        commits: how many commits are summed up.
+        entries: sum of paths and deletion vectors, modulo 2 ** 62.
+        sized: the same sum, in which each entry includes the file's size.
+        unsized: removals and entries without a size; with any, `sized` is not compared.
+        commits: how many commits are summed.
     """
 
     files: int = 0
@@ -39,7 +39,7 @@ class EntrySums:
     commits: int = 0
 
     def plus(self, other: "EntrySums") -> "EntrySums":
-        """Both together."""
+        """Add two sums."""
         return EntrySums(
             self.files + other.files,
             (self.entries + other.entries) % MODULUS,
@@ -49,7 +49,7 @@ class EntrySums:
         )
 
     def differs_from(self, other: "EntrySums") -> bool:
-        """Whether these may be the sums of other entries."""
+        """Return whether these may be the sums of other entries."""
         of_sizes = not self.unsized and not other.unsized and self.sized != other.sized
         return (self.files, self.entries) != (other.files, other.entries) or of_sizes
 
@@ -70,19 +70,19 @@ _GROUP = pa.schema([("file", pa.int64()), ("number", pa.int64()), ("checkpoint",
 
 
 def entry_sums(con: Connection, actions: Rows, groups: pa.Table) -> dict[int, EntrySums]:
-    """The sums of ACTION rows by the `number` of their file's group; removals that a checkpoint keeps do not count."""
+    """Return the sums of ACTION rows by the `number` of their file's group, without a checkpoint's own removals."""
     rows = duck.rows_of(duck.query(con, _SUMS, actions=actions, groups=groups))
     return {row.pop("number"): NOTHING.plus(EntrySums(**row)) for row in rows}
 
 
 def of_checkpoint(con: Connection, actions: Rows) -> EntrySums:
-    """The sums of the ACTION rows of one file of a checkpoint, whose number is 0."""
+    """Return the sums of the ACTION rows of one file of a checkpoint, whose number is 0."""
     return entry_sums(con, actions, duck.small(_GROUP, [(0, 0, True)])).get(0, NOTHING)
 
 
 @dataclass
 class TableSums:
-    """Sums over the blocks of some log files, by table; only of files that are `summed`."""
+    """Sums entries over the blocks of some log files, by table; only of files that are `summed`."""
 
     files: Sequence[LogFile]
     earlier: bool = False
@@ -99,7 +99,7 @@ class TableSums:
                 self._sums[number] = self._sums.get(number, NOTHING).plus(sums)
 
     def notes(self, without: frozenset[int] = frozenset()) -> list[tuple[int, Mapping[str, Any]]]:
-        """By table the number of a file, and the sums as data of a note; files `without` were not read whole."""
+        """Return one note per table: the number of a file, and the sums; files `without` were not read whole."""
         self._of_files()
         read: dict[int, list[int]] = {}
         for number, file in enumerate(self.files):

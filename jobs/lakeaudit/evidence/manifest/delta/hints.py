@@ -1,4 +1,4 @@
-"""The `_last_checkpoint` file of a Delta log: the checkpoint at which readers begin.
+"""Read the `_last_checkpoint` file of a Delta log: the checkpoint at which readers begin.
 
 It is written after its checkpoint, and names a version that existed ("Last Checkpoint File" of the Delta protocol).
 """
@@ -13,12 +13,12 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 LARGEST = 1 << 20
-"""Bytes; the file may carry a schema, and no writer makes it larger."""
+"""Most bytes that are read; the file may carry a schema, and no writer makes it larger."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """What the hint names; `problem` says why it names nothing, and empty `files` that it names none.
+    """Holds the content of the hint; `problem` says why it has no version, and `files` are empty then.
 
     `files` are the names of the checkpoint's own files, in the log's folder.
     """
@@ -28,13 +28,13 @@ class Hint:
     files: tuple[str, ...] = ()
     problem: str = ""
     adds: int | None = None
-    """File entries that the checkpoint has, as its writer counted them; None: it does not say."""
+    """File entries of the checkpoint, as its writer counted them; None if the hint has no count."""
     actions: int | None = None
-    """All actions that it has, as its writer counted them; old versions of delta-rs give its bytes instead."""
+    """All actions of the checkpoint, as its writer counted them; old versions of delta-rs record its bytes instead."""
 
 
 def read_hint(folder: Location, clients: Clients) -> Hint | None:
-    """The hint of a log; None where it is gone, or the store does not answer."""
+    """Read the hint of a log; None if it is missing, or if the store sends an error."""
     place = folder.join(HINT)
     try:
         content = read_bytes(clients, place)
@@ -47,7 +47,7 @@ def read_hint(folder: Location, clients: Clients) -> Hint | None:
 
 
 def parsed(place: Location, content: bytes) -> Hint:
-    """What the file says."""
+    """Parse the content of the file."""
     if not content.strip():
         return Hint(place, problem="is empty")
     try:

@@ -1,7 +1,7 @@
-"""Witnesses of Delta tables: what beside the log's newest version names a version of the same table.
+"""Find witnesses against Delta tables: files other than the newest commit that name a version of the same table.
 
-Versions only grow, so a version above the newest one that the log has is one that is lost. Only a witness that
-contradicts the log costs a request.
+Versions only grow, so a version above the newest one in the log is lost. Only a witness that contradicts the log costs
+a request.
 """
 
 import json
@@ -45,7 +45,7 @@ KIND = "delta"
 
 
 def state_of(reading: Reading) -> StateRef | None:
-    """The state that was read."""
+    """Return the state that was read."""
     log, newest = reading.log, reading.log.newest
     if reading.plan is None or newest is None:
         return None
@@ -55,7 +55,7 @@ def state_of(reading: Reading) -> StateRef | None:
 
 
 def missing_of(reading: Reading, refused: str) -> str:
-    """Why no state of the table can be read by anybody; empty where it cannot be read here alone."""
+    """Return why nobody can read a state of the table; empty if only this audit cannot read it."""
     if reading.listed.missing or reading.listed.log is None:
         return reading.listed.missing
     if ARCHIVED_WORDS in refused:
@@ -64,20 +64,20 @@ def missing_of(reading: Reading, refused: str) -> str:
 
 
 def table_id(reading: Reading) -> str:
-    """`metaData.id` of the state that was read; empty where it cannot be understood."""
+    """Return `metaData.id` of the state that was read; empty if it cannot be understood."""
     try:
-        said = json.loads(reading.state.get("metaData", "{}")).get("id")
+        number = json.loads(reading.state.get("metaData", "{}")).get("id")
     except NO_ACTION:
         return ""
-    return said if isinstance(said, str) else ""
+    return number if isinstance(number, str) else ""
 
 
 def witnesses(
     readings: Sequence[Reading], last: LastStates, clients: Clients, graces: Mapping[str, timedelta] | None
 ) -> tuple[Witness, ...]:
-    """What contradicts the newest versions of these tables.
+    """Return the witnesses that contradict the newest versions of these tables.
 
-    `graces` of the tables are given where their logs were read as they are now.
+    `graces` of the tables are passed if their logs were read as they are now.
     """
     last = with_moved(last, KIND, ((each.listed.name, state_of(each)) for each in readings))
     return tuple(
@@ -102,7 +102,7 @@ def _of_table(
 
 
 def _by_counts(reading: Reading) -> Iterator[Witness]:
-    """Commits that hold less than their writers counted in them."""
+    """Yield the commits that hold less than their writers counted in them."""
     for version, place, why in reading.torn:
         if why.startswith(UNMET):
             words, lacks = unmet_words(version, why), reading.lacks.get(version, NOT_KNOWN)
@@ -110,7 +110,7 @@ def _by_counts(reading: Reading) -> Iterator[Witness]:
 
 
 def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterator[Witness]:
-    """The log held against the versions that earlier audits read of it, or reported as lost."""
+    """Compare the log with the versions that earlier audits read or reported as lost."""
     location, known = reading.listed.location.uri, last.description(reading.listed.location.uri)
     if last.was_moved(location, table_id(reading)):
         yield from _against_moved(reading, last.state, known)
@@ -124,7 +124,7 @@ def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterat
 
 
 def _against_moved(reading: Reading, state: StateRef, known: str) -> Iterator[Witness]:
-    """A log that lies elsewhere now: its files are copies, whose times tell nothing."""
+    """Compare a log that was moved: its files are copies, whose times prove nothing."""
     newest, number = reading.log.newest, state.number
     if newest is not None and number is not None and newest < number:
         subject = reading.log.commit_place(number).uri
@@ -135,7 +135,7 @@ def _against_moved(reading: Reading, state: StateRef, known: str) -> Iterator[Wi
 def _against(
     reading: Reading, state: StateRef, known: str, recreated: bool | None, clients: Clients
 ) -> Iterator[Witness]:
-    """The log held against one version that existed; `recreated` None: nobody can tell, so that it is a doubt."""
+    """Compare the log with one version that existed; `recreated` None: unknown, so that the witness is a doubt."""
     newest, number = reading.log.newest, state.number
     if newest is None or number is None:
         return
@@ -160,11 +160,11 @@ def _against(
 
 
 def _is_recreated(reading: Reading, was: StateRef, last: LastState, at: datetime) -> bool | None:
-    """Whether the table was created again since a state: its log begins after that. None: nobody can tell.
+    """Return whether the table was created again since a state: its log begins after that. None if it is unknown.
 
-    A new id alone does not show it: CREATE OR REPLACE gives the next version of the same log another id, and where
-    that version is lost the log ends with the old id. A log whose first commit is newer may be a copy of an earlier
-    one, where an audit has read its id before; one without a first commit may have been cleaned up.
+    A new id alone does not show it: CREATE OR REPLACE gives the next version of the same log another id, and if that
+    version is lost, the log ends with the old id. A log whose first commit is newer may be a copy of an earlier one, if
+    an audit has read its id before; one without a first commit may have been cleaned up.
     """
     now, known = table_id(reading), was.table_id or last.state.table_id
     if known and known == now:
@@ -177,11 +177,10 @@ def _is_recreated(reading: Reading, was: StateRef, last: LastState, at: datetime
 
 
 def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool | None:
-    """Whether a commit's file has other content than it had; a request only where its time is another one.
+    """Return whether a commit's file has other content than before; a request is sent only if its time differs.
 
-    None: nobody can tell.
-
-    A commit of which only its number is known has other content where a version of it was reported as lost.
+    None: this is unknown. A commit of which only the number is known has other content if a version of it was reported
+    as lost.
     """
     number, log = was.number or 0, reading.log
     now = log.commits.written_at(number)
@@ -221,21 +220,21 @@ def _names_a_checkpoint(reading: Reading, version: int) -> bool:
 
 
 def _by_checksum(reading: Reading, clients: Clients) -> Iterator[Witness]:
-    """A checksum is written after its commit, so one above the newest version is of a version that is lost."""
+    """Yield a checksum above the newest version: it is written after its commit, so that version is lost."""
     log = reading.log
     if log.newest is None or log.checksum is None or log.checksum <= log.newest:
         return
     place = log.folder.join(f"{log.checksum:020}.crc")
     words = (
-        f"{place.uri} is the checksum of version {log.checksum}{_counted(place, clients)}; the newest version in the "
-        f"log is {log.newest}"
+        f"{place.uri} is the checksum of version {log.checksum}{_checksum_counts(place, clients)}; "
+        f"the newest version in the log is {log.newest}"
     )
     lost = log.commit_place(log.checksum).uri
     yield Witness(reading.listed.name, LOST_STATE, (CHECKSUM,), lost, words, log.checksum)
 
 
-def _counted(place: Location, clients: Clients) -> str:
-    """What a checksum counts, in words; empty where it cannot be read."""
+def _checksum_counts(place: Location, clients: Clients) -> str:
+    """Describe the counts of a checksum; empty if it cannot be read."""
     try:
         files, size = counts(read_bytes(clients, place) or b"")
     except SourceError:
@@ -260,9 +259,9 @@ def _by_compaction(reading: Reading) -> Iterator[Witness]:
 
 
 def _confirmed(witness: Witness, reading: Reading, clients: Clients) -> Witness | None:
-    """The witness of a lost state once its commit was requested by name; None where it was made after the listing.
+    """Return the witness of a lost state if its commit is missing by name, too; None if it is newer than the listing.
 
-    Where an older commit is there, the listing left it out, and the state that was read is not the newest one.
+    If the commit exists and is older, the listing left it out, and the state that was read is not the newest one.
     """
     if witness.claim != LOST_STATE:
         return witness

@@ -1,6 +1,6 @@
-"""Lines of commits and JSON checkpoints, fetched by exact key: many small files at a time, large ones in blocks.
+"""Fetch lines of commits and JSON checkpoints by exact key: many small files at a time, large ones in blocks.
 
-A file that cannot be read gives a problem that says why, never a gap that nobody sees.
+A file that cannot be read yields a problem that says why, never a silent gap.
 """
 
 import json
@@ -27,7 +27,7 @@ UNREAD = "it cannot be read: "
 NOT_UTF8 = "a line of it is not UTF-8"
 SHORT = "fewer bytes of it can be read than storage records"
 LONGEST = 32 << 20
-"""Bytes of a line; an action that has more takes more memory than a task has."""
+"""Most bytes of a line; a longer action takes more memory than a task has."""
 TOO_LONG = f"a line of it has more than {LONGEST >> 20} MiB"
 _THREADS = 16
 _SMALL = 1 << 20
@@ -36,7 +36,7 @@ LINE = pa.schema([("file", pa.int64()), ("line", pa.string())])
 
 
 def moment_of(epoch_ms: int | None) -> datetime | None:
-    """None outside the years 1 to 9999, which no clock gave."""
+    """Return the time; None outside the years 1 to 9999, which no clock shows."""
     try:
         return None if epoch_ms is None else EPOCH + timedelta(milliseconds=epoch_ms)
     except OverflowError:
@@ -44,9 +44,9 @@ def moment_of(epoch_ms: int | None) -> datetime | None:
 
 
 def commit_moment(epoch_ms: int | None, written_at: datetime) -> datetime | None:
-    """The time that a commit carries, at most the one that storage records for its file; None: it carries none.
+    """Return the time that a commit carries, at most the one that storage records for its file; None if it has none.
 
-    A writer's clock that runs ahead must not make its commits too young to be judged.
+    A writer's clock that is ahead must not make its commits too young to be judged.
     """
     carried = moment_of(epoch_ms)
     return None if carried is None else min(carried, written_at)
@@ -54,7 +54,7 @@ def commit_moment(epoch_ms: int | None, written_at: datetime) -> datetime | None
 
 @dataclass(frozen=True)
 class LineFile:
-    """A file to read; its size decides whether it is read whole."""
+    """Names a file to read; its size decides whether it is read whole."""
 
     number: int
     place: Location
@@ -62,13 +62,13 @@ class LineFile:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether its lines come in several blocks."""
+        """Return whether its lines come in several blocks."""
         return self.size > _SMALL
 
 
 @dataclass
 class Lines:
-    """Lines of some files (`rows`: file, line), and what else was seen of them, by the file's number.
+    """Holds lines of some files (`rows`: file, line), and times and problems by the file's number.
 
     `in_commit_ms` is the time in epoch ms that a commit carries in its first line.
     """
@@ -80,7 +80,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class _Body:
-    """Whole lines of one file; `first` where they begin it."""
+    """Holds whole lines of one file; `first` if they begin the file."""
 
     number: int
     content: bytes
@@ -89,7 +89,7 @@ class _Body:
 
 
 def read_lines(files: Sequence[LineFile], clients: Clients) -> Iterator[Lines]:
-    """The lines of all these files, a few MiB at a time; lines of one file come in their order."""
+    """Yield the lines of all these files, a few MiB at a time; lines of one file come in their order."""
     held: list[_Body] = []
     stamps: dict[int, int] = {}
     for body in _bodies(files, clients):
@@ -101,7 +101,7 @@ def read_lines(files: Sequence[LineFile], clients: Clients) -> Iterator[Lines]:
 
 
 def in_commit_time(first_line: str) -> int | None:
-    """The inCommitTimestamp of a commit, in epoch ms: with that feature on, the first line is the commitInfo."""
+    """Return the inCommitTimestamp in epoch ms: with that feature, the first line of a commit is the commitInfo."""
     if '"inCommitTimestamp"' not in first_line:
         return None
     try:
@@ -113,7 +113,7 @@ def in_commit_time(first_line: str) -> int | None:
 def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
     small = [file for file in files if not file.in_blocks]
     for place in {file.place.bucket: file.place for file in files if file.place.is_in_s3}.values():
-        clients.s3(*place)  # built once, before the threads ask for it
+        clients.s3(*place)  # built once, before the threads use it
     with ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(small), _THREADS):
             for found in pool.map(lambda file: list(_blocks(file, clients)), small[start : start + _THREADS]):
@@ -137,7 +137,7 @@ def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
 
 
 def _whole_lines(file: LineFile, stream: IO[bytes], longest: int = LONGEST) -> Iterator[_Body]:
-    """The lines of a file, block by block; a line that is too long is left out."""
+    """Yield the lines of a file, block by block; a line that is too long is left out."""
     rest: list[bytes] = []
     numbers = count()
     size = held = 0
@@ -161,7 +161,7 @@ def _whole_lines(file: LineFile, stream: IO[bytes], longest: int = LONGEST) -> I
 
 
 def _lines(bodies: Sequence[_Body], stamps: dict[int, int]) -> Lines:
-    """`stamps` carries the time of a commit from its first block to the later ones."""
+    """Build the lines of these blocks; `stamps` carries the time of a commit from its first block to the later ones."""
     problems = [(body.number, body.problem) for body in bodies if body.problem]
     texts: list[bytes] = []
     for body in bodies:
@@ -178,7 +178,7 @@ def _lines(bodies: Sequence[_Body], stamps: dict[int, int]) -> Lines:
 
 
 def _utf8(body: _Body, problems: list[tuple[int, str]]) -> bytes:
-    """The content without the lines that are not UTF-8, which are a problem of the file."""
+    """Return the content without the lines that are not UTF-8, which are a problem of the file."""
     try:
         body.content.decode()
     except UnicodeDecodeError:

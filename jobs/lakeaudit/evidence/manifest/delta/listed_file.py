@@ -1,4 +1,4 @@
-"""How the newest state of a Delta table lists one file: the entry as its log wrote it, and what removed it last."""
+"""Read how the newest state of a Delta table lists one file: the entry as its log wrote it, and its last removal."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from lakeaudit.evidence.manifest.delta.log import parse, plan
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable
 from lakeaudit.evidence.manifest.delta.point_lookup import (
     FileReading,
+    RequestedFile,
     Row,
-    Sought,
     listed_entries,
     require_understood,
 )
 from lakeaudit.runtime.aws import Clients
 
 RECENT = timedelta(hours=49)
-"""Commits of so long before the newest one are read one by one, whatever checkpoints there are."""
+"""How far before the newest commit commits are read one by one, even if there are checkpoints."""
 
 _MAPS = ("partitionValues", "tags")
 _PARSED = ("stats_parsed", "partitionValues_parsed")
@@ -31,12 +31,12 @@ _PARSED = ("stats_parsed", "partitionValues_parsed")
 
 @dataclass(frozen=True)
 class ListedFile:
-    """What the newest state says of a file.
+    """Holds the entries of a file in the newest state.
 
     Attributes:
         version: of the newest commit.
-        adds: the add actions that list it; several where its deletion vectors differ.
-        removal: the remove action that took it out last; None: none is known any more.
+        adds: the add actions that list it; several if its deletion vectors differ.
+        removal: the last remove action of the file; None if the log holds none any more.
         protocol, metadata: the newest of the table.
     """
 
@@ -48,10 +48,10 @@ class ListedFile:
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> ListedFile:
-    """See `ListedFile`.
+    """Read the entries of one file.
 
     Raises:
-        SourceError, NotReadable: nobody can tell.
+        SourceError, NotReadable: the state cannot be read.
     """
     folder = table.location.join(LOG_FOLDER)
     files = [*list_files(clients, folder, flat=True)]
@@ -78,8 +78,8 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> ListedFile:
     )
 
 
-class _Entries(Sought):
-    """What actions say of the file, each with the whole action."""
+class _Entries(RequestedFile):
+    """Yields the acts of the file, each with the whole action."""
 
     def acts(self, action: Row) -> Iterator[Row]:
         for act in super().acts(action):
@@ -89,12 +89,12 @@ class _Entries(Sought):
 
     def rows_of(self, file: pq.ParquetFile) -> Iterator[Row]:
         there = file.schema_arrow.names
-        wanted = ("add", "remove", "sidecar", "protocol", "metaData")
-        return self._rows_with(file, [name for name in wanted if name in there])
+        names = ("add", "remove", "sidecar", "protocol", "metaData")
+        return self._rows_with(file, [name for name in names if name in there])
 
 
 def _plain(action: Row) -> Row:
-    """As a line of a commit has it: Parquet's maps are pairs, and what is not there is null in it."""
+    """Return an action as a line of a commit has it: Parquet's maps are pairs, and missing fields are null."""
     found: dict[str, Any] = {name: value for name, value in action.items() if value is not None}
     for name in _PARSED:
         found.pop(name, None)

@@ -1,4 +1,4 @@
-"""Lists the logs of many tables, log files only; those of very many in tasks."""
+"""List the logs of many tables, log files only; a very large number of logs is listed in tasks."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,18 +23,18 @@ LOG_FOLDER = "_delta_log"
 _THREADS = 16
 _TASK_TABLES = 64
 _LISTING_BYTES = 16 << 10
-"""About what a table costs in a list of its log: a thousand tables are work for tasks."""
+"""Approximate bytes of a list of one log: a thousand tables are enough work for tasks."""
 _SHORT = 5000
-"""Names of a log that is listed with many others; longer ones are begun again, a few a task."""
+"""Most names of a log that is listed with many others; longer logs are listed again, a few a task."""
 _TASK_LONG = 4
-_LOOKS = 3
-"""How often a log is listed in which a commit is there that the listing lacks: it may have been made just then."""
+_LISTINGS = 3
+"""How often a log is listed if a commit exists that the listing lacks: it may have been made just then."""
 _LONG_BYTES = 4 << 20
-"""About what the list of a longer log costs: four of them are work for tasks."""
+"""Approximate bytes of the list of a longer log: four of them are enough work for tasks."""
 
 
-class Named(Protocol):
-    """What is needed of a table of the lake file."""
+class NamedTable(Protocol):
+    """A table of the lake file, reduced to the fields that a listing uses."""
 
     @property
     def name(self) -> str: ...
@@ -44,7 +44,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True)
 class Listed:
-    """One table's log as it was listed at `read_at`; `log` is None where `refused` says why."""
+    """Holds one table's log as it was listed at `read_at`; `log` is None if `refused` says why."""
 
     name: str
     location: Location
@@ -52,41 +52,41 @@ class Listed:
     log: Log | None = None
     refused: str | None = None
     declared: DeclaredState | None = None
-    """What the newest version's checksum counts; None: it has none, or nobody asked."""
+    """Counts of the newest version's checksum; None if it has none, or was not read."""
     missing: str = ""
-    """`lineage.ABSENT` where the log's folder was listed and is empty."""
+    """`lineage.ABSENT` if the log's folder was listed and is empty."""
     hint: Hint | None = None
-    """What `_last_checkpoint` names; None: there is none, or it was not read."""
+    """Content of `_last_checkpoint`; None if it does not exist, or was not read."""
 
 
 def list_logs(
-    tables: Sequence[Named], ctx: Context, clock: Clock, known: Mapping[str, int] | None = None
+    tables: Sequence[NamedTable], ctx: Context, clock: Clock, known: Mapping[str, int] | None = None
 ) -> list[Listed]:
-    """One `Listed` per table; a table that cannot be listed is refused, and the others go on.
+    """Return one `Listed` per table; a table that cannot be listed is refused, and the others continue.
 
-    `known` are versions by table: of a log that still has such a version or a later one nothing older is listed. Such
-    a second look also requests the commit after the newest listed one by its name: a store that lists a log short once
-    does so again.
+    `known` are versions by table: if a log still has that version or a later one, older files are not listed. Such a
+    second listing also requests the commit after the newest listed one by its name: a store that returns a short
+    listing once does so again.
     """
-    asked = [_Asked(table.name, table.location, (known or {}).get(table.name)) for table in tables]
+    requests = [_LogRequest(table.name, table.location, (known or {}).get(table.name)) for table in tables]
     until = None if ctx.live else ctx.as_of
     listing = _Listing(ctx.clients, until, clock)
-    found = _each(ctx, replace(listing, most=_SHORT), asked, _TASK_TABLES, _LISTING_BYTES)
-    longer = [table for table, one in zip(asked, found, strict=True) if one is None]
+    found = _each(ctx, replace(listing, most=_SHORT), requests, _TASK_TABLES, _LISTING_BYTES)
+    longer = [table for table, one in zip(requests, found, strict=True) if one is None]
     rest = iter(_each(ctx, listing, longer, _TASK_LONG, _LONG_BYTES))
     return [one or cast("Listed", next(rest)) for one in found]
 
 
 def _each(
-    ctx: Context, listing: "_Listing", tables: Sequence["_Asked"], at_once: int, weight: int
+    ctx: Context, listing: "_Listing", tables: Sequence["_LogRequest"], at_once: int, weight: int
 ) -> list[Listed | None]:
     groups = [tables[start : start + at_once] for start in range(0, len(tables), at_once)]
     found = ctx.engine.map(listing.all, groups, len(tables) * weight) if groups else []
     return [one for group in found for one in group]
 
 
-class _Asked(NamedTuple):
-    """A table whose log is listed, from a version on where that is enough."""
+class _LogRequest(NamedTuple):
+    """Names a table whose log is listed, from a version on if that is enough."""
 
     name: str
     location: Location
@@ -99,22 +99,22 @@ class _LongLogError(Exception):
 
 @dataclass(frozen=True)
 class _Listing:
-    """How logs are listed: as of a time, and up to so many names each; a longer log gives None."""
+    """Lists logs: as of a time, and up to so many names each; a longer log gives None."""
 
     clients: Clients
     until: datetime | None
     clock: Clock
     most: int | None = None
 
-    def all(self, tables: Sequence[_Asked]) -> list[Listed | None]:
-        """One after the other, in a task."""
+    def all(self, tables: Sequence[_LogRequest]) -> list[Listed | None]:
+        """List these logs in a task."""
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(self._one, tables))
 
-    def _one(self, table: _Asked) -> Listed | None:
+    def _one(self, table: _LogRequest) -> Listed | None:
         name, location, _ = table
         try:
-            log = self._second_look(location.join(LOG_FOLDER), table.since)
+            log = self._relist(location.join(LOG_FOLDER), table.since)
             read_at = self.until or self.clock()
             log = _as_of(log, self.until, self.clients) if self.until else log
         except SourceError as error:
@@ -128,13 +128,13 @@ class _Listing:
         hint = read_hint(log.folder, self.clients) if log.hinted_at and self.until is None else None
         return Listed(name, location, read_at, log, declared=declared(log, self.clients), hint=hint)
 
-    def _second_look(self, folder: Location, since: int | None) -> Log:
-        """The log; where a version of it is known already, no commit may follow the newest one that is listed.
+    def _relist(self, folder: Location, since: int | None) -> Log:
+        """Return the log; if one of its versions is known already, no commit may follow the newest one that is listed.
 
         Raises:
-            SourceError: one does, and listing the log again does not show it.
+            SourceError: a commit follows, and listing the log again does not show it.
         """
-        for _ in range(_LOOKS):
+        for _ in range(_LISTINGS):
             log = self._log(folder, since)
             if since is None or self.until is not None or log.newest is None or folder.is_local:
                 return log
@@ -145,7 +145,7 @@ class _Listing:
         raise SourceError(following.uri, what, "the store's listings of this folder cannot be relied on")
 
     def _log(self, folder: Location, since: int | None) -> Log:
-        """The log, from a version on if there is anything left of it from there on."""
+        """Return the log from a version on, or the whole log if no later version is left."""
         if since is not None:
             log = parse(folder, self._files(folder, f"{since:020}"))
             if log.newest is not None:
@@ -167,23 +167,23 @@ def _refusal(location: Location, log: Log, until: datetime | None) -> str | None
 
 
 def _as_of(log: Log, as_of: datetime, clients: Clients) -> Log:
-    """The log as far as it had been committed then, by the time that commits carry, else by their files' times."""
-    versions, made = [*log.commits], log.made.times <= micros(as_of)
-    if versions and _carried(log, versions[-1], clients) is not None:
+    """Return the log as it was committed at a time, by the times that commits carry, else by their files' times."""
+    versions, made = [*log.commits], log.commits_as_made.times <= micros(as_of)
+    if versions and _recorded_time(log, versions[-1], clients) is not None:
 
         def committed(at: int) -> bool:
-            carried = _carried(log, versions[at], clients)
+            carried = _recorded_time(log, versions[at], clients)
             return bool(made[at]) if carried is None else carried <= as_of
 
         count = bisect_left(range(len(versions)), True, key=lambda at: not committed(at))
     else:
         count = int(made.sum())
-    written = log.checkpoints.versions[log.checkpoints.written <= micros(as_of)].tolist()
+    written = log.checkpoints.versions[log.checkpoints.write_times <= micros(as_of)].tolist()
     newest = max([*versions[count - 1 : count], *written], default=-1)
     return log.until(newest)
 
 
-def _carried(log: Log, version: int, clients: Clients) -> datetime | None:
+def _recorded_time(log: Log, version: int, clients: Clients) -> datetime | None:
     content = read_bytes(clients, log.commit_place(version)) or b""
     stamp = in_commit_time(content.partition(b"\n")[0].decode("utf-8", "replace"))
     written_at = log.commits.written_at(version)

@@ -1,9 +1,9 @@
-"""Which files make up a table's Delta log, and which of them its states are rebuilt from. Pure.
+"""Parse which files form a table's Delta log, and plan from which of them its states are rebuilt. Pure.
 
 Names and meanings: "File Types" and "Checkpoints" of the Delta protocol. The actions of log compactions
-(`*.compacted.json`) are not read: the commits hold all of them. What they and `_last_checkpoint` say of newer versions
-is a witness, see `lineage`. What a version checksum (`*.crc`) counts is held
-against them, see `checksums`.
+(`*.compacted.json`) are not read: the commits hold all of them. If compactions or `_last_checkpoint` name newer
+versions, they are witnesses, see `lineage`. The counts of a version checksum (`*.crc`) are compared with the actions,
+see `checksums`.
 """
 
 import re
@@ -27,23 +27,23 @@ _COMPACTED = re.compile(r"([0-9]{20})\.compacted\.json")
 _CHECKPOINT = re.compile(r"checkpoint\.(?:parquet|[0-9A-Za-z-]+\.(?:json|parquet))")
 _PART = re.compile(r"checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
 CLOCK_STEP = timedelta(seconds=2)
-"""S3 times have whole seconds: a file is not called younger than another below this."""
+"""S3 times have whole seconds: a smaller difference does not make a file younger."""
 _FEW, _FEW_OF = 3, 20
-"""Of so many commits written late, or fewer than one in so many, each is suspicious; more of them are a copied log."""
+"""If more commits than this number, and than one in so many, were written late, the log was copied: none is suspect."""
 HINT = "_last_checkpoint"
 _NAMED = 1000
-"""Parts of one checkpoint that are named at most where they are missing: the name of one part may claim 10 billion."""
+"""Most missing parts of one checkpoint that are named: the name of one part may claim 10 billion."""
 FROM_THE_START = -1
 """The base version of a log that is read from commit 0."""
 
 
 @dataclass(frozen=True)
 class Log:
-    """A listed log. `checkpoints` are the complete ones, oldest first; `lost_parts` what the others lack.
+    """Holds a listed log. `checkpoints` are the complete ones, oldest first; `lost_parts` are missing in the others.
 
     `checksum` is the newest version that has a checksum, `compacted` the newest one that a log compaction reaches.
-    `hinted_at` is when its `_last_checkpoint` was written; None: there is none. `etag` is that of the newest commit's
-    file; empty where there is none.
+    `hinted_at` is when its `_last_checkpoint` was written; None if it does not exist. `etag` is that of the newest
+    commit's file; empty if there is no commit.
     """
 
     folder: Location
@@ -57,43 +57,43 @@ class Log:
 
     @property
     def newest(self) -> int | None:
-        """The newest version that the log names; None for an empty log."""
+        """Return the newest version that the log names; None for an empty log."""
         found = (self.commits.newest, self.checkpoints.newest)
         return max((version for version in found if version is not None), default=None)
 
     @property
     def since(self) -> datetime | None:
-        """When the oldest of its files was written; None for an empty log."""
+        """Return when the oldest of its files was written; None for an empty log."""
         return min((time for time in (self.commits.since, self.checkpoints.since) if time), default=None)
 
     def until(self, version: int) -> "Log":
-        """The log as it was when `version` was its newest."""
+        """Return the log as it was when `version` was its newest."""
         lost = {number: places for number, places in self.lost_parts.items() if number <= version}
         summed = self.checksum if self.checksum is not None and self.checksum <= version else None
         return Log(self.folder, self.commits.up_to(version), self.checkpoints.up_to(version), lost, summed)
 
     @property
-    def made(self) -> CommitRuns:
-        """The commits at the times when they were made, by their files' times, made to grow as Delta does."""
+    def commits_as_made(self) -> CommitRuns:
+        """Return the commits at the times when they were made: their files' times, increased as Delta does."""
         return self.commits.grown
 
     def time_of(self, base: Checkpoint | None) -> datetime:
-        """When a state came to be: by its commit, else (late, never early) by the checkpoint's file.
+        """Return when a state was made: by its commit, else (late, never early) by the checkpoint's file.
 
         Raises:
-            LookupError: from commit 0 on there is no state, for want of that commit.
+            LookupError: there is no state from commit 0 on, because that commit is missing.
         """
-        made = self.made.written_at(0 if base is None else base.version)
+        made = self.commits_as_made.written_at(0 if base is None else base.version)
         if made is None and base is None:
             raise LookupError("commit 0")
         return made or base.written_at  # type: ignore[union-attr]
 
     @cached_property
     def state_times(self) -> Numbers:
-        """The same of every checkpoint, in microseconds since 1970."""
-        there = self.made.indexes_of(self.checkpoints.versions)
-        times = np.append(self.made.times, 0)[there]
-        return np.where(there < len(self.made), times, self.checkpoints.written)
+        """Return the `time_of` every checkpoint, in microseconds since 1970."""
+        there = self.commits_as_made.indexes_of(self.checkpoints.versions)
+        times = np.append(self.commits_as_made.times, 0)[there]
+        return np.where(there < len(self.commits_as_made), times, self.checkpoints.write_times)
 
     def commit_place(self, version: int) -> Location:
         return self.folder.join(f"{version:020}.json")
@@ -101,7 +101,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Gap:
-    """Commits first..last are not there, and a commit before and one after them are."""
+    """Names the missing commits first..last; a commit before and one after them exist."""
 
     first: int
     last: int
@@ -109,9 +109,9 @@ class Gap:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to read: the base state, then every commit after it that is there, each at the time when it was made.
+    """Names the files to read: the base state, then every later commit that exists, at the time when it was made.
 
-    `base` None: from commit 0. `gaps` lie above the base, oldest first. `bridged` gaps lie below it: readers of the
+    `base` None: from commit 0. `gaps` are above the base, oldest first. `bridged` gaps are below it: readers of the
     newest state need nothing from them.
     """
 
@@ -127,7 +127,7 @@ class Plan:
 
 
 def parse(folder: Location, files: Iterable[File]) -> Log:
-    """The log that a flat listing of a `_delta_log` folder shows."""
+    """Parse the log from a flat listing of a `_delta_log` folder."""
     names = _Names()
     commits = commit_runs.packed(commit for file in files if (commit := names.add(file)) is not None)
     log = _with_parts(folder, commits, names.whole, names.parts)
@@ -142,7 +142,7 @@ def parse(folder: Location, files: Iterable[File]) -> Log:
 
 @dataclass
 class _Names:
-    """Files of a log by what their names say, but for commits.
+    """Sorts files of a log, except commits, by their names.
 
     `whole` are checkpoints of one file, `parts` those of several by version, number of parts and part; `newest` is the
     newest version that has a checksum, and that a compaction reaches.
@@ -155,7 +155,7 @@ class _Names:
     etag: str = ""
 
     def add(self, file: File) -> tuple[int, int, datetime] | None:
-        """Take one file in; version, size and time of a commit."""
+        """Add one file; return version, size and time of a commit."""
         head, _, tail = file.name.partition(".")
         if not _VERSION.fullmatch(head) or (version := int(head)) > NEWEST_POSSIBLE:
             self.hinted_at = file.modified_at if file.name == HINT else self.hinted_at
@@ -197,10 +197,10 @@ def _with_parts(
 
 
 def plan(log: Log, broken: Collection[Location] = (), needed: datetime | None = None) -> Plan | None:
-    """The newest state as old as `needed` from which every later commit is there, or the oldest one where none is.
+    """Plan the newest state as old as `needed` from which every later commit exists, or the oldest such state.
 
-    Where no state has every later commit, it is the newest one, with gaps above it. `needed` None: the oldest.
-    `broken` are files that cannot be read: checkpoints that need one are passed over. None: no state at all.
+    If no state has every later commit, it is the newest one, with gaps above it. `needed` None: the oldest.
+    `broken` are files that cannot be read: checkpoints that need one are skipped. None: there is no state.
     """
     newest, unusable = log.newest, frozenset(broken)
     for base in _bases(log, needed):
@@ -208,12 +208,18 @@ def plan(log: Log, broken: Collection[Location] = (), needed: datetime | None = 
             version = base.version if base else FROM_THE_START
             missing = gaps(log.commits, next(iter(log.commits), newest + 1), newest)
             below = tuple(gap for gap in missing if gap.last <= version)
-            return Plan(base, log.made.after(version), newest, gaps(log.commits, version + 1, newest), below)
+            return Plan(
+                base,
+                log.commits_as_made.after(version),
+                newest,
+                gaps(log.commits, version + 1, newest),
+                below,
+            )
     return None
 
 
 def needed_files(log: Log, broken: Collection[Location] = ()) -> Iterator[NeededFile]:
-    """The files that readers of the newest state need: the newest checkpoint that can be read, and later commits."""
+    """Yield the files that readers of the newest state need: the newest readable checkpoint, and later commits."""
     usable = (
         log.checkpoints[at]
         for at in reversed(range(len(log.checkpoints)))
@@ -227,7 +233,7 @@ def needed_files(log: Log, broken: Collection[Location] = ()) -> Iterator[Needed
 
 
 def _bases(log: Log, needed: datetime | None) -> Iterator[Checkpoint | None]:
-    """States that a log can be read from, the best one first; None: from commit 0."""
+    """Yield the states from which a log can be read, the best one first; None: from commit 0."""
     points, unbroken = log.checkpoints, _oldest_of_run(log)
     whole = points.before(unbroken - 1)
     if needed is not None:
@@ -242,17 +248,17 @@ def _bases(log: Log, needed: datetime | None) -> Iterator[Checkpoint | None]:
 
 
 def _oldest_of_run(log: Log) -> int:
-    """The oldest version from which every commit up to the newest is there; newest + 1 when even that is not."""
+    """Return the oldest version with every commit up to the newest; newest + 1 if the newest commit is missing."""
     newest = -1 if log.newest is None else log.newest
     first, last = log.commits.last_run or (newest + 1, newest)
     return first if last == newest else newest + 1
 
 
 def written_late(log: Log, since: int) -> tuple[int, ...]:
-    """Commits after a version whose files were written later than the next commit's.
+    """Return the commits after a version whose files were written later than the next commit's.
 
-    No writer makes a commit before the one that it follows, so such a file was written again, or copied. A log that was
-    copied whole has its files in any order: of many such commits none is named.
+    No writer makes a commit before the one that it follows, so such a file was written again, or copied. In a log that
+    was copied whole, files are in any order: if there are many such commits, none is returned.
     """
     commits = log.commits.after(since)
     later = commits.times[:-1] > commits.times[1:] + CLOCK_STEP // timedelta(microseconds=1)
@@ -261,7 +267,7 @@ def written_late(log: Log, since: int) -> tuple[int, ...]:
 
 
 def gaps(commits: CommitRuns, first: int, last: int) -> tuple[Gap, ...]:
-    """Runs of versions between first and last that have no commit."""
+    """Return the runs of versions between first and last that have no commit."""
     found, expected = [], first
     for begin, end in commits.runs():
         if begin > last:

@@ -1,4 +1,4 @@
-"""Files of logs that are to be read, and how they are cut into pieces for tasks."""
+"""Name the files of logs that are read, and split them into pieces for tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ _TASK_FILES = 256
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log file to read: `time` is its commit's, by the file; `reading` tells repeated readings of a table apart."""
+    """Names a log file to read: `time` is its commit's, by the file; `reading` numbers the readings of one table."""
 
     table: str
     root: Location
@@ -26,12 +26,12 @@ class LogFile:
     checkpoint: bool
     file: File
     reading: int = 0
-    looked_into: bool = True
-    """Whether it is known what a checkpoint says of its table as a whole; a small one tells it when it is read."""
+    summarized: bool = True
+    """Whether a checkpoint's state of the table is already known; a small one is parsed when it is read."""
     recent: bool = False
-    """Whether it is one of the newest commits, of which it is told how many files they added and removed."""
+    """Whether it is one of the newest commits, whose numbers of added and removed files are recorded."""
     summed: bool = False
-    """Whether its entries are summed up, see `entry_sums`."""
+    """Whether its entries are summed, see `entry_sums`."""
 
     @property
     def is_parquet(self) -> bool:
@@ -39,18 +39,18 @@ class LogFile:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is read only when its rows are asked for."""
+        """Return whether it is read only when its rows are needed."""
         return is_large(self.file)
 
 
 def is_large(file: File) -> bool:
-    """Whether a log file is too large to be read at once with many others."""
+    """Return whether a log file is too large to be read together with many others."""
     return file.name.endswith(".parquet") and file.size > _SMALL_PARQUET
 
 
 @dataclass(frozen=True)
 class CommitFiles:
-    """Commits of one table to read, at the times when they were made: as many as there are, in few bytes each."""
+    """Names commits of one table to read, at the times when they were made, in few bytes each."""
 
     table: str
     root: Location
@@ -58,12 +58,12 @@ class CommitFiles:
     commits: CommitRuns
     reading: int = 0
     recent_from: int = 0
-    """The version with which the newest commits begin, see `LogFile.recent`."""
+    """The version at which the newest commits begin, see `LogFile.recent`."""
     summed_to: int = -1
-    """The version up to which entries are summed up, see `LogFile.summed`."""
+    """The last version whose entries are summed, see `LogFile.summed`."""
 
     def files(self) -> Iterator[LogFile]:
-        """Each of them, made in the task that reads it."""
+        """Yield each file; this runs in the task that reads it."""
         for version, size, time in self.commits.files():
             file = File(self.folder.join(f"{version:020}.json"), size, time)
             recent = version >= self.recent_from
@@ -77,19 +77,19 @@ Pieces = Sequence[CommitFiles | LogFile]
 
 
 def each(pieces: Pieces) -> list[LogFile]:
-    """All files of some pieces."""
+    """Return all files of some pieces."""
     return [
         file for piece in pieces for file in (piece.files() if isinstance(piece, CommitFiles) else (piece,))
     ]
 
 
 def weight(pieces: Pieces) -> int:
-    """Their bytes."""
+    """Return their bytes."""
     return sum(int(_sizes(piece).sum()) for piece in pieces)
 
 
 def runs(files: Iterable[CommitFiles | LogFile]) -> Iterator[Pieces]:
-    """Files in their order, as many together as one task reads."""
+    """Yield files in their order, as many together as one task reads."""
     run: list[CommitFiles | LogFile] = []
     count = held = 0
     for file in files:

@@ -1,4 +1,4 @@
-"""What of a table's own log is gone or broken, what that hides, and what is left of the table's history. Pure."""
+"""Report missing and broken files of a table's own log, and the changes that they hide. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from lakeaudit.keys import Location
 from lakeaudit.kinds import SET_ASIDE
 from lakeaudit.runtime.aws import Clients
 
-NO_HOLE = -1
+ALL_KNOWN = -1
 
 
-def last_hole(reading: Reading) -> int:
-    """The newest version whose actions are not all known; -1 where all are."""
+def last_unknown_version(reading: Reading) -> int:
+    """Return the newest version whose actions are not all known; -1 if all are known."""
     gaps = reading.plan.gaps if reading.plan else ()
-    return max([NO_HOLE, *(gap.last for gap in gaps), *(version for version, _, _ in reading.torn)])
+    return max([ALL_KNOWN, *(gap.last for gap in gaps), *(version for version, _, _ in reading.torn)])
 
 
-def holes(reading: Reading, source: str) -> list[EvidenceGap]:
-    """The holes of a table whose state could be rebuilt."""
+def evidence_gaps(reading: Reading, source: str) -> list[EvidenceGap]:
+    """Return the evidence gaps of a table whose state could be rebuilt."""
     name, log = reading.listed.name, reading.log
     found = [
         hole
@@ -31,8 +31,8 @@ def holes(reading: Reading, source: str) -> list[EvidenceGap]:
         for hole in _of_gap(gap, log, source, name)
     ]
     found += [
-        EvidenceGap(source, _torn(version, why), place.uri, name, f"some of what version {version} added and removed",
-                    1, kind_of(why))
+        EvidenceGap(source, _torn(version, why), place.uri, name, f"some changes of version {version}", 1,
+             kind_of(why))
         for version, place, why in reading.torn
     ]  # fmt: skip
     found += [
@@ -52,12 +52,13 @@ def _torn(version: int, why: str) -> str:
 
 
 def warnings(reading: Reading) -> list[str]:
-    """What is odd about a log, and hides nothing from readers of the newest state."""
+    """Return the faults of a log that hide nothing from readers of the newest state."""
     if reading.plan is None:
         return []
     name, needed = reading.listed.name, {place for place, _ in _broken_for_readers(reading)}
     odd = [
-        f"{_gone(gap)}, history before the checkpoint after it is not judged" for gap in reading.plan.bridged
+        f"{_missing_commits(gap)}, history before the checkpoint after it is not judged"
+        for gap in reading.plan.bridged
     ]
     odd += [f"{place.uri}: {why}; it was passed over" for place, why in reading.broken.items()
             if why and place not in needed]  # fmt: skip
@@ -65,7 +66,7 @@ def warnings(reading: Reading) -> list[str]:
 
 
 def nothing_left(reading: Reading, source: str, clients: Clients) -> list[EvidenceGap]:
-    """The files for want of which no state of the table can be rebuilt."""
+    """Return the files without which no state of the table can be rebuilt."""
     hides = "every file that the table lists"
     return [
         EvidenceGap(source, why, place.uri, reading.listed.name, hides, 1, kind_of(why))
@@ -91,7 +92,7 @@ def _wanting(reading: Reading, clients: Clients) -> Iterator[tuple[Location, str
 
 
 def _last_checkpoint(log: Log, clients: Clients) -> Location | None:
-    """The file that the `_last_checkpoint` hint names, when it is a single one."""
+    """Return the file that the `_last_checkpoint` hint names, if it is a single one."""
     try:
         hint = json.loads(read_bytes(clients, log.folder.join("_last_checkpoint")) or b"")
         named = (hint.get("v2Checkpoint") or {}).get(
@@ -103,7 +104,7 @@ def _last_checkpoint(log: Log, clients: Clients) -> Location | None:
 
 
 def _broken_for_readers(reading: Reading) -> list[tuple[Location, str]]:
-    """Files of the newest checkpoint that cannot be read, its sidecars included."""
+    """Return the files of the newest checkpoint that cannot be read, including its sidecars."""
     newest = reading.log.checkpoints[-1:]
     if not newest or not newest[0].places & reading.broken.keys():
         return []
@@ -112,20 +113,22 @@ def _broken_for_readers(reading: Reading) -> list[tuple[Location, str]]:
 
 
 COMMITS_NAMED = 100
-"""Commits of a gap with a row of their own, which names the way back of the commit; the rest has one row."""
+"""Commits of a gap that have their own row, with how each can be restored; the rest share one row."""
 
 
 def _of_gap(gap: Gap, log: Log, source: str, name: str) -> Iterator[EvidenceGap]:
     last = min(gap.last, gap.first + COMMITS_NAMED - 1)
     for version in range(gap.first, last + 1):
         place = log.commit_place(version).uri
-        yield EvidenceGap(source, _gone(gap), place, name, _hidden(gap), 1, "missing_metadata")
+        yield EvidenceGap(source, _missing_commits(gap), place, name, _hidden(gap), 1, "missing_metadata")
     if last < gap.last:
         place = log.commit_place(last + 1).uri
-        yield EvidenceGap(source, _gone(gap), place, name, _hidden(gap), gap.last - last, "missing_metadata")
+        yield EvidenceGap(
+            source, _missing_commits(gap), place, name, _hidden(gap), gap.last - last, "missing_metadata"
+        )
 
 
-def _gone(gap: Gap) -> str:
+def _missing_commits(gap: Gap) -> str:
     return (
         f"commit {gap.first} is gone"
         if gap.first == gap.last
@@ -135,4 +138,4 @@ def _gone(gap: Gap) -> str:
 
 def _hidden(gap: Gap) -> str:
     which = f"version {gap.first}" if gap.first == gap.last else f"versions {gap.first} to {gap.last}"
-    return f"what {which} added and removed"
+    return f"the changes of {which}"

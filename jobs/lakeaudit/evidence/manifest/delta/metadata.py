@@ -1,4 +1,4 @@
-"""What a table's protocol and metadata actions mean for an audit. Pure."""
+"""Interpret a table's protocol and metadata actions for an audit. Pure."""
 
 import json
 import re
@@ -14,7 +14,7 @@ READABLE_FEATURES = frozenset(
         *("variantShredding", "variantShredding-preview", "checkpointProtection"),
     }
 )
-"""Reader features that change nothing for this reader, or that it understands ("Valid Feature Names" of the Delta
+"""Reader features that change nothing for this reader, or that it supports ("Valid Feature Names" of the Delta
 protocol and its feature proposals). Any other may mean that files are listed elsewhere, and is refused."""
 
 READER_VERSION = 3
@@ -28,20 +28,20 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?(?=\s|\d|$)")
 
 
 NO_ACTION = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What JSON raises that is no action, or holds values of other types than it must."""
+"""Errors raised for JSON that is not an action, or has values of other types than it must."""
 
 
 class NotReadable(Exception):
-    """This table's log cannot be interpreted; the text says why in one line."""
+    """The table's log cannot be interpreted; the text says why in one line."""
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What the newest metadata says.
+    """Holds the settings of the newest metadata.
 
     `retention` is how long a removed file stays promised; `columns` are (name in the log, name people know) of the
     partition columns in order; from version `in_commit_times_from` on commits carry their own time (None: never).
-    Objects older than `archived_after` are archived on purpose (None: none is).
+    Objects older than `archived_after` are archived on purpose (None: none are).
     """
 
     retention: timedelta = DEFAULT_RETENTION
@@ -51,10 +51,10 @@ class Meta:
 
 
 def understand(protocol: str | None, metadata: str | None) -> Meta:
-    """The meaning of the newest protocol and metaData actions, given as JSON text.
+    """Interpret the newest protocol and metaData actions, passed as JSON text.
 
     Raises:
-        NotReadable: one is missing, or asks for what this reader cannot do.
+        NotReadable: one is missing, or requires a feature that this reader does not support.
     """
     if protocol is None or metadata is None:
         raise NotReadable("the log has no protocol and metaData action")
@@ -74,7 +74,7 @@ def understand(protocol: str | None, metadata: str | None) -> Meta:
 
 
 def check_protocol(text: str) -> None:
-    """Whether a protocol action, given as JSON text, can be read here; NotReadable where not."""
+    """Raise NotReadable if this reader does not support a protocol action, passed as JSON text."""
     protocol: Mapping[str, Any] = json.loads(text)
     version = protocol.get("minReaderVersion")
     if not isinstance(version, int) or version > READER_VERSION:
@@ -93,7 +93,7 @@ def _retention(settings: Mapping[str, str]) -> timedelta:
 
 
 def _archived_after(settings: Mapping[str, str]) -> timedelta | None:
-    """`delta.timeUntilArchived` (Databricks, "Archival support"); no interval: nothing is archived on purpose."""
+    """Return `delta.timeUntilArchived` (Databricks, "Archival support"); None: no object is archived on purpose."""
     text = settings.get("delta.timeUntilArchived")
     try:
         return None if text is None else parse_interval(text)
@@ -102,15 +102,15 @@ def _archived_after(settings: Mapping[str, str]) -> timedelta | None:
 
 
 def parse_interval(text: str) -> timedelta:
-    """`interval 1 week`, `168 hours`, `interval 7 days 12 hours`, as Delta's table properties write them.
+    """Parse `interval 1 week`, `168 hours` or `interval 7 days 12 hours`, as Delta's table properties write them.
 
     Raises:
-        NotReadable: it is no such interval.
+        NotReadable: the text is not such an interval.
     """
     words = text.strip().lower().removeprefix("interval").strip()
     parts = _QUANTITY.findall(words)
     if not parts or _QUANTITY.sub("", words).strip() or any(unit not in _SECONDS for _, unit in parts):
-        raise NotReadable(f"delta.deletedFileRetentionDuration is no interval: {text!r}")
+        raise NotReadable(f"delta.deletedFileRetentionDuration is not an interval: {text!r}")
     return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
 
@@ -126,7 +126,7 @@ def _partition_columns(meta: Mapping[str, Any], settings: Mapping[str, str]) -> 
 
 
 def vacuum_retention(commit_info: str, retention: timedelta) -> timedelta:
-    """How old a removal had to be for the vacuum that this commitInfo (JSON text) records."""
+    """Return how old a removal had to be for the vacuum that this commitInfo (JSON text) records."""
     parameters = json.loads(commit_info).get("operationParameters") or {}
     given = [parameters.get(name) for name in ("specifiedRetentionMillis", "defaultRetentionMillis")]
     stated = next((value for value in given if value not in (None, "null", "")), None)

@@ -1,6 +1,6 @@
-"""Log files as parts of a source: runs of many small ones, read at once, and large checkpoints, read as they are asked.
+"""Turn log files into parts of a source: runs of many small files, read at once, and large checkpoints, read on demand.
 
-What the driver has to know of them comes as NOTE rows, see `notes`.
+The driver receives the facts that it needs as NOTE rows, see `notes`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
 from lakeaudit.evidence.manifest.delta.batches import batches
-from lakeaudit.evidence.manifest.delta.checkpoints import Look, said, said_in
+from lakeaudit.evidence.manifest.delta.checkpoints import FileSummary, summarize_rows, summary_columns
 from lakeaudit.evidence.manifest.delta.commit_counts import CommitCounts
 from lakeaudit.evidence.manifest.delta.commit_sums import KIND as SUMS
 from lakeaudit.evidence.manifest.delta.commit_sums import commit_sums
@@ -53,17 +53,17 @@ _FILE = pa.schema(
 
 
 def runs_of(files: Iterable[CommitFiles | LogFile], source: str, clients: Clients) -> list[Part]:
-    """Parts of many files each, to be read now."""
+    """Return parts of many files each, which are read now."""
     return [Part(source, partial(read_run, run, source, clients), weight(run)) for run in runs(files)]
 
 
 def sums_of(files: Iterable[CommitFiles], source: str, clients: Clients) -> list[Part]:
-    """Parts of commits whose entries are summed up, and nothing else."""
+    """Return parts of commits whose entries are summed, without rows."""
     return [Part(source, partial(read_sums, run, source, clients), weight(run)) for run in runs(files)]
 
 
 def checkpoints_of(files: Iterable[LogFile], source: str, clients: Clients, now: datetime) -> list[Part]:
-    """Parts of large Parquet checkpoints, to be read when they are asked for; each is written once."""
+    """Return parts of large Parquet checkpoints, which are read on demand; each is written once."""
     return [
         Part(
             source,
@@ -76,14 +76,14 @@ def checkpoints_of(files: Iterable[LogFile], source: str, clients: Clients, now:
 
 
 def _identity(run: Pieces, source: str, clients: Clients, now: datetime) -> str:
-    """Sizes and times of files tell whether they were overwritten, once their times have passed."""
+    """Identify files by sizes and times, once they are old enough that another write would change their times."""
     if any(file.file.modified_at > now - _SETTLED for file in each(run)):
         return ""
     return identity_of("delta checkpoints", run, source, clients.names)
 
 
 def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:
-    """STEP, BATCH and COMMIT_SUMS rows of all these files, and NOTE rows of what the driver has to know of them."""
+    """Yield STEP, BATCH and COMMIT_SUMS rows of all these files, and NOTE rows for the driver."""
     files = each(pieces)
     notes = Notes(source, files)
     lines = [LineFile(n, f.file.place, f.file.size) for n, f in enumerate(files) if not f.is_parquet]
@@ -114,7 +114,7 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
 
 
 def read_sums(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:
-    """NOTE rows of the entries of commits; one that is not whole is left out, and so the sums are not known."""
+    """Yield NOTE rows of the entries of commits; without rows of a damaged commit, whose sums stay unknown."""
     files = each(pieces)
     notes, sums = Notes(source, files), TableSums(files, earlier=True)
     faulty: set[int] = set()
@@ -143,9 +143,9 @@ def _steps(con: Connection, actions: pa.Table, files: pa.Table, notes: Notes, al
 
 
 def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clients, notes: Notes) -> pa.Table:
-    """ACTION rows of the Parquet files among these; files of one schema are taken together."""
+    """Return ACTION rows of the Parquet files among these; files of one schema are parsed together."""
     numbers = [number for number, file in enumerate(files) if file.is_parquet]
-    alike: dict[str, list[tuple[int, pa.Table]]] = {}
+    by_schema: dict[str, list[tuple[int, pa.Table]]] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
         contents = pool.map(lambda n: _fetched(files[n], clients), numbers)
         # decoded here, one by one: threads that decode wait for each other more than they gain
@@ -157,15 +157,15 @@ def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clien
             actions, seen = rows
             for kind, text in seen.state.items():
                 notes.newest(number, kind, text)
-            if seen.sidecars and not files[number].looked_into:
+            if seen.sidecars and not files[number].summarized:
                 notes.sidecars(number)
-            alike.setdefault(str(actions.schema), []).append((number, actions))
-    tables = [table for group in alike.values() for table in _actions(con, group, notes)]
+            by_schema.setdefault(str(actions.schema), []).append((number, actions))
+    tables = [table for group in by_schema.values() for table in _actions(con, group, notes)]
     return pa.concat_tables([acts.ACTION.empty_table(), *tables])
 
 
 def _fetched(file: LogFile, clients: Clients) -> bytes | str:
-    """The content of a small checkpoint file, or why there is none."""
+    """Return the content of a small checkpoint file, or why it cannot be read."""
     try:
         content = read_bytes(clients, file.file.place, size=file.file.size)
     except SourceError as error:
@@ -173,16 +173,18 @@ def _fetched(file: LogFile, clients: Clients) -> bytes | str:
     return GONE if content is None else content
 
 
-def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, Look] | str:
-    """The actions of a small checkpoint file and what it says of its table as a whole, or why it cannot be read."""
+def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, FileSummary] | str:
+    """Return the actions of a small checkpoint file and its summary, or why it cannot be read."""
     fault = NO_PARQUET
     try:
         opened = pq.ParquetFile(pa.BufferReader(content))
-        more = [] if file.looked_into else said_in(opened)
+        more = [] if file.summarized else summary_columns(opened)
         fault = DAMAGED
         rows = acts.read_parquet(opened, more)
-        rows.validate(full=True)  # text that is not UTF-8 would fail wherever it is looked at
-        return rows.select([name for name in ("add", "remove") if name in rows.column_names]), said([rows])
+        rows.validate(full=True)  # text that is not UTF-8 would fail in any later use
+        return rows.select([name for name in ("add", "remove") if name in rows.column_names]), summarize_rows(
+            [rows]
+        )
     except acts.TooLargeError as error:
         return f"{UNREAD}{error} ({len(content)} bytes are stored)"
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -190,7 +192,7 @@ def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, Look] | str:
 
 
 def _actions(con: Connection, group: Sequence[tuple[int, pa.Table]], notes: Notes) -> Iterator[pa.Table]:
-    """ACTION rows of files of one schema; a file whose values have impossible types is a problem of its own."""
+    """Yield ACTION rows of files of one schema; a file whose values have impossible types becomes a problem."""
     rows = pa.concat_tables(
         [
             table.append_column("file", pa.repeat(pa.scalar(n, pa.int64()), table.num_rows))
@@ -208,10 +210,10 @@ def _actions(con: Connection, group: Sequence[tuple[int, pa.Table]], notes: Note
 
 
 def read_large(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:
-    """STEP rows of large checkpoints, each as one relation that reads no more columns than are asked of it.
+    """Yield STEP rows of large checkpoints, each as one relation that reads only the columns that a query uses.
 
-    The paths of a file are looked through before. What is damaged elsewhere in it fails when it is asked for: then
-    `throw` the error into this iterator, which makes it a hole as well.
+    The paths of a file are surveyed before. Damage elsewhere in the file fails later, when a query reads it: then
+    `throw` the error into this iterator, which reports it as an evidence gap, too.
     """
     files = each(pieces)
     notes = Notes(source, files)
@@ -225,10 +227,10 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
     try:
         with fetched(clients, file.file.place) as path:
             if path is None:
-                notes.hole(number, DAMAGED)
+                notes.lost_base(number, DAMAGED)
                 return
             if path.stat().st_size < file.file.size:
-                notes.hole(number, SHORT)
+                notes.lost_base(number, SHORT)
                 return
             schema = pq.read_schema(path)
             rows = acts.checkpoint_actions(con, schema, "0", f"read_parquet({duck.literal(path)})")
@@ -238,15 +240,15 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
             if survey.has_vectors:
                 yield paths.KIND, paths.vector_steps(con, rows, about, clients.names)
     except SourceError as error:
-        notes.hole(number, error.what)
+        notes.lost_base(number, error.what)
     except (pa.ArrowException, duck.DuckError, OSError, ValueError) as error:
         why = damage_of(error)
         in_words = f"{why} ({file.file.size} bytes are stored)" if _IN_MEMORY in why else None
-        notes.hole(number, in_words or parquet_problem(error, DAMAGED))
+        notes.lost_base(number, in_words or parquet_problem(error, DAMAGED))
 
 
 def about_files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:
-    """What the steps of these files have in common, by the number of the file."""
+    """Return the columns that the steps of each of these files share, by the number of the file."""
     rows = [
         (number, f.table, f.reading, f.version, plain_time(f.time),
          plain_time(commit_moment(in_commit_ms.get(number), f.time)), f.checkpoint, f.root.bucket, f.root.prefix)

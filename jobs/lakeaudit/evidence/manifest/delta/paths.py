@@ -1,4 +1,4 @@
-"""Which files the actions of Delta logs touch: STEP rows, with bucket and key decoded exactly once.
+"""Turn actions of Delta logs into STEP rows, with the bucket and key of each file decoded exactly once.
 
 `add.path`, `remove.path` and `cdc.path` are RFC 2396 text, relative to the table's root or absolute. Both Spark and
 delta-rs escape a partition value for the folder name first (`:` to `%3A`) and the folder name for the log after that
@@ -16,33 +16,33 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
 
 KIND = "steps"
-"""The kind of row that STEP rows travel as."""
+"""The kind of row that carries STEP rows."""
 
 STEP = pa.schema(
     [
         ("table_name", pa.string()),
-        ("reading", pa.int64()),  # which reading of the table's log it belongs to
+        ("reading", pa.int64()),  # the reading of the table's log to which it belongs
         ("bucket", pa.string()),
         ("key", pa.string()),
         ("version", pa.int64()),
-        ("checkpoint", pa.bool_()),  # stands for every commit up to its version
+        ("checkpoint", pa.bool_()),  # replaces every commit up to its version
         ("time", pa.timestamp("us")),  # of the commit, by its file
-        ("in_commit_time", pa.timestamp("us")),  # that the commit carries, believed from a version on
+        ("in_commit_time", pa.timestamp("us")),  # that the commit carries, valid from a version on
         ("added", pa.bool_()),  # the action lists the file
         ("removed_at", pa.timestamp("us")),  # that the removal carries
-        ("pair", pa.string()),  # what of the file the action is about: its deletion vector and its spelling
+        ("pair", pa.string()),  # the entry of the file: its deletion vector and its spelling
         ("size", pa.int64()),
-        ("least_size", pa.int64()),  # of a deletion vector's file: where the vector ends in it
-        ("records", pa.int64()),  # rows that readers see; of a deletion vector the rows that it deletes
+        ("least_size", pa.int64()),  # for a deletion vector's file: where the vector ends in it
+        ("records", pa.int64()),  # rows that readers see; for a deletion vector the rows that it deletes
         ("partition", pa.string()),  # partitionValues, as JSON text
         ("category", pa.string()),  # data | deletes | changes
         (
             "data_change",
             pa.bool_(),
-        ),  # the action says that it changes rows; null: it does not say, as in checkpoints
+        ),  # the action declares that it changes rows; null: not recorded, as in checkpoints
     ]
 )
-"""A file touched by an action."""
+"""One file in one action."""
 
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 """The alphabet of ZeroMQ's base 85 (rfc.zeromq.org/spec/32), in which Delta writes the UUIDs of deletion vectors."""
@@ -60,7 +60,7 @@ _BAD_ESCAPE = r"%(?:\z|[^0-9A-Fa-f]|[0-9A-Fa-f](?:\z|[^0-9A-Fa-f]))"
 
 
 def bucket(path: str, root_bucket: str) -> str:
-    """The bucket of a path.
+    """Return SQL for the bucket of a path.
 
     A path of another kind of store keeps scheme and authority as its bucket, so that no source covers it.
     """
@@ -73,7 +73,7 @@ def bucket(path: str, root_bucket: str) -> str:
 
 
 def key(path: str, root_prefix: str) -> str:
-    """The key of a path; null where the path is null or holds a malformed escape."""
+    """Return SQL for the key of a path; null if the path is null or has a malformed escape."""
     relative = _normalised(f"{root_prefix} || {decoded(path)}", path)
     return (
         f"CASE WHEN {_is_relative(path)} THEN {relative} "
@@ -89,9 +89,9 @@ _ODD_PARTS = r"(^|/)\.{0,2}(/|$)"
 
 
 def _normalised(text: str, path: str) -> str:
-    """A relative path below its root as Spark opens it: Hadoop's Path drops empty parts and `.`, and follows `..`.
+    """Return SQL for a relative path below its root as Spark opens it: Hadoop's Path drops empty parts and `.`.
 
-    Nearly no path has such parts, also not behind an escape (`%2E`, `%2F`).
+    It also follows `..`. Nearly no path has such parts, also not behind an escape (`%2E`, `%2F`).
     """
     plain = f"NOT contains({path}, './') AND NOT contains({path}, '//') AND NOT contains({path}, '%2')"
     parts = f"list_filter(string_split({text}, '/'), lambda part: part NOT IN ('', '.'))"
@@ -105,12 +105,12 @@ def _normalised(text: str, path: str) -> str:
 
 
 def is_absolute(path: str) -> str:
-    """Whether a path has a scheme or begins with a slash."""
+    """Return SQL that is true if a path has a scheme or begins with a slash."""
     return f"(starts_with({path}, '/') OR (contains({path}, ':') AND {_matches(path, _SCHEME)}))"
 
 
 def decoded(text: str) -> str:
-    """Percent-escapes undone once, as UTF-8; `+` stays. Null where an escape is malformed or not UTF-8."""
+    """Return SQL that decodes percent-escapes once, as UTF-8; `+` stays. Null if one is malformed or not UTF-8."""
     return (
         f"CASE WHEN NOT contains({text}, '%') THEN {text} "
         f"WHEN NOT {_matches(text, _BAD_ESCAPE)} THEN TRY(url_decode({text})) END"
@@ -118,12 +118,12 @@ def decoded(text: str) -> str:
 
 
 def vector_bucket(kind: str, text: str, root_bucket: str) -> str:
-    """The bucket of the file that holds a deletion vector of this `storageType` and `pathOrInlineDv`."""
+    """Return SQL for the bucket of a deletion vector's file with this `storageType` and `pathOrInlineDv`."""
     return f"CASE WHEN {kind} = 'p' THEN {bucket(text, root_bucket)} ELSE {root_bucket} END"
 
 
 def vector_key(kind: str, text: str, root_prefix: str) -> str:
-    """The key of the file that holds a deletion vector; null where the descriptor cannot be understood.
+    """Return SQL for the key of a deletion vector's file; null if the descriptor cannot be understood.
 
     Rule: "Derived Fields" of the Delta protocol. Inline vectors (`storageType` i) have no file.
     """
@@ -134,12 +134,12 @@ def vector_key(kind: str, text: str, root_prefix: str) -> str:
 
 
 def vector_id(kind: str, text: str, offset: str) -> str:
-    """The protocol's uniqueId of a deletion vector."""
+    """Return SQL for the protocol's uniqueId of a deletion vector."""
     return f"coalesce({kind}, '') || coalesce({text}, '') || coalesce('@' || {offset}, '')"
 
 
 def z85_uuid(text: str) -> str:
-    """The UUID that 20 characters of Z85 stand for: four words of five digits each. Null where they are none."""
+    """Return SQL for the UUID in 20 characters of Z85: four words of five digits each. Null if they are not a UUID."""
     digit = f"(strpos({literal(Z85)}, substr({text}, 5 * word + place + 1, 1)) - 1)"
     total = f"list_sum(list_transform(range(5), lambda place: {digit} * {_POWERS}[place + 1]))"
     digits = (
@@ -151,12 +151,12 @@ def z85_uuid(text: str) -> str:
 
 
 def time_of(epoch_ms: str) -> str:
-    """The time in SQL; null outside the years 1 to 9999, which no clock gave."""
+    """Return SQL for the time; null outside the years 1 to 9999, which no clock shows."""
     return f"CASE WHEN {epoch_ms} BETWEEN {_OLDEST_MS} AND {_NEWEST_MS} THEN make_timestamp({epoch_ms} * 1000) END"
 
 
 def _is_relative(path: str) -> str:
-    """True of nearly all paths; the few others with a colon are looked at more closely."""
+    """Return SQL that is true for nearly all paths; the few others with a colon need the patterns."""
     return f"NOT contains({path}, ':') AND NOT starts_with({path}, '/')"
 
 
@@ -169,15 +169,15 @@ def _group(text: str, pattern: str, number: int) -> str:
 
 
 SPELLED = " "
-"""Ends what an entry of a file begins with whose path is spelled in an unusual way."""
+"""Ends the prefix of an entry whose path is spelled in an unusual way."""
 
 
 def _pair() -> str:
-    """What tells apart the entries of one file in one state: how its path is spelled, and its deletion vector.
+    """Return SQL that identifies the entries of one file in one state: the spelling of its path, and its vector.
 
-    Delta compares paths as URIs. Of a relative and an absolute path, of two schemes and of `+` and `%2B` it takes each
-    for a file of its own: a state that lists both reads the file twice, and a removal of one leaves the other. The
-    case of escapes does not count.
+    Delta compares paths as URIs. It treats a relative and an absolute path, two schemes, and `+` and `%2B` as different
+    files: a state that lists both reads the file twice, and a removal of one leaves the other. The case of escapes does
+    not count.
     """
     vector = vector_id("vector_kind", "vector_text", "vector_offset")
     spelled = (
@@ -189,15 +189,15 @@ def _pair() -> str:
 
 
 def vector_of(pair: str) -> str:
-    """What an entry says beside the spelling of its path."""
+    """Return SQL for the deletion vector of an entry, without the spelling of its path."""
     spelled, rest = f"contains({pair}, '{SPELLED}')", f"substr({pair}, strpos({pair}, '{SPELLED}') + 1)"
     return f"CASE WHEN {spelled} THEN {rest} ELSE {pair} END"
 
 
 FRAMING = 8
-"""A vector lies between its size and its checksum, four bytes each ("Deletion Vector Files" of the protocol)."""
+"""Bytes around a vector: its size and its checksum, four bytes each ("Deletion Vector Files" of the protocol)."""
 _FIRST = 1
-"""A file of deletion vectors begins with a byte that says its version."""
+"""A file of deletion vectors begins with a byte for its version."""
 
 _RESOLVED = f"""SELECT * EXCLUDE (file) REPLACE (records - coalesce(vector_rows, 0) AS records),
     CAST(NULL AS BIGINT) AS least_size, {bucket("path", "root_bucket")} AS bucket,
@@ -207,23 +207,23 @@ _RESOLVED = f"""SELECT * EXCLUDE (file) REPLACE (records - coalesce(vector_rows,
     FROM actions JOIN files USING (file)"""
 
 _UNDERSTOOD = "(path IS NOT NULL AND NOT contains(path, '%')) OR key IS NOT NULL"
-"""Whether a row of _RESOLVED has a key. A filter on the key alone makes DuckDB compute the key of every path twice."""
+"""True if a row of _RESOLVED has a key. A filter on the key alone makes DuckDB compute the key of every path twice."""
 
 
 def file_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
-    """STEP rows of the data and change files that actions name; those whose path cannot be understood are left out."""
+    """Return STEP rows of the data and change files that actions name, without those whose path is not understood."""
     return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE {_UNDERSTOOD}", actions, files, aliases)
 
 
-def said_of_files(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
-    """What actions say of data files: reading, bucket, key, added, data_change, size, records."""
+def file_actions(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
+    """Return the fields of actions on data files: reading, bucket, key, added, data_change, size, records."""
     sql = f"""SELECT reading, bucket, key, added, coalesce(data_change, true) AS data_change, size, records
         FROM ({_RESOLVED}) WHERE ({_UNDERSTOOD}) AND category = 'data'"""
-    return duck.query(con, _truly(sql, aliases), actions=actions, files=files)
+    return duck.query(con, _with_true_names(sql, aliases), actions=actions, files=files)
 
 
 MOST_ROOTS = 100
-"""Folders of one table, of some of its log files, that are told."""
+"""Most folders elsewhere that are reported for one table and some of its log files."""
 
 _ABOVE_PARTITIONS = "(?s)^((?:[^/]+/)*?)(?:[^/=]+=[^/]*/)*[^/]+$"
 
@@ -231,21 +231,21 @@ _ABOVE_PARTITIONS = "(?s)^((?:[^/]+/)*?)(?:[^/=]+=[^/]*/)*[^/]+$"
 def roots_elsewhere(
     con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()
 ) -> list[dict[str, str]]:
-    """Few: folders that hold files which tables list and that lie elsewhere: table_name, bucket, key.
+    """Return the few folders elsewhere that hold files which tables list: table_name, bucket, key.
 
-    So a shallow clone lists its source's files. The partitions of a folder are told as one.
+    A shallow clone lists its source's files in this way. The partitions of a folder count as one.
     """
     listed = f"""SELECT table_name, root_bucket, root_prefix, bucket, key FROM ({_RESOLVED})
         WHERE added AND key IS NOT NULL AND {is_absolute("path")}"""
     sql = f"""SELECT DISTINCT table_name, bucket,
             rtrim(regexp_extract(key, {literal(_ABOVE_PARTITIONS)}, 1), '/') AS key
-        FROM ({_truly(listed, aliases)}) WHERE bucket <> root_bucket OR NOT starts_with(key, root_prefix)
+        FROM ({_with_true_names(listed, aliases)}) WHERE bucket <> root_bucket OR NOT starts_with(key, root_prefix)
         QUALIFY row_number() OVER (PARTITION BY table_name ORDER BY bucket, key) <= {MOST_ROOTS}"""
     return duck.rows_of(duck.query(con, sql, actions=actions, files=files))
 
 
 def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
-    """STEP rows of the files that deletion vectors lie in."""
+    """Return STEP rows of the files that hold deletion vectors."""
     named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category, least_size),
         {_vector_key()} AS key,
         {vector_bucket("vector_kind", "vector_text", "root_bucket")} AS bucket,
@@ -256,7 +256,7 @@ def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases =
 
 
 def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
-    """How many actions have a path or deletion vector that cannot be understood, by the number of their file."""
+    """Count the actions whose path or deletion vector cannot be understood, by the number of their file."""
     sql = f"""SELECT file, count(*) AS count FROM actions JOIN files USING (file)
         WHERE {_ODD} AND {_unknown()} GROUP BY file"""
     rows = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
@@ -264,14 +264,14 @@ def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
 
 
 class Survey(NamedTuple):
-    """What a look at the paths of a large checkpoint tells of it."""
+    """Summarizes the paths of a large checkpoint."""
 
     undecodable: int
     has_vectors: bool
 
 
 def survey(con: Connection, actions: Relation, files: Rows) -> Survey:
-    """Few passes over paths and deletion vectors; a DuckError where these are damaged."""
+    """Check paths and deletion vectors in a few passes; a DuckError if these are damaged."""
     if not duck.count_of(duck.query(con, f"SELECT 1 FROM actions WHERE {_ODD}", actions=actions)):
         return Survey(0, has_vectors=False)
     sql = f"""SELECT count(*) FILTER (WHERE {_unknown()}) AS undecodable,
@@ -282,11 +282,11 @@ def survey(con: Connection, actions: Relation, files: Rows) -> Survey:
 
 
 _ODD = "(path IS NULL OR contains(path, '%') OR has_vector)"
-"""What may not be understood. In most files no action is so, and to ask that is quick."""
+"""Condition for actions that may not be understood. In most files no action meets it, and the test is fast."""
 
 
 def _unknown() -> str:
-    """Whether an action's path or deletion vector cannot be understood."""
+    """Return SQL that is true if an action's path or deletion vector cannot be understood."""
     path = f"{key('path', 'root_prefix')} IS NULL"
     vector = f"has_vector AND vector_kind IS DISTINCT FROM 'i' AND {_vector_key()} IS NULL"
     return f"({path} OR coalesce({vector}, false))"
@@ -297,11 +297,13 @@ def _vector_key() -> str:
 
 
 def _steps(con: Connection, sql: str, actions: Rows, files: Rows, aliases: Aliases) -> Relation:
-    return duck.conform(con, duck.query(con, _truly(sql, aliases), actions=actions, files=files), STEP)
+    return duck.conform(
+        con, duck.query(con, _with_true_names(sql, aliases), actions=actions, files=files), STEP
+    )
 
 
-def _truly(sql: str, aliases: Aliases) -> str:
-    """The same rows under the true names of their places."""
+def _with_true_names(sql: str, aliases: Aliases) -> str:
+    """Return SQL for the same rows under the true names of their places."""
     if not aliases:
         return sql
     mounted = any(alias.bucket == MOUNTS for alias, _ in aliases)

@@ -1,4 +1,4 @@
-"""What a Delta log says of one file, without an engine: the oldest readable state, and every commit after it."""
+"""Look up one file in a Delta log, without an engine: in the oldest readable state, and every commit after it."""
 
 import json
 import re
@@ -42,7 +42,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _ODD_PARTS = re.compile(r"(^|/)\.{0,2}(/|$)")
 _VECTOR = re.compile(r"deletion_vector_([0-9a-f-]{36})\.bin")
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-"""The digits that Python's `base64` has for those of `Z85`."""
+"""The digits in Python's `base64` for those of `Z85`."""
 _AT_ONCE = 16
 _LEAVES = (
     *("path", "size", "dataChange"),
@@ -52,7 +52,7 @@ _STATE = ("protocol", "metaData")
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
-    """(answer, history, reason) as `point.Told` has them."""
+    """Return (answer, history, reason) as `point.LookupResult` holds them."""
     folder = table.location.join(LOG_FOLDER)
     try:
         log = parse(folder, list_files(clients, folder, flat=True))
@@ -60,7 +60,9 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         if chosen is None:
             return "unknown", [], f"no state can be rebuilt from {folder.uri}"
         return _answer(
-            *FileReading(clients, log, chosen, Sought(table.location, bucket, key, clients.names)).acts()
+            *FileReading(
+                clients, log, chosen, RequestedFile(table.location, bucket, key, clients.names)
+            ).acts()
         )
     except (SourceError, NotReadable) as error:
         return "unknown", [], str(error)
@@ -77,7 +79,7 @@ def _answer(acts: list[Row], unread: list[str], newest: Row) -> Answer:
 
 
 def require_understood(newest: Row) -> None:
-    """NotReadable where the audit could not read the table either."""
+    """Raise NotReadable if the audit could not read the table either."""
     try:
         understand(*(json.dumps(newest[name], default=str) if name in newest else None for name in _STATE))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -85,7 +87,7 @@ def require_understood(newest: Row) -> None:
 
 
 def listed_entries(acts: list[Row]) -> set[Any]:
-    """The entries that are left when removals of one version count before its additions, as Delta has it."""
+    """Return the entries that are left if removals of one version count before its additions, as in Delta."""
     listed: set[Any] = set()
     for _, of_version in groupby(acts, key=lambda act: act["version"]):
         removed: list[Any] = []
@@ -97,8 +99,8 @@ def listed_entries(acts: list[Row]) -> set[Any]:
 
 
 @dataclass(frozen=True)
-class Sought:
-    """The file that is sought in the log of the table at `root`."""
+class RequestedFile:
+    """Looks for one file in the log of the table at `root`."""
 
     root: Location
     bucket: str
@@ -106,7 +108,7 @@ class Sought:
     aliases: Aliases = ()
 
     def acts(self, action: Row) -> Iterator[Row]:
-        """What an action does to the file: nothing, mostly."""
+        """Yield the changes that an action makes to the file: mostly none."""
         for name, did in _DID.items():
             about = action.get(name)
             if not isinstance(about, dict) or not isinstance(about.get("path"), str):
@@ -122,10 +124,10 @@ class Sought:
                 yield {"file": did, "as": "deletion vector", "of": about["path"], "entry": entry}
 
     def may_be_in(self, actions: pa.RecordBatch) -> pa.BooleanArray:
-        """A quick look at a checkpoint: no writer escapes letters, digits, dots, dashes and underscores.
+        """Prefilter a checkpoint's rows: no writer escapes letters, digits, dots, dashes and underscores.
 
         Raises:
-            ArrowInvalid: it has no paths, so it is none.
+            ArrowInvalid: it has no paths, so it is not a checkpoint.
         """
         name = self.key.rpartition("/")[2]
         sought = ["%", max(_PLAIN.findall(name), key=len, default=""), *_vector_text(name)]
@@ -138,7 +140,7 @@ class Sought:
         return reduce(pc.or_, [pc.fill_null(each, False) for each in found]).combine_chunks()
 
     def rows_of(self, file: pq.ParquetFile) -> Iterator[Row]:
-        """The rows of a checkpoint that may be about the file, with the columns that tell it."""
+        """Yield the rows of a checkpoint that may be about the file, with the columns that identify it."""
         there = file.schema_arrow.names
         named = [
             f"{name}.{leaf}" for name in ("add", "remove", "sidecar") for leaf in _LEAVES if name in there
@@ -150,7 +152,7 @@ class Sought:
             yield from batch.filter(self.may_be_in(batch)).to_pylist()
 
     def _place(self, path: str) -> tuple[str, str] | None:
-        """As `paths.bucket` and `paths.key` have it."""
+        """Return bucket and key as `paths.bucket` and `paths.key` compute them."""
         if found := _S3.fullmatch(path):
             return true_place(self.aliases, unquote(found[1]), unquote(found[2] or ""))
         if found := _AZURE.fullmatch(path):
@@ -168,7 +170,7 @@ class Sought:
         return self.root.bucket, walked(key) if odd and _ODD_PARTS.search(key) else key
 
     def _vector_place(self, vector: Row) -> tuple[str, str] | None:
-        """Rule: "Derived Fields" of the Delta protocol."""
+        """Apply the rule in "Derived Fields" of the Delta protocol."""
         text = str(vector.get("pathOrInlineDv"))
         if vector.get("storageType") == "p":
             return self._place(text)
@@ -182,15 +184,15 @@ class Sought:
 
 @dataclass(frozen=True)
 class FileReading:
-    """A listed log, what is to be read of it, and for which file."""
+    """Reads one file's acts from a listed log."""
 
     clients: Clients
     log: Log
     plan: Plan
-    sought: Sought
+    sought: RequestedFile
 
     def acts(self) -> tuple[list[Row], list[str], Row]:
-        """The acts that name the file, oldest first, what could not be read, and the newest protocol and metaData."""
+        """Return the acts on the file, oldest first, the unreadable files, and the newest protocol and metaData."""
         unread = [f"commits {gap.first} to {gap.last} are gone" for gap in self.plan.gaps]
         acts: list[Row] = []
         newest: Row = {}
@@ -219,7 +221,7 @@ class FileReading:
         return acts, _state(actions), f"{place.uri} is gone or torn" if torn or body is None else ""
 
     def _base(self) -> tuple[list[Row], Row, str]:
-        """What the state says from which the commits go on."""
+        """Read the base state, which the commits continue."""
         tops = [part.place for part in self.plan.base.parts] if self.plan.base else []
         read = [(place, *self._checkpoint(place)) for place in tops]
         top = [action for _, actions, _ in read for action in actions]
@@ -234,7 +236,7 @@ class FileReading:
         return self.log.folder.join("_sidecars", unquote(name.rpartition("/")[2]))
 
     def _checkpoint(self, place: Location) -> tuple[list[Row], bool]:
-        """The actions of a checkpoint's file that may be about the sought one, and whether it could be read."""
+        """Return the actions of a checkpoint's file that may be about the file, and whether it could be read."""
         if place.key.endswith(".json"):
             actions, torn = _actions(read_bytes(self.clients, place) or b"")
             return actions, bool(actions) and not torn
@@ -255,7 +257,7 @@ def _time(stamp: int | None, otherwise: datetime) -> datetime:
 
 
 def _state(actions: list[Row]) -> Row:
-    """The last protocol and metaData of these actions."""
+    """Return the last protocol and metaData of these actions."""
     found = {name: a[name] for a in actions for name in _STATE if isinstance(a.get(name), dict)}
     settings = found.get("metaData", {}).get("configuration")
     if isinstance(settings, list):  # Parquet's maps are pairs
@@ -269,7 +271,7 @@ def _sidecar(action: Row) -> str | None:
 
 
 def _actions(body: bytes) -> tuple[list[Row], bool]:
-    """The actions of a file of JSON lines, and whether a line of it is none."""
+    """Return the actions of a file of JSON lines, and whether one of its lines is not an action."""
     actions = [_action(line) for line in body.splitlines() if line.strip()]
     return [action for action in actions if action is not None], None in actions
 
@@ -283,14 +285,14 @@ def _action(line: bytes) -> Row | None:
 
 
 def _spelled(path: str) -> str:
-    """How a path is spelled, if in an unusual way: the same as `paths.SPELLED` tells apart."""
+    """Return how a path is spelled, if in an unusual way: the same difference as `paths.SPELLED`."""
     if path.startswith("/") or _FILE.fullmatch(path):
         return "/"
     return path.lower() if "%" in path or _SCHEME.match(path) else ""
 
 
 def _vector_text(name: str) -> list[str]:
-    """How a log writes the UUID in the name of a deletion vector's file."""
+    """Return how a log writes the UUID in the name of a deletion vector's file."""
     found = _VECTOR.fullmatch(name)
     try:
         uuids = [UUID(found[1])] if found else []

@@ -1,8 +1,8 @@
-"""The Delta reader: what a table's own log says of every file it listed, lists, or removed.
+"""Read Delta tables: the claims of a table's own log about every file that it listed, lists, or removed.
 
-All Delta tables of a lake are read together: logs are listed on the driver, commits are read at once and held, large
-checkpoints are read in the tasks that fold them. Only protocol, metadata and vacuum records (a few rows a table) come
-to the driver. The reader knows nothing of storage: whether an unlogged VACUUM is assumed is decided elsewhere.
+All Delta tables of a lake are read together: logs are listed on the driver, commits are read at once and buffered,
+large checkpoints are read in the tasks that group them. Only protocol, metadata and vacuum records (a few rows a table)
+come to the driver. The reader knows nothing of storage: other code decides whether to assume an unlogged VACUUM.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,13 @@ from lakeaudit.evidence.manifest.delta.contradictions import contradictions, kno
 from lakeaudit.evidence.manifest.delta.lineage import missing_of, state_of, witnesses
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log import needed_files
-from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
+from lakeaudit.evidence.manifest.delta.log_gaps import (
+    ALL_KNOWN,
+    evidence_gaps,
+    last_unknown_version,
+    nothing_left,
+    warnings,
+)
 from lakeaudit.evidence.manifest.delta.metadata import (
     NO_ACTION,
     Meta,
@@ -50,9 +56,9 @@ from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
-    """The claims of all these tables, in their newest state at `ctx.as_of`, or now when the run is live.
+    """Return the claims of all these tables, in their newest state at `ctx.as_of`, or now if the run is live.
 
-    A table whose log cannot be interpreted is refused with one line in its `TableState`; the others go on.
+    A table whose log cannot be interpreted is refused with one line in its `TableState`; the others continue.
     """
     begun = clock()
     promised = {
@@ -77,9 +83,9 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         rows=(*readings.kept, readings.late),
         fold=partial(replay.claims, constants, source_id),
         states=states,
-        holes=tuple(hole for reading in readings.tables for hole in _holes(reading, source_id, ctx)),
+        holes=tuple(hole for reading in readings.tables for hole in _evidence_gaps(reading, source_id, ctx)),
         warnings=tuple(line for reading in readings.tables for line in warnings(reading)),
-        traces={paths.KIND: partial(replay.traces, constants.select(replay.TRACED))},
+        traces={paths.KIND: partial(replay.fingerprints, constants.select(replay.FINGERPRINT_COLUMNS))},
         gap_of=gap_of,
         commits=commit_logs(readings.tables),
         contradictions=partial(contradictions, whole),
@@ -103,21 +109,21 @@ def _recent(reading: Reading) -> Iterator[tuple[Any, ...]]:
 
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
-    """What commits newer than the judged state did; a table whose newer commits cannot all be read is unsure."""
+    """Return the changes by commits after the judged state; uncertain if a table's newer commits cannot all be read."""
     judged = {name: state.version for name, state in claims.states.items() if state.version is not None}
     listed = list_logs([table for table in tables if table.name in judged], ctx, clock, judged)
     readings, steps = read_commits([(one, judged[one.name]) for one in listed], ctx, claims.info.id)
-    unsure = {
-        r.listed.name: why for r in readings if (why := _why_unsure(r, judged[r.listed.name])) is not None
+    uncertain = {
+        r.listed.name: why for r in readings if (why := _why_uncertain(r, judged[r.listed.name])) is not None
     }
-    sure = [reading for reading in readings if reading.listed.name not in unsure]
+    sure = [reading for reading in readings if reading.listed.name not in uncertain]
     metas = {name: Meta(state.retention or timedelta(0)) for name, state in claims.states.items()}
     known = duck.small(replay.TABLE, [_table_row(r, metas[r.listed.name]) for r in sure])
     with task_connection() as con:
-        return Changes(replay.newest(con, steps, known), unsure)
+        return Changes(replay.newest(con, steps, known), uncertain)
 
 
-def _why_unsure(reading: Reading, judged: int) -> str | None:
+def _why_uncertain(reading: Reading, judged: int) -> str | None:
     if reading.refused is not None or reading.listed.log is None:
         return reading.refused or "its log cannot be listed"
     newest, newer = reading.log.newest, [*reading.plan.commits.runs()] if reading.plan else []
@@ -137,7 +143,7 @@ def _why_unsure(reading: Reading, judged: int) -> str | None:
 
 
 def _metas(readings: Iterable[Reading]) -> tuple[dict[str, Meta], dict[str, str]]:
-    """The meaning of each table's newest metadata, and the tables whose metadata this reader must refuse."""
+    """Interpret each table's newest metadata, and collect the tables whose metadata this reader must refuse."""
     metas, refused = {}, {}
     for reading in readings:
         name = reading.listed.name
@@ -160,7 +166,7 @@ def _table_row(reading: Reading, meta: Meta) -> tuple[Any, ...]:
     if plan is None:
         raise ValueError(f"{listed.name} has no state")
     return (
-        *(listed.name, reading.number, plan.newest, plan.base_version, last_hole(reading)),
+        *(listed.name, reading.number, plan.newest, plan.base_version, last_unknown_version(reading)),
         *(
             plain_time(_horizon(reading)),
             plain_time(before(listed.read_at, meta.retention)),
@@ -173,7 +179,7 @@ def _table_row(reading: Reading, meta: Meta) -> tuple[Any, ...]:
 
 
 def _cutoff(run: Vacuum, meta: Meta) -> datetime:
-    """Up to when what a vacuum removed had been removed, by the time of its file and never by its writer's clock."""
+    """Return until when the files that a vacuum deleted were removed, by its file's time, not by its writer's clock."""
     at, retention = (
         run.time + timedelta(seconds=1),
         meta.retention,
@@ -198,7 +204,7 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
         return TableState(
             name, read_at, None, refused=refused, complete=False, roots=reading.roots, missing=missing
         )
-    whole = last_hole(reading) == NO_HOLE and not reading.undecodable
+    whole = last_unknown_version(reading) == ALL_KNOWN and not reading.undecodable
     return TableState(
         name,
         read_at,
@@ -214,12 +220,12 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
     )
 
 
-def _holes(reading: Reading, source: str, ctx: Context) -> list[EvidenceGap]:
+def _evidence_gaps(reading: Reading, source: str, ctx: Context) -> list[EvidenceGap]:
     if reading.refused is not None or reading.listed.log is None:
         return []
     if reading.plan is None:
         return nothing_left(reading, source, ctx.clients)
-    return holes(reading, source)
+    return evidence_gaps(reading, source)
 
 
 def _info(

@@ -1,6 +1,6 @@
-"""Reads the actions of many logs: what can be read at once is held, large checkpoints are left for later.
+"""Read the actions of many logs: small files are read at once and buffered, large checkpoints are read later.
 
-It chooses the base states, passes over broken checkpoints, and looks again when a log was cleaned up meanwhile.
+This module chooses the base states, skips broken checkpoints, and lists a log again if it was cleaned up meanwhile.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakeaudit.evidence.lineage import Stake
 from lakeaudit.evidence.manifest.delta import commit_runs
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
-from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
+from lakeaudit.evidence.manifest.delta.checkpoints import Content, read_contents
 from lakeaudit.evidence.manifest.delta.earlier_states import MOST_OF_RUN, EarlierState, earlier_state
 from lakeaudit.evidence.manifest.delta.entry_sums import EntrySums
 from lakeaudit.evidence.manifest.delta.lines import UNREAD
@@ -32,13 +32,13 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True)
 class Reading:
-    """One table's log as it was read, for the `number`th time.
+    """Holds one table's log as it was read, for the `number`th time.
 
-    `broken` are checkpoint files that cannot be read, `torn` the (version, file, reason) of commits of which something
-    could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and
-    metaData as JSON text, `commits` and `checkpoint` the files that were or are to be read, `needed` how far back its
-    history has to reach. Only a `careful` reading looks into small checkpoints before it reads them: nearly always they
-    are what they seem.
+    `broken` are checkpoint files that cannot be read, `torn` the (version, file, reason) of commits with content that
+    could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and metaData
+    as JSON text, `commits` and `checkpoint` the files that were or will be read, `needed` how far back its history has
+    to reach. Only a `careful` reading summarizes small checkpoints before it reads them: nearly always they have no
+    sidecars.
     """
 
     listed: Listed
@@ -58,15 +58,15 @@ class Reading:
     careful: bool = False
     recent: tuple[RecentCommit, ...] = ()
     newest_checkpoint: Content | None = None
-    """What the newest checkpoint holds, where the state was read from an older one; None: it was not looked into."""
+    """Content of the newest checkpoint, if the state was read from an older one; None if it was not read."""
     base_content: Content | None = None
-    """What the checkpoint holds that the state is read from; None: it was not looked into."""
+    """Content of the checkpoint from which the state is read; None if it was not summarized."""
     earlier: EarlierState | None = None
-    """What that checkpoint is held against; None: there is nothing, or too much."""
+    """The state with which that checkpoint is compared; None: there is no such state, or it is too large."""
     entries: Mapping[str, EntrySums] = field(default_factory=dict)
     """Sums of the entries that were read, see `entry_sums`."""
     lacks: Mapping[int, Stake] = field(default_factory=dict)
-    """By version what a torn commit counts and does not hold."""
+    """By version the files and rows that a torn commit counts and does not hold."""
 
     @property
     def log(self) -> Log:
@@ -74,32 +74,32 @@ class Reading:
 
     @property
     def files_now(self) -> list[CommitFiles | LogFile]:
-        """What is read at once."""
+        """Return the files that are read at once."""
         small = [file for file in self.checkpoint if not file.is_large]
         return [*([self.commits] if self.commits else []), *small]
 
 
 @dataclass(frozen=True)
 class Readings:
-    """All tables, and their STEP rows: those that are held, and those of large checkpoints."""
+    """Holds all tables, and their STEP rows: those that are buffered, and those of large checkpoints."""
 
     tables: tuple[Reading, ...]
     kept: tuple[BufferedRows, ...]
     late: tuple[Part, ...]
     late_of: Callable[[Collection[str]], tuple[Part, ...]]
-    """Of the large checkpoints those of some tables."""
+    """Return the large checkpoints of some tables."""
 
     def rows_of(self, tables: Collection[str]) -> tuple[Source, ...]:
-        """The rows of some tables; what is held is held of all tables together."""
+        """Return the rows of some tables; the buffered rows are those of all tables together."""
         return (*self.kept, self.late_of(tables))
 
 
 def read_logs(
     listed: Sequence[Listed], ctx: Context, source: str, clock: Clock, promised: Mapping[str, timedelta]
 ) -> Readings:
-    """Rebuilds as much of every table's history as an audit needs, see `_back`.
+    """Rebuild as much of every table's history as an audit needs, see `_back`.
 
-    `promised` is by table for how long what was removed or never listed has to be known. Only tables whose logs changed
+    `promised` is by table for how long removed and never listed files have to be known. Only tables whose logs changed
     meanwhile, or whose own metadata promises more, are read again.
     """
     done: dict[str, Reading] = {}
@@ -112,11 +112,11 @@ def read_logs(
         if files:
             summed = sums_of(_earlier_commits(chosen), source, ctx.clients)
             kept.append(ctx.engine.keep([*runs_of(files, source, ctx.clients), *summed]))
-        told = _told(kept[-1].notes if files else (), chosen)
-        done |= {r.listed.name: _after(r, told.get(r.listed.name, Troubles()), last) for r in chosen}
-        shaken = [done[name] for name, trouble in told.items() if trouble.shaken]
+        by_table = _troubles(kept[-1].notes if files else (), chosen)
+        done |= {r.listed.name: _after(r, by_table.get(r.listed.name, Troubles()), last) for r in chosen}
+        changed = [done[name] for name, trouble in by_table.items() if trouble.must_read_again]
         deeper = [r for one in chosen if (r := _deeper(done[one.listed.name], ctx)) is not None]
-        again = {reading.listed.name: reading for reading in (*shaken, *deeper)}
+        again = {reading.listed.name: reading for reading in (*changed, *deeper)}
         if last or not again:
             break
         pending = _listed_again(list(again.values()), ctx, clock)
@@ -134,40 +134,40 @@ def read_logs(
 def read_commits(
     listed: Sequence[tuple[Listed, int]], ctx: Context, source: str
 ) -> tuple[list[Reading], pa.Table]:
-    """Only the commits after a version of each table, and their STEP rows."""
+    """Read only the commits after a version of each table; return their STEP rows, too."""
     readings = []
     for one, judged in listed:
-        newer = one.log.made.after(judged) if one.log else commit_runs.NONE
+        newer = one.log.commits_as_made.after(judged) if one.log else commit_runs.NONE
         reading = Reading(one, plan=Plan(None, newer, max(judged, newer.newest or 0)), refused=one.refused)
         readings.append(replace(reading, commits=_commits(reading)))
     files = [file for reading in readings for file in reading.files_now]
     kept = ctx.engine.keep(runs_of(files, source, ctx.clients)) if files else None
-    told = _told(kept.notes if kept else (), readings)
-    after = [_after(reading, told.get(reading.listed.name, Troubles()), True) for reading in readings]
+    by_table = _troubles(kept.notes if kept else (), readings)
+    after = [_after(reading, by_table.get(reading.listed.name, Troubles()), True) for reading in readings]
     return after, pa.Table.from_batches(kept.batches(KIND) if kept else (), STEP)
 
 
 def _choose(readings: Sequence[Reading], ctx: Context) -> list[Reading]:
-    """A plan for each table whose base can be read. The newest checkpoint is looked into as well: readers use it."""
+    """Plan each table from a base that can be read; summarize the newest checkpoint as well: readers use it."""
     contents: dict[frozenset[Location], Content] = {}
     chosen = list(readings)
     while True:
         chosen = [_planned(reading) for reading in chosen]
-        wanted = {
+        missing = {
             point.places: (reading.log, point)
-            for reading in chosen for point in _needed(reading) if point.places not in contents
+            for reading in chosen for point in _checkpoints_to_read(reading) if point.places not in contents
         }  # fmt: skip
-        if not wanted:
+        if not missing:
             chosen = _with_earlier(chosen, contents, ctx)
             return [_with_files(reading, contents) for reading in chosen]
-        contents |= look_into(list(wanted.values()), ctx)
-        chosen = [_looked_into(reading, contents) for reading in chosen]
+        contents |= read_contents(list(missing.values()), ctx)
+        chosen = [_with_broken_files(reading, contents) for reading in chosen]
 
 
 def _with_earlier(
     readings: Sequence[Reading], contents: dict[frozenset[Location], Content], ctx: Context
 ) -> list[Reading]:
-    """Each with the state that its base is held against; the commits of a run are limited, in the order of tables."""
+    """Add to each reading the state before its base; the commits of a run are limited, in the order of tables."""
     left, found = MOST_OF_RUN, dict[str, EarlierState]()
     for reading in readings:
         if reading.plan is None or reading.refused is not None:
@@ -178,7 +178,7 @@ def _with_earlier(
             found[reading.listed.name] = earlier
     logs = {reading.listed.name: reading.log for reading in readings}
     points = [(logs[name], earlier.point) for name, earlier in found.items() if earlier.point]
-    contents |= look_into([one for one in points if one[1].places not in contents], ctx) if points else {}
+    contents |= read_contents([one for one in points if one[1].places not in contents], ctx) if points else {}
     return [
         replace(reading, earlier=_with_content(earlier, contents)) if earlier else reading
         for reading in readings
@@ -189,7 +189,7 @@ def _with_earlier(
 def _with_content(
     earlier: EarlierState, contents: Mapping[frozenset[Location], Content]
 ) -> EarlierState | None:
-    """The state with what its checkpoint holds; None where that cannot be read."""
+    """Return the state with the content of its checkpoint; None if that cannot be read."""
     if earlier.point is None:
         return earlier
     content = contents[earlier.point.places]
@@ -214,22 +214,22 @@ def _planned(reading: Reading) -> Reading:
     return replace(reading, plan=plan(reading.log, reading.broken.keys(), reading.needed))
 
 
-def _needed(reading: Reading) -> list[Checkpoint]:
+def _checkpoints_to_read(reading: Reading) -> list[Checkpoint]:
     if reading.refused is not None or reading.plan is None:
         return []
     base, newest = reading.plan.base, reading.log.checkpoints[-1:]
-    unsure = [base] if base and (reading.careful or not _is_plain(base)) else []
-    return [*unsure, *(point for point in newest if point != base)]
+    uncertain = [base] if base and (reading.careful or not _is_plain(base)) else []
+    return [*uncertain, *(point for point in newest if point != base)]
 
 
 def _is_plain(base: Checkpoint) -> bool:
-    """Whether a base is one small Parquet file, which can be read without being looked into."""
+    """Return whether a base is one small Parquet file, which is read without a summary."""
     return len(base.parts) == 1 and not base.is_json and not is_large(base.parts[0])
 
 
-def _looked_into(reading: Reading, contents: Mapping[frozenset[Location], Content]) -> Reading:
-    """A checkpoint with a broken sidecar is as broken as its own file."""
-    found = [(point, contents[point.places]) for point in _needed(reading)]
+def _with_broken_files(reading: Reading, contents: Mapping[frozenset[Location], Content]) -> Reading:
+    """Add broken files to a reading: a checkpoint with a broken sidecar is as broken as its own file."""
+    found = [(point, contents[point.places]) for point in _checkpoints_to_read(reading)]
     broken = dict(reading.broken)
     for point, content in found:
         broken |= content.broken
@@ -240,7 +240,7 @@ def _looked_into(reading: Reading, contents: Mapping[frozenset[Location], Conten
 
 
 def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content]) -> Reading:
-    """What is to be read of a log: its commits, and the checkpoint that they go on from."""
+    """Add the files to read of a log: its commits, and the checkpoint before them."""
     if reading.refused is not None or reading.plan is None:
         return reading
     newest = reading.log.checkpoints[-1:]
@@ -272,7 +272,7 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
 
 
 def _commits(reading: Reading, summed_to: int = -1) -> CommitFiles | None:
-    """The commits to be read; None: there are none. Entries are summed up to a version."""
+    """Return the commits to read; None if there are none. Entries are summed up to a version."""
     if reading.plan is None or reading.refused is not None or not reading.plan.commits:
         return None
     listed, commits = reading.listed, reading.plan.commits
@@ -284,8 +284,8 @@ def _commits(reading: Reading, summed_to: int = -1) -> CommitFiles | None:
     )
 
 
-def _told(notes: Iterable[Mapping[str, object]], readings: Sequence[Reading]) -> dict[str, Troubles]:
-    """What the notes of these tables' files say."""
+def _troubles(notes: Iterable[Mapping[str, object]], readings: Sequence[Reading]) -> dict[str, Troubles]:
+    """Collect the notes of these tables' files by table."""
     places = {file.file.place.uri: file.file.place for reading in readings for file in reading.checkpoint}
     return troubles(notes, places, {reading.listed.name: reading.log for reading in readings})
 
@@ -295,7 +295,7 @@ def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
         return reading
     unread = [(place, why) for _, place, why in trouble.torn if why.startswith(UNREAD)]
     refused = None
-    if unread and (last or not trouble.shaken):
+    if unread and (last or not trouble.must_read_again):
         refused = f"{unread[0][0].uri}: {unread[0][1].removeprefix(UNREAD)}"
     elif trouble.short and last:
         refused = f"{next(iter(trouble.short)).uri}: its log changes faster than it can be read; run again"
@@ -315,7 +315,7 @@ def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
 
 
 def _listed_again(readings: Sequence[Reading], ctx: Context, clock: Clock) -> list[Reading]:
-    """Tables start afresh from a new listing; what is known to be broken stays known."""
+    """List these tables again for a new reading, which keeps the files that are known to be broken."""
     names = [reading.listed for reading in readings if reading.refused is None]
     again = {one.name: one for one in list_logs(names, ctx, clock)}
     known = {reading.listed.name: reading for reading in readings}
@@ -326,16 +326,16 @@ def _listed_again(readings: Sequence[Reading], ctx: Context, clock: Clock) -> li
 
 
 HISTORY = timedelta(days=7)
-"""How much longer than it must a table's history reaches back: so many nights have a chance to see what it explains."""
+"""How much longer than it must a table's history reaches back: for so many nights a run can still explain a file."""
 
 
 def _back(ctx: Context, promised: timedelta) -> datetime:
-    """How far back a history has to reach: the oldest picture that is held against it is to find all of that in it."""
+    """Return how far back a history has to reach: the oldest storage snapshot compared with it needs that much."""
     return before(before(ctx.oldest_cut or ctx.as_of, promised), HISTORY)
 
 
 def before(time: datetime, span: timedelta) -> datetime:
-    """So long before a time, and never before all time."""
+    """Return the time so long before another one, at least the earliest possible time."""
     try:
         return time - span
     except OverflowError:
@@ -343,7 +343,7 @@ def before(time: datetime, span: timedelta) -> datetime:
 
 
 def _deeper(reading: Reading, ctx: Context) -> Reading | None:
-    """The reading once more, where its metadata promises removed files for longer than was read; None: it does not."""
+    """Return a reading that reaches further back, if the metadata promises removed files for longer; else None."""
     with suppress(NotReadable, *NO_ACTION):
         meta = understand(reading.state.get("protocol"), reading.state.get("metaData"))
         needed = _back(ctx, meta.retention)

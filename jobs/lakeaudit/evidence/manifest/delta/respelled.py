@@ -1,8 +1,8 @@
-"""Removals of paths that no state lists, held against files whose paths are the same once they are decoded again.
+"""Compare removals of unlisted paths with files whose paths are the same once they are decoded again.
 
-A writer that escapes a path once more, or once less, than the one before it names another file, as one does that takes
-the table's old location for its own. Rows of a table are brought together by the file's own name for that. Only tables
-that have such a removal are looked at.
+A writer that escapes a path once more, or once less, than the writer before it names another file; so does a writer
+that uses the table's old location. Rows of a table meet by the file's own name. Only tables with such a removal are
+read.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -20,13 +20,13 @@ from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import IDLE_REMOVALS
 
 _BY_NAME = "tagged"
-"""The kind of row that meets others on its bucket and `tag`."""
+"""The kind of row that is grouped by its bucket and `tag`."""
 _FOUND = "idle_removals"
 
 
 @dataclass(frozen=True)
 class RespelledFiles:
-    """The tables of a reading, with their `constants` and those of the tables of which every version is known."""
+    """Holds the tables of a reading, their `constants`, and those of the tables whose every version is known."""
 
     readings: Readings
     ctx: Context
@@ -34,7 +34,7 @@ class RespelledFiles:
     whole: pa.Table
 
     def idle_removals(self, tables: Collection[str]) -> pa.Table:
-        """IDLE_REMOVALS rows of the removals that another live file of their table was meant by."""
+        """Return IDLE_REMOVALS rows of the removals that were intended for another live file of their table."""
         known = duck.small(
             _ROOTS,
             [
@@ -44,7 +44,7 @@ class RespelledFiles:
             ],
         )
         rows: list[Part | BufferedRows] = [*pieces(*self.readings.rows_of(tables))]
-        kept = self.ctx.engine.meet(rows, partial(_by_name, known), _meant)
+        kept = self.ctx.engine.meet(rows, partial(_by_name, known), _match_removals)
         return pa.Table.from_batches(kept.batches(_FOUND), IDLE_REMOVALS)
 
 
@@ -57,12 +57,12 @@ _ROOTS = pa.schema(
 
 
 def _decoded(path: str) -> str:
-    """A path decoded once more, where it can be."""
+    """Return SQL that decodes a path once more, if possible."""
     return f"coalesce({decoded(path)}, {path})"
 
 
 def _by_name(known: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """The steps of data files by the names of the files; the bucket of a row is the table's own."""
+    """Yield the steps of data files by the names of the files; the bucket of a row is the table's own."""
     if kind != KIND:
         return
     below = "s.bucket = t.root_bucket AND starts_with(s.key, t.root_prefix)"
@@ -87,8 +87,8 @@ _SAME = """CASE WHEN i.inside IS NOT NULL AND p.inside IS NOT NULL THEN i.inside
     ELSE i.path = p.path END"""
 
 
-def _meant(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """Of each file name the removals of what is not listed, with the live files that they were meant for."""
+def _match_removals(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+    """Join removals of unlisted files, by file name, with the live files for which they were intended."""
     if _BY_NAME not in rows:
         return
     touched = """SELECT table_name, store AS bucket, key, base, pair, version, bool_or(added) AS added,

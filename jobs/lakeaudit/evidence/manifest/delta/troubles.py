@@ -1,4 +1,4 @@
-"""What tasks told of the files of logs, by table."""
+"""Collect the notes that tasks wrote about the files of logs, by table."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from lakeaudit.keys import Location
 
 @dataclass(frozen=True)
 class Vacuum:
-    """A commitInfo (JSON text) that records the begin of a vacuum; `time` is its commit's, by the file."""
+    """Holds a commitInfo (JSON text) that records the begin of a vacuum; `time` is its commit's, by the file."""
 
     version: int
     time: datetime
@@ -25,7 +25,7 @@ class Vacuum:
 
 @dataclass(frozen=True)
 class RecentCommit:
-    """What one of the newest commits did; `operation` is None where its writer gave none."""
+    """Counts the changes of one of the newest commits; `operation` is None if its writer recorded none."""
 
     version: int
     at: datetime
@@ -36,11 +36,11 @@ class RecentCommit:
 
 @dataclass
 class Troubles:
-    """What the notes of one table's files say.
+    """Collects the notes of one table's files.
 
-    `torn` are (version, file, reason) of files of which something could not be understood, `short` checkpoint files
-    that cannot be read and why, `sidecars` that there are such as nobody has looked for, `newest` (version, JSON text)
-    by protocol and metaData, `roots` folders elsewhere that hold files of the table.
+    `torn` are (version, file, reason) of files with content that could not be understood, `short` checkpoint files that
+    cannot be read and why, `sidecars` that sidecars exist which were not listed, `newest` (version, JSON text) by
+    protocol and metaData, `roots` folders elsewhere that hold files of the table.
     """
 
     torn: list[tuple[int, Location, str]] = field(default_factory=list)
@@ -52,17 +52,17 @@ class Troubles:
     roots: set[Location] = field(default_factory=set)
     recent: list[RecentCommit] = field(default_factory=list)
     entries: dict[str, EntrySums] = field(default_factory=dict)
-    """Sums of entries by what is summed up."""
+    """Sums of entries, by the kind of entries."""
     lacks: dict[int, Stake] = field(default_factory=dict)
-    """By version what a commit counts and does not hold."""
+    """By version the files and rows that a commit counts and does not hold."""
 
     @property
-    def shaken(self) -> bool:
-        """Whether files changed while they were read, or a checkpoint proved to be other than thought: read again."""
+    def must_read_again(self) -> bool:
+        """Return whether files changed while they were read, or a checkpoint proved to have sidecars."""
         return bool(self.short) or self.sidecars or any(why == VANISHED for _, _, why in self.torn)
 
     def one_reason_a_file(self) -> tuple[tuple[int, Location, str], ...]:
-        """`torn`, oldest first, each file once: one that arrives short is torn for that."""
+        """Return `torn`, oldest first, each file once; a short file has that reason."""
         reasons: dict[tuple[int, Location], str] = {}
         for version, place, why in self.torn:
             both = (why, reasons.get((version, place), why))
@@ -73,7 +73,7 @@ class Troubles:
 def troubles(
     notes: Iterable[Mapping[str, object]], places: Mapping[str, Location], logs: Mapping[str, Log]
 ) -> dict[str, Troubles]:
-    """What notes say of files, by table; `places` are those of checkpoints by their URI, the others are commits."""
+    """Collect notes by table; `places` are those of checkpoints by their URI, the others are commits."""
     found: dict[str, Troubles] = {}
     for note in notes:
         data = json.loads(str(note["data"]))
@@ -89,8 +89,8 @@ def troubles(
     return found
 
 
-def _recent(told: list[Any]) -> RecentCommit:
-    version, at, operation, added, removed = told
+def _recent(values: list[Any]) -> RecentCommit:
+    version, at, operation, added, removed = values
     return RecentCommit(version, datetime.fromisoformat(at), operation, added, removed)
 
 

@@ -1,9 +1,9 @@
-"""`file_list`, the plain writer manifest: lists of files that jobs wrote, removed or replaced, folded to claims.
+"""Define `file_list`, the plain writer manifest: lists of files that jobs wrote, removed or replaced.
 
-A list is JSON Lines, CSV or Parquet by its suffix (.jsonl .json .csv .parquet, each also .gz), one file a row: `path`
-(raw; a key below the table's location, or a full URI), `size`, and where known `etag`, `version_id`, `checksum`
-(algorithm:hex), `committed_at`, `job_id`, `records`, `action` (add, remove, replace) and `scope`. `lakeaudit.emit`
-writes them. How they fold is said in `fold`.
+A list is JSON Lines, CSV or Parquet by its suffix (.jsonl .json .csv .parquet, each also .gz), with one file in each
+row: `path` (raw; a key below the table's location, or a full URI), `size`, and optionally `etag`, `version_id`,
+`checksum` (algorithm:hex), `committed_at`, `job_id`, `records`, `action` (add, remove, replace) and `scope`.
+`lakeaudit.emit` writes them. `fold` describes how they become claims.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ from lakeaudit.keys import Location
 
 
 class FileListManifest(ManifestSource):
-    """Lists of files written once, in a folder or one file."""
+    """Declares lists of files, each written once, in a folder or one file."""
 
     kind: Literal["file_list"]
     location: Place
@@ -27,7 +27,7 @@ class FileListManifest(ManifestSource):
 
 
 FOLDED_ROWS = {"events": KEY_ROWS, "acts": RowKind(TO_ALL)}
-"""The kinds of row that `fold` makes claims of."""
+"""The kinds of row that `fold` turns into claims."""
 
 KIND = ManifestKind(
     name="file_list",

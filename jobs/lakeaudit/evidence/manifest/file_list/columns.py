@@ -1,6 +1,6 @@
-"""Rows of a list that are plain enough to be read as columns: flat JSON objects, one a line, and Parquet batches.
+"""Read plain rows of a list as columns: flat JSON objects, one in each line, and Parquet batches.
 
-Whatever is odd about a block makes it None here, and its rows are read one by one in Python, which decides.
+A block with an odd row gives None here; its rows are then parsed one by one in Python.
 """
 
 import io
@@ -21,12 +21,12 @@ _JSON = pa.schema(
 )
 _UTC = (None, "UTC", "+00:00")
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds since 1970 of the years 1 and 9999, between which Python has times."""
+"""Microseconds since 1970 of the years 1 and 9999, the range of Python's times."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Rows of consecutive lines: texts as string, `size` and `records` as int64, `committed_at` as string or time."""
+    """Holds rows of consecutive lines: texts as string, counts as int64, `committed_at` as string or time."""
 
     first: int
     rows: pa.Table
@@ -37,10 +37,10 @@ class Columns:
 
 
 def flat_json(block: bytes, longest: int) -> pa.Table | None:
-    """The rows of whole lines, each one JSON object without any nesting; None where a line may be anything else.
+    """Parse whole lines, each one flat JSON object; None if a line may be anything else.
 
-    An object begins each line and there is no other brace or bracket that opens: so no object spans two lines, and
-    Arrow cannot see two of them in one line.
+    Each line begins with an object, and no other brace or bracket opens: so no object spans two lines, and Arrow cannot
+    find two of them in one line.
     """
     count = block.count(b"\n")
     flat = block.count(b"{") == count == block.count(b"\n{") + 1 and block.startswith(b"{")
@@ -67,7 +67,7 @@ def _is_utf8(block: bytes) -> bool:
 
 
 def plain_columns(batch: pa.RecordBatch) -> pa.Table | None:
-    """A Parquet batch with the types of `Columns`; None where a value is of another type or beyond the calendar."""
+    """Return a Parquet batch with the types of `Columns`; None if a value has another type or an impossible time."""
     try:
         arrays = [_plain(batch, name) for name in COLUMNS]
     except (pa.ArrowException, ValueError):

@@ -1,4 +1,4 @@
-"""Where the lists of plain writer manifests lie: found on the driver, one small record a list, none of its rows."""
+"""Locate the lists of plain writer manifests on the driver: one small record for each list, none for its rows."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,30 +20,30 @@ LISTERS = 8
 
 @dataclass(frozen=True)
 class TableLists:
-    """The lists of one table in no order, or in one line why they cannot be read."""
+    """Holds the lists of one table in no order, or in one line why they cannot be read."""
 
     table: Table
     files: tuple[tuple[FileListManifest, File], ...] = ()
     warnings: tuple[str, ...] = ()
     refused: str | None = None
     empty: Location | None = None
-    """The place that was listed and holds nothing."""
+    """The place that was listed and is empty."""
 
 
 def manifests_of(table: Table) -> tuple[FileListManifest, ...]:
-    """The table's plain writer manifests."""
+    """Return the table's plain writer manifests."""
     return tuple(manifest for manifest in table.manifests if isinstance(manifest, FileListManifest))
 
 
 def find(tables: Sequence[Table], clients: Clients) -> list[TableLists]:
-    """The lists of every table that has such a manifest; one that cannot be listed does not stop the others."""
+    """Locate the lists of every table that has such a manifest; a failure does not stop the other tables."""
     ours = [table for table in tables if manifests_of(table)]
     with ThreadPoolExecutor(LISTERS) as pool:
         return list(pool.map(partial(_find, clients), ours))
 
 
 def numbered(table_lists: Iterable[TableLists], aliases: Aliases = ()) -> list[ListFile]:
-    """All lists in the order of their names, which decides between events of one time."""
+    """Number all lists in the order of their names, which decides between events of one time."""
     lists = [(lists.table, manifest, file) for lists in table_lists for manifest, file in lists.files]
     lists.sort(key=lambda each: (each[2].place.key, each[2].place.bucket))
     return [
@@ -63,7 +63,7 @@ def numbered(table_lists: Iterable[TableLists], aliases: Aliases = ()) -> list[L
 
 
 def digest(table_lists: Sequence[TableLists]) -> str:
-    """Pins exactly which lists were read."""
+    """Identify exactly which lists were read."""
     return pinned((file for lists in table_lists for _, file in lists.files), "lists")
 
 
@@ -85,7 +85,7 @@ def _find(clients: Clients, table: Table) -> TableLists:
 
 
 def _there(clients: Clients, location: Location) -> Iterator[File]:
-    """The one list that the location names, or everything below the folder that it is."""
+    """Yield the one list that the location names, or every file below the folder."""
     single = stat(clients, location) if SUFFIX.search(location.key) else None
     if single is not None:
         yield single
@@ -94,7 +94,7 @@ def _there(clients: Clients, location: Location) -> Iterator[File]:
 
 
 def _is_folder(location: Location) -> bool:
-    """An empty local folder is a folder without lists; S3 knows no folder without keys but by its marker."""
+    """Return whether it is a local folder, which may be empty; in S3 an empty folder has at most a marker."""
     return location.is_local and Path(location.spark_path).is_dir()
 
 
@@ -103,7 +103,7 @@ def _below(place: Location, location: Location) -> str:
 
 
 def _is_list(place: Location, location: Location) -> bool:
-    """By its suffix; what a writer hides is not finished."""
+    """Return whether it is a list by its suffix; hidden files are not finished."""
     below = _below(place, location)
     return bool(SUFFIX.search(below)) and not re.search(HIDDEN, below)
 
@@ -116,4 +116,4 @@ def _warnings(
     names = [below for file in there if (below := _below(file.place, location)) and not below.endswith("/")]
     others = sorted(name for name in names if not SUFFIX.search(name) and not re.search(HIDDEN, name))
     if others:
-        yield f"{table.name}: {len(others)} files below {location.uri} are no lists by their suffix: {others[0]} ..."
+        yield f"{table.name}: {len(others)} files below {location.uri} are not lists by their suffix: {others[0]} ..."

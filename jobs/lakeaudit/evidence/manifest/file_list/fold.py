@@ -1,4 +1,4 @@
-"""Event manifests fold: from what was written, removed and replaced, in order, to what a table's files are.
+"""Fold event manifests: from the files that were written, removed and replaced, in order, to the current files.
 
 Pure: rows in, rows out, in DuckDB. An event is ordered by its time, then its list, then its line.
 
@@ -6,8 +6,8 @@ Pure: rows in, rows out, in DuckDB. An event is ordered by its time, then its li
 * A `remove` retires its path.
 * A `replace` retires every earlier claim under its scope (a path boundary) and claims its own path, if it has one.
   The replace rows of one list with one time and one scope are one act: they do not retire each other.
-* A row that could not be understood (`fault`) casts doubt on everything before it: on its own path where that is
-  known, else on the whole table, since it may have removed, replaced or rewritten any file.
+* A row that could not be understood (`fault`) makes everything before it uncertain: its own path if that is known,
+  else the whole table, since it may have removed, replaced or rewritten any file.
 
 A share of the keys folds on its own: it has all rows of its paths (`events`), and the acts and the table-wide doubts
 of all lists (`acts`), which are few.
@@ -31,7 +31,7 @@ EVENT: Mapping[str, pa.DataType] = {
     "action": pa.string(),  # add | remove | replace; null with a fault
     "bucket": pa.string(),
     "key": pa.string(),  # null: the row claims no path
-    "scope_bucket": pa.string(),  # what a replace row empties
+    "scope_bucket": pa.string(),  # the place that a replace row empties
     "scope_key": pa.string(),
     "partition_path": pa.string(),
     "own_root": pa.bool_(),
@@ -42,7 +42,7 @@ EVENT: Mapping[str, pa.DataType] = {
     "records": pa.int64(),
     "commit_id": pa.string(),
     "fault": pa.string(),  # why the row cannot be understood
-    "unread": pa.bool_(),  # the fault is of the list as a whole
+    "unread": pa.bool_(),  # the list as a whole has the fault
 }
 """One row of a list."""
 
@@ -60,13 +60,13 @@ ACTS = pa.schema(
         ("scope_key", pa.string()),  # null: a row without a sound meaning, about any file of its table
     ]
 )
-"""Rows of kind `acts`: of a replace act its first line, and the last line of a list that casts doubt on its table."""
+"""Rows of kind `acts`: the first line of a replace act, and the last line that makes its whole table uncertain."""
 
 CHANGED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "state")])
-"""A row per path of which a manifest says something else than before: `protocol.Changes.rows`."""
+"""A row for each path whose state in a manifest changed: `protocol.Changes.rows`."""
 
 FOLDER = "CASE key WHEN '/' THEN '' ELSE parse_dirpath(key, 'forward_slash') END"
-"""What stands before the last slash of a key, in SQL; DuckDB takes a lone slash for a folder."""
+"""The part of a key before its last slash, in SQL; DuckDB treats a lone slash as a folder."""
 
 
 def claims(
@@ -78,16 +78,16 @@ def claims(
     kind: str = KIND,
     alone: bool = False,
 ) -> Relation:
-    """The newest state of every path that EVENTS rows of a source name, in the columns of schemas.CLAIM.
+    """Return the newest state of every path that EVENTS rows of a source name, in the columns of schemas.CLAIM.
 
-    Live paths are `live`, retired ones `gone` at the time of the event that retired them. Acts count whichever event
-    manifest of the table told them, or only the source's own (`alone`). `left_out` are tables that are not folded.
+    Live paths are `live`, retired ones `gone` at the time of the event that retired them. Acts of all event manifests
+    of the table count, or only the source's own (`alone`). `left_out` are tables that are not folded.
     """
     own = f"source = {duck.literal(source)}" if alone else "true"
     acts = duck.query(con, f"FROM acts WHERE {own}", acts=rows.get("acts", ACTS.empty_table()))
     named = {
         "events": rows.get("events", EVENTS.empty_table()),
-        "acts": duck.table(acts),  # few, and named twice
+        "acts": duck.table(acts),  # few, and used twice
     }
     query = _SQL.format(folder=FOLDER, left_out=duck.literals(left_out), source=duck.literal(source))
     constants = {"source": duck.literal(source), "manifest_kind": duck.literal(kind), "least_size": "NULL"}
@@ -102,7 +102,7 @@ WITH ordered AS (
     FROM events
     WHERE key IS NOT NULL AND source = {source} AND NOT coalesce(table_name IN ({left_out}), false)
 ),
--- of each path its last write, what that says, its removals and its last doubt
+-- for each path its last write with its values, its removals and its last doubt
 paths AS MATERIALIZED (
     SELECT table_name, bucket, key,
         max(ord) FILTER (written) AS added,
@@ -136,14 +136,14 @@ folders AS MATERIALIZED (
     FROM (SELECT DISTINCT table_name, bucket, folder FROM written_paths)
 ),
 depths AS (SELECT DISTINCT table_name, bucket, depth FROM replacements),
--- of each folder the scopes that hold it, itself among them
+-- for each folder the scopes that hold it, including itself
 scopes AS (
     SELECT f.table_name, f.bucket, f.folder,
         CASE d.depth WHEN 0 THEN '' ELSE array_to_string(f.parts[1:d.depth], '/') END AS scope
     FROM folders AS f
     JOIN depths AS d ON f.table_name = d.table_name AND f.bucket = d.bucket AND f.depth >= d.depth
 ),
--- of each path the first replacement after its last write
+-- for each path the first replacement after its last write
 replaced AS (
     SELECT w.table_name, w.bucket, w.key, min(r.ord) AS ord
     FROM (SELECT * FROM written_paths JOIN scopes USING (table_name, bucket, folder)) AS w

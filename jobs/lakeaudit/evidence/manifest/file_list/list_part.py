@@ -1,4 +1,4 @@
-"""Lists of plain writer manifests as parts: their rows of kind `events`, `acts` and `notes`. Runs in tasks."""
+"""Turn lists of plain writer manifests into parts: rows of kind `events`, `acts` and `notes`. Runs in tasks."""
 
 import heapq
 import json
@@ -24,19 +24,19 @@ from lakeaudit.schemas import NOTE
 
 ROWS_A_BATCH = 32_768
 MOST_ACTS = 10_000
-"""Acts that are held before they are given on; the same act may then come twice, which the fold does not mind."""
+"""Most acts that are buffered; the same act may come twice after that, which does not change the fold."""
 
 _REQUEST_BYTES = 1 << 16
-"""What opening a list costs, in bytes read in that time."""
+"""Cost of opening a list, as the bytes that are read in that time."""
 _MOST_BYTES = 256 << 20
 
 
 def parts(
     lists: Sequence[ListFile], clients: Clients, source: str, until: datetime | None, tasks: int
 ) -> list[Part]:
-    """The lists in about `tasks` parts of even weight, more where these were too heavy.
+    """Distribute the lists over about `tasks` parts of even weight, or more if these were too heavy.
 
-    Events after `until` (naive UTC) are left out; null: none are.
+    Events after `until` (naive UTC) are left out; None: all count.
     """
     total = sum(listed.size for listed in lists)
     bins = [
@@ -60,10 +60,10 @@ def parts(
 def read_lists(
     con: Connection, lists: Sequence[ListFile], clients: Clients, source: str, until: datetime | None
 ) -> Batches:
-    """The rows of some lists: `events` as fold.EVENTS, `acts` as fold.ACTS, and one row of schemas.NOTE a list."""
+    """Yield the rows of some lists: `events` as fold.EVENTS, `acts` as fold.ACTS, one row of schemas.NOTE per list."""
     summaries = Summaries({listed.number: listed for listed in lists}, source)
     for rows in event_tables(con, lists, clients):
-        yield "events", summaries.taken(rows, until)
+        yield "events", summaries.accept(rows, until)
         if len(summaries.acts) > MOST_ACTS:
             yield "acts", summaries.take_acts()
     yield "acts", summaries.take_acts()
@@ -72,7 +72,7 @@ def read_lists(
 
 
 def event_tables(con: Connection, lists: Iterable[ListFile], clients: Clients) -> Iterator[pa.Table]:
-    """Every row of the lists, in the columns of fold.EVENT."""
+    """Yield every row of the lists, in the columns of fold.EVENT."""
     held: list[Event] = []
     for listed in lists:
         for piece in pieces(listed, clients):
@@ -90,14 +90,14 @@ def event_tables(con: Connection, lists: Iterable[ListFile], clients: Clients) -
 
 
 def event_table(rows: Sequence[Event]) -> pa.Table:
-    """Events in the columns of fold.EVENT."""
+    """Return events in the columns of fold.EVENT."""
     columns = zip(zip(*rows, strict=True), EVENT.values(), strict=True)
     return pa.table([pa.array(values, kind) for values, kind in columns], list(EVENT))
 
 
 @dataclass
 class Summary:
-    """What must be known of a list before its rows may be judged.
+    """Sums up a list before its rows are judged.
 
     `first` is the line of its first fault, with the fault; `lost` the last line with a fault and without a key.
     """
@@ -123,15 +123,15 @@ class Summary:
 
 @dataclass
 class Summaries:
-    """Of each list its summary, and the replace acts that were not given on yet."""
+    """Holds the summary of each list, and the replace acts that are not yet returned."""
 
     lists: dict[int, ListFile]
     source: str
     by_list: dict[int, Summary] = field(default_factory=dict)
     acts: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
-    def taken(self, events: pa.Table, until: datetime | None) -> pa.Table:
-        """fold.EVENTS rows of rows of fold.EVENT, which are counted; those after `until` (None: none) are left out."""
+    def accept(self, events: pa.Table, until: datetime | None) -> pa.Table:
+        """Count rows of fold.EVENT and return fold.EVENTS rows; those after `until` (None: all count) are left out."""
         in_time = (pc.field("at") <= until) | ~pc.field("fault").is_null() if until is not None else None
         timely = events if in_time is None else events.filter(in_time)
         self.add(timely)
@@ -160,7 +160,7 @@ class Summaries:
         return self.by_list.setdefault(number, Summary())
 
     def take_acts(self) -> pa.Table:
-        """fold.ACTS rows of the acts so far, which are then forgotten."""
+        """Return fold.ACTS rows of the acts so far, and clear the buffer."""
         held, self.acts = self.acts, {}
         return duck.small(
             ACTS,
@@ -171,7 +171,7 @@ class Summaries:
         )
 
     def doubts(self) -> pa.Table:
-        """fold.ACTS rows of what may be about any file of a table: the last such line of each list."""
+        """Return fold.ACTS rows of faults that may concern any file of a table: the last such line of each list."""
         return duck.small(
             ACTS,
             [
@@ -183,7 +183,7 @@ class Summaries:
         )
 
     def notes(self) -> pa.Table:
-        """schemas.NOTE rows, one a list that has any rows."""
+        """Return schemas.NOTE rows, one for each list that has any rows."""
         return duck.small(
             NOTE,
             [
@@ -204,5 +204,5 @@ class Summaries:
 
 
 def _plain(text: str) -> str:
-    """Names of local files may be no text."""
+    """Return a name that is valid text; names of local files may have invalid bytes."""
     return text.encode(errors="replace").decode()

@@ -1,7 +1,7 @@
-"""From columns of a plain writer manifest to rows of fold.EVENT, in DuckDB. Runs in tasks.
+"""Turn columns of a plain writer manifest into rows of fold.EVENT, in DuckDB. Runs in tasks.
 
-What `parse_rows` does row by row is done here for the plain rows of many lines at once: adds and removes of sound
-paths. Every other row is given back, for `parse_rows` to decide.
+`parse_rows` parses row by row; this module handles the plain rows of many lines at once: adds and removes of valid
+paths. Every other row is returned, for `parse_rows` to decide.
 """
 
 from datetime import datetime
@@ -28,7 +28,7 @@ _CHECKSUM = r"^[A-Za-z0-9-]+:[0-9A-Fa-f]+\Z"
 
 
 def column_events(con: Connection, columns: Columns, listed: ListFile) -> tuple[pa.Table, list[Line]]:
-    """The plain rows as fold.EVENT, and the others as lines."""
+    """Return the plain rows as fold.EVENT, and the others as lines."""
     at, timed = _times(columns.rows.column("committed_at").combine_chunks(), plain_time(listed.modified_at))
     line = pa.array(range(columns.first, columns.last + 1), pa.int64())
     given = columns.rows.append_column("line", line).append_column("at", at).append_column("timed", timed)
@@ -48,7 +48,7 @@ def _lines(columns: Columns, others: pa.Table) -> list[Line]:
 
 
 def _times(column: pa.Array, default: datetime) -> tuple[pa.Array, pa.Array]:
-    """The time of each row, at most the list's own, which also holds where there is none; and whether it is one."""
+    """Return the time of each row, at most the list's own, which is the default; and whether it is a valid time."""
     if pa.types.is_timestamp(column.type):
         given = column.fill_null(default)
         return pc.min_element_wise(given, pa.scalar(default, given.type)), pa.array([True] * len(column))
@@ -68,7 +68,7 @@ def _time(text: str, default: datetime) -> datetime | None:
 
 
 def _constants(listed: ListFile) -> dict[str, str]:
-    """What _SQL is filled with, as SQL."""
+    """Return the values of _SQL, as SQL."""
     values = {
         "table": listed.table,
         "number": listed.number,

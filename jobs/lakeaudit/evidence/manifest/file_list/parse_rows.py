@@ -1,6 +1,6 @@
-"""From a line of a plain writer manifest to an event of fold.EVENT. Runs in tasks.
+"""Parse a line of a plain writer manifest to an event of fold.EVENT. Runs in tasks.
 
-Paths are raw: nothing here unescapes them, but for the percent-escapes that Hive writes into partition folders. Only
+Paths are raw: nothing here unescapes them, except the percent-escapes that Hive writes into partition folders. Only
 `.` and `..` are followed, as Hadoop's Path does before it opens a file.
 """
 
@@ -23,7 +23,7 @@ Event = tuple[object, ...]
 
 
 def event(line: Line, listed: ListFile) -> Event:
-    """One line in the order of fold.EVENT, its time with its zone; a faulty one counts at the list's own time."""
+    """Return one line in the order of fold.EVENT, with an aware time; a faulty one has the list's own time."""
     try:
         if isinstance(line.row, Fault):
             raise line.row
@@ -36,7 +36,7 @@ def event(line: Line, listed: ListFile) -> Event:
 def _understood(row: Row, number: int, listed: ListFile) -> Event:
     action = _text(row, "action") or "add"
     if action not in ACTIONS:
-        raise Fault(f"has the unknown action {_shown(action)}")
+        raise Fault(f"has the unknown action {_quoted(action)}")
     path = _text(row, "path")
     if path is None and action != "replace":
         raise Fault("has no path")
@@ -62,7 +62,7 @@ def _understood(row: Row, number: int, listed: ListFile) -> Event:
 
 
 def _home(named: tuple[str, str] | None, home: Location) -> tuple[str | None, bool | None]:
-    """partition_path and own_root."""
+    """Return partition_path and own_root."""
     if named is None:
         return None, None
     own = home.holds(*named)
@@ -71,7 +71,7 @@ def _home(named: tuple[str, str] | None, home: Location) -> tuple[str | None, bo
 
 
 def _values(row: Row) -> Event:
-    """size, etag, version_id, checksum, records, commit_id."""
+    """Return size, etag, version_id, checksum, records, commit_id."""
     version = _text(row, "version_id")
     return (
         _count(row, "size"),
@@ -84,38 +84,38 @@ def _values(row: Row) -> Event:
 
 
 def _identity(path: str, home: Location, aliases: Aliases) -> tuple[str, str]:
-    """(bucket, key) of a written path: a URI as it stands, a bare key only below the table's own location."""
+    """Return (bucket, key) of a written path: a URI as written, a bare key only below the table's own location."""
     if _is_uri(path, home):
         named = _place(path, aliases)
         if named is None or not named[1]:
-            raise Fault(f"has the path {_shown(path)}, which is no file on S3 or a local disk")
+            raise Fault(f"has the path {_quoted(path)}, which is not a file on S3 or a local disk")
         return named
     key = without_dots(path)
     if not home.holds(home.bucket, key) or key == home.prefix:
         raise Fault(
-            f"has the path {_shown(path)}, which lies under neither the table's location nor a scheme"
+            f"has the path {_quoted(path)}, which lies under neither the table's location nor a scheme"
         )
     return home.bucket, key
 
 
 def _place(uri: str, aliases: Aliases) -> tuple[str, str] | None:
-    """(bucket, key) by the bucket's own name; None for a mount that is nobody's."""
+    """Return (bucket, key) by the bucket's own name; None for a mount that is not configured."""
     place = place_by_name(aliases, uri)
     return None if place is None or place[0] == MOUNTS else (place[0], without_dots(place[1]))
 
 
 def _scope(scope: str | None, listed: ListFile) -> tuple[str, str]:
-    """The place that a replace row empties; the table's location where none is written."""
+    """Return the place that a replace row empties; by default the table's location."""
     home = listed.home
     if scope is None:
         return home
     named = _place(scope, listed.aliases) if _is_uri(scope, home) else (home.bucket, without_dots(scope))
     if named is None:
-        raise Fault(f"has the scope {_shown(scope)}, which is no place on S3 or a local disk")
+        raise Fault(f"has the scope {_quoted(scope)}, which is not a place on S3 or a local disk")
     place = Location(named[0], named[1].rstrip("/"))
     if not _is_uri(scope, home) and not home.contains(place):
         raise Fault(
-            f"has the scope {_shown(scope)}, which lies under neither the table's location nor a scheme"
+            f"has the scope {_quoted(scope)}, which lies under neither the table's location nor a scheme"
         )
     return place
 
@@ -126,7 +126,7 @@ def _is_uri(text: str, home: Location) -> bool:
 
 @lru_cache(maxsize=4096)
 def partition_path(below: str) -> str:
-    """The folder below the table: `col=value/col=value` with Hive's escapes read once, else as it stands."""
+    """Return the folder below the table: `col=value/col=value` with Hive's escapes decoded once, else as it is."""
     if all(_PARTITION.match(part) for part in below.split("/")):
         return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), below)
     return below
@@ -150,7 +150,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _count(row: Row, name: str) -> int | None:
-    """A whole number; CSV has it as text, and Parquet from pandas as a float."""
+    """Return a whole number; CSV has it as text, and Parquet from pandas as a float."""
     value = row.get(name)
     if value is None or value == "":
         return None
@@ -170,7 +170,7 @@ def _checksum(text: str | None) -> str | None:
 
 
 def _time(value: object) -> datetime | None:
-    """A time with its zone, else in UTC; JSON and CSV write ISO 8601."""
+    """Return a time with its zone, else in UTC; JSON and CSV write ISO 8601."""
     if value is None or value == "":
         return None
     if isinstance(value, datetime):
@@ -182,10 +182,10 @@ def _time(value: object) -> datetime | None:
 
 @lru_cache(maxsize=4096)
 def parse_time(text: str) -> datetime:
-    """An ISO 8601 time in UTC.
+    """Parse an ISO 8601 time in UTC.
 
     Raises:
-        Fault: it is none.
+        Fault: the text is not such a time.
     """
     try:
         return _in_utc(datetime.fromisoformat(text))
@@ -197,5 +197,5 @@ def _in_utc(time: datetime) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(text if len(text) <= 200 else f"{text[:200]}...")

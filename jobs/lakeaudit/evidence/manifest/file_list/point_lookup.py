@@ -1,4 +1,4 @@
-"""What plain writer manifests say of one file: read now, on this machine. How rows fold is said in `fold`."""
+"""Look up one file in plain writer manifests: now, on this machine. `fold` describes how rows fold."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ Answer = tuple[str, list[Row], str]
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
-    """(answer, history, reason) as `point.Told` has them."""
+    """Return (answer, history, reason) as `point.LookupResult` holds them."""
     table_lists = find([table], clients)
     if refused := next((lists.refused for lists in table_lists if lists.refused), None):
         return "unknown", [], refused
@@ -30,7 +30,7 @@ def _rows(lists: Iterable[ListFile], clients: Clients) -> Iterator[Row]:
 
 
 def fold_one(rows: Iterable[Row], bucket: str, key: str) -> Answer:
-    """The newest state of one path: rows of fold.EVENT, in any order, with the `list` they stand in."""
+    """Return the newest state of one path: rows of fold.EVENT, in any order, each with its `list`."""
     answer, doubt = "absent", ""
     acts, history = set(), []
     concerned = (row for row in rows if _concerns(row, bucket, key))
@@ -61,7 +61,7 @@ def _entry(row: Row, did: str) -> Row:
 
 
 def _concerns(row: Row, bucket: str, key: str) -> bool:
-    """Rows that name the file, empty a place that holds it, or cannot be understood and may be about it."""
+    """Return whether a row names the file, empties a place that holds it, or has a fault and may be about it."""
     named = (row["bucket"], row["key"]) == (bucket, key)
     if row["fault"] is not None:
         return named or row["key"] is None

@@ -1,4 +1,4 @@
-"""The lines of a plain writer manifest: JSON Lines, CSV or Parquet, each also gzipped. Runs in tasks.
+"""Read the lines of a plain writer manifest: JSON Lines, CSV or Parquet, each also gzipped. Runs in tasks.
 
 A line that cannot be read is a `Fault` with its number, and the rest of the list is read.
 """
@@ -34,13 +34,13 @@ LONGEST_LINE = 1 << 20
 CHUNK = 1 << 20
 BLOCK = 4 << 20
 UNREAD_REST = (1 << 62) - 1
-"""The number of what stands behind the last line that could be read."""
+"""The line number for everything after the last line that could be read."""
 
 Row = Mapping[str, object]
 
 
 class Fault(Exception):
-    """A row that cannot be understood. `key` is set where it is sure which path alone it is about."""
+    """A row cannot be understood. `key` is set if the row can concern only that path."""
 
     def __init__(self, what: str, key: tuple[str, str] | None = None) -> None:
         super().__init__(what)
@@ -49,7 +49,7 @@ class Fault(Exception):
 
 
 class Line(NamedTuple):
-    """A line of a list: its number (0: the list as a whole), and its row or what is wrong with it."""
+    """Holds a line of a list: its number (0: the list as a whole), and its row or its fault."""
 
     number: int
     row: Row | Fault
@@ -60,9 +60,9 @@ Pieces = Iterator[Line | Columns]
 
 @dataclass(frozen=True)
 class ListFile:
-    """One list: the table it speaks for and where that lies, its own place, order, time and size in bytes.
+    """Names one list: its table and the table's place, its own place, order, time and size in bytes.
 
-    `whole` asks a JSON list for its end line; `aliases` are other names of places, which its paths may have.
+    `whole` requires the end line of a JSON list; `aliases` are other names of places, which its paths may have.
     """
 
     table: str
@@ -77,7 +77,7 @@ class ListFile:
 
 
 _BROKEN = (ClientError, BotoCoreError, OSError, EOFError, zlib.error)
-"""What a stream may raise in the middle of a list."""
+"""Errors that a stream may raise in the middle of a list."""
 
 
 class _Unread(Exception):
@@ -85,12 +85,12 @@ class _Unread(Exception):
 
 
 def lines(listed: ListFile, clients: Clients) -> Iterator[Line]:
-    """Every line of one list; what ends the reading early is the last one, as a fault."""
+    """Yield every line of one list; an error that ends it early is the last one, as a fault."""
     return cast("Iterator[Line]", _pieces(listed, clients, columnar=False))
 
 
 def pieces(listed: ListFile, clients: Clients) -> Pieces:
-    """Every line of one list, many at once as columns where they are plain."""
+    """Yield every line of one list, many plain ones at once as columns."""
     return _pieces(listed, clients, columnar=True)
 
 
@@ -114,7 +114,7 @@ def _cut_off(seen: int, why: str) -> Line:
 
 
 def _opened(listed: ListFile, clients: Clients, stack: ExitStack) -> io.BufferedIOBase:
-    """The plain bytes of the very object that was listed: another one of that name is refused by its ETag."""
+    """Open exactly the object that was listed, unpacked: the ETag excludes another one of that name."""
     place = listed.place
     stored: Any
     if place.is_local:
@@ -127,7 +127,7 @@ def _opened(listed: ListFile, clients: Clients, stack: ExitStack) -> io.Buffered
         stored = stack.enter_context(io.BufferedReader(body, CHUNK))
     zipped = place.key.lower().endswith(".gz")
     if zipped and not stored.peek(1):
-        raise _Unread("it is empty, and so no gzip file")
+        raise _Unread("it is empty, and so not a gzip file")
     return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=stored) if zipped else stored)
 
 
@@ -143,7 +143,7 @@ def _decoded(stream: io.BufferedIOBase, listed: ListFile, *, columnar: bool) -> 
 
 @dataclass
 class _Progress:
-    """How far a JSON list was read: its last line, the rows so far, and whether its end line came."""
+    """Counts the progress in a JSON list: its last line, the rows so far, and whether its end line was read."""
 
     number: int = 0
     rows: int = 0
@@ -151,7 +151,7 @@ class _Progress:
 
 
 def _json_pieces(stream: io.BufferedIOBase, *, whole: bool, columnar: bool) -> Pieces:
-    """JSON objects, one a line, then `{"end": true, "lines": n}` with n rows before it; blank lines do not count."""
+    """Yield JSON objects, one in each line, then `{"end": true, "lines": n}` after n rows; blank lines do not count."""
     at = _Progress()
     for block in _blocks(stream):
         table = flat_json(block, LONGEST_LINE) if columnar and not at.ended else None
@@ -180,14 +180,14 @@ def _json_lines(block: bytes, at: _Progress) -> Iterator[Line]:
             at.rows += 1
             yield Line(at.number, row)
         elif isinstance(row, Mapping) and row.get("lines") != at.rows:
-            wrong = f"the end line tells of {row.get('lines')!r} rows, there are {at.rows}"
+            wrong = f"the end line counts {row.get('lines')!r} rows, there are {at.rows}"
             yield Line(at.number, Fault(wrong))
 
 
 def _blocks(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """Whole lines, about BLOCK bytes at once; a line that may be the end line comes alone.
+    """Yield whole lines, about BLOCK bytes at once; a line that may be the end line is a block of its own.
 
-    Only the beginning of a line that is longer than LONGEST_LINE is held.
+    Only the beginning of a line that is longer than LONGEST_LINE is kept.
     """
     rest = b""
     for read in _reads(stream):
@@ -202,7 +202,7 @@ def _blocks(stream: io.BufferedIOBase) -> Iterator[bytes]:
 
 
 def _reads(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """The bytes of a stream, about BLOCK at once; those before an error come before it."""
+    """Yield the bytes of a stream, about BLOCK at once, and raise an error only after the bytes before it."""
     size = BLOCK
     while size >= BLOCK:
         held: list[bytes] = []
@@ -220,7 +220,7 @@ def _reads(stream: io.BufferedIOBase) -> Iterator[bytes]:
 
 
 def _split(block: bytes) -> Iterator[bytes]:
-    """The lines of a block; one of more than LONGEST_LINE bytes comes as a line that nobody can read."""
+    """Return the lines of a block; one of more than LONGEST_LINE bytes becomes an invalid line."""
     texts = block.split(b"\n")
     if not texts[-1]:
         texts.pop()
@@ -231,12 +231,12 @@ def _parsed(text: bytes) -> Row | Fault:
     try:
         row = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
-        return Fault("is no JSON")
-    return row if isinstance(row, dict) else Fault("is no JSON object")
+        return Fault("is not JSON")
+    return row if isinstance(row, dict) else Fault("is not a JSON object")
 
 
 def _csv_lines(stream: io.BufferedIOBase) -> Iterator[Line]:
-    """Columns by the names in the first row; an empty cell is an absent value."""
+    """Read columns by the names in the first row; an empty cell is an absent value."""
     text = io.TextIOWrapper(cast("IO[bytes]", stream), "utf-8-sig", errors="surrogateescape", newline="")
     reader = csv.reader(text, strict=True)
     names = next(reader, [])
@@ -253,7 +253,7 @@ def _csv_lines(stream: io.BufferedIOBase) -> Iterator[Line]:
 
 
 def _parquet_pieces(stream: io.BufferedIOBase, *, columnar: bool) -> Pieces:
-    """Rows in the order of the file, which is fetched whole first, since its index stands at its end."""
+    """Yield rows in the order of the file, which is copied whole first, since its index is at its end."""
     with tempfile.TemporaryFile(dir=scratch_root()) as copy:
         shutil.copyfileobj(stream, copy, CHUNK)
         file = pq.ParquetFile(copy)

@@ -1,7 +1,7 @@
-"""The claims of plain writer manifests: their lists are found here and read in tasks, at once.
+"""Read the claims of plain writer manifests: their lists are located here and read in tasks, once.
 
-A table whose lists are missing or all unreadable is refused in its state; a row or list that cannot be understood is a
-hole of its table.
+A table whose lists are missing or all unreadable is refused in its state; a row or list that cannot be understood is an
+evidence gap of its table.
 """
 
 import json
@@ -40,17 +40,17 @@ from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.runtime.duck import Connection, Relation, task_connection
 from lakeaudit.schemas import plain_time
 
-MOST_HOLES = 1000
-"""Lists named one by one where rows could not be understood; the rest is one hole a table."""
+MOST_GAPS = 1000
+"""Most lists with faulty rows that are named one by one; the rest is one gap for each table."""
 
 Summary = Mapping[str, Any]
-"""list_part.Summary of one list, with its table_name and list_no."""
+"""A list_part.Summary of one list, with its table_name and list_no."""
 
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
-    """The claims of all tables that have file_list manifests, folded over all lists of each.
+    """Return the claims of all tables that have file_list manifests, folded over all lists of each.
 
-    Where the run is not live, events after its as_of are left out.
+    If the run is not live, events after its as_of are left out.
     """
     start = clock()
     return _claims(find(tables, ctx.clients), tables, ctx, source_id, start, clock)
@@ -64,7 +64,7 @@ def _claims(
     start: datetime,
     clock: Clock,
 ) -> Claims:
-    """The claims of lists that were found from `start` on."""
+    """Return the claims of lists that were located from `start` on."""
     lists = numbered(table_lists, ctx.clients.names)
     until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(lists, ctx.clients, source_id, until, max(ctx.parallelism, 1) * 4))
@@ -79,7 +79,7 @@ def _claims(
         rows=(kept,),
         fold=partial(fold.claims, source=source_id, left_out=tuple(sorted(unread))),
         states=_states(listed, table_lists, unread, ctx.last_states, cut.start),
-        holes=tuple(_holes(summaries, lists, source_id)),
+        holes=tuple(_evidence_gaps(summaries, lists, source_id)),
         warnings=tuple(warning for each in table_lists for warning in each.warnings),
         witnesses=lost,
         unlisted=unlisted,
@@ -87,7 +87,7 @@ def _claims(
 
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
-    """What the lists say now that they did not say when `claims` were read; no list differs: nothing.
+    """Return the changes in the lists since `claims` were read; none if the lists are the same.
 
     A path that no list names any more is gone from the table's state.
     """
@@ -101,10 +101,10 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
 
 
 def changes_between(claims: Claims, newest: Claims) -> Changes:
-    """What the claims of an event manifest say that they did not say before, and of which tables nobody knows."""
-    unsure = {name: state.refused for name, state in newest.states.items() if state.refused}
-    unsure |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
-    return Changes(_changed(claims, newest), unsure)
+    """Return the changes between two sets of an event manifest's claims, and the tables that are uncertain."""
+    uncertain = {name: state.refused for name, state in newest.states.items() if state.refused}
+    uncertain |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
+    return Changes(_changed(claims, newest), uncertain)
 
 
 _CHANGED_SQL = """
@@ -116,30 +116,34 @@ WHERE row(a.state, a.claimed_at, a.removed_at, a.size, a.etag, a.version_id, a.c
 
 
 def _changed(old: Claims, new: Claims) -> pa.Table:
-    """One row per path of which the lists say something else now: table_name, bucket, key, state."""
+    """Return one row for each path whose entry in the lists changed: table_name, bucket, key, state."""
     with task_connection("2GiB") as con:
-        return duck.table(duck.query(con, _CHANGED_SQL, old=_folded(con, old), new=_folded(con, new)))
+        return duck.table(
+            duck.query(con, _CHANGED_SQL, old=_grouped_claims(con, old), new=_grouped_claims(con, new))
+        )
 
 
-def _folded(con: Connection, claims: Claims) -> Relation:
+def _grouped_claims(con: Connection, claims: Claims) -> Relation:
     (kept,) = claims.rows
     return fold_kept(con, cast("BufferedRows", kept), claims.fold)
 
 
-def fold_kept(con: Connection, kept: BufferedRows, folded_by: Fold) -> Relation:
-    """The claims of rows that were read already, all shares together; they can be computed once."""
+def fold_kept(con: Connection, kept: BufferedRows, fold_rows: Fold) -> Relation:
+    """Return the claims of rows that were read already, all shares together; they can be computed once."""
     rows = {
         kind: pa.RecordBatchReader.from_batches(schema, kept.batches(kind))
         for kind, schema in (("events", fold.EVENTS), ("acts", fold.ACTS))
     }
-    return folded_by(con, rows)
+    return fold_rows(con, rows)
 
 
-def _holes(summaries: Sequence[Summary], lists: Sequence[ListFile], source_id: str) -> list[EvidenceGap]:
+def _evidence_gaps(
+    summaries: Sequence[Summary], lists: Sequence[ListFile], source_id: str
+) -> list[EvidenceGap]:
     faulty = sorted((each for each in summaries if each["faults"]), key=lambda each: each["list_no"])
-    named = [_hole(each, lists[each["list_no"]].place.uri, source_id) for each in faulty[:MOST_HOLES]]
+    named = [_evidence_gap(each, lists[each["list_no"]].place.uri, source_id) for each in faulty[:MOST_GAPS]]
     more = Counter[str]()
-    for each in faulty[MOST_HOLES:]:
+    for each in faulty[MOST_GAPS:]:
         more[each["table_name"]] += each["faults"]
     rest = "rows of further lists cannot be understood"
     return named + [
@@ -150,14 +154,14 @@ def _holes(summaries: Sequence[Summary], lists: Sequence[ListFile], source_id: s
 _HIDES = "files that were written, removed or replaced"
 
 
-def _hole(each: Summary, uri: str, source_id: str) -> EvidenceGap:
+def _evidence_gap(each: Summary, uri: str, source_id: str) -> EvidenceGap:
     line, fault = each["first"]
     reason = fault if line in (0, UNREAD_REST) else f"line {line}: {fault}"
     return EvidenceGap(source_id, reason, uri, table=each["table_name"], hides=_HIDES, count=each["faults"])
 
 
 def _all_unread(summaries: Sequence[Summary], lists: Sequence[ListFile]) -> dict[str, str]:
-    """Tables of which no list at all could be read, and why not."""
+    """Return the tables none of whose lists could be read, and why not."""
     readable = {each["table_name"] for each in summaries if not each["unread"]}
     unread = sorted(
         (e for e in summaries if e["table_name"] not in readable), key=lambda each: -each["list_no"]
@@ -166,7 +170,7 @@ def _all_unread(summaries: Sequence[Summary], lists: Sequence[ListFile]) -> dict
 
 
 def _listed(table_lists: Sequence[TableLists], summaries: Sequence[Summary]) -> list[ListedTable]:
-    """The tables as later audits compare them."""
+    """Return the tables as later audits compare them."""
     oldest: dict[str, datetime] = {}
     for each in summaries:
         if each["oldest"] is not None:
@@ -216,9 +220,9 @@ def _states(
 
 
 def _missing(lists: TableLists, unread: str, known: LastState | None) -> MissingState | None:
-    """Why nobody can read any list; None where one can be read, or nobody can tell.
+    """Return why nobody can read any list; None if one is readable, or if this is unknown.
 
-    A folder without lists proves that only where an audit has read some there (`known`).
+    A folder without lists proves this only if an audit has read some there (`known`).
     """
     if lists.empty is not None:
         return None if known is None else MissingState(ABSENT, known.state.name or lists.empty.uri)

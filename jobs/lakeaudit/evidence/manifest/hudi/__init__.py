@@ -1,4 +1,4 @@
-"""Hudi tables: what their timeline says of every file that they wrote, replaced or removed."""
+"""Read a Hudi table's timeline: every file that its instants wrote, replaced or removed."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from lakeaudit.keys import END
 
 
 class HudiManifest(ManifestSource):
-    """The table's own Hudi timeline: what the table is."""
+    """Declares that the table's own Hudi timeline defines the state of the table."""
 
     is_state = True
     folder = ".hoodie"

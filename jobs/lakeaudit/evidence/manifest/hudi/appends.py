@@ -1,4 +1,4 @@
-"""Appends: writes that add base files of new file groups and change nothing, by what their instants say. Pure."""
+"""Find appends by their instants: writes that add base files of new file groups and change nothing else. Pure."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from typing import Any
 from lakeaudit.evidence.manifest.hudi.names import file_named
 
 APPENDS = ("INSERT", "BULK_INSERT")
-"""Operations that look for no older row of their keys."""
+"""Operations that do not look up older rows of their keys."""
 _COMMITS = ("commit", "deltacommit")
 
 
 @dataclass(frozen=True)
 class Appended:
-    """What an instant appended; `digest` is of the partitions and row counts of its files, whatever their order."""
+    """Sums up the files of an append; `digest` covers partitions and row counts of its files, in any order."""
 
     files: int
     rows: int
@@ -24,7 +24,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class AppendedFile:
-    """A base file that an instant appended; `path` is below the table's location."""
+    """Names a base file that an instant appended; `path` is below the table's location."""
 
     path: str
     size: int
@@ -32,7 +32,7 @@ class AppendedFile:
 
 
 def files_of(action: str, record: Mapping[str, Any]) -> list[AppendedFile]:
-    """The files that an instant appended; none where it did anything else, or does not count their rows and bytes."""
+    """Return the files that an instant appended; none if it did anything else, or does not count rows and bytes."""
     if action not in _COMMITS or record.get("operationType") not in APPENDS:
         return []
     if record.get("partitionToReplaceFileIds"):
@@ -43,20 +43,20 @@ def files_of(action: str, record: Mapping[str, Any]) -> list[AppendedFile]:
 
 
 def appended(action: str, record: Mapping[str, Any]) -> Appended | None:
-    """What an instant appended; None: nothing, or something else, or nobody can tell."""
+    """Return the sums of an append; None if the instant is not an append, or if this is unknown."""
     try:
         files = files_of(action, record)
     except (AttributeError, TypeError, ValueError):
         return None
     if not files:
         return None
-    looks = sorted((file.path.rpartition("/")[0], file.rows) for file in files)
-    digest = hashlib.sha256(repr(looks).encode(errors="replace")).hexdigest()[:32]
+    features = sorted((file.path.rpartition("/")[0], file.rows) for file in files)
+    digest = hashlib.sha256(repr(features).encode(errors="replace")).hexdigest()[:32]
     return Appended(len(files), sum(file.rows for file in files), sum(file.size for file in files), digest)
 
 
 def _file(stat: Mapping[str, Any]) -> AppendedFile | None:
-    """The base file that a write statistic names, if it begins a file group; None otherwise."""
+    """Return the base file that a write statistic names, if it begins a file group; None otherwise."""
     path, size, rows = stat.get("path"), stat.get("fileSizeInBytes"), stat.get("numWrites")
     named = file_named(path.rpartition("/")[2]) if isinstance(path, str) else None
     begins = stat.get("prevCommit") in (None, "", "null")

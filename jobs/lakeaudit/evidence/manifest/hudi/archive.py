@@ -1,6 +1,6 @@
-"""Instants that were moved out of a timeline, file by file of its archive.
+"""Read the instants in an archive of a timeline, file by file.
 
-Format: layout 1 keeps them in files of Hudi's log format ("Log File Format" of Apache Hudi's specification, blocks of
+Format: layout 1 stores them in files of Hudi's log format ("Log File Format" of Apache Hudi's specification, blocks of
 kind Avro with `HoodieArchivedMetaEntry`), layout 2 in Parquet files (`HoodieLSMTimelineInstant`).
 """
 
@@ -33,7 +33,7 @@ _COLUMNS = ["instantTime", "completionTime", "action", "metadata"]
 
 @dataclass(frozen=True)
 class Archived:
-    """A completed instant; `completed` is empty in layout 1."""
+    """Holds a completed instant; `completed` is empty in layout 1."""
 
     begin: str
     completed: str
@@ -42,10 +42,10 @@ class Archived:
 
 
 def archived(content: bytes, layout: int) -> Iterator[Archived]:
-    """The completed instants of a file of the archive.
+    """Yield the completed instants of a file of the archive.
 
     Raises:
-        Torn: it cannot be understood, or not from somewhere on.
+        Torn: it cannot be understood, or not from some point on.
     """
     if layout == 1:
         yield from _of_log(content)
@@ -63,7 +63,7 @@ def _of_log(content: bytes) -> Iterator[Archived]:
 
 
 def _avro_blocks(content: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
-    """(schema, records) of the file's blocks."""
+    """Yield (schema, records) of the file's blocks."""
     at, number = 0, 0
     while at < len(content):
         try:
@@ -77,7 +77,7 @@ def _avro_blocks(content: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
 
 
 def _block(content: bytes, at: int) -> tuple[int, int, int]:
-    """(where the header of a block begins, where the block ends, its kind)."""
+    """Return (where the header of a block begins, where the block ends, its kind)."""
     size, version, kind = struct.unpack_from(">qii", content, at + len(_MAGIC))
     begin = at + len(_MAGIC) + 8
     if content[at : at + len(_MAGIC)] != _MAGIC or size < 8 or version not in _VERSIONS:
@@ -93,19 +93,19 @@ def _avro_block(content: bytes, at: int, end: int) -> tuple[bytes, list[bytes]]:
     at += 4
     for _ in range(count):
         name, size = struct.unpack_from(">ii", content, at)
-        header[name] = _taken(content, at + 8, size, end)
+        header[name] = _slice(content, at + 8, size, end)
         at += 8 + size
     _, _, records = struct.unpack_from(">qii", content, at)
     at += 16
     found = []
     for _ in range(records):
         (size,) = struct.unpack_from(">i", content, at)
-        found.append(_taken(content, at + 4, size, end))
+        found.append(_slice(content, at + 4, size, end))
         at += 4 + size
     return header[_SCHEMA], found
 
 
-def _taken(content: bytes, at: int, size: int, end: int) -> bytes:
+def _slice(content: bytes, at: int, size: int, end: int) -> bytes:
     if size < 0 or at + size > end:
         raise ValueError("it ends before")
     return content[at : at + size]

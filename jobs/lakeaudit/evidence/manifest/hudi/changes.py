@@ -1,4 +1,4 @@
-"""What became of Hudi tables after the state that was judged: those whose timelines moved on are read again."""
+"""Compare Hudi tables with their judged state: tables with a newer timeline are read again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
-from lakeaudit.evidence.manifest.hudi.gaps import holes
+from lakeaudit.evidence.manifest.hudi.gaps import evidence_gaps
 from lakeaudit.evidence.manifest.hudi.reader import HudiClaims
 from lakeaudit.evidence.manifest.hudi.readings import TableReading, read_once
 from lakeaudit.evidence.manifest.hudi.rows import FILES
 from lakeaudit.evidence.manifest.hudi.timeline import find
-from lakeaudit.evidence.manifest.table_states import NEWEST, compared, touched
+from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compared
 from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -20,9 +20,9 @@ _KIND = "hudi_changed"
 
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
-    """Files that the newest state takes for something else than the judged one; no newer instant: none.
+    """Return the files whose state in the newest timeline differs from the judged one; none without a newer instant.
 
-    A table whose newer timeline cannot all be read is unsure.
+    A table whose newer timeline cannot all be read is uncertain.
     """
     if not isinstance(claims, HudiClaims):
         raise TypeError("claims of another reader")
@@ -30,27 +30,27 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     known = [table for table in tables if table.name in judged]
     found = find(known, ctx.clients, None if ctx.live else ctx.as_of, clock)
     moved = [each for each in found if each.identity != judged[each.table.name].found.identity]
-    unsure = {each.table.name: each.refused for each in moved if each.refused}
+    uncertain = {each.table.name: each.refused for each in moved if each.refused}
     readable = [each for each in moved if each.refused is None]
     if not readable:
-        return Changes(CHANGED.empty_table(), unsure)
+        return Changes(CHANGED.empty_table(), uncertain)
     newest = read_once(readable, NEWEST, ctx, claims.info.id)
-    unsure |= {each.name: why for each in newest.tables if (why := _why_unsure(each)) is not None}
+    uncertain |= {each.name: why for each in newest.tables if (why := _why_uncertain(each)) is not None}
     last = tuple((each.table.name, judged[each.table.name].number) for each in readable)
     rows = [*claims.reading.kept, *newest.kept]
-    kept = ctx.engine.meet(rows, partial(_touched, last), _compared)
-    return Changes(pa.Table.from_batches(kept.batches(_KIND), CHANGED), unsure)
+    kept = ctx.engine.meet(rows, partial(_state_ranks, last), _compared)
+    return Changes(pa.Table.from_batches(kept.batches(_KIND), CHANGED), uncertain)
 
 
-def _why_unsure(read: TableReading) -> str | None:
-    return next((f"{hole.subject} {hole.reason}" for hole in holes(read, "")), None)
+def _why_uncertain(read: TableReading) -> str | None:
+    return next((f"{gap.subject} {gap.reason}" for gap in evidence_gaps(read, "")), None)
 
 
-def _touched(
+def _state_ranks(
     last: tuple[tuple[str, int], ...], con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
     if kind == FILES:
-        yield kind, touched(con, rows, last)
+        yield kind, changed_rows(con, rows, last)
 
 
 def _compared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:

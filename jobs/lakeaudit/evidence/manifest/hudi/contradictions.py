@@ -1,4 +1,4 @@
-"""Witnesses in a timeline's content: writes that contradict their names, each other, or what they replaced.
+"""Find witnesses in a timeline's content: writes that contradict their names, each other, or the groups they replaced.
 
 Hudi's readers keep one completed file for an instant and an action, the first one that a listing gives
 (`TimelineLayout.filterHoodieInstantsByLatestState`). They keep two actions of one instant as two writes.
@@ -32,7 +32,7 @@ _GROUP = pa.schema([("of_table", pa.string()), ("file_group", pa.string())])
 
 
 def double_completions(read: TableReading) -> Iterator[Witness]:
-    """Writes that several files complete, unless all of them list the same."""
+    """Yield writes that several files complete, unless all of them list the same files."""
     for begin, files in read.found.double_completions.items():
         facts = [read.facts.get(each.file.name) for each in files]
         known = [each for each in facts if each is not None]
@@ -48,7 +48,7 @@ def double_completions(read: TableReading) -> Iterator[Witness]:
 
 
 def _effect(files: Sequence[Instant]) -> str:
-    """What becomes of writes that have one instant."""
+    """Describe the effect of several writes with one instant."""
     if len({each.action for each in files}) == 1:
         return f"Hudi's readers take the first one that a listing gives and ignore {files[-1].file.name}"
     return (
@@ -58,9 +58,9 @@ def _effect(files: Sequence[Instant]) -> str:
 
 
 def other_content(read: TableReading) -> Iterator[Witness]:
-    """Writes whose files list only base files of other instants: the content of another write took their place.
+    """Yield writes whose files list only base files of other instants: another write's content replaced their own.
 
-    Either its requested or inflight file shows that the write had a content of its own, or the other writes are there.
+    Either a requested or inflight file shows that the write had its own content, or the other writes exist.
     """
     done = {each.begin for each in read.found.writes}
     for each in read.found.writes:
@@ -71,15 +71,15 @@ def other_content(read: TableReading) -> Iterator[Witness]:
             continue
         words = (
             f"{each.file.place.uri} lists {facts.foreign:,} base files, and none bears its instant (one is "
-            f"{facts.sample}): a write lists its own files alone, so the content of another one was written over it"
+            f"{facts.sample}): a write lists its own files alone, so the content of another one replaced it"
         )
         yield Witness(read.name, REPLACED_STATE, (CONTENT,), each.file.place.uri, words, int(each.begin))
 
 
 def replacements(read: TableReading) -> Iterator[Witness]:
-    """Writes that replaced file groups which nothing knows, and clusterings that changed the number of rows.
+    """Yield writes that replaced unknown file groups, and clusterings that changed the number of rows.
 
-    Nothing is concluded where an instant cannot be read, or a file group comes from one that is not known.
+    No table is judged with an instant that cannot be read, or a file group from an unknown instant.
     """
     if read.problems or read.unknown:
         return
@@ -98,13 +98,13 @@ def replacements(read: TableReading) -> Iterator[Witness]:
 
 
 def _single_writes(read: TableReading) -> dict[str, tuple[Instant, WriteFacts]]:
-    """By instant the completed writes that may replace file groups, and that nothing took back or completed again."""
-    unsure = read.fate.taken_back.union(read.found.double_completions)
+    """Return by instant the completed writes that may replace file groups, not taken back and completed only once."""
+    uncertain = read.fate.taken_back.union(read.found.double_completions)
     return {
         each.begin: (each, facts)
         for each in read.found.writes
         if each.action == REPLACES
-        and each.begin not in unsure
+        and each.begin not in uncertain
         and (facts := read.facts.get(each.file.name)) is not None
     }
 
@@ -133,10 +133,10 @@ def _row_change(read: TableReading, each: Instant, after: int, before: int) -> W
 def storage_explanations(
     tables: Sequence[TableReading], lacking: Collection[str], con: Connection, leftovers: Rows
 ) -> Iterator[Witness]:
-    """What `replacements` claims of tables for which storage shows another reason, as explained.
+    """Yield claims of `replacements` that storage explains, as explained.
 
-    `lacking` are tables of which files show that an instant is not known. A file of a replaced group that no instant
-    wrote shows that there was such a group: a task's second attempt may leave one, or an instant that is not known.
+    `lacking` are tables whose files show an unknown instant. A file of a replaced group that no instant wrote shows
+    that this group existed: a task's second attempt may leave one, or an unknown instant.
     """
     claims = {read.name: [*replacements(read)] for read in tables}
     groups = _in_storage(tables, con, leftovers) if any(claims.values()) else set()
@@ -148,7 +148,7 @@ def storage_explanations(
 
 
 def _in_storage(tables: Sequence[TableReading], con: Connection, leftovers: Rows) -> set[tuple[str, str]]:
-    """By table the file groups that no instant wrote, and of which a file is there."""
+    """Return by table the file groups that no instant wrote, and that have a file."""
     named = [(read.name, name) for read in tables for each in read.replaced.values() for name in each.names]
     if not named:
         return set()
@@ -164,7 +164,7 @@ def _in_storage(tables: Sequence[TableReading], con: Connection, leftovers: Rows
 
 
 def rival_overwrites(reading: Reading, ctx: Context) -> tuple[Witness, ...]:
-    """Pairs of writes that replaced the same file groups, while what they wrote is live: neither saw the other one."""
+    """Return pairs of writes that replaced the same file groups, while the files of both are live."""
     pairs = [(read, *pair) for read in reading.tables for pair in _rivals(read)] if ctx.live else []
     if not pairs:
         return ()
@@ -178,7 +178,7 @@ def rival_overwrites(reading: Reading, ctx: Context) -> tuple[Witness, ...]:
 
 
 def _rivals(read: TableReading) -> Iterator[tuple[str, str]]:
-    """The older and the younger instant of each pair; two that wrote nothing agree."""
+    """Yield the older and the younger instant of each pair; two empty writes agree."""
     writes = _single_writes(read) if read.is_known_whole and not read.problems else {}
     for begin, groups in sorted(read.replaced.items()):
         older = groups.other
@@ -187,7 +187,7 @@ def _rivals(read: TableReading) -> Iterator[tuple[str, str]]:
 
 
 def _files(read: TableReading, begin: str) -> int:
-    """How many files a write lists."""
+    """Return how many files a write lists."""
     return read.did.get(begin, (0, 0))[0]
 
 

@@ -1,4 +1,4 @@
-"""What timelines make of files, as claims: there is one row of each file already."""
+"""Turn the files of timelines into claims: each file already has one row."""
 
 from collections.abc import Mapping
 
@@ -13,23 +13,23 @@ TABLE = pa.schema(
     [
         ("table_name", pa.string()),
         ("reading", pa.int64()),  # whose rows count
-        ("version", pa.int64()),  # the newest completed instant; null: there is none
+        ("version", pa.int64()),  # the newest completed instant; null if there is none
         ("encoded", pa.bool_()),  # values in partitions' folders are percent-encoded
-        ("certain", pa.bool_()),  # all that was removed on purpose is known
+        ("certain", pa.bool_()),  # all intentional removals are known
     ]
 )
-"""One table as the fold needs it."""
+"""The constants of one table for the fold."""
 
 _PLAIN = "coalesce(TRY(url_decode(replace(folder, '+', '%2B'))), folder)"
-"""A folder without percent-encoding; as it is where that is none."""
+"""A folder without percent-encoding; unchanged if it has none."""
 
 _KNOWN = "SELECT f.*, version, encoded, certain FROM files f JOIN tables USING (table_name, reading)"
 
 
 def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
-    """CLAIM rows of FILE rows; those of tables, and of readings, that are not in `tables` are left out.
+    """Return CLAIM rows of FILE rows; those of tables, and of readings, that are not in `tables` are left out.
 
-    A stray file is claimed by nobody, so that where it is there it is held against what readers list.
+    A stray file has no claim, so that an existing one is compared with the files that readers list.
     """
     sql = f"""SELECT * EXCLUDE (file_group, slice, hidden)
             REPLACE (CASE category WHEN 'index' THEN 'log' ELSE category END AS category),
@@ -44,8 +44,8 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
     return duck.conform(con, duck.query(con, sql, files=files, tables=tables), CLAIM)
 
 
-def traces(tables: pa.Table, con: Connection, files: Rows) -> Relation:
-    """What one FILE row claims: table_name, bucket, key, size, claimed_at, plain."""
+def fingerprints(tables: pa.Table, con: Connection, files: Rows) -> Relation:
+    """Return the claim of each FILE row: table_name, bucket, key, size, claimed_at, plain."""
     sql = f"""SELECT table_name, bucket, key, size, "at" AS claimed_at,
             certain AND state = 'live' AND size IS NOT NULL AND least_size IS NULL AS plain
         FROM ({_KNOWN})"""

@@ -1,4 +1,4 @@
-"""What of a table's timeline cannot be read, and what that hides. Pure."""
+"""Report unreadable files of a table's timeline, and the files that they hide. Pure."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.runtime.aws_failures import ARCHIVED
 
 _REMOVING = ("", "clean", "rollback", "restore")
-"""Actions that remove files; without them nobody knows what is gone on purpose. Empty: an archive has all of them."""
+"""Actions that remove files; without them intentional removals are unknown. Empty: an archive may have all of them."""
 _HIDES = {
-    "": "what its instants wrote and removed",
+    "": "the files that its instants wrote and removed",
     "clean": "which files it removed",
     "rollback": "which files it removed",
     "restore": "which files it removed",
@@ -22,8 +22,8 @@ _HIDES = {
 }
 
 
-def holes(read: TableReading, source: str) -> Iterator[EvidenceGap]:
-    """The instants, and the files of the archive, that could not be read."""
+def evidence_gaps(read: TableReading, source: str) -> Iterator[EvidenceGap]:
+    """Yield the instants, and the files of the archive, that could not be read."""
     for problem in read.problems:
         hides = _HIDES.get(problem.action, "the files that it wrote and replaced")
         yield EvidenceGap(source, problem.reason, problem.subject, read.name, hides, kind=_kind(problem))
@@ -38,14 +38,14 @@ def holes(read: TableReading, source: str) -> Iterator[EvidenceGap]:
 
 
 def archived_state(read: TableReading) -> MissingState | None:
-    """Why no reader can open any write: storage archived the files of all instants; None where one can be read."""
+    """Return why no reader can open any write: storage archived the files of all instants; None if one is readable."""
     cold = {each.subject for each in read.problems if each.reason == ARCHIVED}
     writes = [each.file.place.uri for each in read.found.writes]
     return MissingState(lineage.ARCHIVED, writes[-1]) if writes and cold.issuperset(writes) else None
 
 
 def warnings(read: TableReading) -> Iterator[str]:
-    """Writes of the active timeline that say themselves that they lost rows: the newest one, and how many."""
+    """Yield writes of the active timeline that record lost rows themselves: the newest one, and how many."""
     if read.not_written:
         newest = max(read.not_written)
         more = f" ({len(read.not_written) - 1} older writes did so, too)" if len(read.not_written) > 1 else ""
@@ -54,7 +54,7 @@ def warnings(read: TableReading) -> Iterator[str]:
 
 
 def leftovers_kept(read: TableReading) -> str | None:
-    """Why what the timeline does not name may be somebody's all the same."""
+    """Return why files that the timeline does not name may still be in use."""
     found = read.found
     writes = sum(each.state == COMPLETED and each.action.endswith("commit") for each in found.instants)
     if found.archive or writes < KEPT_AT_LEAST:
@@ -63,21 +63,21 @@ def leftovers_kept(read: TableReading) -> str | None:
 
 
 KEPT_AT_LEAST = 20
-"""Writes that an archival leaves in the timeline, where nobody sets `hoodie.keep.min.commits`."""
+"""Writes that an archival leaves in the timeline, unless `hoodie.keep.min.commits` is set."""
 
 
 def removals_known(read: TableReading) -> bool:
-    """Whether nothing could have been removed on purpose that is not known of."""
+    """Return whether all intentional removals are known."""
     return read.found.lost is None and not any(each.action in _REMOVING for each in read.problems)
 
 
 _NOT_NEEDED = (*_REMOVING, "savepoint")
 _PLANS = (".requested", ".inflight")
-"""What readers of live files do not read."""
+"""Suffixes of files that readers of live files do not read."""
 
 
 def _kind(problem: Problem) -> str:
-    """What is gone, broken or archived is lost to readers as well; what only this audit may not read is not.
+    """Return the kind of finding: missing, broken or archived files are lost to readers, unreadable ones are not.
 
     Hudi deletes empty cleans and empty plans itself (`CleanActionExecutor`, `CleanPlanner`), and readers need neither.
     """

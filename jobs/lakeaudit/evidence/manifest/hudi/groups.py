@@ -1,7 +1,7 @@
-"""What all instants together make of the files of a file group: its newest slice, older ones, and what is gone.
+"""Compute the state of a file group's files from all instants: its newest slice, older ones, and removed files.
 
 The newest base file is live, and so are the log files since: readers merge them. A file group that was replaced has
-no live file. What a clean removed is gone; what a rollback removed too, unless the instant was done again.
+no live file. A file is gone if a clean removed it, or a rollback, unless the instant was done again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from lakeaudit.schemas import NOTE
 COMPLETED = pa.schema(
     [("table_name", pa.string()), ("instants", pa.list_(pa.string())), ("first_instant", pa.string())]
 )
-"""By table the names that readers that list folders go by, see `protocol.CommittedNames`."""
+"""By table the names that readers use which list folders, see `protocol.CommittedNames`."""
 COUNTS = "coalesce(list_contains(instants, slice) OR slice < first_instant, false)"
 _GROUP = "table_name, reading, file_group"
 _FILE = f"{_GROUP}, bucket, key"
@@ -27,7 +27,7 @@ _FILE = f"{_GROUP}, bucket, key"
 def states(
     source: str, completed: pa.Table, con: Connection, rows: Mapping[str, Rows]
 ) -> Iterator[tuple[str, Rows]]:
-    """FILE rows of STEP rows, and NOTE rows: file groups of unknown beginning, rival writes, and replaced groups.
+    """Yield FILE rows of STEP rows, and NOTE rows: file groups of unknown origin, rival writes, and replaced groups.
 
     `completed` has COMPLETED rows.
     """
@@ -56,7 +56,7 @@ groups AS (
     SELECT {_GROUP}, max("at") AS replaced_at, bool_or(NOT archived) AS hidden
     FROM steps WHERE act = 'replaced' GROUP BY {_GROUP}
 ),
-told AS (
+marked AS (
     SELECT *, cleaned OR (undone AND NOT needed) AS gone,
         max(slice) FILTER (kind = 'base' AND wrote AND NOT planned) OVER (PARTITION BY {_GROUP}) AS newest
     FROM files LEFT JOIN groups USING ({_GROUP})
@@ -65,7 +65,7 @@ judged AS (
     SELECT *, CASE WHEN gone THEN 'gone'
         WHEN wrote AND NOT planned AND replaced_at IS NULL AND slice >= coalesce(newest, '') THEN 'live'
         ELSE 'history' END AS state
-    FROM told
+    FROM marked
 ),
 listed AS (
     SELECT judged.* REPLACE (CASE
@@ -81,11 +81,11 @@ SELECT table_name, reading, bucket, key, state, NOT gone AND (planned OR NOT nee
     replaced_at, size, least_size, records, commit_id, file_group, slice, coalesce(hidden, false) AS hidden
 FROM listed
 """
-"""One row per file. A log file may be written to more than once, where a store lets files grow."""
+"""One row per file. A store that lets files grow may write to a log file more than once."""
 
 
 def _unknown_beginnings(source: str, con: Connection, steps: Relation) -> Relation:
-    """Of a base file that was made from another one, what wrote the other one must be known."""
+    """Note base files that were made from another one whose writer is unknown."""
     sql = f"""WITH known AS (SELECT DISTINCT {_GROUP}, slice FROM steps WHERE kind = 'base' AND act = 'wrote'),
         unknown AS (SELECT * FROM steps ANTI JOIN known
             ON steps.table_name = known.table_name AND steps.reading = known.reading

@@ -1,4 +1,4 @@
-"""Witnesses of Hudi tables: what names a completed write that the timeline does not have.
+"""Find witnesses against Hudi tables: names of completed writes that the timeline lacks.
 
 A write may leave the timeline in two ways: it is archived, or a rollback or restore takes it back. Any other one was
 lost. Instants are compared by when they began, since an upgrade of the table changes the names of their files.
@@ -50,18 +50,18 @@ from lakeaudit.runtime.duck import Connection, Rows
 KIND = "hudi"
 SAMPLES = 3
 MOST_NAMED = 100
-"""Instants of one table that files name and no state does, of which witnesses are made."""
+"""Most instants of one table for which witnesses are made if only files name them."""
 LEAST_WHOLE = 12
 """Bytes of the smallest Parquet file."""
 _NAMES = (
     rf"/[^/_]+_[^/_]*_([0-9]{{14}}|[0-9]{{17}})\.(?:parquet|orc|hfile){END}",
     r"/\.[^/]+_([0-9]{14}|[0-9]{17})\.log\.[0-9]+(?:_[^/]*)?" + END,
 )
-"""How the keys of base files and log files name their instants."""
+"""Patterns for the instants in the keys of base files and log files."""
 
 
 def state_of(read: TableReading) -> StateRef | None:
-    """The newest completed write; None where there is none."""
+    """Return the newest completed write; None if there is none."""
     newest = read.found.writes[-1:]
     if not newest or len(newest[0].begin) != LENGTH:
         return None
@@ -71,7 +71,7 @@ def state_of(read: TableReading) -> StateRef | None:
 
 
 def table_id(read: TableReading) -> str:
-    """The table's name and its first instant, which tell tables apart; empty where the archive is not known."""
+    """Return the table's name and its first instant, which identify it; empty if the archive is unknown."""
     known = read.found.writes and read.is_known_whole
     return f"{read.config.name}@{_first(read)}" if known else ""
 
@@ -79,7 +79,7 @@ def table_id(read: TableReading) -> str:
 def witnesses(
     tables: Sequence[TableReading], last: LastStates, clients: Clients, *, live: bool
 ) -> tuple[Witness, ...]:
-    """Writes that these tables lost; of an older timeline it is not known what was taken back since."""
+    """Return the writes that these tables lost; an older timeline does not show what was taken back since."""
     last = with_moved(last, KIND, ((read.name, state_of(read)) for read in tables))
     return tuple(
         witness
@@ -90,7 +90,7 @@ def witnesses(
 
 
 def _of_table(read: TableReading, last: LastState | None, clients: Clients) -> Iterator[Witness]:
-    """What a lost or overwritten write replaced is not known, so that no replacement is judged beside one."""
+    """Yield lost and overwritten writes; with one, replacements are not judged: its replaced groups are unknown."""
     own = [*double_completions(read), *other_content(read)]
     yield from own
     if not read.is_known_whole:
@@ -103,7 +103,7 @@ def _of_table(read: TableReading, last: LastState | None, clients: Clients) -> I
 
 
 def lost_content(place: Location, version: str, clients: Clients) -> LostContent | None:
-    """What the older version of a completed write's file says that it wrote."""
+    """Return the files that the older version of a completed write's file lists."""
     wrote = _wrote(place, clients, version)
     if wrote is None:
         return None
@@ -112,23 +112,23 @@ def lost_content(place: Location, version: str, clients: Clients) -> LostContent
 
 
 def _wrote(place: Location, clients: Clients, version: str | None = None) -> list[Act] | None:
-    """The files that the file of a completed write lists, in one of its versions; None: it cannot be understood."""
+    """Return the files that one version of a completed write's file lists; None if it cannot be understood."""
     name = instant_named(place.key.rpartition("/")[2])
     content = read_bytes(clients, place, version)
     if name is None or content is None:
         return None
     try:
-        did = [*acts(name.action, False, record_of(content), Reason(name.begin, name.completed))]
+        found = [*acts(name.action, False, record_of(content), Reason(name.begin, name.completed))]
     except (Torn, LookupError):
         return None
-    return [act for act in did if act.act == "wrote" and act.kind != "changes"]
+    return [act for act in found if act.act == "wrote" and act.kind != "changes"]
 
 
 def replaced_state(table: str, place: Location, version: str, clients: Clients) -> Witness | None:
-    """What an older version of a completed write's file lists that the one that is there does not; None: nothing.
+    """Return a witness if an older version of a completed write's file lists files that the current one lacks.
 
     Raises:
-        SourceError: the store does not answer.
+        SourceError: the store sends an error.
     """
     older, now = _wrote(place, clients, version), _wrote(place, clients)
     if older is None or now is None:
@@ -158,7 +158,7 @@ def _stake(wrote: Sequence[Act]) -> Stake:
 
 
 def _of_last(read: TableReading, last: LastState | None, clients: Clients) -> Iterator[Witness]:
-    """The timeline held against the states that earlier audits read of it, or reported as lost."""
+    """Compare the timeline with the states that earlier audits read of it, or reported as lost."""
     location = read.found.table.location.uri
     if last is None or not last.is_of(location, table_id(read)):
         return
@@ -194,7 +194,7 @@ def _against(read: TableReading, state: StateRef, known: str, clients: Clients) 
 
 
 def _overwritten(read: TableReading, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
-    """A completed write whose file has other content than it had, or may have."""
+    """Yield a completed write whose file has other content than before, or may have."""
     there = next((each.file for each in read.found.writes if each.file.name == state.name), None)
     if there is None:
         return
@@ -206,7 +206,7 @@ def _overwritten(read: TableReading, state: StateRef, known: str, clients: Clien
 
 
 def _rest(read: TableReading, begin: str) -> str:
-    """What will become of a write of which only the completed file is gone."""
+    """Describe the next step of Hudi for a write whose completed file alone is missing."""
     if begin not in read.found.pending:
         return ""
     return (
@@ -216,7 +216,7 @@ def _rest(read: TableReading, begin: str) -> str:
 
 
 def _is_there(place: Location, clients: Clients) -> bool:
-    """Whether the listing left it out, or nobody can tell."""
+    """Return whether the file exists although the listing left it out; true if this is unknown."""
     try:
         return stat(clients, place) is not None
     except SourceError:
@@ -224,7 +224,7 @@ def _is_there(place: Location, clients: Clients) -> bool:
 
 
 def _is_recreated(read: TableReading, begin: str, state: StateRef, clients: Clients) -> bool:
-    """Whether the table began after that instant, as one that was written again in place.
+    """Return whether the table began after that instant, because it was written again in place.
 
     The properties of a table without any write show when it was created.
     """
@@ -240,11 +240,11 @@ def _is_recreated(read: TableReading, begin: str, state: StateRef, clients: Clie
 
 
 def of_data_files(tables: Sequence[TableReading], con: Connection, leftovers: Rows) -> Iterator[Witness]:
-    """Writes that files of the table name, and that nothing else knows: neither a timeline nor a rollback.
+    """Yield writes that files of the table name, but neither a timeline nor a rollback.
 
-    Of instants before the first one that is known nobody can tell what they wrote. Later ones are lost. A savepoint
-    keeps its own write in the timeline while later ones are archived, so beside one no later one counts as lost.
-    What is known of replaced file groups proves nothing where an instant is not known.
+    Instants before the first known one are unknown. Later ones are lost. A savepoint keeps its own write in the
+    timeline while later ones are archived, so with a savepoint no later one counts as lost. With an unknown instant,
+    known replaced file groups prove nothing.
     """
     known = {read.name: read for read in tables if read.is_known_whole and read.found.writes}
     lacking = set()
@@ -260,18 +260,18 @@ def of_data_files(tables: Sequence[TableReading], con: Connection, leftovers: Ro
 
 
 def _first(read: TableReading) -> str:
-    """The first instant that is known, in the archive or in the timeline."""
+    """Return the first known instant, in the archive or in the timeline."""
     return min(filter(None, (read.fate.first, read.found.writes[0].begin)))
 
 
 def _named_by_files(
     con: Connection, leftovers: Rows, tables: Mapping[str, TableReading]
 ) -> list[dict[str, Any]]:
-    """By table and instant that nothing knows the whole data files that bear it, the newest instants first.
+    """Return by table and unknown instant the whole data files that bear it, the newest instants first.
 
-    Files before the first instant that is known are one row, without an instant; `oldest` is theirs.
+    Files before the first known instant are one row, without an instant; `oldest` is theirs.
     """
-    told = [(name, instant) for name, read in tables.items() for instant in _known(read)]
+    accounted = [(name, instant) for name, read in tables.items() for instant in _accounted(read)]
     first = [(name, _first(read)) for name, read in tables.items()]
     base, log = (f"regexp_extract(key, {duck.pattern(each)}, 1)" for each in _NAMES)
     sql = f"""
@@ -282,18 +282,18 @@ def _named_by_files(
         unknown AS (
             SELECT named.*, CASE WHEN begin >= first.instant THEN written END AS instant
             FROM named JOIN first ON judged_table = first.of_table
-            ANTI JOIN told ON judged_table = told.of_table AND begin = told.instant
+            ANTI JOIN accounted ON judged_table = accounted.of_table AND begin = accounted.instant
             WHERE written IS NOT NULL)
         SELECT judged_table, instant, min(written) AS oldest, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes,
             list(parse_filename(key, false, '/') ORDER BY key)[1:{SAMPLES}] AS sample
         FROM unknown GROUP BY judged_table, instant
         QUALIFY row_number() OVER (PARTITION BY judged_table ORDER BY instant DESC NULLS FIRST) <= {MOST_NAMED}
         ORDER BY judged_table, instant"""
-    named = {"told": duck.small(_TOLD, told), "first": duck.small(_TOLD, first)}
+    named = {"accounted": duck.small(_INSTANT, accounted), "first": duck.small(_INSTANT, first)}
     return duck.rows_of(duck.query(con, sql, input=leftovers, **named))
 
 
-_TOLD = pa.schema([("of_table", pa.string()), ("instant", pa.string())])
+_INSTANT = pa.schema([("of_table", pa.string()), ("instant", pa.string())])
 
 
 def _before_all(read: TableReading, row: Mapping[str, Any]) -> Witness:
@@ -323,7 +323,7 @@ def _completed(read: TableReading) -> set[str]:
 
 
 def _of_index(read: TableReading) -> Iterator[Witness]:
-    """Writes that the metadata table has, and the timeline has not.
+    """Yield writes that the metadata table has, and the timeline lacks.
 
     The metadata table is written before a write completes, and was listed before the timeline. So a write that is
     under way has its requested file here, and one that failed has it until its rollback, which is read, too.
@@ -331,14 +331,14 @@ def _of_index(read: TableReading) -> Iterator[Witness]:
     writes = read.found.writes
     if not writes:
         return
-    known = _known(read)
+    accounted = _accounted(read)
     for each in read.found.indexed:
-        if each.begin > writes[0].begin and each.begin not in known and not _is_of_its_own(read, each):
+        if each.begin > writes[0].begin and each.begin not in accounted and not _is_of_its_own(read, each):
             yield _indexed(read, each)
 
 
-def _known(read: TableReading) -> frozenset[str]:
-    """Instants that the timeline has, or of which it is known where they went."""
+def _accounted(read: TableReading) -> frozenset[str]:
+    """Return instants in the timeline, and those that were archived or taken back."""
     there = {each.begin for each in read.found.instants} | read.found.pending
     return read.fate.taken_back | read.fate.archived | there
 
@@ -354,7 +354,7 @@ def _indexed(read: TableReading, each: Instant) -> Witness:
 
 
 def _is_of_its_own(read: TableReading, each: Instant) -> bool:
-    """Whether the metadata table may have written it for itself, in layout 2: while another instant was under way."""
+    """Return whether the metadata table may have written it itself (layout 2), while another instant was under way."""
     if read.config.layout == 1:
         return False
     spans = [(one.begin, one.completed) for one in read.found.instants]
@@ -364,6 +364,6 @@ def _is_of_its_own(read: TableReading, each: Instant) -> bool:
 
 
 def timeline_of(location: Location, config: TableConfig) -> Location:
-    """The folder of the active timeline."""
+    """Return the folder of the active timeline."""
     home = location.join(FOLDER)
     return home.join(config.timeline) if config.timeline else home

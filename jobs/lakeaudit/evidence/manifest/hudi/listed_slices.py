@@ -1,8 +1,8 @@
-"""Base files that no state lists, among the files of their file groups: whether readers that list folders take them.
+"""Find out whether readers that list folders use base files which no state lists, by the files of their file groups.
 
-Such readers take the newest base file of a file group whose instant counts as completed (`protocol.CommittedNames`),
+Such readers use the newest base file of a file group whose instant counts as completed (`protocol.CommittedNames`),
 unless an instant of the timeline replaced the group (`AbstractTableFileSystemView` of Apache Hudi). hudi-rs reads the
-same files; it refuses a file group with two base files of one instant, whichever they are.
+same files; it refuses any file group with two base files of one instant.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +18,8 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import SLICE
 
-_FOUND = "hudi_slices"
-"""The kind of row that answers travel as."""
+_ANSWERS = "hudi_slices"
+"""The kind of row that carries the answers."""
 _GROUP = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("table_name", "bucket", "file_group")),
@@ -33,9 +33,9 @@ _ANSWER = pa.schema(
 
 
 def listed_slices(reading: Reading, engine: Engine, con: Connection, leftovers: Rows) -> Rows:
-    """SLICE rows of LEFTOVERS rows that bear an instant which counts as completed."""
+    """Return SLICE rows of unused files that bear an instant which counts as completed."""
     numbers = {read.name: read.number for read in reading.tables}
-    mine = duck.hold(con, _named(con, leftovers, numbers))
+    mine = duck.hold(con, _with_groups(con, leftovers, numbers))
     if duck.is_empty(mine):
         return SLICE.empty_table()
     groups = duck.table(
@@ -45,21 +45,21 @@ def listed_slices(reading: Reading, engine: Engine, con: Connection, leftovers: 
             _GROUP,
         )
     )
-    met = engine.meet(reading.kept, partial(_of_groups, groups), _found)
-    files = pa.Table.from_batches(met.batches(_FOUND), _ANSWER)
+    met = engine.meet(reading.kept, partial(_of_groups, groups), _answers)
+    files = pa.Table.from_batches(met.batches(_ANSWERS), _ANSWER)
     unknown = duck.small(_REPLACED, [*_replaced_without_files(reading)])
     return duck.conform(con, duck.query(con, _JUDGED, mine=mine, files=files, unknown=unknown), SLICE)
 
 
 def _replaced_without_files(reading: Reading) -> Iterator[tuple[str, str]]:
-    """File groups that instants of the timeline replaced, and of which no instant names a file."""
+    """Yield file groups that instants of the timeline replaced, and of which no instant names a file."""
     for read in reading.tables:
         names = {name for groups in read.replaced.values() for name in groups.names}
         yield from ((read.name, name) for name in sorted(names))
 
 
-def _named(con: Connection, leftovers: Rows, numbers: Mapping[str, int]) -> Relation:
-    """The rows with their file group and slice, as FILE rows name them."""
+def _with_groups(con: Connection, leftovers: Rows, numbers: Mapping[str, int]) -> Relation:
+    """Add file group and slice to the rows, as FILE rows name them."""
     tables = duck.small(_NUMBERS, list(numbers.items()))
     name = "regexp_extract(relative, '([^/]*)$', 1)"
     instant = f"regexp_extract(key, {duck.pattern(HUDI_BASE)}, 1)"
@@ -76,15 +76,15 @@ _NUMBERS = pa.schema([("name", pa.string()), ("reading", pa.int64())])
 
 
 def _of_groups(groups: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """The FILE rows of these groups."""
+    """Yield the FILE rows of these groups."""
     if kind == FILES:
         sql = "SELECT input.* FROM input SEMI JOIN groups USING (table_name, bucket, file_group, reading)"
         yield kind, duck.query(con, sql, input=rows, groups=groups)
 
 
-def _found(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def _answers(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if FILES in rows:
-        yield _FOUND, duck.conform(con, rows[FILES], _ANSWER)
+        yield _ANSWERS, duck.conform(con, rows[FILES], _ANSWER)
 
 
 _GROUPED = "table_name, bucket, file_group"

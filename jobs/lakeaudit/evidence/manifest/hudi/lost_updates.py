@@ -1,4 +1,4 @@
-"""Lost updates of Hudi tables: two completed writes that made a base file of one file group from the same older one.
+"""Find lost updates of Hudi tables: two completed writes that rewrote one file group from the same older base file.
 
 A write that rewrites a file group names the instant of the base file that it read (`prevCommit`). Two writers without
 a lock may read the same one: readers take the newest base file, which lacks the rows of the other write.
@@ -16,16 +16,16 @@ from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import NOTE
 
 RIVALS = "rivals"
-"""What the data of a NOTE row about a pair of writes holds."""
+"""Key in the data of a NOTE row about a pair of writes."""
 _GROUP = "table_name, reading, file_group"
 _REWRITES = ("commit", "deltacommit")
 _MOST = 100
-"""Pairs of one table and share that are reported."""
+"""Most pairs of one table and share that are reported."""
 
 
 @dataclass(frozen=True)
 class RivalWrites:
-    """Two instants that rewrote the same `groups` from the base files of a third one; readers get `kept`."""
+    """Names two instants that rewrote the same `groups` from the base files of a third one; readers get `kept`."""
 
     lost: str
     kept: str
@@ -35,10 +35,10 @@ class RivalWrites:
 
 
 def rival_notes(source: str, con: Connection, steps: Relation) -> Relation:
-    """NOTE rows of pairs of writes, from all STEP rows of some file groups.
+    """Return NOTE rows of pairs of writes, from all STEP rows of some file groups.
 
-    Of two base files that were made from one, readers have the rows of the newer one, unless only the older one was
-    built on. A base file that a rollback removed is left out, and so is a file group that was replaced since.
+    Two base files may have been made from one: readers have the rows of the newer one, unless only the older one was
+    built on. Base files that a rollback removed are left out, and so are file groups that were replaced since.
     """
     sql = f"""
         WITH replaced AS (SELECT DISTINCT {_GROUP} FROM steps WHERE act = 'replaced'),
@@ -75,7 +75,7 @@ def _same(one: str, other: str) -> str:
 
 
 def rival_writes(notes: Sequence[Mapping[str, object]]) -> dict[str, list[RivalWrites]]:
-    """By table the pairs that notes name; those of several shares are added up."""
+    """Return by table the pairs that notes name; those of several shares are added up."""
     found: dict[tuple[str, str, str], RivalWrites] = {}
     for note in notes:
         data = json.loads(str(note["data"]))
@@ -92,9 +92,9 @@ def rival_writes(notes: Sequence[Mapping[str, object]]) -> dict[str, list[RivalW
 def lost_updates(
     table: str, pairs: Sequence[RivalWrites], writes: Sequence[Instant], taken_back: frozenset[str]
 ) -> Iterator[Witness]:
-    """Witnesses of the pairs of which both writes are completed in the active timeline, and none was taken back.
+    """Yield witnesses of the pairs whose writes are both completed in the active timeline, and not taken back.
 
-    In a merge-on-read table a `commit` is a compaction, which reads what was planned before, and is no writer's.
+    In a merge-on-read table a `commit` is a compaction, which reads the files of an earlier plan, and not a write.
     """
     done = {each.begin: each for each in writes}
     merges = any(each.action == "deltacommit" for each in writes)

@@ -1,8 +1,8 @@
-"""The metadata table, Hudi's own index of a table's files: which of its files readers need, by its own timeline.
+"""Read the metadata table, Hudi's own index of a table's files: which of its files readers need, by its own timeline.
 
-It is a merge-on-read table in `.hoodie/metadata`. Only its active timeline is read, of which the names are listed for
-the lineage anyway. So only file groups count whose newest base file an instant of that timeline wrote: of others an
-archived clean may have removed files.
+It is a merge-on-read table in `.hoodie/metadata`. Only its active timeline is read, whose names are listed for the
+lineage anyway. So only file groups count whose newest base file an instant of that timeline wrote: an archived clean
+may have removed files of others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from lakeaudit.evidence.lineage import BROKEN_METADATA_TABLE, CONTENT, Witness
 from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
 from lakeaudit.evidence.manifest.hudi.parts import Item, OfTable, Problem, parts, problems
 from lakeaudit.evidence.manifest.hudi.rows import FILE, FILES
-from lakeaudit.evidence.manifest.hudi.timeline import METADATA_TABLE, Found
+from lakeaudit.evidence.manifest.hudi.timeline import METADATA_TABLE, LocatedTimeline
 from lakeaudit.evidence.protocol import BufferedRows, Context
 from lakeaudit.keys import HUDI_BASE, HUDI_LOG
 from lakeaudit.runtime import duck
@@ -20,19 +20,19 @@ from lakeaudit.runtime.duck import Connection, Rows
 
 
 def index_files(
-    found: Sequence[Found], number: int, ctx: Context, source: str
+    found: Sequence[LocatedTimeline], number: int, ctx: Context, source: str
 ) -> tuple[tuple[BufferedRows, ...], list[Problem]]:
-    """FILE rows of the files of metadata tables that readers need, and instants that cannot be read."""
+    """Return FILE rows of the files of metadata tables that readers need, and instants that cannot be read."""
     items = [item for each in found for item in _items(each, number)]
     if not items:
         return (), []
     steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
     unread = problems(steps.notes)
     project = partial(_of_others, tuple(sorted({problem.table for problem in unread})))
-    return (ctx.engine.meet([steps], project, _needed),), unread
+    return (ctx.engine.meet([steps], project, _required_files),), unread
 
 
-def _items(found: Found, number: int) -> list[Item]:
+def _items(found: LocatedTimeline, number: int) -> list[Item]:
     index = found.index
     if index is None or index.config is None:
         return []
@@ -42,23 +42,23 @@ def _items(found: Found, number: int) -> list[Item]:
 
 
 def _of_others(unread: Sequence[str], con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """Without tables of which an instant is unknown: it may have removed files."""
+    """Leave out tables with an unknown instant: it may have removed files."""
     if unread:
         sql = f"SELECT * FROM input WHERE table_name NOT IN ({duck.literals(unread)})"
         rows = duck.query(con, sql, input=rows)
     yield kind, rows
 
 
-def _needed(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """The live files of file groups whose live base file is known; the others may have been compacted since."""
+def _required_files(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+    """Yield the live files of file groups whose live base file is known; the others may have been compacted since."""
     for kind, files in states("", COMPLETED.empty_table(), con, rows):
         if kind == FILES:
-            yield kind, duck.conform(con, duck.query(con, _NEEDED, files=files), FILE)
+            yield kind, duck.conform(con, duck.query(con, _REQUIRED, files=files), FILE)
 
 
 _TORN = ("it is empty", "it is torn", "it is not whole")
 _PREFIX = "/".join(METADATA_TABLE)
-_NEEDED = f"""
+_REQUIRED = f"""
     WITH live AS (
         SELECT *, regexp_matches(key, {duck.pattern(HUDI_BASE)}) AS is_base FROM files
         WHERE state = 'live' AND category = 'data'
@@ -69,7 +69,7 @@ _NEEDED = f"""
 
 
 def broken_indexes(unread: Sequence[Problem]) -> Iterator[Witness]:
-    """Metadata tables of which an instant is torn; one that is gone may have been archived meanwhile."""
+    """Yield metadata tables with a torn instant; a missing one may have been archived meanwhile."""
     for problem in unread:
         if problem.reason.startswith(_TORN):
             words = f"{problem.subject}, an instant of the metadata table, cannot be read: {problem.reason}"

@@ -1,4 +1,4 @@
-"""What names say: those of a timeline's files, and those of the files that a table is made of. Pure.
+"""Parse the names of a timeline's files, and of a table's data files. Pure.
 
 Format: `HoodieInstant`, `FSUtils` and "File Layouts" of Apache Hudi.
 """
@@ -12,14 +12,14 @@ _LOG = re.compile(r"\.(?P<file_id>.+)_(?P<instant>\d+)\.log\.\d+(?:_(?P<token>.*
 _BASE = re.compile(r"(?P<file_id>[^_]+)_(?P<token>[^_]*)_(?P<instant>\d+)(?:\.[\w.]+)?")
 LENGTH = 17
 """Digits of an instant, with its milliseconds."""
-_UNTOLD_MILLIS = "999"
+_END_OF_SECOND = "999"
 BEHIND_UTC = timedelta(hours=12)
-"""A clock may be so far behind."""
+"""How far a clock may be behind UTC."""
 
 
 @dataclass(frozen=True)
 class InstantName:
-    """The name of a timeline's file. `completed`: when the action was completed, in timelines of layout 2."""
+    """Holds the name of a timeline's file. `completed`: when the action was completed, in timelines of layout 2."""
 
     begin: str
     action: str
@@ -28,9 +28,9 @@ class InstantName:
 
 
 def instant_named(name: str, *, of_index: bool = False) -> InstantName | None:
-    """What the name of a timeline's file says; None: it is none.
+    """Parse the name of a timeline's file; None for other files.
 
-    In layout 1 the metadata table's own compactions and cleans bear three digits more than the write they belong to.
+    In layout 1 the metadata table's own compactions and cleans have three digits more than their write.
     """
     found = _INSTANT.fullmatch(name)
     if found is None or (len(found[1]) > LENGTH and not of_index):
@@ -42,18 +42,18 @@ def instant_named(name: str, *, of_index: bool = False) -> InstantName | None:
 
 
 def instant_of(number: int) -> str:
-    """The instant that a state has as its number; instants have LENGTH digits here, as `in_order` gives them."""
+    """Return the instant for the number of a state; instants have LENGTH digits here, as `in_order` returns them."""
     return f"{number:0{LENGTH}}"
 
 
 def in_order(instant: str) -> str:
-    """An instant as text that sorts: old ones have no milliseconds, and stand for the end of their second."""
-    return instant + _UNTOLD_MILLIS if len(instant) == 14 else instant
+    """Return an instant as text that sorts: old ones have no milliseconds, and count as the end of their second."""
+    return instant + _END_OF_SECOND if len(instant) == 14 else instant
 
 
 @dataclass(frozen=True)
 class FileName:
-    """What the name of a file says. `kind` is base, log or changes (what changed, for those who ask for that)."""
+    """Holds the parts of a data file's name. `kind` is base, log or changes (change data, for readers that want it)."""
 
     file_id: str
     instant: str
@@ -61,7 +61,7 @@ class FileName:
 
 
 def file_named(name: str) -> FileName | None:
-    """What the name of a data file says; None: nothing that is known."""
+    """Parse the name of a data file; None for unknown names."""
     found = _LOG.fullmatch(name)
     if found is not None:
         kind = "changes" if (found["token"] or "").endswith(("-cdc", ".cdc")) else "log"
@@ -71,7 +71,7 @@ def file_named(name: str) -> FileName | None:
 
 
 def time_of(instant: str, *, utc: bool) -> datetime | None:
-    """When that was, or the latest that it can have been; None: it is no time."""
+    """Return when that was, or the latest possible time; None if the instant is not a time."""
     try:
         at = datetime.strptime(f"{instant:0<17}"[:17] + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
         return at if utc else at + BEHIND_UTC

@@ -1,4 +1,4 @@
-"""Timelines as parts: STEP rows of what their instants did, and NOTE rows of what of them cannot be read."""
+"""Turn timelines into parts: STEP rows of changes to files, and NOTE rows of unreadable files."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,15 +42,15 @@ _TAKEN = ("replaced", "cleaned", "undone")
 _ROWS = 32_768
 _THREADS = 16
 _LEAST, _MOST = 4 << 20, 64 << 20
-"""Bytes of instants in a part."""
+"""Least and most bytes of instants in a part."""
 
 
 @dataclass(frozen=True)
 class OfTable:
-    """What the instants of one table are read with: its name, its place, which reading it is, and its layout.
+    """Holds the constants for the instants of one table: its name, its place, the reading, and its layout.
 
-    Archived instants that are later than `until` are left out; None: there is no later one. `wanted` are instants of
-    which it must be known whether the archive has them, `completed_twice` those that several files complete.
+    Archived instants that are later than `until` are left out; None: all count. `wanted` are instants to look up in the
+    archive, `completed_twice` those that several files complete.
     """
 
     name: str
@@ -65,12 +65,12 @@ class OfTable:
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a table's instants that are not in its timeline.
+    """Names a table's instants that are not in its timeline.
 
     Attributes:
         taken_back: by a rollback or restore, or by the plan of one.
         archived: those of the wanted ones that the archive has.
-        first: the oldest instant of the archive; empty where it has none.
+        first: the oldest instant of the archive; empty if it has none.
     """
 
     taken_back: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class Problem:
-    """What of a timeline cannot be read: a file of an instant (by its action), or of the archive (none)."""
+    """Describes an unreadable file of a timeline: of an instant (by its action), or of the archive (no action)."""
 
     table: str
     action: str
@@ -90,14 +90,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Item:
-    """One file of a table's timeline."""
+    """Names one file of a table's timeline."""
 
     table: OfTable
     instant: Instant
 
 
 def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
-    """What NOTE rows of instants tell."""
+    """Parse NOTE rows of unreadable files."""
     found = [(note, json.loads(str(note["data"]))) for note in notes if note["reason"]]
     return [
         Problem(data["table"], data["action"], str(note["subject"]), str(note["reason"]))
@@ -106,10 +106,10 @@ def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
 
 
 def oldest(notes: Iterable[Mapping[str, object]]) -> dict[str, datetime]:
-    """By table when the oldest instant of its archive was completed."""
-    told = [(str(n["subject"]), json.loads(str(n["data"]))) for n in notes if not n["reason"] and n["data"]]
+    """Return by table when the oldest instant of its archive was completed."""
+    parsed = [(str(n["subject"]), json.loads(str(n["data"]))) for n in notes if not n["reason"] and n["data"]]
     found: dict[str, datetime] = {}
-    for table, data in told:
+    for table, data in parsed:
         if OLDEST in data:
             at = datetime.fromisoformat(data[OLDEST])
             found[table] = min(at, found.get(table, at))
@@ -117,7 +117,7 @@ def oldest(notes: Iterable[Mapping[str, object]]) -> dict[str, datetime]:
 
 
 def not_written(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, int]]:
-    """By table and instant how many rows writes say that they could not write."""
+    """Return by table and instant how many rows writes could not write, as they record it."""
     found: dict[str, dict[str, int]] = {}
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))
@@ -127,7 +127,7 @@ def not_written(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, in
 
 
 def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tuple[int, int]]]:
-    """By table and instant how many files it wrote, and how many it took away."""
+    """Return by table and instant how many files it wrote, and how many it removed."""
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))
@@ -138,7 +138,7 @@ def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tup
 
 
 def appends(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, Appended]]:
-    """By table and instant what it appended, where it did nothing else."""
+    """Return by table and instant the sums of an append."""
     found: dict[str, dict[str, Appended]] = {}
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))
@@ -148,7 +148,7 @@ def appends(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, Append
 
 
 def fates(notes: Iterable[Mapping[str, object]]) -> dict[str, Fate]:
-    """By table what became of instants that are not in its timeline."""
+    """Return by table the instants that are not in its timeline."""
     found: dict[str, Fate] = {}
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))
@@ -164,7 +164,7 @@ def fates(notes: Iterable[Mapping[str, object]]) -> dict[str, Fate]:
 
 
 def parts(items: Sequence[Item], source: str, clients: Clients, tasks: int) -> list[Part]:
-    """The files, some to a part."""
+    """Return parts of several files each."""
     size = min(max(sum(map(_weight, items)) // max(tasks, 1), _LEAST), _MOST)
     found: list[Part] = []
     held: list[Item] = []
@@ -186,18 +186,18 @@ def _part(items: Sequence[Item], source: str, clients: Clients) -> Part:
 
 
 def read_items(
-    con: Connection,  # noqa: ARG001 - a part is given one
+    con: Connection,  # noqa: ARG001 - every part receives one
     items: Sequence[Item],
     source: str,
     clients: Clients,
 ) -> Batches:
-    """STEP rows of all that these instants did, and NOTE rows of those that cannot be read."""
+    """Yield STEP rows of all that these instants did, and NOTE rows of those that cannot be read."""
     held: list[tuple[Any, ...]] = []
     with ThreadPoolExecutor(_THREADS) as pool:
         for item, content in zip(items, pool.map(partial(_content, clients), items), strict=True):
-            told = _Told()
+            facts = _FileFacts()
             try:
-                for row in _rows(item, content, told):
+                for row in _rows(item, content, facts):
                     held.append(row)
                     if len(held) >= _ROWS:
                         yield STEPS, duck.small(STEP, held)
@@ -206,15 +206,15 @@ def read_items(
                 data = json.dumps({"table": item.table.name, "action": item.instant.action})
                 subject = item.instant.file.place.uri.encode(errors="replace").decode()
                 yield "notes", note_row(source, subject, str(torn), count=1, data=data)
-            for known in told.notes(item):
+            for known in facts.notes(item):
                 yield "notes", note_row(source, item.table.name, data=json.dumps(known))
     if held:
         yield STEPS, duck.small(STEP, held)
 
 
 @dataclass
-class _Told:
-    """What a file says beside its rows: times of what an archive holds, and how many rows a write did not write."""
+class _FileFacts:
+    """Collects a file's facts besides its rows: times of archived instants, and rows that a write did not write."""
 
     times: list[datetime] = field(default_factory=list)
     not_written: int = 0
@@ -250,34 +250,34 @@ def _content(clients: Clients, item: Item) -> bytes | Torn:
     return Torn(GONE) if content is None else content
 
 
-def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any, ...]]:
-    """STEP rows of one file; what else it says is `told`."""
+def _rows(item: Item, content: bytes | Torn, facts: _FileFacts) -> Iterator[tuple[Any, ...]]:
+    """Yield STEP rows of one file; add its other facts to `facts`."""
     instant, table = item.instant, item.table
     if isinstance(content, Torn):
         raise content
     if instant.action:
         reason = Reason(instant.begin, instant.completed)
         record = record_of(content)
-        told.not_written = rows_not_written(record)
-        told.taken_back = taken_back(instant.action, instant.state == PLANNED, record)
+        facts.not_written = rows_not_written(record)
+        facts.taken_back = taken_back(instant.action, instant.state == PLANNED, record)
         added = removed = 0
         for act in acts(instant.action, instant.state == PLANNED, record, reason):
             added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
             yield _row(table, act, instant.begin, instant.at)
         if instant.state != PLANNED:
-            told.appended, told.did = appended(instant.action, record), (added, removed)
+            facts.appended, facts.did = appended(instant.action, record), (added, removed)
             twice = instant.begin in table.completed_twice
-            told.facts = write_facts(instant.action, instant.begin, record, completed_twice=twice)
+            facts.facts = write_facts(instant.action, instant.begin, record, completed_twice=twice)
         return
     for each in archived(content, table.layout):
         known = time_of(each.completed or each.begin, utc=table.utc)
         if table.until is not None and known is not None and known > table.until:
             continue
         at = instant.at if known is None else min(known, instant.at)
-        told.times.append(at)
-        told.first = min(told.first or each.begin, each.begin)
-        told.archived += [each.begin] if each.begin in table.wanted else []
-        told.taken_back += taken_back(each.action, False, each.record)
+        facts.times.append(at)
+        facts.first = min(facts.first or each.begin, each.begin)
+        facts.archived += [each.begin] if each.begin in table.wanted else []
+        facts.taken_back += taken_back(each.action, False, each.record)
         for act in acts(each.action, False, each.record, Reason(each.begin, each.completed)):
             yield _row(table, act, each.begin, at, archived=True)
 

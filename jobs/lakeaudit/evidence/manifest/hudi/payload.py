@@ -1,4 +1,4 @@
-"""What instants say that they did to files: commits, cleans, rollbacks, restores and savepoints, and plans. Pure.
+"""Parse the changes that instants made to files: commits, cleans, rollbacks, restores and savepoints, and plans. Pure.
 
 Format: `HoodieCommitMetadata`, `HoodieWriteStat`, `HoodieCleanMetadata`, `HoodieCleanerPlan`, `HoodieRollbackMetadata`,
 `HoodieRollbackPlan`, `HoodieRestoreMetadata` and `HoodieSavepointMetadata` of Apache Hudi, as JSON or Avro.
@@ -19,14 +19,14 @@ Record = Mapping[str, Any]
 _INSTANT = re.compile(r"[0-9]{14}|[0-9]{17}")
 EMPTY = "it is empty"
 MOST_ROWS = 1 << 62
-"""Counts are hostile input: larger ones are not believed."""
+"""Counts are hostile input: larger ones are invalid."""
 LONGEST = 1 << 14
-"""Bytes of a path, with the table's own place before it."""
+"""Most bytes of a path, including the table's own place."""
 
 
 @dataclass(frozen=True)
 class Act:
-    """What was done to one file, or to a whole file group (`name` is None): see `rows.STEP`."""
+    """Describes a change to one file, or to a whole file group (`name` is None): see `rows.STEP`."""
 
     act: str
     folder: str
@@ -43,14 +43,14 @@ class Act:
 
 @dataclass(frozen=True)
 class Reason:
-    """Which instant acts: `completed` is in the words of names, and empty where layout 1 does not say."""
+    """Names the acting instant: `completed` is written as in names, and empty in layout 1, which does not record it."""
 
     begin: str
     completed: str
 
 
 def record_of(content: bytes) -> Record:
-    """What an instant's file says.
+    """Parse an instant's file.
 
     Raises:
         Torn: it cannot be understood.
@@ -65,12 +65,12 @@ def record_of(content: bytes) -> Record:
         except (ValueError, RecursionError) as error:
             raise Torn("it is torn or damaged") from error
     if not isinstance(record, dict):
-        raise Torn("it is no record")
+        raise Torn("it is not a record")
     return record
 
 
 def acts(action: str, planned: bool, record: Record, reason: Reason) -> Iterator[Act]:
-    """What an instant did, or may do.
+    """Yield the changes that an instant made, or may make.
 
     Raises:
         Torn: it cannot be understood.
@@ -83,7 +83,7 @@ def acts(action: str, planned: bool, record: Record, reason: Reason) -> Iterator
 
 
 def rows_not_written(record: Record) -> int:
-    """How many rows a write says itself that it could not write; 0 of what is no write."""
+    """Return how many rows a write could not write, by its own record; 0 for other instants."""
     try:
         stats = [stat for each in (record.get("partitionToWriteStats") or {}).values() for stat in each]
         return sum(_count(stat.get("totalWriteErrors")) or 0 for stat in stats)
@@ -92,7 +92,7 @@ def rows_not_written(record: Record) -> int:
 
 
 def taken_back(action: str, planned: bool, record: Record) -> list[str]:
-    """The instants that a rollback or restore takes back, or plans to."""
+    """Return the instants that a rollback or restore takes back, or plans to."""
     if planned:
         named = [(record.get("instantToRollback") or {}).get("commitTime")] if action == "rollback" else []
     elif action == "rollback":
@@ -108,7 +108,7 @@ def _commit(record: Record, reason: Reason) -> Iterator[Act]:
     for stats in (record["partitionToWriteStats"] or {}).values():
         for stat in stats:
             if stat["path"]:
-                yield _written(stat, reason)
+                yield _write_act(stat, reason)
             for path, size in (stat.get("cdcStats") or {}).items():
                 folder, name = _place(path)
                 yield _act("wrote", folder, name, reason, size=_count(size))
@@ -117,7 +117,7 @@ def _commit(record: Record, reason: Reason) -> Iterator[Act]:
             yield Act("replaced", _folder(folder), None, _text(file_id), "base", "")
 
 
-def _written(stat: Record, reason: Reason) -> Act:
+def _write_act(stat: Record, reason: Reason) -> Act:
     folder, name = _place(stat["path"])
     size = _count(stat.get("fileSizeInBytes")) or None
     before = stat.get("prevCommit")
@@ -127,7 +127,7 @@ def _written(stat: Record, reason: Reason) -> Act:
 
 
 def _grown(stat: Record) -> int | None:
-    """How many more rows a file has than the one that it was made from; None where its writer does not say."""
+    """Return how many more rows a file has than the one it was made from; None if its writer does not record it."""
     inserts, deletes = stat.get("numInserts"), stat.get("numDeletes") or 0
     if (
         type(inserts) is int
@@ -150,7 +150,7 @@ def _act(
     before: str | None = None,
     grown: int | None = None,
 ) -> Act:
-    """By its name: which file group it belongs to, and which slice. Layout 1 lets log files grow."""
+    """Return an act with the file group and the slice in the file's name. Layout 1 lets log files grow."""
     named = file_named(name)
     if named is None:
         return Act(act, folder, name, name, "base", reason.begin, size, None, records)
@@ -222,12 +222,12 @@ ACTIONS: Mapping[str, Callable[[Record, Reason], Iterator[Act]]] = {
     "restore": _restore,
     "savepoint": _savepoint,
 }
-"""By action of completed instants; others (indexing, schemas) say nothing of files."""
+"""Parsers by action of completed instants; others (indexing, schemas) name no files."""
 _PLANS = {"clean": _clean_plan, "rollback": _rollback_plan}
 
 
 def _place(path: object) -> tuple[str, str]:
-    """Folder and name of a file, below the table's location."""
+    """Return folder and name of a file, below the table's location."""
     folder, _, name = _text(path).rpartition("/")
     return _folder(folder), _name(name)
 

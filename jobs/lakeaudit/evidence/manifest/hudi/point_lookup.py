@@ -1,4 +1,4 @@
-"""What a Hudi table says of one file: its timeline is read now, on this machine, without an engine."""
+"""Look up one file in a Hudi table: its timeline is read now, on this machine, without an engine."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from lakeaudit.evidence.manifest.hudi.names import file_named
 from lakeaudit.evidence.manifest.hudi.parts import read_items
 from lakeaudit.evidence.manifest.hudi.readings import items_of
 from lakeaudit.evidence.manifest.hudi.rows import FILES, STEP, STEPS
-from lakeaudit.evidence.manifest.hudi.timeline import Found, find
+from lakeaudit.evidence.manifest.hudi.timeline import LocatedTimeline, find
 from lakeaudit.evidence.protocol import utc_now
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -24,7 +24,7 @@ _DID = {"wrote": "written", "cleaned": "cleaned", "undone": "rolled back", "plan
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
-    """(answer, history, reason) as `point.Told` has them."""
+    """Return (answer, history, reason) as `point.LookupResult` holds them."""
     (found,) = find([table], clients, None, utc_now)
     if found.refused is not None:
         return "unknown", [], found.refused
@@ -53,8 +53,8 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
     return ("deleted" if state else "absent"), history, ""
 
 
-def _of_group(found: Found, clients: Clients, group: str, reasons: list[str]) -> Iterator[pa.Table]:
-    """STEP rows of one file group; `reasons` is given why some may be missing."""
+def _of_group(found: LocatedTimeline, clients: Clients, group: str, reasons: list[str]) -> Iterator[pa.Table]:
+    """Yield STEP rows of one file group; add to `reasons` why some may be missing."""
     with duck.task_connection() as con:
         for kind, rows in read_items(con, items_of(found, 0), "", clients):
             if kind == STEPS and isinstance(rows, pa.Table):
@@ -66,7 +66,7 @@ def _of_group(found: Found, clients: Clients, group: str, reasons: list[str]) ->
 
 
 def _state(steps: pa.Table, bucket: str, key: str) -> str | None:
-    """What the timeline makes of the file; None: nothing."""
+    """Return the state of the file in the timeline; None if it has none."""
     with duck.task_connection() as con:
         for kind, rows in states("", COMPLETED.empty_table(), con, {STEPS: steps}):
             if kind == FILES:

@@ -1,7 +1,7 @@
-"""The Hudi reader: what a table's timeline says of every file that it wrote, replaced or removed.
+"""Read Hudi tables: the claims of a table's timeline about every file that it wrote, replaced or removed.
 
 All Hudi tables of a lake are read together: timelines are listed on the driver, instants and archives are read in
-tasks, and what they did to one file group meets there. The driver holds a row an instant, and none a file.
+tasks, which group the changes by file group. The driver holds a row for each instant, and none for files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from lakeaudit.evidence.manifest.hudi import fold
 from lakeaudit.evidence.manifest.hudi.contradictions import rival_overwrites
 from lakeaudit.evidence.manifest.hudi.gaps import (
     archived_state,
-    holes,
+    evidence_gaps,
     leftovers_kept,
     removals_known,
     warnings,
@@ -34,7 +34,7 @@ from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, rea
 from lakeaudit.evidence.manifest.hudi.remaining_files import with_remaining_files
 from lakeaudit.evidence.manifest.hudi.repeated_appends import repeated_appends
 from lakeaudit.evidence.manifest.hudi.rows import FILES
-from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, PROPERTIES, Found, find
+from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, PROPERTIES, LocatedTimeline, find
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     RECENT,
@@ -55,20 +55,20 @@ from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 @dataclass(frozen=True)
 class HudiClaims(Claims):
-    """Claims, with the reading that newer states are held against."""
+    """Claims, with the reading to compare with newer states."""
 
     reading: Reading = field(kw_only=True)
 
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
-    """The claims of all these tables, in their newest state at `ctx.as_of`, or now when the run is live.
+    """Return the claims of all these tables, in their newest state at `ctx.as_of`, or now if the run is live.
 
-    A table whose timeline cannot be interpreted is refused with one line in its `TableState`; the others go on.
+    A table whose timeline cannot be interpreted is refused with one line in its `TableState`; the others continue.
     """
     begun = clock()
     found = find(tables, ctx.clients, None if ctx.live else ctx.as_of, clock)
     reading = read_tables(found, ctx, source_id, clock)
-    named = tuple(hole for each in reading.tables for hole in holes(each, source_id))
+    gaps = tuple(gap for each in reading.tables for gap in evidence_gaps(each, source_id))
     constants = duck.small(fold.TABLE, [_table_row(each) for each in reading.tables])
     cut = SnapshotWindow(begun, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of)
     return HudiClaims(
@@ -76,11 +76,11 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         rows=reading.kept,
         fold=partial(fold.claims, constants, source_id),
         states={
-            state.table: state for state in (*_states(reading, named, ctx.clients), *reading.refused_states)
+            state.table: state for state in (*_states(reading, gaps, ctx.clients), *reading.refused_states)
         },
-        holes=named,
+        holes=gaps,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
-        traces={FILES: partial(fold.traces, constants)},
+        traces={FILES: partial(fold.fingerprints, constants)},
         recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
         witnesses=(
             *with_remaining_files(reading, ctx, _of_timelines(reading, ctx)),
@@ -101,7 +101,7 @@ def _of_timelines(reading: Reading, ctx: Context) -> tuple[Witness, ...]:
 
 
 def _recent(read: TableReading) -> Iterator[tuple[Any, ...]]:
-    """The newest completed instants; one that was archived is not among them."""
+    """Yield the newest completed instants, without archived ones."""
     done = [each for each in read.found.instants if each.state == COMPLETED and each.begin.isdigit()]
     for each in sorted(done, key=lambda each: each.begin)[-RECENT:]:
         named = (int(each.begin), each.begin, plain_time(each.at), each.action)
@@ -112,8 +112,8 @@ def _table_row(read: TableReading) -> tuple[Any, ...]:
     return read.name, read.number, read.found.newest, read.config.encoded, removals_known(read)
 
 
-def _states(reading: Reading, named: Iterable[EvidenceGap], clients: Clients) -> Iterator[TableState]:
-    holed = {hole.table for hole in named}
+def _states(reading: Reading, gaps: Iterable[EvidenceGap], clients: Clients) -> Iterator[TableState]:
+    with_gaps = {gap.table for gap in gaps}
     for each in reading.tables:
         missing = archived_state(each)
         yield TableState(
@@ -121,7 +121,7 @@ def _states(reading: Reading, named: Iterable[EvidenceGap], clients: Clients) ->
             each.found.read_at,
             each.since,
             each.found.newest,
-            complete=each.name not in holed,
+            complete=each.name not in with_gaps,
             leftovers_kept=leftovers_kept(each),
             needed_log=partial(_needed_files, each.found, clients),
             state=None if missing else state_of(each),
@@ -133,11 +133,11 @@ def _states(reading: Reading, named: Iterable[EvidenceGap], clients: Clients) ->
         )
 
 
-def _needed_files(found: Found, clients: Clients) -> Iterator[NeededFile]:
-    """The newest completed instant and the properties, without which no reader opens the table.
+def _needed_files(found: LocatedTimeline, clients: Clients) -> Iterator[NeededFile]:
+    """Yield the newest completed instant and the properties, without which no reader opens the table.
 
-    Older instants may be archived, which takes them out of the timeline. The properties cost a request, only where a
-    lifecycle rule meets the table; a store that refuses it names nothing.
+    Older instants may be archived, which moves them out of the timeline. The properties cost a request, only if a
+    lifecycle rule covers the table; if the store refuses it, they are left out.
     """
     try:
         properties = stat(clients, found.table.location.join(FOLDER, PROPERTIES[0]))
@@ -150,7 +150,7 @@ def _needed_files(found: Found, clients: Clients) -> Iterator[NeededFile]:
         yield NeededFile(each.file.place, each.file.size, each.file.modified_at)
 
 
-def _info(source: str, found: Sequence[Found], cut: SnapshotWindow) -> SourceInfo:
+def _info(source: str, found: Sequence[LocatedTimeline], cut: SnapshotWindow) -> SourceInfo:
     alone = found[0].table.location.join(FOLDER).uri if len(found) == 1 else f"{len(found)} tables"
     identity = identity_of(f"{each.table.name}@{each.identity}" for each in found)
     return SourceInfo(source, "manifest", "hudi", alone, identity, cut)

@@ -1,4 +1,4 @@
-"""Reads timelines of many tables, and again those that moved on while they were read."""
+"""Read timelines of many tables, and read tables again that changed meanwhile."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from lakeaudit.evidence.manifest.hudi.parts import (
 )
 from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.replaced_groups import REPLACED, ReplacedGroups, replaced_groups
-from lakeaudit.evidence.manifest.hudi.timeline import Found, find
+from lakeaudit.evidence.manifest.hudi.timeline import LocatedTimeline, find
 from lakeaudit.evidence.manifest.hudi.write_facts import WriteFacts, facts_of
 from lakeaudit.evidence.manifest.table_states import read_until_whole
 from lakeaudit.evidence.protocol import Clock, Context
@@ -41,34 +41,34 @@ from lakeaudit.runtime.duck import Connection, Rows
 
 @dataclass(frozen=True)
 class TableReading:
-    """One table as it was read, for the `number`th time.
+    """Holds one table as it was read, for the `number`th time.
 
-    `unknown` is of how many file groups the beginning is not known, `before` the newest instant that is not.
+    `unknown` counts file groups of unknown origin, `before` is the newest unknown instant.
     `since` is when the oldest known instant was completed.
     """
 
-    found: Found
+    found: LocatedTimeline
     number: int
     problems: tuple[Problem, ...] = ()
     unknown: int = 0
     before: str = ""
     since: datetime | None = None
     not_written: Mapping[str, int] = field(default_factory=dict)
-    """By instant how many rows a write says that it could not write."""
+    """By instant how many rows a write could not write, by its own record."""
     did: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By instant how many files it wrote, and how many it took away."""
+    """By instant how many files it wrote, and how many it removed."""
     appended: Mapping[str, Appended] = field(default_factory=dict)
-    """By instant what it appended, where it did nothing else."""
+    """By instant the sums of an append."""
     fate: Fate = field(default_factory=Fate)
-    """What became of instants that are not in its timeline."""
+    """The instants that are not in its timeline."""
     rivals: tuple[RivalWrites, ...] = ()
     """Pairs of writes that rewrote one file group from the same base file."""
     facts: Mapping[str, WriteFacts] = field(default_factory=dict)
-    """By the name of its file what a write says of itself that something else may contradict."""
+    """By the name of its file the facts of a write that other evidence may contradict."""
     replaced: Mapping[str, ReplacedGroups] = field(default_factory=dict)
     """By instant the file groups that it replaced."""
     broken: tuple[Witness, ...] = ()
-    """What of its metadata table's timeline cannot be read."""
+    """Unreadable files of its metadata table's timeline."""
 
     @property
     def name(self) -> str:
@@ -76,38 +76,38 @@ class TableReading:
 
     @property
     def config(self) -> TableConfig:
-        """What it was read by."""
+        """Return the properties with which it was read."""
         if self.found.config is None:
             raise ValueError(f"{self.name} has no properties")
         return self.found.config
 
     @property
     def is_known_whole(self) -> bool:
-        """Whether nothing hides what was archived, and what was taken back."""
+        """Return whether no gap hides archived instants and rollbacks."""
         hidden = ("", "rollback", "restore")
         return self.found.lost is None and all(each.action not in hidden for each in self.problems)
 
     @property
     def lacks_any(self) -> bool:
-        """Whether an instant was gone, as after it was archived."""
+        """Return whether an instant was missing, as after it was archived."""
         return any(each.reason == GONE for each in self.problems)
 
 
-Reading = table_states.Reading[Found, TableReading]
+Reading = table_states.Reading[LocatedTimeline, TableReading]
 
 
-def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock) -> Reading:
-    """All that timelines say; what vanishes because it is archived is asked of the newer timeline."""
+def read_tables(found: Sequence[LocatedTimeline], ctx: Context, source: str, clock: Clock) -> Reading:
+    """Read all timelines; tables whose instants were archived meanwhile are read again."""
 
-    def moved_on(tables: Sequence[TableReading]) -> list[Found]:
+    def moved_on(tables: Sequence[TableReading]) -> list[LocatedTimeline]:
         lacking = [each.found.table for each in tables if each.lacks_any] if ctx.live else []
         return find(lacking, ctx.clients, None, clock) if lacking else []
 
     return read_until_whole(found, partial(read_once, ctx=ctx, source=source), moved_on)
 
 
-def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) -> Reading:
-    """The timelines of these tables now."""
+def read_once(found: Sequence[LocatedTimeline], number: int, ctx: Context, source: str) -> Reading:
+    """Read the timelines of these tables now."""
     if not found:
         return Reading((), ())
     items = [
@@ -115,7 +115,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
     ]
     steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
     met = ctx.engine.meet([steps], _as_they_are, partial(states, source, completed_rows(found)))
-    told, first = problems(steps.notes), oldest(steps.notes)
+    unread, first = problems(steps.notes), oldest(steps.notes)
     unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
     fate, appended = fates(steps.notes), appends(steps.notes)
     rivals, replaced = rival_writes(met.notes), replaced_groups(met.notes)
@@ -124,7 +124,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
         TableReading(
             each,
             number,
-            tuple(one for one in told if one.table == each.table.name),
+            tuple(one for one in unread if one.table == each.table.name),
             *unknown.get(each.table.name, (0, "")),
             since=min(
                 (at for at in (each.oldest, first.get(each.table.name)) if at is not None), default=None
@@ -139,14 +139,14 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
         )
         for each in found
     ]
-    index, unread = index_files(found, number, ctx, source)
-    broken = tuple(broken_indexes(unread))
+    index, unread_index = index_files(found, number, ctx, source)
+    broken = tuple(broken_indexes(unread_index))
     read = [replace(each, broken=tuple(one for one in broken if one.table == each.name)) for each in read]
     return Reading(tuple(read), (met, *index))
 
 
-def completed_rows(found: Iterable[Found]) -> pa.Table:
-    """COMPLETED rows of these timelines."""
+def completed_rows(found: Iterable[LocatedTimeline]) -> pa.Table:
+    """Return COMPLETED rows of these timelines."""
     known = [(each.table.name, names) for each in found if (names := each.committed_names) is not None]
     return duck.small(COMPLETED, [(name, list(names.instants), names.first) for name, names in known])
 
@@ -155,8 +155,8 @@ def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Ro
     yield kind, rows
 
 
-def _audited(found: Found, last: LastStates) -> Iterator[LastState]:
-    """The last states that may be of this table: its own, and those of departed tables that Hudi calls the same."""
+def _audited(found: LocatedTimeline, last: LastStates) -> Iterator[LastState]:
+    """Yield the last states that may be of this table: its own, and those of departed tables of the same name."""
     if (own := last.get(("hudi", found.table.name))) is not None:
         yield own
     if found.config is not None:
@@ -164,8 +164,8 @@ def _audited(found: Found, last: LastStates) -> Iterator[LastState]:
         yield from (each for each in departed if each.state.table_id.partition("@")[0] == found.config.name)
 
 
-def compared_instants(found: Found, last: LastStates) -> frozenset[str]:
-    """Instants that other evidence names and that are not in the timeline."""
+def compared_instants(found: LocatedTimeline, last: LastStates) -> frozenset[str]:
+    """Return instants that other evidence names and that are not in the timeline."""
     states = [
         state for each in _audited(found, last) for state in (each.state, *(one.state for one in each.lost))
     ]
@@ -175,8 +175,8 @@ def compared_instants(found: Found, last: LastStates) -> frozenset[str]:
     )
 
 
-def items_of(found: Found, number: int, named: frozenset[str] = frozenset()) -> list[Item]:
-    """What of a table's timeline is to be read."""
+def items_of(found: LocatedTimeline, number: int, named: frozenset[str] = frozenset()) -> list[Item]:
+    """Return the files of a table's timeline to read."""
     if found.config is None:
         return []
     about = OfTable(
@@ -193,7 +193,7 @@ def items_of(found: Found, number: int, named: frozenset[str] = frozenset()) -> 
 
 
 def _unknown(notes: Sequence[Mapping[str, object]]) -> dict[str, tuple[int, str]]:
-    """By table of how many file groups the beginning is not known, and what should be before."""
+    """Return by table how many file groups have an unknown origin, and the newest instant that is missing."""
     found: dict[str, tuple[int, str]] = {}
     for note in notes:
         count, before = found.get(str(note["subject"]), (0, ""))

@@ -1,7 +1,7 @@
-"""What stays where a write replaced file groups that nothing wrote: the older live files of their folders.
+"""Count the files that stay if a write replaced unknown file groups: the older live files of their folders.
 
-An overwrite of a partition, and its removal, replace all file groups that it had. Only such a claim costs this look at
-what was read; a clustering replaces some file groups alone, so that its own rows show what is read twice.
+An overwrite of a partition, and its removal, replace all file groups that it had. Only such a claim costs this pass
+over the rows; a clustering replaces only some file groups, so that its own rows show the rows that are read twice.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _Stakes = Mapping[tuple[str, str], Stake]
 
 
 def with_remaining_files(reading: Reading, ctx: Context, witnesses: Sequence[Witness]) -> list[Witness]:
-    """The witnesses, those of idle replacements with the files and rows that readers still get."""
+    """Add to the witnesses of idle replacements the files and rows that readers still get."""
     tables = {read.name: read for read in reading.tables}
     places = [place for one in witnesses for place in _places(tables[one.table], one)]
     if not places:
@@ -50,7 +50,7 @@ def with_remaining_files(reading: Reading, ctx: Context, witnesses: Sequence[Wit
 
 
 def _places(read: TableReading, one: Witness) -> Iterator[tuple[str, int, str, str]]:
-    """The folders of which all file groups were to be replaced; none where not all are known."""
+    """Yield the folders whose file groups should all be replaced; none if not all are known."""
     groups = read.replaced.get(instant_of(one.number or 0))
     name = one.subject.rpartition("/")[2]
     if one.claim != IDLE_REMOVAL or groups is None or len(groups.names) < groups.unknown:
@@ -61,7 +61,7 @@ def _places(read: TableReading, one: Witness) -> Iterator[tuple[str, int, str, s
 
 
 def _stakes(reading: Reading, ctx: Context, places: Sequence[tuple[str, int, str, str]]) -> _Stakes:
-    """By table and instant what older live files of these folders hold; log files count no rows."""
+    """Return by table and instant the sums of older live files of these folders; log files count no rows."""
     met = ctx.engine.meet(reading.kept, partial(_older_files, duck.small(_PLACE, places)), _count_files)
     found: dict[tuple[str, str], list[dict[str, int]]] = {}
     for batch in met.batches(_STAYS):

@@ -1,7 +1,7 @@
-"""Inserts that look like one batch written twice: equal row counts first, then footers with equal columns.
+"""Find inserts that look like one batch written twice: equal row counts first, then footers with equal columns.
 
-Hudi's own columns hold the instant and the file's name, so that files of equal rows differ in size by a few bytes. What
-the footers say of the other columns decides. See `manifest.repeated_appends`.
+Hudi's own columns hold the instant and the file's name, so that files of equal rows differ in size by a few bytes. The
+statistics of the other columns in the footers decide. See `manifest.repeated_appends`.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 
 MOST_FILES = 50
-"""Files of one append whose footers are read; of a larger one nothing is reported."""
+"""Most files of one append whose footers are read; a larger one is not reported."""
 _OWN = "_hoodie_"
 _THREADS = 16
 _LIVE = "hudi_live_counts"
@@ -39,7 +39,7 @@ Pair = tuple[Append, Append]
 
 
 def repeated_appends(reading: Reading, ctx: Context) -> tuple[Witness, ...]:
-    """Pairs of live inserts of these tables that added files with equal rows and columns."""
+    """Return pairs of live inserts of these tables that added files with equal rows and columns."""
     pairs = [(read, pair) for read in reading.tables for pair in candidates(_appends(read))]
     if not pairs or not ctx.live:
         return ()
@@ -65,9 +65,9 @@ def _appends(read: TableReading) -> Iterator[Append]:
 def live_files(
     reading: Reading, ctx: Context, commits: Collection[tuple[str, int, str]]
 ) -> Mapping[tuple[str, str], int]:
-    """By table and instant how many of its files are live; `commits` are table, reading and instant."""
-    wanted = duck.small(_COMMIT, sorted(commits))
-    met = ctx.engine.meet(reading.kept, partial(_of_commits, wanted), _counted)
+    """Return by table and instant how many of its files are live; `commits` are table, reading and instant."""
+    selected = duck.small(_COMMIT, sorted(commits))
+    met = ctx.engine.meet(reading.kept, partial(_of_commits, selected), _count_by_commit)
     found: Counter[tuple[str, str]] = Counter()
     for batch in met.batches(_LIVE):
         for row in batch.to_pylist():
@@ -75,34 +75,35 @@ def live_files(
     return found
 
 
-def _of_commits(wanted: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+def _of_commits(selected: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     if kind == FILES:
-        sql = "SELECT input.* FROM input SEMI JOIN wanted USING (table_name, reading, commit_id) WHERE state = 'live'"
-        yield kind, duck.query(con, sql, input=rows, wanted=wanted)
+        sql = """SELECT input.* FROM input SEMI JOIN selected USING (table_name, reading, commit_id)
+            WHERE state = 'live'"""
+        yield kind, duck.query(con, sql, input=rows, selected=selected)
 
 
-def _counted(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def _count_by_commit(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if FILES in rows:
         sql = "SELECT table_name, reading, commit_id, count(*) AS files FROM input GROUP BY ALL"
         yield _LIVE, duck.conform(con, duck.query(con, sql, input=rows[FILES]), _COUNT)
 
 
 def _is_repeated(read: TableReading, pair: Pair, clients: Clients) -> bool:
-    """Whether both appends hold files with equal columns, of which some has more than one value."""
+    """Return whether both appends hold files with equal columns, of which some has more than one value."""
     instants = {each.begin: each for each in read.found.writes}
-    first, second = (_looks(read, instants[each.name], clients) for each in pair)
+    first, second = (_features(read, instants[each.name], clients) for each in pair)
     return bool(first) and first == second
 
 
-def _looks(read: TableReading, instant: Instant, clients: Clients) -> Counter[tuple[str, Columns]] | None:
-    """Partition, row count and columns of each file of an append; None: nobody can tell, or no column varies."""
+def _features(read: TableReading, instant: Instant, clients: Clients) -> Counter[tuple[str, Columns]] | None:
+    """Count partition, row count and columns of an append's files; None if they are unknown, or no column varies."""
     try:
         files = files_of(instant.action, record_of(read_bytes(clients, instant.file.place) or b""))
     except (SourceError, Torn, AttributeError, TypeError, ValueError):
         return None
     with ThreadPoolExecutor(_THREADS) as pool:
-        looks = list(pool.map(partial(_columns, read, clients), files))
-    known = [each for each in looks if each is not None]
+        columns_of_files = list(pool.map(partial(_columns, read, clients), files))
+    known = [each for each in columns_of_files if each is not None]
     if len(known) < len(files) or not any(columns.varied for columns in known):
         return None
     folders = (file.path.rpartition("/")[0] for file in files)

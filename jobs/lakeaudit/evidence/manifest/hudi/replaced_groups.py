@@ -1,4 +1,4 @@
-"""File groups that instants of a timeline replaced: how many rows their newest base files had, and which were unknown.
+"""Count the rows of file groups that instants of a timeline replaced, and find the unknown ones among them.
 
 The rows of a base file are exact if its writer's counts add up: those of the base file that it was made from, plus
 inserts, less deletes. Flink sums up the statistics of several flushes into one file, so that its count of rows may be
@@ -16,22 +16,22 @@ from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import NOTE
 
 REPLACED = "replaced_groups"
-"""What the data of a NOTE row about the file groups that an instant replaced holds."""
+"""Key in the data of a NOTE row about the file groups that an instant replaced."""
 MOST_NAMED = 100
-"""Names of unknown file groups of one instant and share that are kept."""
+"""Most names of unknown file groups that are kept for one instant and share."""
 _GROUP = "table_name, reading, file_group"
 
 
 @dataclass(frozen=True)
 class ReplacedGroups:
-    """The file groups that one instant replaced.
+    """Counts the file groups that one instant replaced.
 
     Attributes:
-        groups: how many they are.
-        exact: of how many the rows that readers got are known exactly.
+        groups: how many there are.
+        exact: how many have an exact number of rows that readers got.
         rows: the rows of these.
-        unknown: how many no instant knows: none wrote, removed or saved a file of them.
-        again: how many an older instant of the timeline had replaced, and nothing wrote since.
+        unknown: how many are unknown: no instant wrote, removed or saved a file of them.
+        again: how many an older instant of the timeline had replaced, without a write since.
         names: some of the unknown ones, each with its folder before it.
         other: the newest one of these older instants.
     """
@@ -57,7 +57,7 @@ class ReplacedGroups:
 
 
 def replaced_notes(source: str, con: Connection, steps: Relation) -> Iterator[Relation]:
-    """NOTE rows by instant of the timeline, from all STEP rows of some file groups; none where none was replaced.
+    """Yield NOTE rows by instant of the timeline, from all STEP rows of some file groups; none without a replacement.
 
     Files with a dot in their id are not Hudi's own: tools that register other formats' files name them by their paths.
     """
@@ -115,7 +115,7 @@ _NOTES = f"""
 
 
 def replaced_groups(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, ReplacedGroups]]:
-    """By table and instant what notes say; those of several shares are added up."""
+    """Return by table and instant the counts in the notes; those of several shares are added up."""
     found: dict[str, dict[str, ReplacedGroups]] = {}
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))

@@ -1,4 +1,4 @@
-"""Finds the timeline of a table: the files of its instants, and those of its archive. Only names are looked at."""
+"""Locate the timeline of a table: the files of its instants, and those of its archive. Only names are read."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
 from lakeaudit.evidence.manifest.hudi.names import LENGTH, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
 from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, is_of_hudi, parsed
+from lakeaudit.evidence.manifest.table_states import LocatedTable
 from lakeaudit.evidence.protocol import Clock, CommittedNames, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -23,9 +24,9 @@ from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 
 FOLDER = ".hoodie"
 PROPERTIES = ("hoodie.properties", "hoodie.properties.backup")
-"""The second one is there while the first one is being replaced; Hudi reads it if the first one is not whole."""
+"""The second one exists while the first one is being replaced; Hudi reads it if the first one is not whole."""
 METADATA_TABLE = (FOLDER, "metadata")
-"""Where the metadata table lies below the table's location."""
+"""The place of the metadata table below the table's location."""
 COMPLETED, PLANNED = "completed", "planned"
 _PLANS = ("clean", "rollback")
 """Actions whose plans name files that may be gone before they are completed."""
@@ -35,9 +36,10 @@ _THREADS = 16
 
 @dataclass(frozen=True)
 class Instant:
-    """An instant's file, or one of the archive, which holds many (its `action` is empty).
+    """Names an instant's file, or one of the archive, which holds many (its `action` is empty).
 
-    `begin` and `completed` are in the words of names; layout 1 says of none when it was completed. `at` is when.
+    `begin` and `completed` are written as in names; layout 1 does not record when an instant was completed. `at` is the
+    time of completion.
     """
 
     file: File
@@ -50,65 +52,60 @@ class Instant:
 
 @dataclass(frozen=True)
 class Index:
-    """The metadata table's own timeline; without a `config` no reader goes by it."""
+    """Holds the metadata table's own timeline; without a `config` no reader uses it."""
 
     config: TableConfig | None = None
     instants: tuple[Instant, ...] = ()
 
     @property
     def writes(self) -> tuple[Instant, ...]:
-        """Its completed writes of the table; its compactions and cleans are no writes of the table."""
+        """Return its completed writes of the table, without its own compactions and cleans."""
         done = (each for each in self.instants if each.action == "deltacommit" and each.state == COMPLETED)
         return tuple(each for each in done if len(each.begin) == LENGTH and not each.begin.startswith("0"))
 
 
 @dataclass(frozen=True)
-class Found:
-    """One table's timeline as it was found at `read_at`; `config` is None where `refused` says why."""
+class LocatedTimeline(LocatedTable):
+    """Holds one table's timeline as it was located at `read_at`; `config` is None if `refused` says why."""
 
-    table: Table
-    read_at: datetime
     config: TableConfig | None = None
     instants: tuple[Instant, ...] = ()
     archive: tuple[Instant, ...] = ()
-    refused: str | None = None
     lost: str | None = None
-    """Why it is not known what the archive is made of."""
-    missing: MissingState | None = None
-    """Why no state can be read, where storage proves it."""
+    """Why the files of the archive are unknown."""
     pending: frozenset[str] = frozenset()
     """Instants that are requested or inflight and not completed."""
     begun: frozenset[str] = frozenset()
     """Instants that have a requested or inflight file, completed or not."""
     index: Index | None = None
-    """The metadata table's own timeline; None: there is none, or not at that time."""
+    """The metadata table's own timeline; None if there is none, or for an earlier time."""
     until: datetime | None = None
-    """Later instants are left out; those of the archive are known once they are read."""
+    """Later instants are left out; those of the archive are known after it is read."""
 
     @property
     def identity(self) -> str:
-        """Pins exactly which files it is made of."""
+        """Identify the exact files of the timeline."""
         return pinned((each.file for each in (*self.instants, *self.archive)), "instants")
 
     @property
     def indexed(self) -> tuple[Instant, ...]:
-        """Deltacommits that the metadata table's own timeline has completed."""
+        """Return deltacommits that the metadata table's own timeline has completed."""
         return () if self.index is None else self.index.writes
 
     @property
     def newest(self) -> int | None:
-        """The newest completed instant, as a number."""
+        """Return the newest completed instant, as a number."""
         return max((int(each.begin) for each in self.instants if each.state == COMPLETED), default=None)
 
     @property
     def writes(self) -> list[Instant]:
-        """The completed writes, by their instants."""
+        """Return the completed writes, by their instants."""
         done = [each for each in self.instants if each.state == COMPLETED and each.action.endswith("commit")]
         return sorted(done, key=lambda each: each.begin)
 
     @cached_property
     def double_completions(self) -> Mapping[str, tuple[Instant, ...]]:
-        """By instant the files of the writes that more than one file completes, in the order of their names."""
+        """Return by instant the files of writes that more than one file completes, in the order of their names."""
         files: dict[str, list[Instant]] = defaultdict(list)
         for each in sorted(self.writes, key=lambda each: each.file.name):
             files[each.begin].append(each)
@@ -116,10 +113,10 @@ class Found:
 
     @property
     def committed_names(self) -> CommittedNames | None:
-        """By which names readers that list folders find the table's files; None where no write is completed.
+        """Return the names by which readers that list folders find files; None if no write is completed.
 
         A savepoint keeps its own write in the timeline while later ones are archived, so the timeline begins at the
-        first write that none keeps (`BaseHoodieTimeline.getFirstNonSavepointCommit`).
+        first write without a savepoint (`BaseHoodieTimeline.getFirstNonSavepointCommit`).
         """
         writes = [each.begin for each in self.writes]
         saved = {each.begin for each in self.instants if each.action == "savepoint"}
@@ -133,14 +130,16 @@ class Found:
         return min((each.at for each in self.instants if each.state == COMPLETED), default=None)
 
 
-def find(tables: Sequence[Table], clients: Clients, until: datetime | None, clock: Clock) -> list[Found]:
-    """Every table's timeline, as it was at `until` (None: as it is now); a refused one stops no other."""
+def find(
+    tables: Sequence[Table], clients: Clients, until: datetime | None, clock: Clock
+) -> list[LocatedTimeline]:
+    """Locate every table's timeline, as it was at `until` (None: as it is now); a refusal stops no other table."""
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(partial(_find, clients, until, clock), tables))
 
 
 def probe(table: Table, clients: Clients) -> None:
-    """The table's timeline can be found and understood.
+    """Check that the table's timeline can be located and parsed.
 
     Raises:
         SourceError: it cannot.
@@ -150,24 +149,24 @@ def probe(table: Table, clients: Clients) -> None:
         raise SourceError(table.name, found.refused, "check the table's location")
 
 
-def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) -> Found:
+def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) -> LocatedTimeline:
     read_at = until or clock()
     home = table.location.join(FOLDER)
     try:
         config = _config(clients, home)
     except NotReadable as error:
         missing = _missing(clients, home) if until is None else None
-        return Found(table, read_at, refused=str(error), missing=missing)
+        return LocatedTimeline(table, read_at, refused=str(error), missing=missing)
     except SourceError as error:
         archived = until is None and ARCHIVED_WORDS in str(error)
         missing = MissingState(ARCHIVED, home.join(PROPERTIES[0]).uri) if archived else None
-        return Found(table, read_at, refused=str(error), missing=missing)
+        return LocatedTimeline(table, read_at, refused=str(error), missing=missing)
     try:
         index = _index(clients, home, config) if until is None else None  # before the timeline: see lineage
         names = list(list_files(clients, home.join(config.timeline) if config.timeline else home, flat=True))
         files = [file for file in names if until is None or file.modified_at <= until]
         archive, lost = _archive(clients, home, config)
-        return Found(
+        return LocatedTimeline(
             table,
             read_at,
             config,
@@ -175,16 +174,16 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
             archive,
             lost=lost,
             pending=_pending(files),
-            begun=_begun(files),
+            begun=_started(files),
             index=index,
             until=until,
         )
     except SourceError as error:
-        return Found(table, read_at, refused=str(error))
+        return LocatedTimeline(table, read_at, refused=str(error))
 
 
 def _config(clients: Clients, home: Location) -> TableConfig:
-    """What the properties say, or, if they are gone, empty or cut off, their backup.
+    """Read the properties, or, if they are missing, empty or cut off, their backup.
 
     Raises:
         NotReadable: neither can be used; the reason is that of the first one that exists.
@@ -203,7 +202,7 @@ def _config(clients: Clients, home: Location) -> TableConfig:
 
 
 def _missing(clients: Clients, home: Location) -> MissingState | None:
-    """Why no writer and no reader can open the table; None where its properties say anything, or storage refuses."""
+    """Return why nobody can open the table; None if its properties hold any value, or if storage refuses."""
     place = home.join(PROPERTIES[0])
     try:
         if any(is_of_hudi(read_bytes(clients, home.join(name))) for name in (*PROPERTIES, PROPERTIES[0])):
@@ -218,7 +217,7 @@ def _missing(clients: Clients, home: Location) -> MissingState | None:
 
 
 def _index(clients: Clients, home: Location, config: TableConfig) -> Index | None:
-    """The metadata table's timeline, as far as it can be read; None where writers keep none."""
+    """Return the metadata table's timeline, as far as it can be read; None if writers keep none."""
     if not config.indexed:
         return None
     folder = home.join(*METADATA_TABLE[1:], FOLDER)
@@ -229,7 +228,7 @@ def _index(clients: Clients, home: Location, config: TableConfig) -> Index | Non
 
 
 def _index_config(clients: Clients, folder: Location) -> TableConfig | None:
-    """What the properties of a metadata table say; None where they cannot be read: its readers list folders then."""
+    """Return the properties of a metadata table; None if they cannot be read: its readers list folders then."""
     try:
         return _config(clients, folder)
     except (NotReadable, SourceError):
@@ -242,13 +241,13 @@ def _pending(files: Sequence[File]) -> frozenset[str]:
     return frozenset(name.begin for name in named) - done
 
 
-def _begun(files: Sequence[File]) -> frozenset[str]:
+def _started(files: Sequence[File]) -> frozenset[str]:
     named = (instant_named(file.name) for file in files)
     return frozenset(name.begin for name in named if name is not None and name.state != COMPLETED)
 
 
 def _instants(files: Sequence[File], config: TableConfig, *, of_index: bool = False) -> Iterator[Instant]:
-    """Completed instants, and plans of those that are under way."""
+    """Yield completed instants, and plans of those that are under way."""
     parsed_names = [(file, instant_named(file.name, of_index=of_index)) for file in files]
     named = [(file, name) for file, name in parsed_names if name is not None]
     done = {(name.begin, name.action) for _, name in named if name.state == COMPLETED}
@@ -266,16 +265,16 @@ def _instants(files: Sequence[File], config: TableConfig, *, of_index: bool = Fa
 
 
 def _archive(clients: Clients, home: Location, config: TableConfig) -> tuple[tuple[Instant, ...], str | None]:
-    """The files of the archive, and why they are not known."""
+    """Return the files of the archive, and why they are unknown."""
     folder = home.join(config.archive)
     files = {file.name: file for file in list_files(clients, folder, flat=True)}
     if config.layout == 1:
         names: Sequence[str] = [name for name in files if _ARCHIVED.fullmatch(name)]
     else:
-        told = _manifest(clients, folder, files)
-        if isinstance(told, str):
-            return (), told
-        names = told
+        listed = _manifest(clients, folder, files)
+        if isinstance(listed, str):
+            return (), listed
+        names = listed
     if missing := [name for name in names if name not in files]:
         return (), f"{folder.join(missing[0]).uri} is gone"
     some = [files[name] for name in names]
@@ -283,7 +282,7 @@ def _archive(clients: Clients, home: Location, config: TableConfig) -> tuple[tup
 
 
 def _manifest(clients: Clients, folder: Location, files: dict[str, File]) -> list[str] | str:
-    """The names that the archive's newest manifest lists, or why it cannot be read."""
+    """Return the names that the archive's newest manifest lists, or why it cannot be read."""
     if not any(name.startswith("manifest_") or name == "_version_" for name in files):
         return []
     version = (read_bytes(clients, folder.join("_version_")) or b"").decode("ascii", "replace").strip()
@@ -291,7 +290,7 @@ def _manifest(clients: Clients, folder: Location, files: dict[str, File]) -> lis
         return f"{folder.join('_version_').uri} names no version"
     place = folder.join(f"manifest_{version}")
     try:
-        told = json.loads(read_bytes(clients, place) or b"")
-        return [str(each["fileName"]) for each in told.get("files") or []]
+        manifest = json.loads(read_bytes(clients, place) or b"")
+        return [str(each["fileName"]) for each in manifest.get("files") or []]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return f"{place.uri} cannot be understood"

@@ -1,6 +1,6 @@
-"""What the file of a completed write says of itself, so that something else may contradict it. Pure.
+"""Collect facts from the file of a completed write that other evidence may contradict. Pure.
 
-A base file bears the instant of the write that made it, whatever the operation (inserts, merges, compactions,
+A base file bears the instant of the write that made it, for all operations (inserts, merges, compactions,
 clusterings). Log files prove nothing: those of layout 1 bear the instant of their base file, and a table that was
 upgraded to layout 2 keeps such names.
 """
@@ -15,25 +15,25 @@ from lakeaudit.evidence.manifest.hudi.names import LENGTH, FileName, file_named
 from lakeaudit.evidence.manifest.hudi.payload import MOST_ROWS
 
 FACTS = "facts"
-"""What the data of a NOTE row about such facts holds."""
+"""Key in the data of a NOTE row about such facts."""
 CLUSTER = "CLUSTER"
 REPLACES = "replacecommit"
 MOST_NAMED = 100
-"""Other instants of one write that are kept."""
+"""Most other instants that are kept for one write."""
 
 Stat = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class WriteFacts:
-    """What one file of a timeline says of the write that it completes.
+    """Holds facts from one file of a timeline about the write that it completes.
 
     Attributes:
         operation: as its writer calls it.
         files: how many files it lists.
-        rows: how many rows the base files of a clustering have; None for other operations, and where it is not exact.
+        rows: rows of a clustering's base files; None for other operations, and if the number is not exact.
         foreign: how many base files it lists if all of them bear other instants; else 0.
-        instants: which ones, some of them.
+        instants: some of these instants.
         sample: the name of one of these files.
         digest: of the files that it lists and the file groups that it replaces.
     """
@@ -50,7 +50,7 @@ class WriteFacts:
 def write_facts(
     action: str, begin: str, record: Mapping[str, Any], *, completed_twice: bool
 ) -> WriteFacts | None:
-    """The facts of a write that replaces file groups, lists other writes' files, or is completed by several files."""
+    """Return facts of a write that replaces file groups, lists other writes' files, or is completed several times."""
     if not action.endswith("commit"):
         return None
     try:
@@ -68,13 +68,13 @@ def write_facts(
 
 
 def _write_stats(record: Mapping[str, Any]) -> Iterator[Stat]:
-    """What a write says of each of its files."""
+    """Yield the statistics of each file of a write."""
     for stats in (record.get("partitionToWriteStats") or {}).values():
         yield from (stat for stat in stats if stat.get("path"))
 
 
 def facts_of(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, WriteFacts]]:
-    """By table and name of the file the facts that notes hold."""
+    """Return the facts in notes, by table and name of the file."""
     found: dict[str, dict[str, WriteFacts]] = {}
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))
@@ -85,7 +85,7 @@ def facts_of(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, Write
 
 
 def _foreign(begin: str, stats: Iterable[Stat]) -> dict[str, str]:
-    """By name the instants of the base files if all of them bear others than the write that lists them."""
+    """Return the instants of the base files by name, if all of them differ from the write that lists them."""
     found: dict[str, str] = {}
     for stat in stats:
         name = str(stat["path"]).rpartition("/")[2]
@@ -98,19 +98,19 @@ def _foreign(begin: str, stats: Iterable[Stat]) -> dict[str, str]:
 
 
 def _base(name: str) -> FileName | None:
-    """What the name of a base file says; None: it is none."""
+    """Parse the name of a base file; None for other files."""
     named = file_named(name)
     return named if named is not None and named.kind == "base" else None
 
 
 def _rows(stats: Sequence[Stat]) -> int | None:
-    """Rows of the base files of new file groups; None where one is something else, or its rows are not exact."""
+    """Sum rows of the base files of new file groups; None if one is another file, or has no exact number of rows."""
     rows = sum(stat["numWrites"] for stat in stats) if all(map(_is_exact, stats)) else None
     return None if rows is None or rows >= MOST_ROWS else rows
 
 
 def _is_exact(stat: Stat) -> bool:
-    """Whether it is of a base file that begins a file group, and of as many rows as it counts."""
+    """Return whether it is a base file that begins a file group, with an exact number of rows."""
     rows = stat.get("numWrites")
     counted = isinstance(rows, int) and not isinstance(rows, bool) and 0 <= rows < MOST_ROWS
     begins = stat.get("prevCommit") in (None, "", "null") and stat.get("numInserts") in (None, rows)

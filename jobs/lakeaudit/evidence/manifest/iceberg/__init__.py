@@ -1,4 +1,4 @@
-"""Iceberg tables: what their own metadata says of every file that a retained snapshot lists."""
+"""Read an Iceberg table's own metadata: every file that a retained snapshot lists."""
 
 from typing import ClassVar, Literal
 
@@ -9,10 +9,10 @@ from lakeaudit.keys import END, Location
 
 
 class IcebergManifest(ManifestSource):
-    """The table's own Iceberg metadata: what the table is.
+    """Declares that the table's own Iceberg metadata defines the state of the table.
 
-    `metadata`: one metadata.json, or the folder that has them; `catalog`: what points at one. Neither: the newest
-    one in `metadata` below the table's location.
+    `metadata`: one metadata.json, or the folder that has them; `catalog`: the metastore that points at one. Neither:
+    the newest one in `metadata` below the table's location.
     """
 
     is_state = True
@@ -23,9 +23,9 @@ class IcebergManifest(ManifestSource):
     metadata: Place | None = None
     """One metadata.json, or a folder of them; None: the folder `metadata` below the table's location."""
     catalog: Text | None = None
-    """The metastore that says which metadata.json is current, by its name; None: the newest one is."""
+    """Name of the metastore that points at the current metadata.json; None: the newest file is current."""
     table: Text | None = None
-    """What the catalog calls it, `namespace.table`; None: the same as here."""
+    """Name of the table in the catalog, `namespace.table`; None: the same as here."""
     complete: Flag = True
 
     @property
@@ -41,7 +41,7 @@ class IcebergManifest(ManifestSource):
 
 
 class PointedIceberg(IcebergManifest):
-    """An Iceberg table whose state catalogs say, as it stands in a `Lake`: several must say the same."""
+    """An Iceberg table in a `Lake` whose state is defined by catalogs: several must point at the same file."""
 
     folder = None
 

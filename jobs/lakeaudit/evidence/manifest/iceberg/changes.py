@@ -1,4 +1,4 @@
-"""What became of Iceberg tables after the state that was judged: only manifests that came or went are looked at."""
+"""Compare Iceberg tables with their judged state: only manifests that were added or removed are read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -9,21 +9,21 @@ from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.manifest.iceberg.discover import find
-from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lineage import why_behind
+from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, as_known, read_once
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
-from lakeaudit.evidence.manifest.table_states import NEWEST, compared, touched
+from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compared
 from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
-    """Files that the newest state takes for something else than the judged one; no newer metadata: none.
+    """Return the files whose state in the newest metadata differs from the judged one; none without newer metadata.
 
-    A table whose newer metadata or manifests cannot all be read is unsure.
+    A table whose newer metadata or manifests cannot all be read is uncertain.
     """
     if not isinstance(claims, IcebergClaims):
         raise TypeError("claims of another reader")
@@ -31,57 +31,59 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     known = [table for table in tables if table.name in judged]
     found = find(known, ctx.clients, None if ctx.live else ctx.as_of, clock)
     moved = [each for each in found if each.identity != judged[each.table.name].found.identity]
-    unsure = {each.table.name: each.refused for each in moved if each.refused}
-    unsure |= _left_out([each for each in found if not each.refused], ctx)
+    uncertain = {each.table.name: each.refused for each in moved if each.refused}
+    uncertain |= _left_out([each for each in found if not each.refused], ctx)
     readable = [each for each in moved if each.metadata is not None]
     before = [judged[each.table.name] for each in readable]
     if not before:
-        return Changes(CHANGED.empty_table(), unsure)
+        return Changes(CHANGED.empty_table(), uncertain)
     newest = read_once(readable, NEWEST, ctx, claims.info.id, _parts(before))
-    unsure |= {each.name: why for each in newest.tables if (why := _why_unsure(each)) is not None}
-    return Changes(_changed(claims.reading, before, newest, ctx), unsure)
+    uncertain |= {each.name: why for each in newest.tables if (why := _why_uncertain(each)) is not None}
+    return Changes(_changed(claims.reading, before, newest, ctx), uncertain)
 
 
-def _left_out(found: Sequence[Found], ctx: Context) -> dict[str, str]:
-    """Tables of which a newer state is there that no listing names; it is requested by its name."""
+def _left_out(found: Sequence[LocatedMetadata], ctx: Context) -> dict[str, str]:
+    """Return the tables that have a newer state which no listing names; it is requested by its name."""
     if not ctx.live:
         return {}
-    unsure: dict[str, str] = {}
+    uncertain: dict[str, str] = {}
     for each in found:
         try:
             why = why_behind(each, ctx.clients)
         except SourceError as error:
             why = str(error)
         if why is not None:
-            unsure[each.table.name] = why
-    return unsure
+            uncertain[each.table.name] = why
+    return uncertain
 
 
 def _parts(tables: Sequence[TableReading]) -> frozenset[tuple[object, ...]]:
     return frozenset(as_known(each, table.name) for table in tables for each in table.manifests)
 
 
-def _why_unsure(read: TableReading) -> str | None:
+def _why_uncertain(read: TableReading) -> str | None:
     lists = (f"{each.path} {each.reason}" for each in read.unread)
     return next(lists, next((f"{each.subject} {each.reason}" for each in read.problems), None))
 
 
 def _changed(judged: Reading, before: Sequence[TableReading], newest: Reading, ctx: Context) -> pa.Table:
-    """Rows of CHANGED."""
+    """Return rows of CHANGED."""
     now = _parts(newest.tables)
     went = [e.number for table in before for e in table.manifests if as_known(e, table.name) not in now]
     last = tuple((each.name, each.number) for each in before)
-    kept = ctx.engine.meet([*judged.kept, *newest.kept], partial(_touched, frozenset(went), last), _compared)
+    kept = ctx.engine.meet(
+        [*judged.kept, *newest.kept], partial(_state_ranks, frozenset(went), last), _compared
+    )
     return pa.Table.from_batches(kept.batches("iceberg_changed"), CHANGED)
 
 
-def _touched(
+def _state_ranks(
     went: frozenset[int], last: tuple[tuple[str, int], ...], con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
-    """What the rows of manifests say that play the same part still holds."""
+    """Rank the states of files; the rows of a manifest that both states use are valid for both."""
     if kind == KIND:
         over = f"manifest = -1 OR manifest IN ({duck.literals(sorted(went))})"
-        yield kind, touched(con, rows, last, still=f"NOT coalesce({over}, false)")
+        yield kind, changed_rows(con, rows, last, still=f"NOT coalesce({over}, false)")
 
 
 def _compared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:

@@ -1,4 +1,4 @@
-"""Paths with empty parts: Hadoop's file systems write `wh//db/t` to the key `wh/db/t`, other clients to `wh//db/t`.
+"""Handle paths with empty parts: Hadoop's file systems write `wh//db/t` to the key `wh/db/t`, others to `wh//db/t`.
 
 The metadata names files by the location as it was configured, whichever client wrote them. A table's files are read and
 judged under the form under which its metadata.json lies.
@@ -8,20 +8,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lakeaudit.evidence.files import File, ensure_bucket, stat
-from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.keys import Aliases, Location, collapsed
 from lakeaudit.runtime.aws import Clients
 
 
 def forms(place: Location) -> tuple[Location, ...]:
-    """The place as it is written, and as Hadoop writes it where that differs; a local disk knows the second alone."""
+    """Return the place as written, and as Hadoop writes it if that differs; a local disk has only the second form."""
     by_hadoop = Location(place.bucket, collapsed(place.key))
     return (by_hadoop,) if place.is_local else tuple(dict.fromkeys([place, by_hadoop]))
 
 
 def stat_any(clients: Clients, place: Location) -> File | None:
-    """The file under the form of its name that exists; None: neither does.
+    """Return the file under the form of its name that exists; None if neither exists.
 
     Raises:
         SourceError: storage refuses, or has no such bucket.
@@ -32,8 +32,8 @@ def stat_any(clients: Clients, place: Location) -> File | None:
     return file
 
 
-def with_collapsed_names(clients: Clients, found: Sequence[Found]) -> Clients:
-    """Clients that find the files of tables that Hadoop wrote below one slash where their metadata names two."""
+def with_collapsed_names(clients: Clients, found: Sequence[LocatedMetadata]) -> Clients:
+    """Return clients with aliases for files that Hadoop wrote below one slash while their metadata names two."""
     more = [alias for each in found for alias in _aliases(each, clients.names)]
     if not more:
         return clients
@@ -41,7 +41,7 @@ def with_collapsed_names(clients: Clients, found: Sequence[Found]) -> Clients:
     return replace(clients, aliases=tuple(known))
 
 
-def _aliases(found: Found, names: Aliases) -> Iterator[tuple[Location, Location]]:
+def _aliases(found: LocatedMetadata, names: Aliases) -> Iterator[tuple[Location, Location]]:
     if found.file is None or found.metadata is None:
         return
     for written in (found.metadata.location, found.table.location.uri):

@@ -1,4 +1,4 @@
-"""Counterparts of an Iceberg table: another format's log of the same files, from which its metadata is converted.
+"""Compare an Iceberg table with its counterpart: a Delta log of the same files, from which its metadata is converted.
 
 UniForm enters the version of Delta that it has converted as the table property `delta-version` (`IcebergConverter`).
 XTable enters the time of the source's commit as `lastInstantSynced` of `XTABLE_METADATA` (`TableSyncMetadata`), in the
@@ -12,7 +12,7 @@ from datetime import datetime
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files
 from lakeaudit.evidence.lineage import LAGGING_FORMAT, OTHER_FORMAT, Witness
-from lakeaudit.evidence.manifest.iceberg.found import Found
+from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
 from lakeaudit.runtime.aws import Clients
 
@@ -22,10 +22,10 @@ _DELTA = "delta"
 _DIGITS = 20
 
 
-def lagging(found: Found, clients: Clients) -> Iterator[Witness]:
-    """A witness if the Delta log beside the table has been ahead of its Iceberg metadata for longer than the grace.
+def lagging(found: LocatedMetadata, clients: Clients) -> Iterator[Witness]:
+    """Yield a witness if the table's Delta log has been ahead of its Iceberg metadata for longer than the grace.
 
-    One listing, of a table that is converted from Delta alone.
+    This costs one listing, only for a table that is converted from Delta.
     """
     if found.metadata is None:
         return
@@ -47,8 +47,10 @@ def lagging(found: Found, clients: Clients) -> Iterator[Witness]:
         yield Witness(found.table.name, LAGGING_FORMAT, (OTHER_FORMAT,), newer[-1].place.uri, words)
 
 
-def _newer(found: Found, clients: Clients, version: int | None, synced: datetime | None) -> Iterator[File]:
-    """Commits of Delta that the metadata does not have, the oldest first."""
+def _newer(
+    found: LocatedMetadata, clients: Clients, version: int | None, synced: datetime | None
+) -> Iterator[File]:
+    """Yield the commits of Delta that the metadata lacks, the oldest first."""
     log = found.table.location.join(_LOG)
     after = "" if version is None else f"{version:020}.json"
     for file in list_files(clients, log, start_after=after, flat=True):
@@ -67,12 +69,12 @@ def _summary(metadata: Metadata) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """The version of Delta that a property names; None: it names none."""
+    """Return the version of Delta that a property names; None if it names none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else None
 
 
 def synced_to(text: str, source: str) -> datetime | None:
-    """The commit of a source of this format up to which XTable has converted; None: none, or of another source."""
+    """Return up to which commit of a source of this format XTable has converted; None for any other source."""
     try:
         known = json.loads(text or "{}")
         if str(known.get("sourceTableFormat") or _DELTA).lower() != source:

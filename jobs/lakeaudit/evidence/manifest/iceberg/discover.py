@@ -1,6 +1,6 @@
-"""Which metadata.json says what a table is: the one a catalog or the lake file names, else the newest of its folder.
+"""Locate the current metadata.json: the one that a catalog or the lake file names, else the newest of its folder.
 
-Without a catalog nobody but the names, the times and the contents of these files tells which one is current.
+Without a catalog only the names, the times and the contents of these files show which one is current.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from lakeaudit.evidence.manifest.iceberg.catalogs import Catalogs
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms, stat_any
 from lakeaudit.evidence.manifest.iceberg.folder import MOST_NAMES, Folder, previous_state, read_folder
 from lakeaudit.evidence.manifest.iceberg.foreign import is_home
-from lakeaudit.evidence.manifest.iceberg.found import (
+from lakeaudit.evidence.manifest.iceberg.lines import Sound, current, doubts, strangers
+from lakeaudit.evidence.manifest.iceberg.located_metadata import (
     Content,
-    Found,
+    LocatedMetadata,
     UnreadMetadata,
     manifest_of,
     read_metadata,
 )
-from lakeaudit.evidence.manifest.iceberg.lines import Sound, current, doubts, strangers
 from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, number_of
 from lakeaudit.evidence.protocol import Clock, utc_now
 from lakeaudit.keys import Location
@@ -33,19 +33,21 @@ from lakeaudit.runtime.aws import Clients
 
 FOLDER = "metadata"
 LOOKED_INTO = 4
-"""Files that are read to tell which one is the newest."""
+"""Most files that are read to find the newest one."""
 _THREADS = 16
 
 
-def find(tables: Sequence[Table], clients: Clients, until: datetime | None, clock: Clock) -> list[Found]:
-    """Every table's metadata, in its newest state up to `until` (None: now); a refused one stops no other."""
-    catalogs = Catalogs.asked(tables, clients, until or clock())
+def find(
+    tables: Sequence[Table], clients: Clients, until: datetime | None, clock: Clock
+) -> list[LocatedMetadata]:
+    """Locate every table's metadata, in its newest state up to `until` (None: now); a refusal stops no other table."""
+    catalogs = Catalogs.query(tables, clients, until or clock())
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(partial(_find, clients, until, clock, catalogs), tables))
 
 
 def probe(table: Table, clients: Clients) -> None:
-    """The table's metadata can be found and understood.
+    """Check that the table's metadata can be located and parsed.
 
     Raises:
         SourceError: it cannot.
@@ -55,42 +57,44 @@ def probe(table: Table, clients: Clients) -> None:
         raise SourceError(table.name, found.refused, "check the table's location, or name its `metadata`")
 
 
-def _find(clients: Clients, until: datetime | None, clock: Clock, catalogs: Catalogs, table: Table) -> Found:
+def _find(
+    clients: Clients, until: datetime | None, clock: Clock, catalogs: Catalogs, table: Table
+) -> LocatedMetadata:
     manifest = manifest_of(table)
     place = manifest.metadata or table.location.join(FOLDER)
     read_at = until or clock()
     try:
         if isinstance(manifest, PointedIceberg):
-            found = catalogs.found(table, manifest.pointers, until)
-            return found if until is not None else _beside(clients, found)
+            found = catalogs.locate(table, manifest.pointers, until)
+            return found if until is not None else _with_folder(clients, found)
         if NAME.fullmatch(place.key.rpartition("/")[2]):
-            return _named(clients, until, table, read_at, place)
+            return _at_named_place(clients, until, table, read_at, place)
         return _newest(clients, table, read_at, read_folder(clients, forms(place), until), until)
     except SourceError as error:
-        return Found(table, read_at, refused=str(error))
+        return LocatedMetadata(table, read_at, refused=str(error))
 
 
-def _named(
+def _at_named_place(
     clients: Clients, until: datetime | None, table: Table, read_at: datetime, place: Location
-) -> Found:
+) -> LocatedMetadata:
     file = stat_any(clients, place)
     if file is None:
         gone = MissingState(ABSENT, place.uri)
-        return Found(table, read_at, refused=f"{place.uri} is not there", named=True, missing=gone)
+        return LocatedMetadata(table, read_at, refused=f"{place.uri} is not there", named=True, missing=gone)
     metadata = read_metadata(clients, file)
     if isinstance(metadata, UnreadMetadata):
         missing = MissingState(metadata.cause, place.uri) if metadata.cause else None
-        return Found(table, read_at, file, refused=metadata.reason, named=True, missing=missing)
+        return LocatedMetadata(table, read_at, file, refused=metadata.reason, named=True, missing=missing)
     if until is not None and metadata.updated_at > until:
-        later = f"{place.uri} is of {metadata.updated_at.isoformat()}, which is later than was asked for"
-        return Found(table, read_at, file, refused=later, named=True)
-    return Found(table, read_at, file, metadata, named=True)
+        later = f"{place.uri} is of {metadata.updated_at.isoformat()}, which is later than the requested time"
+        return LocatedMetadata(table, read_at, file, refused=later, named=True)
+    return LocatedMetadata(table, read_at, file, metadata, named=True)
 
 
 def _newest(
     clients: Clients, table: Table, read_at: datetime, folder: Folder, until: datetime | None
-) -> Found:
-    """Return the one of the candidates whose line reaches back through the others."""
+) -> LocatedMetadata:
+    """Return the candidate whose line reaches back through the others."""
     if not folder.states:
         return _empty(table, read_at, folder, until)
     read = [(file, read_metadata(clients, file)) for file in _candidates(folder.states)]
@@ -105,7 +109,9 @@ def _newest(
         file, metadata = current(own)
         others = [each for each in everything if each[0] != file]
     doubt = None if own else f"its metadata says that the table lies in {metadata.location}"
-    return _doubted(Found(table, read_at, file, metadata, folder=folder, others=tuple(others), doubt=doubt))
+    return _doubted(
+        LocatedMetadata(table, read_at, file, metadata, folder=folder, others=tuple(others), doubt=doubt)
+    )
 
 
 def _sound(read: Sequence[tuple[File, Content]]) -> list[Sound]:
@@ -116,27 +122,29 @@ def _at_home(sound: Sequence[Sound], table: Table, clients: Clients) -> list[Sou
     return [each for each in sound if is_home(each[1], table, clients)]
 
 
-def _empty(table: Table, read_at: datetime, folder: Folder, until: datetime | None) -> Found:
+def _empty(table: Table, read_at: datetime, folder: Folder, until: datetime | None) -> LocatedMetadata:
     refused = f"not an Iceberg table: no metadata.json in {folder.place.uri}"
     missing = None if until is not None else MissingState(ABSENT, f"{folder.place.uri}/")
-    return Found(table, read_at, refused=refused, missing=missing)
+    return LocatedMetadata(table, read_at, refused=refused, missing=missing)
 
 
-def _unread(table: Table, read_at: datetime, folder: Folder, read: Sequence[tuple[File, Content]]) -> Found:
-    """No file that may be the newest can be used."""
+def _unread(
+    table: Table, read_at: datetime, folder: Folder, read: Sequence[tuple[File, Content]]
+) -> LocatedMetadata:
+    """Return a refusal: none of the files that may be the newest can be used."""
     file, content = read[0]
     causes = {each.cause for _, each in read if isinstance(each, UnreadMetadata)}
     refused = content.reason if isinstance(content, UnreadMetadata) else ""
     if not causes <= {TORN, ARCHIVED}:
-        return Found(table, read_at, file, refused=refused)
+        return LocatedMetadata(table, read_at, file, refused=refused)
     before = previous_state(folder.states, number_of(file.name) or 0)
     restore = "" if before is None else f"the metadata.json before it is {before.place.uri}"
     missing = MissingState(min(causes), file.place.uri, restore)
-    return Found(table, read_at, file, refused=refused, missing=missing)
+    return LocatedMetadata(table, read_at, file, refused=refused, missing=missing)
 
 
-def _beside(clients: Clients, found: Found) -> Found:
-    """What a catalog names, with what lies beside it: one listing, and a request where that has a file too many."""
+def _with_folder(clients: Clients, found: LocatedMetadata) -> LocatedMetadata:
+    """Add the folder of the file that a catalog names: one listing, and a request if it has a file too many."""
     file, metadata = found.file, found.metadata
     if file is None or metadata is None:
         return found
@@ -158,13 +166,13 @@ def _beside(clients: Clients, found: Found) -> Found:
 def _with_stranger(
     clients: Clients, file: File, metadata: Metadata, read: list[tuple[File, Content]], folder: Folder
 ) -> list[tuple[File, Content]]:
-    """The files that were read, and the newest that is no part of the line, if there is one."""
+    """Add the newest file that is not part of the line, if there is one."""
     known = {file, *(each for each, _ in read)}
     apart = [each for each in strangers(file, metadata, folder.states) if each not in known][:1]
     return [*read, *((each, read_metadata(clients, each)) for each in apart)]
 
 
-def _doubted(found: Found) -> Found:
+def _doubted(found: LocatedMetadata) -> LocatedMetadata:
     if found.file is None or found.metadata is None or found.folder is None:
         return found
     doubt = next(doubts(found.file, found.metadata, found.others, found.folder.states), None)
@@ -172,7 +180,7 @@ def _doubted(found: Found) -> Found:
 
 
 def _candidates(files: Sequence[File]) -> list[File]:
-    """The newest by number, those of the same number, and the newest by time, which copies do not keep."""
+    """Return the newest by number, those of the same number, and the newest by time, which copies do not keep."""
     by_number = sorted(files, key=lambda file: (number_of(file.name) or 0, file.modified_at), reverse=True)
     same = [file for file in by_number if number_of(file.name) == number_of(by_number[0].name)]
     youngest = max(files, key=lambda file: (file.modified_at, number_of(file.name) or 0))

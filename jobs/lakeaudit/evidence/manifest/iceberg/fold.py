@@ -1,7 +1,7 @@
-"""What manifests and metadata name, folded into claims: one row per table and key.
+"""Fold rows of manifests and metadata into claims: one row per table and key.
 
-A file is live where the state of any branch or tag lists it, history where another retained snapshot does, and gone
-where it is only named as removed. Nearly all files have one row and need no fold.
+A file is live if the state of any branch or tag lists it, history if another retained snapshot does, and gone if it is
+only named as removed. Nearly all files have one row and need no fold.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ TABLE = pa.schema(
     [
         ("table_name", pa.string()),
         ("reading", pa.int64()),  # whose rows count
-        ("version", pa.int64()),  # the snapshot of main; null: there is none
+        ("version", pa.int64()),  # the snapshot of main; null if there is none
         ("root_bucket", pa.string()),
         ("root_prefix", pa.string()),
     ]
 )
-"""One table as the fold needs it."""
+"""The constants of one table for the fold."""
 
 _FILE = "table_name, bucket, key"
 _OWN = "bucket = root_bucket AND starts_with(key, root_prefix)"
@@ -30,7 +30,7 @@ _KNOWN = f"SELECT f.*, version, {_OWN} AS own_root FROM files f JOIN tables USIN
 
 
 def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
-    """CLAIM rows of FILE rows; those of tables, and of readings, that are not in `tables` are left out."""
+    """Return CLAIM rows of FILE rows; those of tables, and of readings, that are not in `tables` are left out."""
     known = duck.query(con, _KNOWN, files=rows.get(KIND, FILE.empty_table()), tables=tables)
     held = duck.hold(con, known)
     once = duck.query(con, _ONCE, input=held, many=duck.query(con, _MANY, input=held))
@@ -42,8 +42,8 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
     return duck.conform(con, duck.query(con, sql, once=once), CLAIM)
 
 
-def traces(tables: pa.Table, con: Connection, files: Rows) -> Relation:
-    """What one FILE row alone claims: table_name, bucket, key, size, claimed_at, plain.
+def fingerprints(tables: pa.Table, con: Connection, files: Rows) -> Relation:
+    """Return the claim of each FILE row alone: table_name, bucket, key, size, claimed_at, plain.
 
     If a plain row is the only one of its key, `claims` makes a live claim of it, listed once, under the table's root.
     """
@@ -60,13 +60,13 @@ _LATEST = ", ".join(
 )
 
 _ONCE = f"""
-WITH told AS (
+WITH ranked AS (
     SELECT *, CASE state WHEN 'live' THEN 2 WHEN 'history' THEN 1 ELSE 0 END AS rank,
         max(rank) OVER (PARTITION BY {_FILE}) AS best
     FROM input SEMI JOIN many USING (table_name, bucket, key)
 ),
-chosen AS (SELECT * FROM told WHERE rank = best),
--- how often one state lists it; of deletion vectors many lie in one file
+chosen AS (SELECT * FROM ranked WHERE rank = best),
+-- how often one state lists it; one file holds many deletion vectors
 listed AS (
     SELECT {_FILE}, max(times) AS listed FROM (
         SELECT {_FILE}, head, count(*) AS times FROM (SELECT {_FILE}, unnest(heads) AS head FROM chosen
@@ -87,4 +87,4 @@ UNION ALL BY NAME
 SELECT gathered.*, coalesce(listed, (state = 'live')::BIGINT) AS listed
 FROM gathered LEFT JOIN listed USING (table_name, bucket, key)
 """
-"""One row per key: its best state, and what the rows of that state say."""
+"""One row per key: its best state, and the values of the rows with that state."""

@@ -1,7 +1,7 @@
-"""The folder of a table's metadata: its metadata.json files, its manifest lists and its hint, by one listing.
+"""Read the folder of a table's metadata: its metadata.json files, its manifest lists and its hint, by one listing.
 
-`version-hint.text` is written by tables that live in a file system alone (`HadoopTableOperations`): it holds a number,
-or the name of a metadata.json. Their own readers step forward from it, other readers take it as it is.
+Only tables that live in a file system write `version-hint.text` (`HadoopTableOperations`): it holds a number, or the
+name of a metadata.json. Their own readers step forward from it, other readers use it as it is.
 """
 
 import re
@@ -19,14 +19,14 @@ from lakeaudit.runtime.aws import Clients
 HINT = "version-hint.text"
 LARGEST_HINT = 1024
 MOST_NAMES = 50_000
-"""Names that are read at most of a folder beside a file that a catalog names."""
+"""Most names that are read of a folder if a catalog names the file."""
 _LIST = re.compile(r"snap-(\d{1,19})-[^/]*\.avro")
 _VERSION = re.compile(r"v?(\d{1,18})")
 
 
 @dataclass(frozen=True)
 class Hint:
-    """What a hint names: the number of a metadata.json, and its name where the hint holds that."""
+    """Holds the content of a hint: the number of a metadata.json, and its name if the hint holds that."""
 
     file: File
     number: int
@@ -35,7 +35,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class Folder:
-    """What the folder has: metadata.json files, manifest lists, and the hint where it names something."""
+    """Lists metadata.json files, manifest lists, and the hint if it names a file."""
 
     place: Location
     states: tuple[File, ...] = ()
@@ -46,13 +46,13 @@ class Folder:
 def read_folder(
     clients: Clients, places: Sequence[Location], until: datetime | None, most: int | None = None
 ) -> Folder:
-    """One listing of each form, and one request where there is a hint.
+    """Read a folder by one listing of each form, and one request if there is a hint.
 
     Args:
-        clients: how it is read.
+        clients: to read storage.
         places: the folder, in each form of its name.
-        until: later files are left out, and the hint, which has no past; None: all count.
-        most: so many names are looked at; None: all.
+        until: later files are left out, and the hint, which has no history; None: all count.
+        most: how many names are read; None: all.
 
     Raises:
         SourceError: the folder cannot be listed, or the hint cannot be read.
@@ -72,7 +72,7 @@ def read_folder(
 
 
 def read_hint(clients: Clients, file: File) -> Hint | None:
-    """What the hint names; None where it is empty or holds something else.
+    """Read the hint; None if it is empty or holds something else.
 
     Raises:
         SourceError: it cannot be read.
@@ -87,7 +87,7 @@ def read_hint(clients: Clients, file: File) -> Hint | None:
 
 
 def snapshot_of(name: str) -> int | None:
-    """The snapshot in the name of a manifest list; None: it is none."""
+    """Return the snapshot in the name of a manifest list; None for other files."""
     found = _LIST.fullmatch(name)
     return int(found[1]) if found else None
 
@@ -99,7 +99,7 @@ def previous_state(states: Sequence[File], number: int) -> File | None:
 
 
 def state_before(clients: Clients, place: Location) -> str:
-    """The URI of the metadata.json before one that is gone, in its folder; empty where none is known."""
+    """Return the URI of the metadata.json before a missing one, in its folder; empty if it is unknown."""
     number = number_of(place.key.rpartition("/")[2])
     if number is None:
         return ""

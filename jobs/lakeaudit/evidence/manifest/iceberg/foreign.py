@@ -1,8 +1,8 @@
-"""Metadata of another table: a metadata.json outside the table's location that names another place as its table's.
+"""Find metadata of another table: a metadata.json outside the table's location that names another location.
 
 A catalog that points at it (a typing error in `register_table`, two exchanged pointers) gives readers another table.
-A copy that was registered lies in the table's own location, metadata in a place of its own (`write.metadata.path`)
-names the table's location, and a table that was moved (SET LOCATION) has its id still.
+A copy that was registered lies in the table's own location, metadata in a separate place (`write.metadata.path`)
+names the table's location, and a table that was moved (SET LOCATION) still has its id.
 """
 
 from lakeaudit.config import Table
@@ -16,24 +16,24 @@ from lakeaudit.evidence.lineage import (
     Witness,
 )
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms
-from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 _SHOWN = 200
-"""Characters of a location that the metadata names."""
+"""Most characters of a location that the metadata names."""
 
 
 def is_home(metadata: Metadata, table: Table, clients: Clients) -> bool:
-    """Whether the table's own folder is the one that the metadata names; a copy of another table names another one."""
+    """Return whether the metadata names the table's own folder; a copy of another table names another folder."""
     named = _home(metadata, clients)
     return named is not None and not set(forms(named)).isdisjoint(forms(table.location))
 
 
-def foreign_state(found: Found, last: LastState | None, clients: Clients) -> Witness | None:
-    """A state of another table, which is proved where a catalog names it and an audit read a table of another id here.
+def foreign_state(found: LocatedMetadata, last: LastState | None, clients: Clients) -> Witness | None:
+    """Return a witness of another table's state; a catalog's pointer and an earlier audit's table id prove it.
 
     Args:
         found: the state that was read.
@@ -60,8 +60,8 @@ def foreign_state(found: Found, last: LastState | None, clients: Clients) -> Wit
     return Witness(table.name, FOREIGN_STATE, evidence, file.place.uri, words)
 
 
-def _is_outside(found: Found, metadata: Metadata, clients: Clients) -> bool:
-    """Whether the file and the location that it names both lie elsewhere, and the lake file names no such place."""
+def _is_outside(found: LocatedMetadata, metadata: Metadata, clients: Clients) -> bool:
+    """Return whether the file and the location that it names are both elsewhere, and not in the lake file."""
     named = _home(metadata, clients)
     if found.file is None or named is None:
         return False
@@ -72,6 +72,6 @@ def _is_outside(found: Found, metadata: Metadata, clients: Clients) -> bool:
 
 
 def _home(metadata: Metadata, clients: Clients) -> Location | None:
-    """The folder that the metadata names as its table's; None: its store is not known."""
+    """Return the folder that the metadata names as its table's; None if its store is not known."""
     place = place_of(metadata.location, clients.names)
     return None if place is None else Location(place.bucket, place.key.rstrip("/"))

@@ -1,4 +1,4 @@
-"""Witnesses of Iceberg tables: what beside the metadata.json that was read names a state of the same table.
+"""Find witnesses against Iceberg tables: files other than the current metadata.json that name a state of the table.
 
 Numbers of metadata.json files grow from commit to commit, also by a rollback, which makes a new file of an old
 snapshot. Only a witness that contradicts the state costs a request.
@@ -31,9 +31,9 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
 from lakeaudit.evidence.manifest.iceberg.foreign import foreign_state
-from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lines import contested, descends, logged
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.formatting import iso
@@ -44,8 +44,8 @@ KIND = "iceberg"
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 
-def state_of(found: Found) -> StateRef | None:
-    """The state that was read."""
+def state_of(found: LocatedMetadata) -> StateRef | None:
+    """Return the state that was read."""
     file, metadata = found.file, found.metadata
     if file is None or metadata is None:
         return None
@@ -54,9 +54,9 @@ def state_of(found: Found) -> StateRef | None:
 
 
 def witnesses(
-    found: Sequence[Found], last: LastStates, clients: Clients, *, live: bool
+    found: Sequence[LocatedMetadata], last: LastStates, clients: Clients, *, live: bool
 ) -> tuple[Witness, ...]:
-    """What contradicts the states of these tables; `live`: they were read as they are now."""
+    """Return the witnesses that contradict the states of these tables; `live`: they were read as they are now."""
     rivals = [
         Witness(each.table.name, TWO_LINES, (CATALOG,), each.table.location.uri, each.two_lines)
         for each in found
@@ -72,9 +72,9 @@ def witnesses(
 
 
 class _Read:
-    """A table's state: its file, and what that says."""
+    """Holds a table's state: its file, and the content of the file."""
 
-    def __init__(self, found: Found, file: File, metadata: Metadata) -> None:
+    def __init__(self, found: LocatedMetadata, file: File, metadata: Metadata) -> None:
         self.found, self.file, self.metadata = found, file, metadata
         self.name = found.table.name
         self.number = number_of(file.name) or 0
@@ -82,19 +82,19 @@ class _Read:
 
     @property
     def began_at(self) -> datetime:
-        """The earliest time that the metadata names of the table."""
+        """Return the earliest time that the metadata names for the table."""
         times = (when for _, when in self.metadata.old_files)
         return min([self.metadata.updated_at, *times, *(each.at for each in self.metadata.snapshots)])
 
     @property
     def lies_here_since(self) -> datetime:
-        """When the oldest file of the table's line was written that lies in its folder."""
+        """Return when the oldest file of the table's line in its folder was written."""
         folder, line = self.found.folder, logged(self.metadata)
         states = folder.states if folder else ()
         return min([self.file.modified_at, *(each.modified_at for each in states if each.name in line)])
 
     def descends(self, state: StateRef) -> bool:
-        """Whether it is that state, or came after it as far as its log tells."""
+        """Return whether it is that state, or came after it as far as its log shows."""
         return descends(self.file, self.metadata, state.name, state.number or 0)
 
 
@@ -117,7 +117,7 @@ def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> It
 
 
 def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Witness]:
-    """The state held against those that earlier audits read of the table, or reported as lost."""
+    """Compare the state with those that earlier audits read of the table, or reported as lost."""
     location = read.found.table.location.uri
     if last.was_moved(location, read.metadata.uuid):
         yield from _against_moved(read, last, clients)
@@ -129,14 +129,14 @@ def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Wi
 
 
 def _against_moved(read: _Read, last: LastState, clients: Clients) -> Iterator[Witness]:
-    """A table that lies elsewhere now: its files are copies, whose times and paths tell nothing."""
+    """Compare a table that was moved: its files are copies, whose times and paths prove nothing."""
     number = last.state.number
     if number is not None and read.number < number and not read.descends(last.state):
         yield _lost_state(read, last.state, last.description(read.found.table.location.uri), clients)
 
 
 def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Clients) -> Iterator[Witness]:
-    """The state held against one that existed."""
+    """Compare the state with one that existed."""
     if state.number is None:
         return
     if state.table_id and read.metadata.uuid and state.table_id != read.metadata.uuid:
@@ -152,9 +152,9 @@ def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Cl
 
 
 def _against_other_table(read: _Read, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
-    """The state held against one of another table, which says nothing of a table that began later.
+    """Compare the state with one of another table, which proves nothing about a table that began later.
 
-    A table that began earlier is one that the lost table had replaced. Where its files are younger they may be a copy.
+    A table that began earlier is one that the lost table had replaced. If its files are younger, they may be a copy.
     """
     if state.written_at is None or read.began_at > state.written_at:
         return
@@ -176,13 +176,13 @@ def _against_other_table(read: _Read, state: StateRef, known: str, clients: Clie
 
 
 def _lost_its_race(read: _Read, state: StateRef, at: datetime) -> bool:
-    """Whether another commit had taken the state's number already when it was read."""
+    """Return whether another commit had the state's number already when it was read."""
     same = (when for path, when in read.metadata.old_files if number_of(_name(path)) == state.number)
     return any(when <= at for when in same)
 
 
 def _lost_state(read: _Read, state: StateRef, known: str, clients: Clients) -> Witness:
-    """A state that the one that was read does not reach back to."""
+    """Return the witness of a state that is not an ancestor of the one that was read."""
     place, number = read.folder.join(state.name), state.number or 0
     about = (read.name, place.uri, number)
     now = (
@@ -224,10 +224,10 @@ def _by_hint(read: _Read, clients: Clients) -> Iterator[Witness]:
         yield Witness(read.name, LAGGING_HINT, (HINT,), hint.file.place.uri, words, hint.number)
 
 
-def why_behind(found: Found, clients: Clients) -> str | None:
-    """Why the state is not the newest one, where the next one is requested by name and not from a listing.
+def why_behind(found: LocatedMetadata, clients: Clients) -> str | None:
+    """Return why the state is not the newest one; the next state is requested by name and not from a listing.
 
-    The names of states that a catalog writes hold a random part, but the catalog itself is asked for those.
+    The names of states that a catalog writes hold a random part; for those the catalog itself is queried.
     """
     file = found.file
     number = number_of(file.name) if file else None
@@ -246,7 +246,7 @@ def why_behind(found: Found, clients: Clients) -> str | None:
 
 
 def _claim_by_hint(places: Sequence[Location], read: _Read, clients: Clients) -> str:
-    """What follows from a hint that names a newer state: nothing where that was made after the folder was listed."""
+    """Judge a hint that names a newer state: no claim if that was made after the folder was listed."""
     try:
         there = next((file for place in places if (file := stat(clients, place))), None)
     except SourceError:
@@ -257,7 +257,7 @@ def _claim_by_hint(places: Sequence[Location], read: _Read, clients: Clients) ->
 
 
 def _by_newer_files(read: _Read) -> Iterator[Witness]:
-    """Files that at least two commits have built on the one that a catalog names: nobody builds on a failed commit."""
+    """Yield files that two commits built on the one that a catalog names: nobody builds on a failed commit."""
     for file, content in newer_files(read.found):
         if len([name for name in logged(content) if (number_of(name) or 0) >= read.number]) > 1:
             words = (
@@ -267,7 +267,7 @@ def _by_newer_files(read: _Read) -> Iterator[Witness]:
 
 
 def _by_previous(read: _Read, clients: Clients) -> Iterator[Witness]:
-    """A catalog that points below the state that it pointed at before, which the table's log does not name."""
+    """Yield a catalog that points below the state at which it pointed before, if the table's log does not name that."""
     for uri in read.found.previous:
         name = _name(uri)
         number, place = number_of(name), place_of(uri, clients.names)
@@ -277,8 +277,8 @@ def _by_previous(read: _Read, clients: Clients) -> Iterator[Witness]:
         yield Witness(read.name, LOST_STATE, (CATALOG,), place.uri, words, number)
 
 
-def newer_files(found: Found) -> list[tuple[File, Metadata]]:
-    """Files of the table with a higher number than the one that a catalog names."""
+def newer_files(found: LocatedMetadata) -> list[tuple[File, Metadata]]:
+    """Return the files of the table with a higher number than the one that a catalog names."""
     if found.file is None or found.metadata is None or not found.called:
         return []
     number, uuid = number_of(found.file.name) or 0, found.metadata.uuid
@@ -289,8 +289,8 @@ def newer_files(found: Found) -> list[tuple[File, Metadata]]:
     ]
 
 
-def unfinished(found: Found) -> str | None:
-    """Why files that no state lists may be of a commit: something is newer than the state that a catalog names."""
+def unfinished(found: LocatedMetadata) -> str | None:
+    """Return why unlisted files may belong to a commit: something is newer than the state that a catalog names."""
     if newer := newer_files(found):
         return f"{newer[0][0].place.uri} is newer than {_of(found)}, at which {found.called} points"
     younger = _younger_lists(found) if found.called else []
@@ -298,15 +298,15 @@ def unfinished(found: Found) -> str | None:
 
 
 def _by_lists(read: _Read) -> Iterator[Witness]:
-    """Manifest lists that no metadata.json names, where no catalog says that the state is the current one."""
+    """Yield manifest lists that no metadata.json names, if no catalog names the current state."""
     younger = [] if read.found.called else _younger_lists(read.found)
     if younger:
         words = _words_of_lists(read.found, younger)
         yield Witness(read.name, LOST_STATE, (MANIFESTS,), younger[0].place.uri, words)
 
 
-def _younger_lists(found: Found) -> list[File]:
-    """Manifest lists that are younger than the state, and of snapshots that it does not name; the oldest first.
+def _younger_lists(found: LocatedMetadata) -> list[File]:
+    """Return manifest lists that are younger than the state, for snapshots that it does not name; the oldest first.
 
     A commit writes its list before its metadata.json, so one that is younger than the grace may still be under way.
     """
@@ -319,14 +319,14 @@ def _younger_lists(found: Found) -> list[File]:
     return sorted(unknown, key=lambda file: (file.modified_at, file.name))
 
 
-def _words_of_lists(found: Found, lists: Sequence[File]) -> str:
+def _words_of_lists(found: LocatedMetadata, lists: Sequence[File]) -> str:
     return (
         f"{len(lists)} manifest lists are younger than {_of(found)} and of snapshots that it does not name, such as "
         f"{lists[0].place.uri}: of a commit that failed, or of a state that is lost"
     )
 
 
-def _of(found: Found) -> str:
+def _of(found: LocatedMetadata) -> str:
     return "" if found.file is None else found.file.name
 
 

@@ -1,6 +1,6 @@
-"""What manifest lists say of snapshots as wholes: what each added, and what it no longer lists of another one.
+"""Compute facts of whole snapshots from manifest lists: files that each added, and removed from another one.
 
-Counts of data files alone: an append may drop delete files that apply to no data file any more. Pure.
+Only data files are counted: an append may drop delete files that apply to no data file any more. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ManifestCounts:
-    """What lists count of one manifest; None: they do not count it. Numbers never change, so any list may tell them."""
+    """Holds a list's counts for one manifest; None if it has none. Counts never change, so any list may supply them."""
 
     added_by: int | None
     deletes: bool
@@ -22,7 +22,7 @@ class ManifestCounts:
 
 @dataclass(frozen=True)
 class Removed:
-    """What a snapshot does not list any more of another one's live data files; None: the lists do not count it."""
+    """Counts the live data files of another snapshot that this one lacks; None if the lists do not count them."""
 
     other: int
     files: int | None
@@ -31,15 +31,15 @@ class Removed:
 
 @dataclass(frozen=True)
 class ListFacts:
-    """What the list of one snapshot says.
+    """Holds the facts in the list of one snapshot.
 
     Attributes:
-        table: place of the table among those that are read.
+        table: index of the table among those that are read.
         snapshot: its id.
         added_files: in manifests that the snapshot wrote.
         added_rows: in these files.
         rows: of all live data files.
-        removed: of the snapshots that it is compared with.
+        removed: one for each snapshot with which it is compared.
         repeated: paths of manifests that the list names more than once.
     """
 
@@ -53,7 +53,7 @@ class ListFacts:
 
 
 def counts_of(record: Mapping[str, Any]) -> ManifestCounts:
-    """The counts of an entry of a list; version 1 called files data files, and had to count nothing."""
+    """Return the counts of an entry of a list; version 1 had other names, and optional counts."""
     files = [record.get(f"{what}_files_count", record.get(f"{what}_data_files_count")) for what in _COUNTED]
     rows = [record.get(f"{what}_rows_count") for what in _COUNTED]
     added_by = record.get("added_snapshot_id")
@@ -78,7 +78,7 @@ Listed = Mapping[Any, ManifestCounts]
 def facts(
     table: int, snapshot: int, own: Listed, others: Mapping[int, Listed], repeated: Iterable[str] = ()
 ) -> ListFacts:
-    """The facts of a list; `others` are the lists that it is compared with, by their snapshots."""
+    """Return the facts of a list; `others` are the lists with which it is compared, by their snapshots."""
     data = [each for each in own.values() if not each.deletes]
     added = (
         None if any(each.added_by is None for each in data) else [e for e in data if e.added_by == snapshot]
@@ -95,7 +95,7 @@ def facts(
 
 
 def _removed(id_: int, own: Listed, other: Listed) -> Removed:
-    """Live files of manifests that went, less those that the manifests that came have taken over."""
+    """Subtract the files that added manifests took over from the live files of removed manifests."""
     went = [each for place, each in other.items() if place not in own and not each.deletes]
     came = [each for place, each in own.items() if place not in other and not each.deletes]
     files = (_live_files(went), _sum(each.existing_files for each in came))

@@ -1,4 +1,4 @@
-"""How the newest state of an Iceberg table lists one file, and through which snapshots it came to that state."""
+"""Read how the newest state of an Iceberg table lists one file, and which snapshots led to that state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class ListedFile:
-    """What the newest state says of a file.
+    """Holds the entries of a file in the newest state.
 
     Attributes:
         metadata: of the table.
         entries: size, records and snapshot of each entry of the current snapshot that lists it as data.
         elsewhere: branches and tags of another state that lists it, too.
-        has_deletes: whether the current snapshot has delete files or deletion vectors, of whatever file.
+        has_deletes: whether the current snapshot has delete files or deletion vectors, for any file.
     """
 
     metadata: Metadata
@@ -41,7 +41,7 @@ class ListedFile:
 
     @property
     def past(self) -> Iterator[Snapshot]:
-        """The current snapshot and those that it was built on, newest first, as far as they are retained."""
+        """Yield the current snapshot and its ancestors, newest first, as far as they are retained."""
         known = {snapshot.id: snapshot for snapshot in self.metadata.snapshots}
         at = self.metadata.current
         while at in known:
@@ -51,10 +51,10 @@ class ListedFile:
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> ListedFile:
-    """See `ListedFile`; of each branch and tag every manifest is read.
+    """Read the entries of one file; every manifest of each branch and tag is read.
 
     Raises:
-        SourceError: nobody can tell.
+        SourceError: the state cannot be read.
     """
     (found,) = find([table], clients, None, utc_now)
     metadata = found.metadata
@@ -88,13 +88,13 @@ def _rows(
     table: Table, metadata: Metadata, manifests: list[Manifest], clients: Clients, bucket: str, key: str
 ) -> Iterator[Row]:
     about = {0: OfTable(table.name, 0, metadata.times)}
-    wanted = (pc.field("bucket") == bucket) & (pc.field("key") == key)
+    selection = (pc.field("bucket") == bucket) & (pc.field("key") == key)
     for start in range(0, len(manifests), _AT_ONCE):
         some = tuple(manifests[start : start + _AT_ONCE])
         with duck.task_connection() as con:
             for kind, rows in read_manifests(con, some, about, "", clients):
                 if kind == KIND and isinstance(rows, pa.Table):
-                    yield from rows.filter(wanted).to_pylist()
+                    yield from rows.filter(selection).to_pylist()
                 elif isinstance(rows, pa.Table):
                     note = rows.to_pylist()[0]
                     raise SourceError(

@@ -1,4 +1,4 @@
-"""Manifest lists, read in tasks: one row a manifest that they name, however many snapshots share it."""
+"""Read manifest lists in tasks: one row for each manifest, however many snapshots share it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,20 +26,20 @@ from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 
 A_TASK = 32
-"""Lists of one table that a task reads."""
+"""Most lists of one table that one task reads."""
 LIST_BYTES = 64 << 10
-"""About what reading a list costs."""
+"""Approximate bytes that reading a list costs."""
 GONE = "it is gone"
 _THREADS = 16
 
 
 @dataclass(frozen=True)
 class ListToRead:
-    """A list, and what of its snapshots it is read for: often one, but many may share it.
+    """Names a list to read, and the snapshots that use it: often one, but several may share it.
 
     `at` is the time of the oldest of them; `heads` are the numbers of their states among the branches and tags.
-    `others` are snapshots that the one of a list is compared with. `again`: another task reads the list, too, and tells
-    of it. `size` are its bytes by a listing; 0: none was made.
+    `others` are snapshots with which the list's own one is compared. `again`: another task reads the list, too, and
+    reports its problems. `size` are its bytes by a listing; 0 without a listing.
     """
 
     snapshots: tuple[int, ...]
@@ -54,7 +54,7 @@ class ListToRead:
 
 @dataclass(frozen=True)
 class Unread:
-    """A list that could not be read: of which table (by its place) and snapshot, where it lies and why."""
+    """Names a list that could not be read: its table (by index), its snapshot, its path and the reason."""
 
     table: int
     snapshot: int
@@ -64,7 +64,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Listed:
-    """MANIFEST rows of some lists, the lists that could not be read, and what the others say of their snapshots."""
+    """Holds MANIFEST rows of some lists, the lists that could not be read, and facts of the others."""
 
     manifests: pa.Table
     unread: tuple[Unread, ...]
@@ -73,7 +73,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Lists:
-    """The lists of some tables: their manifests, each once, lists that could not be read, and facts of the others."""
+    """Holds the manifests of some tables' lists, each once, lists that could not be read, and facts of the others."""
 
     manifests: list[Manifest]
     unread: list[Unread]
@@ -81,7 +81,7 @@ class Lists:
 
 
 def place_of(path: str, aliases: Aliases) -> Location | None:
-    """Where a path of the metadata lies; None: in no store that is known. Paths are raw, not URL-encoded."""
+    """Return the place of a path in the metadata; None in an unknown store. Paths are raw, not URL-encoded."""
     place = place_by_name(aliases, path)
     return None if place is None else Location(*place)
 
@@ -92,11 +92,11 @@ def read_lists(
     engine: Engine | None = None,
     sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> Lists:
-    """All that the lists of all retained snapshots of these tables say.
+    """Read the lists of all retained snapshots of these tables.
 
-    A list is read once, and those of the parents of a task's snapshots that another task reads once more.
-    Without an engine they are read here, one after the other. `sizes` are the bytes of lists by their names, where a
-    listing shows them: a list that was cut off between two blocks looks whole.
+    A list is read once; lists of the parents of a task's snapshots, which another task reads, are read again. Without
+    an engine they are read here, one after the other. `sizes` are the bytes of lists by their names, if a listing shows
+    them: a list that was cut off between two blocks looks whole.
     """
     items = [
         (number, tuple(replace(each, size=_size(each, sizes)) for each in lists))
@@ -134,7 +134,7 @@ def _items(number: int, metadata: Metadata) -> Iterator[tuple[int, tuple[ListToR
 def _list_to_read(
     snapshots: Sequence[Snapshot], heads: Mapping[int, int], compared: Mapping[int, tuple[int, ...]]
 ) -> ListToRead:
-    """The list that these snapshots share."""
+    """Return the list that these snapshots share."""
     first = snapshots[0]
     ids = tuple(each.id for each in snapshots)
     known = frozenset(heads[id_] for id_ in ids if id_ in heads)
@@ -145,7 +145,7 @@ def _list_to_read(
 
 
 def compared_snapshots(metadata: Metadata) -> dict[int, tuple[int, ...]]:
-    """By snapshot those that it is compared with: its parent, and the state before it that it was not built on."""
+    """Return for each snapshot those to compare: its parent, and a state before it that is not an ancestor."""
     retained = {each.id for each in metadata.snapshots}
     unrelated = {younger: older for older, younger in metadata.lost_updates}
     named = {each.id: (each.parent, unrelated.get(each.id)) for each in metadata.snapshots}
@@ -156,8 +156,8 @@ def compared_snapshots(metadata: Metadata) -> dict[int, tuple[int, ...]]:
 
 
 @dataclass
-class _Known:
-    """What some lists say of one manifest."""
+class _ManifestRefs:
+    """Collects the entries of some lists for one manifest."""
 
     length: int | None
     counts: ManifestCounts
@@ -171,16 +171,16 @@ class _Known:
 
 
 def _read(clients: Clients, item: tuple[int, tuple[ListToRead, ...]]) -> Listed:
-    """In a task: the manifests that lists of one table name."""
+    """Read in a task the manifests that lists of one table name."""
     table, lists = item
-    known: dict[Location, _Known] = {}
+    known: dict[Location, _ManifestRefs] = {}
     unread: list[Unread] = []
     listed: dict[int, _OfList] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
         contents = pool.map(partial(_content, clients), lists)
         for each, content in zip(lists, contents, strict=True):
             try:
-                of_list = _add(known, each, _named(clients, each, content), clients.names)
+                of_list = _add(known, each, _entries(clients, each, content), clients.names)
             except Torn as torn:
                 if each.again:
                     continue
@@ -209,7 +209,7 @@ _OfList = tuple[Mapping[Location, ManifestCounts], list[str]]
 
 
 def _facts(table: int, lists: Sequence[ListToRead], listed: Mapping[int, _OfList]) -> Iterator[ListFacts]:
-    """Facts of lists of one snapshot each: writers let no two share one."""
+    """Yield facts of lists of one snapshot each: no writer shares a list between snapshots."""
     for each in lists:
         snapshot = each.snapshots[0]
         if each.again or each.path is None or snapshot not in listed:
@@ -232,7 +232,7 @@ def _content(clients: Clients, wanted: ListToRead) -> bytes | Torn:
     return Torn(GONE) if content is None else content
 
 
-def _named(clients: Clients, wanted: ListToRead, content: bytes | Torn) -> Iterable[Mapping[str, Any]]:
+def _entries(clients: Clients, wanted: ListToRead, content: bytes | Torn) -> Iterable[Mapping[str, Any]]:
     if isinstance(content, Torn):
         raise content
     if wanted.path is None:
@@ -246,10 +246,10 @@ def _named(clients: Clients, wanted: ListToRead, content: bytes | Torn) -> Itera
 
 
 def _ensure_whole(clients: Clients, place: Location, content: bytes) -> None:
-    """A list that arrives short each time is no broken list; nothing records its size but storage.
+    """Raise an error if a list arrives short each time; only storage records its size.
 
     Raises:
-        Torn: storage has more bytes of it, or does not answer.
+        Torn: storage has more bytes of it, or sends an error.
     """
     try:
         ensure_whole(clients, place, content)
@@ -258,12 +258,12 @@ def _ensure_whole(clients: Clients, place: Location, content: bytes) -> None:
 
 
 def _add(
-    known: dict[Location, _Known],
+    known: dict[Location, _ManifestRefs],
     wanted: ListToRead,
     named: Iterable[Mapping[str, Any]],
     aliases: Aliases,
 ) -> _OfList:
-    """Add what a list says to what is known."""
+    """Add the entries of a list to the known manifests."""
     own: dict[Location, ManifestCounts] = {}
     repeated: list[str] = []
     for record in named:
@@ -273,7 +273,9 @@ def _add(
             raise Torn(f"it names the manifest {str(path)[:200]!r}, which lies in no store that is known")
         one = known.get(place)
         if one is None:
-            one = known[place] = _Known(_whole(record.get("manifest_length")), counts_of(record), wanted.at)
+            one = known[place] = _ManifestRefs(
+                _whole(record.get("manifest_length")), counts_of(record), wanted.at
+            )
         if place in own:
             repeated.append(str(path))
         own[place] = one.counts
@@ -293,7 +295,7 @@ _TOGETHER = """SELECT "table", bucket, key, any_value(length) AS length, any_val
 
 
 def _together(answers: Sequence[pa.Table]) -> Iterator[Manifest]:
-    """Each manifest once, in an order that follows from the lists alone."""
+    """Yield each manifest once, in an order that follows from the lists alone."""
     rows = pa.concat_tables([MANIFEST.empty_table(), *answers])
     with task_connection() as con:
         united = duck.rows_of(duck.query(con, _TOGETHER, input=rows))

@@ -1,4 +1,4 @@
-"""What an older version of a lost metadata.json says: whose state it was, and what its newest snapshot added."""
+"""Read an older version of a lost metadata.json: the table of that state, and the files of its newest snapshot."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,14 +17,14 @@ from lakeaudit.runtime.aws import Clients
 
 SAMPLES = 3
 MOST_MANIFESTS = 4
-"""Manifests of one snapshot that are read for a sample of its files."""
+"""Most manifests of one snapshot that are read for a sample of its files."""
 
 
 def lost_content(place: Location, version: str, clients: Clients) -> LostContent | None:
-    """What that version of a metadata.json says; None: it cannot be understood, or is gone.
+    """Read that version of a metadata.json; None if it cannot be understood, or is missing.
 
     Raises:
-        SourceError: the store does not answer.
+        SourceError: the store sends an error.
     """
     content = read_bytes(clients, place, version)
     try:
@@ -42,7 +42,7 @@ def lost_content(place: Location, version: str, clients: Clients) -> LostContent
 
 
 def stake_of(snapshot: Snapshot) -> Stake:
-    """What a snapshot added, by its own summary."""
+    """Return the files, rows and bytes that a snapshot added, by its own summary."""
     names = ("added-data-files", "added-records", "added-files-size")
     counts = [snapshot.summary.get(name, "") for name in names]
     return Stake(
@@ -56,7 +56,7 @@ def _is_gone(path: str, clients: Clients) -> bool:
 
 
 def added_files(metadata: Metadata, newest: Snapshot, clients: Clients) -> Iterator[str]:
-    """Names of files that the snapshot added, from the first manifests that it wrote."""
+    """Yield names of files that the snapshot added, from the first manifests that it wrote."""
     manifests = read_lists([replace(metadata, snapshots=(newest,))], clients).manifests
     own = tuple(each for each in manifests if each.added_by == newest.id)[:MOST_MANIFESTS]
     about = {0: OfTable("", 0, metadata.times)}

@@ -1,4 +1,4 @@
-"""Manifests as parts: FILE rows of the files that they name, and NOTE rows of what of them cannot be read."""
+"""Turn manifests into parts: FILE rows of the files that they name, and NOTE rows of unreadable entries."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import VERSIONS
-from lakeaudit.evidence.manifest.iceberg.partitions import Words, words_of
+from lakeaudit.evidence.manifest.iceberg.partitions import PathWriter, path_writer
 from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.keys import Aliases
@@ -28,7 +28,7 @@ from lakeaudit.schemas import plain_time
 _ROWS = 32_768
 _THREADS = 16
 _LEAST, _MOST = 4 << 20, 64 << 20
-"""Bytes of manifests in a part."""
+"""Least and most bytes of manifests in a part."""
 _UNKNOWN_LENGTH = 1 << 20
 _ADDED, _DELETED = 1, 2
 _CATEGORIES = {0: "data", 1: "deletes", 2: "deletes"}
@@ -41,7 +41,7 @@ COLUMN_STATISTICS = frozenset(
 
 @dataclass(frozen=True)
 class OfTable:
-    """What the manifests of one table are read with: its name, which reading it is, when its snapshots were made."""
+    """Holds the constants for the manifests of one table: its name, the reading, and times of its snapshots."""
 
     name: str
     reading: int
@@ -50,7 +50,7 @@ class OfTable:
 
 @dataclass(frozen=True)
 class Problem:
-    """What of a manifest (by its number) cannot be read: `count` entries of it, or all of it from somewhere on.
+    """Describes an unreadable manifest (by its number): `count` entries of it, or all of it from some point on.
 
     `replaced`: it can be read, and is not the one that its list names.
     """
@@ -65,7 +65,7 @@ class Problem:
 
 
 def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
-    """What NOTE rows of manifests tell."""
+    """Parse NOTE rows of manifests."""
     found = [(note, json.loads(str(note["data"]))) for note in notes]
     return [
         Problem(
@@ -84,7 +84,7 @@ def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
 def parts(
     manifests: Sequence[Manifest], tables: Sequence[OfTable], source: str, clients: Clients, tasks: int
 ) -> list[Part]:
-    """The manifests, some to a part; `tables` by their places."""
+    """Return parts of several manifests each; `tables` by their index."""
     total = sum(map(_weight, manifests))
     size = min(max(total // max(tasks, 1), _LEAST), _MOST)
     found: list[Part] = []
@@ -108,14 +108,14 @@ def _part(manifests: Sequence[Manifest], tables: Sequence[OfTable], source: str,
 
 
 def read_manifests(
-    con: Connection,  # noqa: ARG001 - a part is given one
+    con: Connection,  # noqa: ARG001 - every part receives one
     manifests: Sequence[Manifest],
     tables: Mapping[int, OfTable],
     source: str,
     clients: Clients,
 ) -> Batches:
-    """FILE rows of all that these manifests name, of each manifest that could be read, and NOTE rows of the others."""
-    held = _Held()
+    """Yield FILE rows of the files in each manifest that could be read, and NOTE rows of the others."""
+    held = _FileRows()
     with ThreadPoolExecutor(_THREADS) as pool:
         for manifest, content in zip(manifests, pool.map(partial(_content, clients), manifests), strict=True):
             about = tables[manifest.table]
@@ -123,23 +123,23 @@ def read_manifests(
             for shared, own in reading.rows(content):
                 held.add(shared, own)
                 if len(held.own) >= _ROWS:
-                    yield KIND, held.taken()
+                    yield KIND, held.drain()
             if reading.fault is not None:
                 yield "notes", _note(source, reading)
             if (why := reading.why_replaced) is not None:
                 yield "notes", _note(source, reading, why)
     if held.own:
-        yield KIND, held.taken()
+        yield KIND, held.drain()
 
 
 _OWN = ("key", "size", "records")
 _SHARED = [name for name in FILE.names if name not in _OWN]
 Row = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""A FILE row in two: what others of a partition share (heads as a tuple), and its key, size and records."""
+"""A FILE row in two: the values that a partition's files share (heads as a tuple), and its key, size and records."""
 
 
-class _Held:
-    """FILE rows; what many share is held once, and becomes columns by its number."""
+class _FileRows:
+    """Buffers FILE rows; shared values are stored once, and become columns by their number."""
 
     def __init__(self) -> None:
         self._shared: dict[tuple[Any, ...], int] = {}
@@ -150,8 +150,8 @@ class _Held:
         self._numbers.append(self._shared.setdefault(shared, len(self._shared)))
         self.own.append(own)
 
-    def taken(self) -> pa.Table:
-        """All of them; then there are none."""
+    def drain(self) -> pa.Table:
+        """Return all rows, and clear the buffer."""
         shared = duck.small(pa.schema([FILE.field(name) for name in _SHARED]), list(self._shared))
         own = duck.small(pa.schema([FILE.field(name) for name in _OWN]), self.own)
         columns = {name: shared[name].take(pa.array(self._numbers, pa.int32())) for name in _SHARED}
@@ -180,7 +180,7 @@ def _note(source: str, reading: "_Reading", replaced: str = "") -> pa.Table:
 
 
 class _Reading:
-    """One manifest: its rows, and what of it could not be understood, which is known once they were taken."""
+    """Reads one manifest: its rows, and then the faults that were found in it."""
 
     def __init__(self, manifest: Manifest, about: OfTable, aliases: Aliases) -> None:
         self.manifest, self.about, self.aliases = manifest, about, aliases
@@ -192,7 +192,7 @@ class _Reading:
         self._times: dict[int | None, datetime] = {}
 
     def rows(self, content: bytes | Torn) -> Iterator[Row]:
-        """FILE rows of the files that it names, and of itself if it can be read."""
+        """Yield FILE rows of the files that it names, and of itself if it can be read."""
         try:
             if isinstance(content, Torn):
                 raise content
@@ -200,9 +200,9 @@ class _Reading:
             file = open_avro(content, COLUMN_STATISTICS)
             _check(file.header)
             yield self._itself()
-            words = words_of(file.header)
+            path_of = path_writer(file.header)
             for entry in file.records:
-                row = self._row(entry, words)
+                row = self._row(entry, path_of)
                 if row is not None:
                     yield row
             self._compare_counts()
@@ -212,7 +212,7 @@ class _Reading:
 
     @property
     def why_replaced(self) -> str | None:
-        """Why it is not the manifest that its list names, though it can be read; None: nothing says so."""
+        """Return why it is not the manifest that its list names, though it can be read; None if nothing shows that."""
         length, added_by = self.manifest.length, self.manifest.added_by
         if self.unread or length is None:
             return None
@@ -229,11 +229,12 @@ class _Reading:
         self.fault = self.fault or why
 
     def _compare_counts(self) -> None:
-        """Whether it lists as many files as its list says, where all of it was understood."""
-        said = self.manifest.files
-        if said is not None and not self.faults and said != self.listed:
+        """Compare its number of files with its list's count, if all of it was understood."""
+        listed = self.manifest.files
+        if listed is not None and not self.faults and listed != self.listed:
             self._wrong(
-                f"it lists {self.listed} files, and {said} by the list that names it", abs(said - self.listed)
+                f"it lists {self.listed} files, and {listed} by the list that names it",
+                abs(listed - self.listed),
             )
 
     def _itself(self) -> Row:
@@ -244,20 +245,20 @@ class _Reading:
         return shared, (manifest.place.key, length, None)
 
     def _time(self, snapshot: int | None) -> datetime:
-        """When a snapshot was made; of an expired one the oldest state that still lists the manifest."""
+        """Return when a snapshot was made; for an expired one, the oldest state that still lists the manifest."""
         if snapshot not in self._times:
             known = None if snapshot is None else self.about.times.get(snapshot)
             self._times[snapshot] = plain_time(known or self.manifest.oldest)
         return self._times[snapshot]
 
-    def _row(self, entry: Mapping[str, Any], words: Words) -> Row | None:
+    def _row(self, entry: Mapping[str, Any], path_of: PathWriter) -> Row | None:
         try:
-            return self._understood(entry, entry["data_file"], words)
+            return self._understood(entry, entry["data_file"], path_of)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             self._wrong(f"an entry cannot be understood ({one_line(str(error), 100)})")
             return None
 
-    def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], words: Words) -> Row:
+    def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], path_of: PathWriter) -> Row:
         place = place_of(file["file_path"], self.aliases)
         if place is None:
             raise ValueError(f"{file['file_path'][:80]!r} lies in no store that is known")
@@ -273,7 +274,7 @@ class _Reading:
         shared = (
             *(self.about.name, self.about.reading, self.manifest.number, place.bucket, state, False, heads),
             *(_CATEGORIES[file.get("content") or 0], self._time(snapshot)),
-            *(words(file.get("partition") or {}), None if snapshot is None else str(snapshot)),
+            *(path_of(file.get("partition") or {}), None if snapshot is None else str(snapshot)),
         )
         return shared, (place.key, _count(file["file_size_in_bytes"]), _count(file["record_count"]))
 

@@ -1,4 +1,4 @@
-"""What a metadata.json says of a table: snapshots, their lists of manifests, branches and tags. Pure.
+"""Parse the metadata.json of a table: snapshots, their lists of manifests, branches and tags. Pure.
 
 Format: "Table Metadata Fields" and "Snapshots" of the Iceberg specification, versions 1 to 3.
 """
@@ -18,15 +18,15 @@ from lakeaudit.errors import one_line
 
 VERSIONS = (1, 2, 3)
 LARGEST = 1 << 29
-"""Bytes of a metadata.json, unpacked; thousands of snapshots need a few million."""
+"""Most bytes of a metadata.json, unpacked; thousands of snapshots need a few million."""
 NAME = re.compile(r"v?(\d{1,18})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
-"""`00007-<uuid>.metadata.json` of catalogs, `v7.metadata.json` of tables that live in a file system alone."""
+"""`00007-<uuid>.metadata.json` of catalogs, `v7.metadata.json` of tables that live only in a file system."""
 _GZIP = b"\x1f\x8b"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NotReadable(Exception):
-    """Why a table cannot be read, in words."""
+    """The table cannot be read; the text says why."""
 
 
 class NotSupported(NotReadable):
@@ -35,7 +35,7 @@ class NotSupported(NotReadable):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One retained state of a table.
+    """Holds one retained state of a table.
 
     `manifests` are those that old writers of version 1 name here instead of in a list. `heads` are the branches and
     tags that point to it.
@@ -52,7 +52,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Metadata:
-    """A table as one metadata.json has it; `old_files` are the metadata.json files that it names before itself."""
+    """Holds a table as one metadata.json describes it; `old_files` are the earlier metadata.json files in it."""
 
     version: int
     uuid: str
@@ -66,15 +66,15 @@ class Metadata:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     lost_current: int | None = None
-    """The snapshot that main had when this file was written, where the file names none; None: nothing shows that."""
+    """The snapshot of main when this file was written, if the file lost its current one; None: nothing shows that."""
 
     log: tuple[tuple[int, bool], ...] = ()
-    """The states that main has had, oldest first, and whether a commit made each then (else a rollback or the like)."""
+    """The states that main has had, oldest first, and whether a commit made each (else a rollback or the like)."""
 
     def written_by(self, moment: datetime) -> "Metadata":
-        """The same with no time that is later than its own file, or than a snapshot that was built on it.
+        """Return the same without times later than its own file, or than a snapshot that was built on it.
 
-        A writer's clock that ran ahead must not make what it added too young to be judged.
+        A writer's clock that was ahead must not make added files too young to be judged.
         """
         times = _bounded(self.snapshots, moment)
         return replace(
@@ -86,14 +86,14 @@ class Metadata:
 
     @property
     def times(self) -> dict[int, datetime]:
-        """When each retained snapshot was committed."""
+        """Return when each retained snapshot was committed."""
         return {snapshot.id: snapshot.at for snapshot in self.snapshots}
 
     @cached_property
     def lost_updates(self) -> tuple[tuple[int, int], ...]:
-        """(older, younger) states of main that follow each other, of which the younger was not built on the older.
+        """Return pairs (older, younger) of consecutive states of main, if the younger was not built on the older.
 
-        Both are retained, and so are all ancestors of the younger. A rollback between them would be a state of its own.
+        Both are retained, and so are all ancestors of the younger. A rollback between them would be its own state.
         """
         parents = {snapshot.id: snapshot.parent for snapshot in self.snapshots}
         return tuple(
@@ -104,7 +104,7 @@ class Metadata:
 
     @property
     def horizon(self) -> datetime | None:
-        """Since when every state of every branch and tag can still be read; None: there is no state.
+        """Return since when every state of every branch and tag can be read; None if there is no state.
 
         Behind each head its ancestors are followed as long as they are retained.
         """
@@ -122,7 +122,7 @@ class Metadata:
 
 
 def _bounded(snapshots: Sequence[Snapshot], moment: datetime) -> dict[int, datetime]:
-    """The time of each snapshot, at most that moment and the times of those that were built on it."""
+    """Return the time of each snapshot, at most that moment and the times of those that were built on it."""
     times = {each.id: min(each.at, moment) for each in snapshots}
     parents = {each.id: each.parent for each in snapshots if each.parent in times}
     children = Counter(parents.values())
@@ -140,9 +140,9 @@ def _bounded(snapshots: Sequence[Snapshot], moment: datetime) -> dict[int, datet
 
 
 def _is_unrelated(older: int, younger: int, parents: Mapping[int, int | None]) -> bool:
-    """Whether the ancestors of a snapshot are known to the first one, or to one that came before the older, without it.
+    """Return whether the younger snapshot's ancestors are known, back to the first or a common one, without the older.
 
-    A snapshot without a parent begins a table anew, as CREATE OR REPLACE does.
+    A snapshot without a parent begins a new history, as CREATE OR REPLACE does.
     """
     if parents.get(younger) in (None, older):
         return False
@@ -168,27 +168,27 @@ def _ancestors(id_: int, parents: Mapping[int, int | None]) -> set[int]:
 
 
 def number_of(name: str) -> int | None:
-    """The number in the name of a metadata.json, by which they follow each other; None: it is none."""
+    """Return the number in the name of a metadata.json, which gives their order; None for other files."""
     found = NAME.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def is_state_file(name: str) -> bool:
-    """Whether a file of the folder `metadata` is a metadata.json, which only a table of Iceberg has."""
+    """Return whether a file of the folder `metadata` is a metadata.json, which only an Iceberg table has."""
     return number_of(name) is not None
 
 
 def parsed(content: bytes) -> Metadata:
-    """A metadata.json, gzipped or not.
+    """Parse a metadata.json, gzipped or not.
 
     Raises:
-        NotReadable: it cannot be understood, or has a version that nobody knows.
+        NotReadable: it cannot be understood, or has an unknown version.
     """
     try:
         found = json.loads(unpacked(content))
         version = found["format-version"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
-        raise NotReadable("its content is no Iceberg metadata") from error
+        raise NotReadable("its content is not Iceberg metadata") from error
     if version not in VERSIONS:
         raise NotSupported(f"format version {str(version)[:20]} is not known; 1, 2 and 3 are")
     try:
@@ -198,7 +198,7 @@ def parsed(content: bytes) -> Metadata:
 
 
 def unpacked(content: bytes) -> bytes:
-    """A metadata.json without its gzip."""
+    """Return a metadata.json without its gzip."""
     if not content.startswith(_GZIP):
         return content
     unpacking = zlib.decompressobj(wbits=31)
@@ -240,9 +240,9 @@ def _current(found: Mapping[str, Any]) -> int | None:
 
 
 def _lost_current(found: Mapping[str, Any]) -> int | None:
-    """See `Metadata.lost_current`.
+    """Compute `Metadata.lost_current`.
 
-    What sets main writes one time for the file and for the entry of `snapshot-log`. CREATE OR REPLACE TABLE, which
+    An update of main writes one time for the file and for the entry of `snapshot-log`. CREATE OR REPLACE TABLE, which
     leaves main without a snapshot, writes a later time, or, by a clock that is behind, that of the file before it.
     """
     log = found.get("snapshot-log") or ()
@@ -255,7 +255,7 @@ def _lost_current(found: Mapping[str, Any]) -> int | None:
 
 
 def _contradictions(found: Mapping[str, Any]) -> Iterator[str]:
-    """What names something that the file does not hold. The reference implementation refuses such a file, too.
+    """Yield references to parts that the file does not hold. The reference implementation refuses such a file, too.
 
     Version 1 may lack branches, and lists of schemas and specs; a table without a snapshot has no current one.
     """
@@ -287,7 +287,7 @@ _DEFAULTS = (
 
 
 def _heads(refs: Mapping[str, Mapping[str, Any]], current: int | None) -> dict[int, tuple[str, ...]]:
-    """The branches and tags of each snapshot that has any; version 1 may have no word of main."""
+    """Return the branches and tags of each snapshot that has any; version 1 may omit main."""
     named: dict[int, list[str]] = {} if current is None else {current: ["main"]}
     for name, ref in refs.items():
         names = named.setdefault(int(ref["snapshot-id"]), [])
@@ -317,7 +317,7 @@ def _snapshot(found: Mapping[str, Any], heads: Mapping[int, tuple[str, ...]]) ->
 
 
 def _log(found: Mapping[str, Any]) -> Iterator[tuple[int, bool]]:
-    """A commit enters its snapshot with the time of the snapshot itself."""
+    """Yield states of main; a commit enters its snapshot with the time of the snapshot itself."""
     made = {each["snapshot-id"]: each["timestamp-ms"] for each in found.get("snapshots") or ()}
     for each in found.get("snapshot-log") or ():
         yield int(each["snapshot-id"]), made.get(each["snapshot-id"]) == each["timestamp-ms"]

@@ -1,4 +1,4 @@
-"""What of a table's own metadata is gone or broken, and what that hides. Pure."""
+"""Report missing and broken files of a table's own metadata, and the files that they hide. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,8 +12,8 @@ from lakeaudit.runtime.aws_failures import ARCHIVED
 NAMED = 5
 
 
-def holes(read: TableReading, source: str) -> Iterator[EvidenceGap]:
-    """The lists and manifests of a table that could not be read, or not whole."""
+def evidence_gaps(read: TableReading, source: str) -> Iterator[EvidenceGap]:
+    """Yield the lists and manifests of a table that could not be read, or not whole."""
     for unread in read.unread:
         yield _of_list(unread, read, source)
     for problem in read.problems:
@@ -22,16 +22,16 @@ def holes(read: TableReading, source: str) -> Iterator[EvidenceGap]:
 
 
 def warnings(read: TableReading) -> Iterator[str]:
-    """What is odd about a table's metadata, and hides nothing."""
+    """Yield the faults of a table's metadata that hide nothing."""
     if odd := read.found.doubt or read.found.elsewhere:
         yield f"{read.name}: {odd}"
-    yield from (f"{read.name}: {told}" for told in _totals(read))
+    yield from (f"{read.name}: {difference}" for difference in _totals(read))
     if empty := without_current(read):
         yield f"{read.name}: {empty}"
 
 
 def without_current(read: TableReading) -> str:
-    """What follows from a main without a snapshot where some are retained; empty where that is not so, or a loss."""
+    """Describe a main branch without a snapshot while some are retained; empty otherwise, or if that is a loss."""
     metadata = read.metadata
     if metadata.current is not None or not metadata.snapshots or metadata.lost_current is not None:
         return ""
@@ -43,7 +43,7 @@ def without_current(read: TableReading) -> str:
 
 
 def leftovers_kept(read: TableReading) -> str | None:
-    """Why what the table does not list may be somebody's all the same."""
+    """Return why files that the table does not list may still be in use."""
     if read.metadata.properties.get("gc.enabled", "true").lower() == "false":
         return "its property gc.enabled is false: other tables may have its files"
     return read.found.doubt or read.found.elsewhere or unfinished(read.found)
@@ -53,17 +53,17 @@ _TOTALS = (("total-data-files", "data files", False), ("total-delete-files", "de
 
 
 def _totals(read: TableReading) -> Iterator[str]:
-    """Where main counts other files than the lists of its manifests do."""
+    """Yield totals of main's summary that differ from the lists of its manifests."""
     heads = [each for each in read.metadata.snapshots if each.heads]
     main = next((number for number, each in enumerate(heads) if each.id == read.metadata.current), None)
     if main is None or read.unread:
         return
     for key, what, deletes in _TOTALS:
-        said = heads[main].summary.get(key, "")
+        total = heads[main].summary.get(key, "")
         counts = [each.files for each in read.manifests if main in each.heads and each.deletes == deletes]
         known = [count for count in counts if count is not None]
-        if said.isdecimal() and len(known) == len(counts) and int(said) != sum(known):
-            yield f"its newest snapshot counts {said} {what}, and its manifests have {sum(known)}"
+        if total.isdecimal() and len(known) == len(counts) and int(total) != sum(known):
+            yield f"its newest snapshot counts {total} {what}, and its manifests have {sum(known)}"
 
 
 def _of_list(unread: Unread, read: TableReading, source: str) -> EvidenceGap:
@@ -94,9 +94,9 @@ def _states(heads: Sequence[str], otherwise: str) -> str:
 
 
 def _kind(reason: str, *, needed: bool) -> str:
-    """What is gone, broken or archived is lost to readers as well; what only this audit may not read is not.
+    """Return the kind of finding: missing, broken or archived files are lost to readers, unreadable ones are not.
 
-    An archived file that only older snapshots need is not gone: it can be restored.
+    An archived file that only older snapshots need is not lost: it can be restored.
     """
     if reason == ARCHIVED and needed:
         return "missing_metadata"
@@ -106,4 +106,4 @@ def _kind(reason: str, *, needed: bool) -> str:
 
 
 BROKEN = "it is "
-"""How reasons begin by which nobody can read a file."""
+"""How reasons begin for files that nobody can read."""

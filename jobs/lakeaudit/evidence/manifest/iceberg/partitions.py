@@ -1,4 +1,4 @@
-"""The partition of a file in words, `column=value/column=value`, by the spec that its manifest carries. Pure.
+"""Write the partition of a file as `column=value/column=value`, by the spec that its manifest carries. Pure.
 
 Format: "Partition Transforms" and "Partition Values" of the Iceberg specification.
 """
@@ -11,12 +11,12 @@ from typing import Any
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_ONE = date(1970, 1, 1)
 
-Words = Callable[[Mapping[str, Any]], str]
-"""The `partition` of a data_file -> its path."""
+PathWriter = Callable[[Mapping[str, Any]], str]
+"""Writes the path of a data_file's `partition`."""
 
 
-def words_of(header: Mapping[str, str]) -> Words:
-    """How the partitions of a manifest with this header are written; values as they are where it does not say."""
+def path_writer(header: Mapping[str, str]) -> PathWriter:
+    """Return the function for a manifest with this header; it writes plain values if the header has no spec."""
     try:
         spec = json.loads(header.get("partition-spec", "[]"))
         fields = spec.get("fields", []) if isinstance(spec, dict) else spec
@@ -28,7 +28,7 @@ def words_of(header: Mapping[str, str]) -> Words:
         return _plainly
     known: dict[tuple[Any, ...], str] = {}
 
-    def words(partition: Mapping[str, Any]) -> str:
+    def path_of(partition: Mapping[str, Any]) -> str:
         values = tuple(partition.values())
         try:
             return known[values]
@@ -38,7 +38,7 @@ def words_of(header: Mapping[str, str]) -> Words:
             known[values] = path
         return path
 
-    return words
+    return path_of
 
 
 _MOST_KNOWN = 10_000
@@ -78,7 +78,7 @@ def _of_type(value: object) -> str:
 
 
 def _of_number(value: int, transform: str, kind: str) -> str:
-    """Writers may give dates and times as numbers, and always do of years, months and hours."""
+    """Write a number; writers may store dates and times as numbers, and always do so for years, months and hours."""
     if transform == "year":
         return f"{1970 + value}"
     if transform == "month":

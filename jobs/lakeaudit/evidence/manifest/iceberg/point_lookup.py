@@ -1,4 +1,4 @@
-"""What an Iceberg table says of one file: its manifests are read now, on this machine, without an engine."""
+"""Look up one file in an Iceberg table: its manifests are read now, on this machine, without an engine."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ _DID = {"live": "listed", "history": "listed by an older snapshot", "gone": "rem
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
-    """(answer, history, reason) as `point.Told` has them."""
+    """Return (answer, history, reason) as `point.LookupResult` holds them."""
     (found,) = find([table], clients, None, utc_now)
     if found.metadata is None:
         return "unknown", [], str(found.refused)

@@ -1,4 +1,4 @@
-"""Reads lists and manifests of many tables, and again those of tables that moved on while they were read."""
+"""Read lists and manifests of many tables, and read tables again that changed meanwhile."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,9 @@ import pyarrow as pa
 from lakeaudit.evidence.manifest import table_states
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import with_collapsed_names
 from lakeaudit.evidence.manifest.iceberg.discover import find
-from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread, place_of, read_lists
+from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, Problem, parts, problems
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
 from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
@@ -25,14 +25,14 @@ from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
 NUMBERS = 1 << 32
-"""From each reading to the next the numbers of manifests go up by so many."""
+"""The numbers of manifests increase by this much from each reading to the next."""
 
 
 @dataclass(frozen=True)
 class TableReading:
-    """One table as it was read, for the `number`th time: its manifests by their numbers, and what cannot be read."""
+    """Holds one table as it was read, for the `number`th time: its manifests by their numbers, and all problems."""
 
-    found: Found
+    found: LocatedMetadata
     number: int
     manifests: tuple[Manifest, ...] = ()
     unread: tuple[Unread, ...] = ()
@@ -45,28 +45,28 @@ class TableReading:
 
     @property
     def metadata(self) -> Metadata:
-        """What it was read by."""
+        """Return the metadata with which it was read."""
         if self.found.metadata is None:
             raise ValueError(f"{self.name} has no metadata")
         return self.found.metadata
 
     @property
     def lacks_any(self) -> bool:
-        """Whether a list or a manifest was gone, as after its snapshot has expired."""
+        """Return whether a list or a manifest was missing, as after its snapshot has expired."""
         return GONE in [each.reason for each in self.unread] + [each.reason for each in self.problems]
 
 
-Reading = table_states.Reading[Found, TableReading]
+Reading = table_states.Reading[LocatedMetadata, TableReading]
 
 
-def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock) -> Reading:
-    """All that tables' metadata names; what vanishes because a table moved on is asked of its newer state."""
+def read_tables(found: Sequence[LocatedMetadata], ctx: Context, source: str, clock: Clock) -> Reading:
+    """Read all files that tables' metadata names; tables that lost files because they changed are read again."""
     once = partial(read_once, ctx=ctx, source=source)
     return read_until_whole(found, once, partial(_moved_on, ctx=ctx, clock=clock))
 
 
-def _moved_on(tables: Sequence[TableReading], ctx: Context, clock: Clock) -> list[Found]:
-    """Of tables that lack something the newer metadata, or why there is none any more."""
+def _moved_on(tables: Sequence[TableReading], ctx: Context, clock: Clock) -> list[LocatedMetadata]:
+    """Return the newer metadata of tables with missing files, or why they have none any more."""
     lacking = {each.name: each.found for each in tables if each.lacks_any}
     if not lacking or not ctx.live:
         return []
@@ -75,9 +75,13 @@ def _moved_on(tables: Sequence[TableReading], ctx: Context, clock: Clock) -> lis
 
 
 def read_once(
-    found: Sequence[Found], number: int, ctx: Context, source: str, known: frozenset[Any] = frozenset()
+    found: Sequence[LocatedMetadata],
+    number: int,
+    ctx: Context,
+    source: str,
+    known: frozenset[Any] = frozenset(),
 ) -> Reading:
-    """The lists of these tables now, and what their manifests name but the `known` ones (`as_known`)."""
+    """Read the lists of these tables now, and the manifests except the `known` ones (`as_known`)."""
     if not found:
         return Reading((), ())
     tables, clients = [TableReading(each, number) for each in found], with_collapsed_names(ctx.clients, found)
@@ -87,7 +91,7 @@ def read_once(
     unread = lists.unread
     manifests = [replace(each, number=each.number + number * NUMBERS) for each in lists.manifests]
     about = [OfTable(each.name, number, each.metadata.times) for each in tables]
-    wanted = [each for each in manifests if as_known(each, tables[each.table].name) not in known]
+    unknown = [each for each in manifests if as_known(each, tables[each.table].name) not in known]
     rows = [
         row
         for at, each in enumerate(tables)
@@ -95,14 +99,14 @@ def read_once(
     ]
     own = Part(source, partial(_rows, duck.small(FILE, rows)), 1)
     tasks = max(ctx.parallelism, 1) * 4
-    kept = ctx.engine.keep([own, *parts(wanted, about, source, clients, tasks)])
-    told = problems(kept.notes)
+    kept = ctx.engine.keep([own, *parts(unknown, about, source, clients, tasks)])
+    noted = problems(kept.notes)
     read = [
         replace(
             each,
             manifests=tuple(one for one in manifests if one.table == at),
             unread=tuple(one for one in unread if one.table == at),
-            problems=tuple(one for one in told if one.table == each.name),
+            problems=tuple(one for one in noted if one.table == each.name),
             facts=tuple(one for one in lists.facts if one.table == at),
         )
         for at, each in enumerate(tables)
@@ -111,7 +115,7 @@ def read_once(
 
 
 def as_known(manifest: Manifest, table: str) -> tuple[Any, ...]:
-    """A manifest as one that plays the same part before and after: it never changes, but states come and go."""
+    """Return the identity of a manifest before and after: it never changes, but the states that list it do."""
     return table, manifest.place, bool(manifest.heads)
 
 
@@ -119,12 +123,12 @@ def _unread_of(unread: Sequence[Unread], table: int) -> set[int]:
     return {each.snapshot for each in unread if each.table == table}
 
 
-def _rows(rows: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - a part is given one
+def _rows(rows: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - every part receives one
     yield KIND, rows
 
 
 class _Own(NamedTuple):
-    """A file that the metadata names itself."""
+    """Names a file that the metadata itself names."""
 
     path: str
     state: str
@@ -135,11 +139,11 @@ class _Own(NamedTuple):
 
 
 def own_files(read: TableReading, unread: set[int], aliases: Aliases) -> Iterator[tuple[Any, ...]]:
-    """FILE rows of what the metadata itself names: the metadata.json files, lists of manifests, statistics.
+    """Yield FILE rows of files that the metadata itself names: metadata.json files, lists of manifests, statistics.
 
-    Lists of `unread` snapshots are told by themselves, and no claims.
+    Lists of `unread` snapshots are reported separately, and are not claims.
     """
-    named = dict.fromkeys(_named(read.metadata, unread))
+    named = dict.fromkeys(_named_files(read.metadata, unread))
     places = [(place_of(each.path, aliases), each) for each in named]
     if read.found.file is not None:
         file = read.found.file
@@ -152,7 +156,7 @@ def own_files(read: TableReading, unread: set[int], aliases: Aliases) -> Iterato
             )
 
 
-def _named(metadata: Metadata, unread: set[int]) -> Iterator[_Own]:
+def _named_files(metadata: Metadata, unread: set[int]) -> Iterator[_Own]:
     for path, at in metadata.old_files:
         yield _Own(path, "history", True, "log", at)
     for snapshot in metadata.snapshots:

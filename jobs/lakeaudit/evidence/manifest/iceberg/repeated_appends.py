@@ -1,10 +1,10 @@
-"""Appends that look like one batch committed twice: equal counts first, then equal files with equal statistics.
+"""Find appends that look like one batch committed twice: equal counts first, then equal files and statistics.
 
-Summaries tell the few candidates; only their own manifests are read, with the bounds of columns, which files of equal
-size and other content differ in. See `manifest.repeated_appends`.
+Summaries name the few candidates; only their own manifests are read, with the bounds of columns, which differ for files
+of equal size and other content. See `manifest.repeated_appends`.
 
-Flink names the checkpoint that a snapshot commits: two appends of one checkpoint with as many rows are one batch
-whatever their files look like. A sink may split a checkpoint into several snapshots, so the rows have to be as many.
+Flink names the checkpoint that a snapshot commits: two appends of one checkpoint with equally many rows are one batch
+whatever their files are. A sink may split a checkpoint into several snapshots, so the number of rows must be equal.
 """
 
 from collections import Counter
@@ -26,11 +26,11 @@ _COUNTS = ("added-data-files", "added-records", "added-files-size")
 _OF_FLINK = ("flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id")
 _ADDED = 1
 _LONGEST = 18
-"""Digits of a count that is believed."""
+"""Most digits of a valid count."""
 
 
 def repeated_appends(read: TableReading, clients: Clients) -> Iterator[Witness]:
-    """Pairs of live appends of a table's main branch that added files of equal sizes, rows and statistics."""
+    """Yield pairs of live appends of a table's main branch that added files of equal sizes, rows and statistics."""
     snapshots = {str(each.id): each for each in _main(read)}
     appends = [append for each in snapshots.values() if (append := _append(read, each))]
     for older, younger in candidates(appends):
@@ -47,7 +47,7 @@ def repeated_appends(read: TableReading, clients: Clients) -> Iterator[Witness]:
 
 
 def _checkpoint(snapshot: Snapshot) -> tuple[str, ...]:
-    """Job, operator and number of the checkpoint of Flink that a snapshot commits; empty where it names none."""
+    """Return job, operator and number of the Flink checkpoint that a snapshot commits; empty if it names none."""
     named = tuple(snapshot.summary.get(name, "") for name in _OF_FLINK)
     return named if all(named) else ()
 
@@ -63,7 +63,7 @@ def _of_one_checkpoint(table: str, older: Append, younger: Append, snapshot: Sna
 
 
 def _append(read: TableReading, snapshot: Snapshot) -> Append | None:
-    """The append that a snapshot is; None: it is none, or does not count what it added."""
+    """Return the append of a snapshot; None if it is not an append, or does not count its added files."""
     counts = [snapshot.summary.get(name, "") for name in _COUNTS]
     counted = all(each.isascii() and each.isdigit() and len(each) <= _LONGEST for each in counts)
     if snapshot.summary.get("operation") != "append" or not counted:
@@ -73,7 +73,7 @@ def _append(read: TableReading, snapshot: Snapshot) -> Append | None:
 
 
 def _main(read: TableReading) -> Iterator[Snapshot]:
-    """The current snapshot and its ancestors."""
+    """Yield the current snapshot and its ancestors."""
     known = {snapshot.id: snapshot for snapshot in read.metadata.snapshots}
     at = read.metadata.current
     while at in known:
@@ -83,35 +83,35 @@ def _main(read: TableReading) -> Iterator[Snapshot]:
 
 
 def _added(read: TableReading, snapshot: Snapshot, clients: Clients) -> Counter[tuple[Any, ...]] | None:
-    """What each file of an append looks like, while all of them are live; None: not all are, or nobody can tell."""
+    """Return the features of each file of an append, if all of them are live; None if not, or if this is unknown."""
     heads = [each.id for each in read.metadata.snapshots if each.heads]
     if read.metadata.current not in heads:
         return None
     main = heads.index(read.metadata.current)
     own = [each for each in read.manifests if each.added_by == snapshot.id and main in each.heads]
-    looks: Counter[tuple[Any, ...]] = Counter()
+    features: Counter[tuple[Any, ...]] = Counter()
     try:
         for manifest in own:
             for entry in open_avro(read_bytes(clients, manifest.place) or b"").records:
                 if entry["status"] == _ADDED and entry.get("snapshot_id") in (None, snapshot.id):
-                    looks[_look(entry["data_file"])] += 1
+                    features[_features(entry["data_file"])] += 1
     except (SourceError, Torn, LookupError, TypeError, ValueError):
         return None
-    return looks if looks.total() == int(snapshot.summary["added-data-files"]) else None
+    return features if features.total() == int(snapshot.summary["added-data-files"]) else None
 
 
-def _is_varied(looks: Counter[tuple[Any, ...]]) -> bool:
-    """Whether some column of a file has more than one value."""
-    return any(low != high for _, _, _, low, high in looks)
+def _is_varied(features: Counter[tuple[Any, ...]]) -> bool:
+    """Return whether some column of a file has more than one value."""
+    return any(low != high for _, _, _, low, high in features)
 
 
-def _look(file: Mapping[str, Any]) -> tuple[Any, ...]:
+def _features(file: Mapping[str, Any]) -> tuple[Any, ...]:
     bounds = (_text(file.get("lower_bounds")), _text(file.get("upper_bounds")))
     return file["file_size_in_bytes"], file["record_count"], repr(file.get("partition")), *bounds
 
 
 def _text(bounds: object) -> str:
-    """Bounds by column, in an order of their own; empty where there are none."""
+    """Return bounds by column, in a fixed order; empty if there are none."""
     if isinstance(bounds, Mapping):
         return repr(sorted(bounds.items()))
     return repr(sorted(map(repr, bounds))) if isinstance(bounds, list) else ""

@@ -1,7 +1,7 @@
-"""A metadata.json that was written twice, of which only an older version shows the first content.
+"""Find a metadata.json that was written twice, whose first content only an older version shows.
 
-Where a table lives in a file system alone, two writers may write one `vN.metadata.json`; the second one takes the place
-of the first, whose snapshots no state lists.
+If a table lives only in a file system, two writers may write the same `vN.metadata.json`; the second one replaces the
+first, whose snapshots no state lists.
 """
 
 import json
@@ -18,12 +18,12 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 _OF_WRITING = ("last-updated-ms", "metadata-log", "snapshot-log", "snapshots")
-"""Fields in which two writings of one change differ, or that are compared apart."""
+"""Fields in which two writes of one change differ, or that are compared separately."""
 _OF_SNAPSHOTS = (
     *("current-snapshot-id", "last-sequence-number", "next-row-id", "refs", "statistics"),
     "partition-statistics",
 )
-"""Fields that follow from the snapshots that there are."""
+"""Fields that follow from the snapshots."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class _Content:
 
 
 def replaced_state(read: TableReading, place: Location, version: str, clients: Clients) -> Witness | None:
-    """What an older version of a state's file says that neither its successor nor the table has; None: nothing.
+    """Return a witness if an older version of a state's file has content that its successor and the table lack.
 
     A version that cannot be understood was torn and written again; one with another table id is of another table.
 
     Raises:
-        SourceError: the store does not answer.
+        SourceError: the store sends an error.
     """
     older, now = _content(place, clients, version), _content(place, clients)
     if older is None or now is None or older.metadata.uuid != now.metadata.uuid:
@@ -69,7 +69,7 @@ def _content(place: Location, clients: Clients, version: str | None = None) -> _
 
 
 def _changes(older: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Which other fields of the table differ."""
+    """Name the other fields of the table that differ."""
     ids = [{str(each.get("snapshot-id")) for each in one.get("snapshots") or ()} for one in (older, now)]
     ignored = _OF_WRITING if ids[0] == ids[1] else (*_OF_WRITING, *_OF_SNAPSHOTS)
     names = sorted((older.keys() | now.keys()) - {*ignored})

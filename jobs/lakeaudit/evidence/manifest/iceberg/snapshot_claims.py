@@ -1,7 +1,7 @@
-"""Witnesses in a table's own content: snapshots, lists and manifests that contradict each other.
+"""Find witnesses in a table's own content: snapshots, lists and manifests that contradict each other.
 
-A snapshot's summary is written with it and never changes, and so are its list and its manifests: where one says more
-than the other holds, something was lost between, or replaced afterwards.
+A snapshot's summary is written with it and never changes, and so are its list and its manifests: if one counts more
+than another holds, data was lost between them, or replaced afterwards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +26,11 @@ from lakeaudit.evidence.manifest.iceberg.repeated_appends import repeated_append
 from lakeaudit.runtime.aws import Clients
 
 _LONGEST = 18
-"""Digits of a count that is believed."""
+"""Most digits of a valid count."""
 
 
 def of_snapshots(read: TableReading, clients: Clients) -> Iterator[Witness]:
-    """What the retained snapshots of a table, their lists and their manifests say against each other."""
+    """Yield contradictions between the retained snapshots of a table, their lists and their manifests."""
     facts = {each.snapshot: each for each in read.facts}
     snapshots = {each.id: each for each in read.metadata.snapshots}
     for snapshot in read.metadata.snapshots:
@@ -47,16 +47,16 @@ def of_snapshots(read: TableReading, clients: Clients) -> Iterator[Witness]:
 
 
 def _unmet(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator[Witness]:
-    """A summary that counts more than the snapshot's own manifests hold."""
+    """Yield a summary that counts more than the snapshot's own manifests hold."""
     pairs = (("added-data-files", facts.added_files), ("added-records", facts.added_rows))
     short = [
-        (name, said, held)
+        (name, count, held)
         for name, held in pairs
-        if (said := count_of(snapshot, name)) is not None and held is not None and said > held
+        if (count := count_of(snapshot, name)) is not None and held is not None and count > held
     ]
     if short:
-        words = ", ".join(f"{name} {said:,}, and its manifests have {held:,}" for name, said, held in short)
-        missing = {name: said - held for name, said, held in short}
+        words = ", ".join(f"{name} {count:,}, and its manifests have {held:,}" for name, count, held in short)
+        missing = {name: count - held for name, count, held in short}
         stake = Stake(missing.get("added-data-files"), missing.get("added-records"))
         yield _witness(read, UNMET_COUNTS, snapshot, f"snapshot {snapshot.id} counts {words}", stake)
 
@@ -64,7 +64,7 @@ def _unmet(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator
 def _of_pair(
     read: TableReading, snapshot: Snapshot, facts: Mapping[int, ListFacts], snapshots: Mapping[int, Snapshot]
 ) -> Iterator[Witness]:
-    """A snapshot held against its parent."""
+    """Compare a snapshot with its parent."""
     removed = next((each for each in facts[snapshot.id].removed if each.other == snapshot.parent), None)
     parent = snapshots.get(snapshot.parent) if snapshot.parent is not None else None
     if removed is None or parent is None:
@@ -85,7 +85,7 @@ def _of_pair(
 def _changed(
     read: TableReading, snapshot: Snapshot, parent: Snapshot, facts: Mapping[int, ListFacts]
 ) -> Iterator[Witness]:
-    """A rewrite may leave out rows that delete files have deleted, and nothing else."""
+    """Yield a rewrite that lost other rows than those that delete files have deleted."""
     before, after = facts[parent.id].rows, facts[snapshot.id].rows
     if before is None or after is None or after == before:
         return
@@ -99,18 +99,18 @@ def _changed(
 
 
 def _idle(read: TableReading, snapshot: Snapshot, parent: Snapshot, removed: Removed) -> Iterator[Witness]:
-    """An overwrite that counts more removed files than its list lacks: its rows and those that it replaces are read."""
-    said = count_of(snapshot, "deleted-data-files")
-    if said is None or removed.files is None or said <= removed.files:
+    """Yield an overwrite that counts more removed files than its list lacks: readers get both, old and new rows."""
+    count = count_of(snapshot, "deleted-data-files")
+    if count is None or removed.files is None or count <= removed.files:
         return
     rows = count_of(snapshot, "deleted-records")
     again = None if rows is None or removed.rows is None else rows - removed.rows
-    stake = Stake(said - removed.files, again)
+    stake = Stake(count - removed.files, again)
     about = (
-        f"snapshot {snapshot.id} overwrites {said:,} data files, and its list lacks {removed.files:,} of those of its "
+        f"snapshot {snapshot.id} overwrites {count:,} data files, and its list lacks {removed.files:,} of those of its "
         "parent"
     )
-    if parent.summary.get("operation") == "overwrite" and count_of(parent, "deleted-data-files") == said:
+    if parent.summary.get("operation") == "overwrite" and count_of(parent, "deleted-data-files") == count:
         words = f"{about}; its parent {parent.id} had overwritten as many"
         yield _witness(read, RIVAL_OVERWRITES, snapshot, words, stake)
     else:
@@ -118,7 +118,7 @@ def _idle(read: TableReading, snapshot: Snapshot, parent: Snapshot, removed: Rem
 
 
 def _lost_current(read: TableReading, snapshots: Mapping[int, Snapshot]) -> Iterator[Witness]:
-    """A metadata.json that was written when main was set to a snapshot, and that names no current one."""
+    """Yield a metadata.json without a current snapshot that was written when main was set to one."""
     file = read.found.file
     if read.metadata.lost_current is None or file is None:
         return
@@ -135,7 +135,7 @@ def _lost_current(read: TableReading, snapshots: Mapping[int, Snapshot]) -> Iter
 def _lost_updates(
     read: TableReading, facts: Mapping[int, ListFacts], snapshots: Mapping[int, Snapshot]
 ) -> Iterator[Witness]:
-    """A state of main that was not built on the one before it, and nobody rolled back between."""
+    """Yield states of main that were not built on the state before, without a rollback between them."""
     for older, younger in read.metadata.lost_updates:
         listed = facts.get(younger)
         removed = next((each for each in listed.removed if each.other == older), None) if listed else None
@@ -150,7 +150,7 @@ def _lost_updates(
 
 
 def _repeated(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator[Witness]:
-    """A manifest that the current list of a branch or tag names twice."""
+    """Yield a list of a branch or tag that names a manifest twice."""
     if snapshot.heads and facts.repeated:
         named = ", ".join(path.rpartition("/")[2] for path in facts.repeated[:3])
         words = f"the list of snapshot {snapshot.id} names {len(facts.repeated)} manifests more than once: {named}"
@@ -172,7 +172,7 @@ def _witness(
 
 
 def count_of(snapshot: Snapshot, name: str) -> int | None:
-    """What a summary counts; writers leave zeros out, but not the totals. None: it does not say."""
+    """Return a count of a summary; writers leave zeros out, but not the totals. None if it has no such count."""
     text = snapshot.summary.get(name, "")
     if not text and "total-data-files" in snapshot.summary and not name.startswith("total-data"):
         return 0

@@ -1,4 +1,4 @@
-"""Two catalogs that each commit to one table: two lines of metadata that do not reach back through each other."""
+"""Find two catalogs that each commit to one table: two lines of metadata, of which neither includes the other."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -11,16 +11,16 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 Line = tuple[str, Location, Metadata]
-"""The catalog's kind and name, and what it points at."""
+"""The catalog's kind and name, and the file at which it points."""
 MOST_SNAPSHOTS = 5
-"""Snapshots of one line whose files are looked up."""
+"""Most snapshots of one line whose files are looked up."""
 SAMPLES = 3
 
 
 def words_of_two_lines(one: Line, other: Line, clients: Clients) -> str:
-    """Both lines, and files that only one of them lists; empty where one may descend from the other.
+    """Describe both lines, and files that only one of them lists; empty if one may descend from the other.
 
-    What a log that is cut off says of older files is unknown.
+    A log that is cut off does not show older files.
     """
     if one[1] == other[1] or not one[2].uuid or one[2].uuid != other[2].uuid:
         return ""
@@ -32,7 +32,7 @@ def words_of_two_lines(one: Line, other: Line, clients: Clients) -> str:
 
 
 def descends_from(line: Line, other: Line) -> bool:
-    """Whether the line names the other's file before its own."""
+    """Return whether the line names the other's file as an earlier one."""
     return line[2].uuid == other[2].uuid and _name(other[1]) in logged(line[2])
 
 
@@ -45,7 +45,7 @@ def _lacks(line: Line, other: Line) -> bool:
 
 
 def _alone(metadata: Metadata, other: Metadata, clients: Clients) -> str:
-    """Files of snapshots that the other line does not have."""
+    """Name files of snapshots that the other line lacks."""
     try:
         names = sorted(set(islice(_added(metadata, other, clients), SAMPLES * MOST_SNAPSHOTS)))[:SAMPLES]
     except SourceError:
@@ -55,8 +55,8 @@ def _alone(metadata: Metadata, other: Metadata, clients: Clients) -> str:
 
 def _added(metadata: Metadata, other: Metadata, clients: Clients) -> Iterator[str]:
     known = {snapshot.id for snapshot in other.snapshots}
-    apart = [each for each in metadata.snapshots if each.id not in known]
-    for snapshot in apart[-MOST_SNAPSHOTS:]:
+    others = [each for each in metadata.snapshots if each.id not in known]
+    for snapshot in others[-MOST_SNAPSHOTS:]:
         yield from added_files(metadata, snapshot, clients)
 
 

@@ -1,7 +1,7 @@
-"""`previous`: what the last audited picture of storage held, and declares to stay, is a claim of today.
+"""Define `previous`: files of the last storage snapshot that should stay are claims of today.
 
-For tables without any writer's record. `kept_picture` keeps a picture beside the results, `compared` holds the last one
-against storage as it is now and makes the next one of both, and `reader` makes claims of it.
+This is for tables without any writer's record. `snapshot_store` keeps a storage snapshot with the results, `compared`
+compares the last one with storage as it is now and makes the next one of both, and `reader` makes claims of it.
 """
 
 from datetime import timedelta
@@ -15,9 +15,9 @@ from lakeaudit.evidence.kind import BY_BASE, ManifestKind, RowKind, deferred
 
 
 class PreviousManifest(ManifestSource):
-    """What the last audited picture of storage held and declares to stay, for tables without any writer's record.
+    """Claims the files of the last storage snapshot that should stay, for tables without any writer's record.
 
-    What stays is everything where the table says `append_only`, else files that were `settled` for so long.
+    All files stay if the table says `append_only`, else files that were `settled` for so long.
     """
 
     is_snapshot = True
@@ -25,9 +25,9 @@ class PreviousManifest(ManifestSource):
     kind: Literal["previous"]
     complete: Literal[False] = False
     settled: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
-    """A file that was written that long before a picture stays."""
+    """How long before a storage snapshot a file must have been written to stay."""
     keep: Duration | None = None
-    """From that age on a partition, by the day in its folders' names, may be removed; None: never."""
+    """Age at which a partition may be removed, by the day in its folders' names; None: never."""
 
 
 KIND = ManifestKind(

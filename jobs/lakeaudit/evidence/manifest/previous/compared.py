@@ -1,16 +1,16 @@
-"""The last picture held against storage as it is now: what it claims, and what the next one holds. Pure, in DuckDB.
+"""Compare the last storage snapshot with storage as it is now: its claims, and the next snapshot. Pure, in DuckDB.
 
-A file of the last picture stays a claim until it is there as it was, a person has accepted what became of it, or its
-retention is over. Where a table does not say `append_only`, a job may write a folder anew. That is taken for what
-happened where files were written there since that have half the bytes of those that went, or more: if none of the
-claimed files of the folder is left the claims end, and if some are left nobody can tell (`certain` is false). Nor can
-anybody tell if several files went and fewer were written since: small files that were compacted take fewer bytes.
-The claim of a file ends, too, where another file of its folder holds the same bytes.
+A file of the last snapshot stays a claim until it is there as it was, a person has accepted the change, or its
+retention is over. If a table does not say `append_only`, a job may rewrite a folder. The folder counts as rewritten if
+the files that were written there since have at least half the bytes of the missing ones: if none of the claimed files
+of the folder is left, the claims end, and if some are left, they are uncertain (`certain` is false). They are also
+uncertain if several files are missing and fewer were written since: small files that were compacted take fewer bytes.
+The claim of a file also ends if another file of its folder holds the same bytes.
 
-A folder of Hive's ACID tables explains what its compaction replaced: `base_N` every base and delta up to N, and
-`delta_M_N` every delta of the same sort from M to N (Hive, "ACID and Transactions", "Compactor").
+A folder of Hive's ACID tables explains the files that its compaction replaced: `base_N` every base and delta up to N,
+and `delta_M_N` every delta of the same sort from M to N (Hive, "ACID and Transactions", "Compactor").
 
-Rows that meet here have one `base`: the folder, the folder around those of ACID, or the key where a table says
+Rows that meet here have one `base`: the folder, the folder around those of ACID, or the key if a table says
 `append_only`.
 """
 
@@ -21,7 +21,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeaudit import keys
-from lakeaudit.evidence.manifest.previous.kept_picture import FILE
+from lakeaudit.evidence.manifest.previous.snapshot_store import FILE
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM
@@ -36,10 +36,10 @@ TABLES = pa.schema(
         ("keep", pa.duration("us")),  # null: for ever
     ]
 )
-"""A row is what the lake file says of a table with such a manifest."""
+"""A row holds the settings of a table with such a manifest."""
 
 PICTURED = pa.schema([*FILE, ("base", pa.string())])
-"""A row is a file of the last picture; rows of kind `pictured`."""
+"""A row is a file of the last storage snapshot; rows of kind `pictured`."""
 
 PLACED = pa.schema(
     [
@@ -50,18 +50,18 @@ PLACED = pa.schema(
         ("size", pa.int64()),
         ("etag", pa.string()),
         ("modified_at", pa.timestamp("us")),
-        ("edge", pa.timestamp("us")),  # of the picture that shows it
+        ("edge", pa.timestamp("us")),  # cutoff of the storage snapshot that shows it
     ]
 )
-"""A row is an object that readers of a table's folder see; rows of kind `placed`."""
+"""A row is an object that readers of a table's folder find; rows of kind `placed`."""
 
 ACCEPTED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key")])
-"""A row is a file of which people accept what became of it."""
+"""A row is a file whose change people accepted."""
 
 EDGES = pa.schema([("source", pa.string()), ("edge", pa.timestamp("us"))])
 
 Owned = Callable[[Connection, Rows], Relation]
-"""Rows (bucket, key) -> the same with `table_name`, the table that holds the key; null: none does."""
+"""Adds `table_name` to rows (bucket, key): the table that holds the key, or null."""
 
 _FOLDER = "CASE WHEN contains(key, '/') THEN regexp_extract(key, '^(.*)/', 1) ELSE '' END"
 _ACID = r"(^|/)(base|delta|delete_delta)_([0-9]+)(?:_([0-9]+))?(?:_[0-9]+)?(?:_v[0-9]+)?$"
@@ -71,10 +71,9 @@ _BASE = f"CASE WHEN append_only THEN key ELSE {_AROUND} END"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What rows are compared by: plain data that travels to the tasks.
+    """Holds the settings of a comparison: plain data that is sent to the tasks.
 
-    `accepted` are ACCEPTED rows, `accepted_groups` tables, and partitions of tables, of whose files people accept what
-    became of them.
+    `accepted` are ACCEPTED rows, `accepted_groups` tables, and partitions of tables, whose changes people accepted.
     """
 
     tables: pa.Table
@@ -86,13 +85,13 @@ class Comparison:
     as_of: datetime
 
     def project(self, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-        """Of storage the PLACED rows; of the last picture all."""
+        """Yield the PLACED rows of storage, and all rows of the last storage snapshot."""
         if kind == "versions":
-            yield "placed", self._placed(con, rows)
+            yield "placed", self._current_objects(con, rows)
         elif kind == "pictured":
             yield kind, rows
 
-    def _placed(self, con: Connection, versions: Rows) -> Relation:
+    def _current_objects(self, con: Connection, versions: Rows) -> Relation:
         current = "SELECT * FROM input WHERE reject IS NULL AND is_latest AND NOT is_delete_marker"
         owned = self.owned(con, duck.query(con, current, input=versions))
         sql = f"""
@@ -105,7 +104,7 @@ class Comparison:
         )
 
     def compare(self, con: Connection, rows: Mapping[str, Rows]) -> tuple[Relation, Relation, Relation]:
-        """(CLAIM rows, FILE rows of the next picture, NEW rows) of all rows of some bases."""
+        """Return (CLAIM rows, FILE rows of the next storage snapshot, NEW rows) of all rows of some bases."""
         met = duck.hold(
             con,
             duck.query(
@@ -136,8 +135,8 @@ class Comparison:
         return f"({' OR '.join(each) or 'false'})"
 
 
-def pictured(con: Connection, rows: pa.Table, tables: pa.Table, *, whole: bool) -> Relation:
-    """PICTURED rows of FILE rows: of files that are declared to stay by what the lake file says of their tables now."""
+def lasting_files(con: Connection, rows: pa.Table, tables: pa.Table, *, whole: bool) -> Relation:
+    """Return PICTURED rows of the FILE rows that should stay by the present settings of their tables."""
     ended = "false" if not whole else "ended"
     sql = f"""
         SELECT input.*, {_BASE} AS base FROM input JOIN tables ON table_name = name
@@ -148,7 +147,7 @@ def pictured(con: Connection, rows: pa.Table, tables: pa.Table, *, whole: bool) 
 
 
 def claims(con: Connection, files: Rows, source: str) -> Relation:
-    """CLAIM rows of files that are claimed: PICTURED rows, or those that `compare` has judged."""
+    """Return CLAIM rows of claimed files: PICTURED rows, or those that `compare` has judged."""
     judged = "claimed" in duck.relation(con, files).columns
     own = f"SELECT * FROM input {'WHERE claimed' if judged else ''}"
     given = {
@@ -171,7 +170,7 @@ def claims(con: Connection, files: Rows, source: str) -> Relation:
 
 
 def partition_date(relative: str) -> str:
-    """SQL of the day on which the partition of a key below its table begins; null: its folders name none.
+    """Return SQL for the first day of the partition of a key below its table; null if its folders name none.
 
     Days are read as 2026-11-23 and 20261123, months as 2026-11, and both as year=2026/month=11/day=23 and 2026/11/23.
     """
@@ -206,7 +205,7 @@ met AS (
 ),
 known AS (
     SELECT met.*, append_only, settled, keep, substring(key, len(prefix) + 1) AS relative,
-        -- storage shows it as it was: an ETag tells, else size and time
+        -- storage shows it as it was: by its ETag, else by size and time
         was AND there AND coalesce(size = o.size, true)
             AND CASE WHEN etag IS NOT NULL AND o.etag IS NOT NULL THEN etag = o.etag
                 ELSE coalesce(o.modified_at <= modified_at, true) END AS same
@@ -227,7 +226,7 @@ FROM (
 """
 
 _DIGEST = "^[0-9a-f]{32}(-[0-9]+)?$"
-"""An ETag of this form stands for the bytes of an object, of as many parts."""
+"""An ETag of this form is a digest of the bytes of an object, of as many parts."""
 
 _JUDGED = f"""
 WITH copies AS (
@@ -241,7 +240,7 @@ lost AS (
 renewed AS (
     SELECT table_name, bucket, place,
         count(*) FILTER (was AND there) = 0 AND 2 * coalesce(sum(o.size) FILTER (new), 0) >= any_value(lost.bytes)
-            AS anew
+            AS rewritten
     FROM (SELECT met.*, NOT was AND o.modified_at > since AS new, lost
         FROM met JOIN lost USING (table_name, bucket, place))
     GROUP BY ALL
@@ -258,19 +257,20 @@ compacted AS (
     WHERE old.place <> new.place AND new.there AND old.last <= new.last
         AND (new.sort = 'base' OR (new.sort = old.sort AND new.first <= old.first))
 )
-SELECT met.* EXCLUDE (anew, is_over),
+SELECT met.* EXCLUDE (rewritten, is_over),
     was AND NOT there AND is_over AS replaced,
-    was AND NOT there AND NOT is_over AND coalesce(NOT anew, false) AS unsure,
+    was AND NOT there AND NOT is_over AND coalesce(NOT rewritten, false) AS unsure,
     was AND NOT expired AND NOT accepted AND NOT (NOT there AND is_over) AS claimed
 FROM (
-    SELECT met.*, anew, compacted.place IS NOT NULL OR coalesce(anew, false) OR copies.etag IS NOT NULL AS is_over
+    SELECT met.*, rewritten,
+        compacted.place IS NOT NULL OR coalesce(rewritten, false) OR copies.etag IS NOT NULL AS is_over
     FROM met LEFT JOIN renewed USING (table_name, bucket, place)
     LEFT JOIN compacted USING (table_name, bucket, place)
     LEFT JOIN copies ON met.table_name = copies.table_name AND met.bucket = copies.bucket
         AND met.place = copies.place AND met.size = copies.size AND met.etag = copies.etag
 ) AS met
 """
-"""A file that is gone is no loss where another file of its folder holds the same bytes: one of two copies was taken."""
+"""A missing file is not lost if another file of its folder holds the same bytes: one of two copies was removed."""
 
 _NEXT = """
 SELECT table_name, bucket, key, o.size AS size, coalesce(o.etag, CASE WHEN same THEN etag END) AS etag,

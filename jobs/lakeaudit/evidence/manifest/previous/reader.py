@@ -1,8 +1,8 @@
-"""The claims of the last picture: its rows are read in tasks, meet what storage holds now, and the next one is written.
+"""Read the claims of the last storage snapshot: tasks read its rows, compare them with storage, and write the next one.
 
-A table of which there is no picture yet has nothing to be compared with, which is said and is no fault. A picture that
-is torn, or of another version, is as good as none, which is a fault. The picture of an incomplete reading carries on
-what it could not see.
+A table without a storage snapshot has nothing to compare with yet: its state reports that, without a fault. A snapshot
+that is torn, or of another version, cannot be used, which is a fault. The snapshot of an incomplete run keeps the rows
+that the run could not read.
 """
 
 import json
@@ -17,9 +17,14 @@ import pyarrow as pa
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
-from lakeaudit.evidence.manifest.previous import PreviousManifest, compared, kept_picture
+from lakeaudit.evidence.manifest.previous import PreviousManifest, compared, snapshot_store
 from lakeaudit.evidence.manifest.previous.compared import ACCEPTED, EDGES, TABLES, Comparison
-from lakeaudit.evidence.manifest.previous.kept_picture import FAILED, Picture, PictureFile, TornError
+from lakeaudit.evidence.manifest.previous.snapshot_store import (
+    FAILED,
+    SnapshotFile,
+    StorageSnapshot,
+    TornError,
+)
 from lakeaudit.evidence.protocol import (
     Batches,
     BufferedRows,
@@ -43,29 +48,31 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, plain_time
 
 KIND = "previous"
-FIRST = "first picture: there is nothing to compare with yet, the next audit compares"
+FIRST = "first storage snapshot: there is nothing to compare with yet, the next audit compares"
 _NEW = "new files"
-"""The subject of a note of the files of a table that the last snapshot did not claim."""
+"""The subject of a note about files of a table that the last storage snapshot did not claim."""
 _WRITTEN = "picture"
-"""The subject of a note of a file of the next picture."""
+"""The subject of a note about a file of the next storage snapshot."""
 PACKED = 3
-"""About how many bytes of rows are in a byte of a picture's file."""
+"""Approximate bytes of rows for each byte of a storage snapshot's file."""
 
 
 def manifest_of(table: Table) -> PreviousManifest:
-    """What the lake file says of the table's pictures."""
+    """Return the table's manifest of this kind in the lake file."""
     return next(each for each in table.manifests if isinstance(each, PreviousManifest))
 
 
 def folder_of(table: Table) -> Location:
-    """Where the lake's pictures lie."""
+    """Return the folder of the lake's storage snapshots."""
     if table.pictures is None:
-        raise SourceError(table.name, "nobody says where the pictures of its lake lie", "see results")
+        raise SourceError(
+            table.name, "the folder for storage snapshots of its lake is not set", "see results"
+        )
     return table.pictures
 
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
-    """The claims of all tables with such a manifest, and what a published run does to keep its own picture."""
+    """Return the claims of all tables with such a manifest, and the step that stores a published run's snapshot."""
     folder, start = folder_of(tables[0]), clock()
     rules = rules_of(tables)
     last, kept, torn = _loaded(ctx, folder, rules, source_id)
@@ -73,29 +80,29 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     after, new = None, Counter[str]()
     if (pictures := ctx.pictures) is not None:
         ctx = replace(ctx, storage=tuple(about(ctx.storage, [table.location for table in tables])))
-        met = _met(ctx, pictures, rules, rows, folder, source_id)
+        met = _compare_with_storage(ctx, pictures, rules, rows, folder, source_id)
         after = partial(_keep, ctx, folder, tables, last, tuple(met.notes)) if pictures.writes else None
         rows, new = ((met,), _new_files(met.notes)) if last else ((), new)
     cut = SnapshotWindow(last.at, last.at) if last else None
     identity = last.identity if last else "no picture"
-    counted = kept_picture.rows_in(last.files) if last else 0
+    counted = snapshot_store.rows_in(last.files) if last else 0
     return Claims(
         SourceInfo(source_id, "manifest", KIND, folder.uri, identity, cut, counted, None),
         rows=rows,
         fold=partial(_claims, source_id),
         states={table.name: _state(table, start, ctx, last, torn, new) for table in tables},
-        warnings=(f"{folder.uri}: {torn}; this audit begins anew",) if torn else (),
+        warnings=(f"{folder.uri}: {torn}; this audit starts without a storage snapshot",) if torn else (),
         after_publishing=after,
     )
 
 
-def changes(claims: Claims, tables: Sequence[Table], ctx: Context) -> Changes:  # noqa: ARG001 - as every kind's
-    """Nothing: what was once pictured does not change."""
+def changes(claims: Claims, tables: Sequence[Table], ctx: Context) -> Changes:  # noqa: ARG001 - as in every kind
+    """Return no changes: a storage snapshot does not change."""
     return Changes(CHANGED.empty_table())
 
 
 def about(storage: Sequence[Stored], places: Sequence[Location]) -> list[Stored]:
-    """The sources that may name an object at any of these places: the others need not be read for them."""
+    """Return the sources that may name an object at any of these places: the others need not be read."""
     return [
         source
         for source in storage
@@ -104,7 +111,7 @@ def about(storage: Sequence[Stored], places: Sequence[Location]) -> list[Stored]
 
 
 def rules_of(tables: Sequence[Table]) -> pa.Table:
-    """TABLES rows: what the lake file says of these tables."""
+    """Return TABLES rows: the settings of these tables in the lake file."""
     return duck.small(TABLES, [_rule(table, manifest_of(table)) for table in tables])
 
 
@@ -116,10 +123,10 @@ def _rule(table: Table, manifest: PreviousManifest) -> tuple[object, ...]:
 
 def _loaded(
     ctx: Context, folder: Location, rules: pa.Table, source_id: str
-) -> tuple[Picture | None, BufferedRows | None, str | None]:
-    """The last picture with its rows, and why it cannot be used."""
+) -> tuple[StorageSnapshot | None, BufferedRows | None, str | None]:
+    """Return the last storage snapshot with its rows, and why it cannot be used."""
     try:
-        last = kept_picture.load(ctx.clients, folder)
+        last = snapshot_store.load(ctx.clients, folder)
     except TornError as error:
         return None, None, str(error)
     if last is None:
@@ -142,7 +149,7 @@ def _loaded(
 def _read(
     clients: Clients,
     folder: Location,
-    file: PictureFile,
+    file: SnapshotFile,
     rules: pa.Table,
     whole: bool,
     kind: str,
@@ -150,15 +157,15 @@ def _read(
     con: Connection,
 ) -> Batches:
     try:
-        rows = kept_picture.read_rows(clients, folder, file)
+        rows = snapshot_store.read_rows(clients, folder, file)
     except (TornError, pa.ArrowException, *FAILED) as error:
         yield "notes", note_row(source_id, folder.join(file.name).uri, str(error))
         return
-    files = compared.pictured(con, rows, rules, whole=whole)
+    files = compared.lasting_files(con, rows, rules, whole=whole)
     yield kind, compared.claims(con, files, source_id) if kind == "claims" else files
 
 
-def _met(
+def _compare_with_storage(
     ctx: Context,
     pictures: SnapshotComparison,
     rules: pa.Table,
@@ -166,13 +173,13 @@ def _met(
     folder: Location,
     source_id: str,
 ) -> BufferedRows:
-    """The last picture and storage brought together, and the files of the next one written."""
+    """Compare the last storage snapshot with storage, and write the files of the next one."""
     files = pictures.accepted.column("key").is_valid() if pictures.accepted.num_rows else []
     accepted = pictures.accepted.filter(files) if pictures.accepted.num_rows else ACCEPTED.empty_table()
     groups = [row for row in pictures.accepted.to_pylist() if row["key"] is None]
     comparison = Comparison(
         tables=rules,
-        edges=duck.small(EDGES, [(stored.info.id, plain_time(_edge(stored))) for stored in ctx.storage]),
+        edges=duck.small(EDGES, [(stored.info.id, plain_time(_cutoff(stored))) for stored in ctx.storage]),
         accepted=accepted.select(ACCEPTED.names),
         accepted_groups=tuple((row["table_name"], row["partition_path"] or None) for row in groups),
         owned=pictures.owned,
@@ -184,7 +191,7 @@ def _met(
     return ctx.engine.meet([*last, *ctx.stored_rows()], partial(_project, comparison), stage)
 
 
-def _edge(stored: Stored) -> datetime | None:
+def _cutoff(stored: Stored) -> datetime | None:
     cut = stored.info.cut
     return cut.start - cut.margin if cut else None
 
@@ -201,7 +208,7 @@ def _compare(
     con: Connection,
     rows: Mapping[str, Rows],
 ) -> Iterator[tuple[str, Rows]]:
-    """In a task: the claims of a share; its share of the next picture goes into a file, of which a note tells."""
+    """Yield in a task the claims of a share; its share of the next snapshot becomes a file, which a note names."""
     claimed, following, new = comparison.compare(con, rows)
     yield "claims", claimed
     if found := duck.rows_of(new):
@@ -209,7 +216,7 @@ def _compare(
     if folder is None:
         return
     try:
-        file = kept_picture.write_rows(clients, folder, following)
+        file = snapshot_store.write_rows(clients, folder, following)
     except FAILED as error:
         yield "notes", note_row(source_id, _WRITTEN, str(error))
     else:
@@ -217,13 +224,13 @@ def _compare(
 
 
 def _claims(source_id: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
-    """Claims as they are; those of other manifests are left out."""
+    """Return the claims of this manifest as they are, without those of others."""
     mine = f"SELECT * FROM input WHERE source = {duck.literal(source_id)}"
     return duck.query(con, mine, input=rows.get("claims", CLAIM.empty_table()))
 
 
 def _new_files(notes: Sequence[Mapping[str, object]]) -> Counter[str]:
-    """By table the number of new files, and by the table's name with a NUL their bytes."""
+    """Return by table the number of new files, and by the table's name with a NUL their bytes."""
     found: Counter[str] = Counter()
     for note in notes:
         for row in json.loads(str(note["data"])) if note["subject"] == _NEW else ():
@@ -236,17 +243,19 @@ def _state(
     table: Table,
     read_at: datetime,
     ctx: Context,
-    last: Picture | None,
+    last: StorageSnapshot | None,
     torn: str | None,
     new: Counter[str],
 ) -> TableState:
     refused = not_yet = None
     if torn:
-        refused = f"the last picture cannot be read: {torn}"
+        refused = f"the last storage snapshot cannot be read: {torn}"
     elif last is None or last.tables.get(table.name) != table.location.uri:
         not_yet = FIRST
     elif last.at > ctx.as_of:
-        refused = f"the last picture is of {last.at:%Y-%m-%dT%H:%M:%SZ}, younger than what is asked for"
+        refused = (
+            f"the last storage snapshot is of {last.at:%Y-%m-%dT%H:%M:%SZ}, younger than the requested time"
+        )
     return TableState(
         table.name,
         read_at,
@@ -263,19 +272,19 @@ def _keep(
     ctx: Context,
     folder: Location,
     tables: Sequence[Table],
-    last: Picture | None,
+    last: StorageSnapshot | None,
     notes: Sequence[Mapping[str, object]],
     run_id: str,
     whole: bool,
 ) -> tuple[str, ...]:
-    """Make this run's picture the last one; what hindered it."""
+    """Make this run's storage snapshot the last one; return the errors."""
     mine = [note for note in notes if note["subject"] == _WRITTEN]
     faults = [str(note["reason"]) for note in mine if note["reason"]]
     if faults:
         return (
-            f"{folder.uri}: the picture of this audit could not be kept, the last one stands: {faults[0]}",
+            f"{folder.uri}: the storage snapshot of this audit could not be stored, the last one stays: {faults[0]}",
         )
-    files = tuple(PictureFile(**json.loads(str(note["data"]))) for note in mine)
+    files = tuple(SnapshotFile(**json.loads(str(note["data"]))) for note in mine)
     covers = [cover for stored in ctx.storage for cover in stored.covers]
     shown = {
         table.name: table.location.uri
@@ -284,7 +293,7 @@ def _keep(
         or (last and last.tables.get(table.name) == table.location.uri)
     }
     try:
-        kept_picture.publish(ctx.clients, folder, Picture(run_id, ctx.as_of, whole, shown, files))
+        snapshot_store.publish(ctx.clients, folder, StorageSnapshot(run_id, ctx.as_of, whole, shown, files))
     except SourceError as error:
-        return (f"the picture of this audit could not be kept, the last one stands: {error}",)
+        return (f"the storage snapshot of this audit could not be stored, the last one stays: {error}",)
     return ()

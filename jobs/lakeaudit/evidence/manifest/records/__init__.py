@@ -1,7 +1,7 @@
-"""Records that writers leave of what they did, in small files: what all kinds of them share.
+"""Read records that writers leave of their writes, in small files: the parts that all kinds of records share.
 
-`find` finds them, `read_records` turns them into events in tasks, and `reader` makes claims of those, which fold as
-those of `file_list` do. A kind says where its records lie and what the content of one means.
+`find` locates them, `read_records` turns them into events in tasks, and `reader` makes claims of those, which fold as
+those of `file_list` do. A kind defines where its records are and how to parse one.
 """
 
 from lakeaudit.evidence.kind import BY_TAG, RowKind

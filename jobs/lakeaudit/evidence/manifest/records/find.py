@@ -1,6 +1,6 @@
-"""Where records lie: in a folder that is listed, or anywhere below the tables, where storage's rows name them.
+"""Locate records: in a folder that is listed, or anywhere below the tables, if storage's rows name them.
 
-Storage is read for that with the names of records alone; no folder of data is listed and no object is asked for.
+For that, only the names of records are read from storage; no folder of data is listed and no object is requested.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ import pyarrow as pa
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
-from lakeaudit.evidence.manifest.records.record import Found, Search
-from lakeaudit.evidence.manifest.records.totals import summed, tagged
+from lakeaudit.evidence.manifest.records.record import RecordSet, Search
+from lakeaudit.evidence.manifest.records.totals import sum_by_tag, tagged
 from lakeaudit.evidence.protocol import Batches, BufferedRows, Context
 from lakeaudit.evidence.storage.versions import BELOW, CURRENT, prefixes_of
 from lakeaudit.keys import Location, owner_of
@@ -26,75 +26,75 @@ from lakeaudit.runtime.duck import Connection, Rows
 
 LISTERS = 8
 MARKER = "_SUCCESS"
-"""What jobs leave in a folder that they wrote whole, and what schedulers such as Oozie wait for."""
+"""The file that jobs leave in a folder after a complete write, and that schedulers such as Oozie wait for."""
 MOST_MARKERS = 100
 CLOCKS = timedelta(minutes=2)
-"""By which the clocks of a driver and of a store may differ."""
+"""Largest difference between the clocks of a driver and of a store."""
 MOST = 100_000
-"""Records of one kind that a run reads; a lake with more has no such records, but files named like them."""
+"""Most records of one kind that a run reads; a lake with more has no such records, but files with such names."""
 
 
 def each(
     function: Callable[[Clients, Location], tuple[File, ...]], clients: Clients, places: Sequence[Location]
 ) -> dict[Location, tuple[File, ...] | SourceError]:
-    """What there is at every place, or why nobody can say."""
+    """Return the files at every place, or the error of the store."""
 
-    def tried(place: Location) -> tuple[File, ...] | SourceError:
+    def attempt(place: Location) -> tuple[File, ...] | SourceError:
         try:
             return function(clients, place)
         except SourceError as error:
             return error
 
     with ThreadPoolExecutor(LISTERS) as pool:
-        return dict(zip(places, pool.map(tried, places), strict=True))
+        return dict(zip(places, pool.map(attempt, places), strict=True))
 
 
 def listed(clients: Clients, place: Location) -> tuple[File, ...]:
-    """All files below a folder, or the one that the place names."""
+    """List all files below a folder, or the one that the place names."""
     single = stat(clients, place) if place.key else None
     return (single,) if single is not None else tuple(list_files(clients, place))
 
 
 @dataclass(frozen=True)
 class InFolders:
-    """Records in folders of their own, which are listed whole.
+    """Finds records in separate folders, which are listed whole.
 
-    `places` says where those of a table lie, `found` which of the files there are its records.
+    `places` returns the folders of a table, `found` selects its records from the files there.
     """
 
     places: Callable[[Table], Sequence[Location]]
-    found: Callable[[Table, Mapping[Location, Sequence[File]]], Found]
+    found: Callable[[Table, Mapping[Location, Sequence[File]]], RecordSet]
 
     def find(self, tables: Sequence[Table], ctx: Context) -> Search:
-        """See `reader.RecordKind`: the folders of all tables are listed beside each other."""
-        return Search(self._found(tables, ctx.clients))
+        """Implement `reader.RecordKind.find`: the folders of all tables are listed in parallel."""
+        return Search(self._record_sets(tables, ctx.clients))
 
-    def find_near(self, table: Table, clients: Clients, _bucket: str, _key: str) -> Found:
-        """See `reader.RecordKind`."""
-        (found,) = self._found([table], clients)
+    def find_near(self, table: Table, clients: Clients, _bucket: str, _key: str) -> RecordSet:
+        """Implement `reader.RecordKind.find_near`."""
+        (found,) = self._record_sets([table], clients)
         return found
 
-    def _found(self, tables: Sequence[Table], clients: Clients) -> list[Found]:
+    def _record_sets(self, tables: Sequence[Table], clients: Clients) -> list[RecordSet]:
         places = {table.name: self.places(table) for table in tables}
         there = each(listed, clients, [*dict.fromkeys(chain.from_iterable(places.values()))])
         return [self._of(table, {place: there[place] for place in places[table.name]}) for table in tables]
 
-    def _of(self, table: Table, there: Mapping[Location, tuple[File, ...] | SourceError]) -> Found:
+    def _of(self, table: Table, there: Mapping[Location, tuple[File, ...] | SourceError]) -> RecordSet:
         files = {place: held for place, held in there.items() if not isinstance(held, SourceError)}
         errors = [str(held) for held in there.values() if isinstance(held, SourceError)]
-        return Found(table, refused=errors[0]) if errors else self.found(table, files)
+        return RecordSet(table, refused=errors[0]) if errors else self.found(table, files)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Files of storage by table, in order of keys, and rows of kind `tagged`; None: none were asked for."""
+    """Holds files of storage by table, in order of keys, and rows of kind `tagged`; None if not requested."""
 
     files: Mapping[str, Sequence[File]]
     tagged: BufferedRows | None = None
 
 
 def stored(ctx: Context, homes: Mapping[Location, str], pattern: str, *, with_tags: bool = False) -> Stored:
-    """The current objects of storage below the tables whose keys have `pattern` somewhere.
+    """Return the current objects of storage below the tables whose keys match `pattern`.
 
     Raises:
         SourceError: there are more than any lake has.
@@ -102,7 +102,7 @@ def stored(ctx: Context, homes: Mapping[Location, str], pattern: str, *, with_ta
     if not ctx.storage:
         return Stored({})
     found = ctx.engine.meet(
-        ctx.stored_rows(), partial(_named, prefixes_of(homes), pattern, with_tags), _current
+        ctx.stored_rows(), partial(_named_objects, prefixes_of(homes), pattern, with_tags), _current
     )
     if found.counts.get("records", 0) > MOST:
         what = f"storage has {found.counts['records']} objects that are named as records of writers are"
@@ -117,7 +117,7 @@ def stored(ctx: Context, homes: Mapping[Location, str], pattern: str, *, with_ta
 
 
 def above(clients: Clients, home: Location, key: str, name: str) -> Iterator[File]:
-    """The files of that name in the folders from a key's own up to the table's."""
+    """Yield the files of that name in the folders from a key's own up to the table's."""
     folder = key.rpartition("/")[0]
     while folder == home.key or folder.startswith(home.prefix):
         file = stat(clients, Location(home.bucket, folder).join(name))
@@ -129,9 +129,9 @@ def above(clients: Clients, home: Location, key: str, name: str) -> Iterator[Fil
 
 
 def with_markers(short: pa.Table, clients: Clients) -> pa.Table:
-    """DECLARED rows with the `_SUCCESS` beside the write, where one was stored since it ended.
+    """Add to DECLARED rows the `_SUCCESS` in the folder of the write, if it was stored since the write ended.
 
-    They are few; of the first ones storage is asked. One that may not be asked for is not told.
+    There are few rows; storage is queried for the first ones. An unreadable marker is left out.
     """
     rows = short.to_pylist()
     for row in rows[:MOST_MARKERS]:
@@ -146,8 +146,10 @@ def with_markers(short: pa.Table, clients: Clients) -> pa.Table:
     return pa.Table.from_pylist(rows, short.schema)
 
 
-def _named(homes: pa.Table, pattern: str, with_tags: bool, con: Connection, kind: str, rows: Rows) -> Batches:
-    """Of storage the versions of objects that are named so, and what there is of each job."""
+def _named_objects(
+    homes: pa.Table, pattern: str, with_tags: bool, con: Connection, kind: str, rows: Rows
+) -> Batches:
+    """Yield the versions of storage's objects with such names, and the files of each job."""
     if kind == "versions":
         sql = f"""
             SELECT objects.* FROM {BELOW}
@@ -160,7 +162,7 @@ def _named(homes: pa.Table, pattern: str, with_tags: bool, con: Connection, kind
 
 
 def _current(con: Connection, rows: Mapping[str, Rows]) -> Batches:
-    """The current object of each key, once."""
+    """Yield the current object of each key, once."""
     sql = f"""
         SELECT bucket, key, max(size) AS size, max(modified_at) AS modified_at, max(etag) AS etag
         FROM versions WHERE {CURRENT}
@@ -169,7 +171,7 @@ def _current(con: Connection, rows: Mapping[str, Rows]) -> Batches:
     if "versions" in rows:
         yield "records", duck.query(con, sql, versions=rows["versions"])
     if "tagged" in rows:
-        yield "tagged", summed(con, rows["tagged"])
+        yield "tagged", sum_by_tag(con, rows["tagged"])
 
 
 def _file(bucket: str, key: str, size: int | None, modified_at: datetime, etag: str | None) -> File:

@@ -1,4 +1,4 @@
-"""Records as parts: their rows of kind `events`, `acts` and `notes`. Runs in tasks."""
+"""Turn records into parts: rows of kind `events`, `acts` and `notes`. Runs in tasks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
 A_PART = 256
-"""Records of one part: each is a request."""
+"""Records in one part: each costs a request."""
 _ROWS = 32_768
 _OWN, _KEY, _FAULT = (list(EVENT).index(name) for name in ("own_root", "key", "fault"))
 
@@ -33,7 +33,7 @@ _OWN, _KEY, _FAULT = (list(EVENT).index(name) for name in ("own_root", "key", "f
 def parts(
     records: Sequence[Record], understand: Understand, clients: Clients, source: str, until: datetime | None
 ) -> list[Part]:
-    """The records, some to a part. Events after `until` (naive UTC) are left out; None: none are."""
+    """Return parts of several records each. Events after `until` (naive UTC) are left out; None: all count."""
     cuts = range(0, len(records), A_PART)
     return [
         Part(
@@ -61,14 +61,14 @@ def _read(
     summaries = Summaries(lists, source, {number: Summary() for number in lists})
     jobs: list[tuple[Record, Declared]] = []
     for rows in _tables(records, first, understand, clients, jobs):
-        yield "events", summaries.taken(rows, until)
+        yield "events", summaries.accept(rows, until)
     yield "jobs", _jobs(jobs, until)
-    # a record adds files and retires none, so that one which is not understood casts no doubt on what others say
+    # a record adds files and retires none, so one with a fault does not make other records uncertain
     yield "notes", summaries.notes()
 
 
 def _jobs(jobs: Sequence[tuple[Record, Declared]], until: datetime | None) -> pa.Table:
-    """totals.JOBS rows of what has ended by then."""
+    """Return totals.JOBS rows of jobs that have ended by then."""
     rows = [
         (
             record.table,
@@ -109,7 +109,7 @@ def _tables(
 def events_of(
     record: Record, number: int, understand: Understand, clients: Clients
 ) -> Iterator[Event | Declared]:
-    """The events of a record, in the order of fold.EVENT, and its totals; what is not understood has a fault."""
+    """Yield the events of a record, in the order of fold.EVENT, and its totals; invalid content becomes a fault."""
     listed = record.listed(number, clients.names)
     line = 0
     try:
@@ -118,15 +118,15 @@ def events_of(
                 yield row
                 continue
             line += 1
-            table = _spoken_of(row, record, listed) if record.homes else listed
+            table = _table_of(row, record, listed) if record.homes else listed
             if table is not None:
                 yield _own(event(Line(line, row), table), table)
     except Fault as fault:
         yield event(Line(line, fault), listed)
 
 
-def _spoken_of(row: Row, record: Record, listed: ListFile) -> ListFile | None:
-    """The table that a row is about; None: none that is asked for."""
+def _table_of(row: Row, record: Record, listed: ListFile) -> ListFile | None:
+    """Return the table that a row is about; None if it is not among the requested ones."""
     named = place_by_name(listed.aliases, str(row.get("path")))
     homes = dict(record.homes)
     owner = None if named is None else owner_of(homes, named[0], without_dots(named[1]))
@@ -134,18 +134,18 @@ def _spoken_of(row: Row, record: Record, listed: ListFile) -> ListFile | None:
     return None if owner is None or place is None else replace(listed, table=owner, home=place)
 
 
-def _own(made: Event, listed: ListFile) -> Event:
-    """A record may name files of its own table alone."""
-    if made[_FAULT] is None and made[_KEY] is not None and made[_OWN] is not True:
-        raise Fault(f"names {str(made[_KEY])[:200]!r}, which is no file of {listed.home.uri}")
-    return made
+def _own(row: Event, listed: ListFile) -> Event:
+    """Check that a record names only files of its own table."""
+    if row[_FAULT] is None and row[_KEY] is not None and row[_OWN] is not True:
+        raise Fault(f"names {str(row[_KEY])[:200]!r}, which is not a file of {listed.home.uri}")
+    return row
 
 
 def content(clients: Clients, file: File) -> bytes:
-    """The bytes of a record.
+    """Read the bytes of a record.
 
     Raises:
-        Fault: it is too large, it is gone, or it cannot be read.
+        Fault: it is too large, it is missing, or it cannot be read.
     """
     if file.size > LARGEST:
         raise Fault(f"cannot be read: it has {file.size} bytes, which no such record has")

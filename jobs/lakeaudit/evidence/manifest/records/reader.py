@@ -1,7 +1,6 @@
-"""The claims of a kind of records: found here, read in tasks at once, and folded as those of `file_list` are.
+"""Read the claims of a kind of records: located here, read in tasks at once, and folded as those of `file_list` are.
 
-A record that cannot be understood is a hole of its table. A kind of records is a `RecordKind`; `reading` gives what the
-registry needs of it.
+A record that cannot be understood is an evidence gap of its table. A kind of records is a `RecordKind`.
 """
 
 import json
@@ -25,7 +24,7 @@ from lakeaudit.evidence.manifest.list_lineage import ListedTable
 from lakeaudit.evidence.manifest.records.find import LISTERS
 from lakeaudit.evidence.manifest.records.read_records import events_of, parts
 from lakeaudit.evidence.manifest.records.record import TORN as TORN_WORDS
-from lakeaudit.evidence.manifest.records.record import Declared, Found, Record, Search, Understand
+from lakeaudit.evidence.manifest.records.record import Declared, Record, RecordSet, Search, Understand
 from lakeaudit.evidence.manifest.records.totals import totals
 from lakeaudit.evidence.protocol import (
     BufferedRows,
@@ -51,23 +50,23 @@ _HIDES = "files that it names"
 
 @dataclass(frozen=True)
 class RecordKind:
-    """A kind of records.
+    """Defines a kind of records.
 
     Attributes:
-        model: what the lake file says of it; its `kind` is the kind's name.
-        find: the records of tables; `storage` of the context may name them.
-        find_near: the records that could name one key of a table, without the rows of storage.
-        understand: what a record says.
-        has_totals: records say how much a job wrote in all.
-        number_of: the number of a record by its name, where readers need all records from the oldest to the newest.
-        proves_loss: the newest record that is gone is a loss; else it may have been cleaned up on purpose.
-        by_storage: records are found among the rows of storage, so that new ones show in a new picture of it alone.
+        model: its settings in the lake file; its `kind` is the kind's name.
+        find: locates the records of tables; `storage` of the context may name them.
+        find_near: locates the records that could name one key of a table, without the rows of storage.
+        understand: parses a record.
+        has_totals: records count all files that a job wrote.
+        number_of: the number of a record by its name, if readers need all records from the oldest to the newest.
+        proves_loss: the newest record is lost if it is missing; else it may have been cleaned up on purpose.
+        by_storage: records are found among the rows of storage, so that new ones only show in new rows.
     """
 
     kind: str
     model: type[ManifestSource]
     find: Callable[[Sequence[Table], Context], Search]
-    find_near: Callable[[Table, Clients, str, str], Found]
+    find_near: Callable[[Table, Clients, str, str], RecordSet]
     understand: Understand
     by_storage: bool = False
     has_totals: bool = False
@@ -75,24 +74,24 @@ class RecordKind:
     proves_loss: bool = False
 
     def read(self, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
-        """The claims of all tables that have such records, as `ManifestKind.read`."""
+        """Return the claims of all tables that have such records, as `ManifestKind.read`."""
         return read(self, tables, ctx, source_id, clock)
 
     def changes(
         self, claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now
     ) -> Changes:
-        """What changed since they were read, as `ManifestKind.changes`."""
+        """Return the changes since they were read, as `ManifestKind.changes`."""
         return changes(self, claims, tables, ctx, clock)
 
     def look_up(self, table: Table, clients: Clients, bucket: str, key: str) -> Answer:
-        """What the records say of one key, as `ManifestKind.look_up`."""
+        """Look up one key in the records, as `ManifestKind.look_up`."""
         return look_up(self, table, clients, bucket, key)
 
 
 def read(
     kind: RecordKind, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now
 ) -> Claims:
-    """The claims of all tables that have such records. Where the run is not live, later ones are left out."""
+    """Return the claims of all tables that have such records. If the run is not live, later ones are left out."""
     start = clock()
     search = kind.find(tables, ctx)
     found = search.found
@@ -134,7 +133,7 @@ def read(
 def changes(
     kind: RecordKind, claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now
 ) -> Changes:
-    """What the records say now that they did not say when `claims` were read; none differs: nothing."""
+    """Return the changes in the records since `claims` were read; none if the records are the same."""
     if _as_read(kind, claims, tables, ctx):
         return Changes(fold.CHANGED.empty_table())
     return changes_between(claims, read(kind, tables, replace(ctx, live=True), claims.info.id, clock))
@@ -154,7 +153,7 @@ def _as_read(kind: RecordKind, claims: Claims, tables: Sequence[Table], ctx: Con
 
 
 def look_up(kind: RecordKind, table: Table, clients: Clients, bucket: str, key: str) -> Answer:
-    """(answer, history, reason) as `point.Told` has them."""
+    """Return (answer, history, reason) as `point.LookupResult` holds them."""
     try:
         found = kind.find_near(table, clients, bucket, key)
     except SourceError as error:
@@ -187,7 +186,7 @@ def _unread(
 
 
 def _oldest(summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> dict[str, datetime]:
-    """By table the earliest time that its records give a file."""
+    """Return by table the earliest time in its records."""
     oldest: dict[str, datetime] = {}
     for each in summaries:
         if each["oldest"] is not None and records[each["list_no"]].table:
@@ -197,8 +196,10 @@ def _oldest(summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]) -
     return oldest
 
 
-def _listed(kind: RecordKind, found: Sequence[Found], oldest: Mapping[str, datetime]) -> list[ListedTable]:
-    """The tables as later audits compare them."""
+def _listed(
+    kind: RecordKind, found: Sequence[RecordSet], oldest: Mapping[str, datetime]
+) -> list[ListedTable]:
+    """Return the tables as later audits compare them."""
     return [
         ListedTable(
             each.table,
@@ -225,14 +226,14 @@ def _is_complete(kind: RecordKind, table: Table) -> bool:
 
 def _missing(
     kind: RecordKind,
-    found: Sequence[Found],
+    found: Sequence[RecordSet],
     summaries: Sequence[Mapping[str, Any]],
     records: Sequence[Record],
     last: LastStates,
 ) -> dict[str, tuple[MissingState, str]]:
-    """Why tables cannot be read by anybody, each with the reason in words.
+    """Return why tables cannot be read by anybody, each with a sentence as the reason.
 
-    A folder without any record proves that only where an audit has read the table before: the lake file may name
+    A folder without any record proves that only if an audit has read the table before: the lake file may name
     another one, or nothing may be written yet.
     """
     gone = {
@@ -248,7 +249,7 @@ def _missing(
 def _broken(
     summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]
 ) -> dict[str, tuple[MissingState, str]]:
-    """Tables with a record that nobody can read: all are needed."""
+    """Return the tables with a record that nobody can read: all records are needed."""
     broken: dict[str, tuple[MissingState, str]] = {}
     for each in summaries:
         record, (_, fault) = records[each["list_no"]], each["first"] or (0, "")
@@ -264,7 +265,7 @@ def _broken(
 
 def _states(
     kind: RecordKind,
-    found: Sequence[Found],
+    found: Sequence[RecordSet],
     listed: Sequence[ListedTable],
     missing: Mapping[str, tuple[MissingState, str]],
     read_at: datetime,
@@ -277,7 +278,7 @@ def _states(
 
 def _state(
     kind: RecordKind,
-    found: Found,
+    found: RecordSet,
     listed: ListedTable,
     missing: tuple[MissingState, str] | None,
     read_at: datetime,
@@ -290,7 +291,7 @@ def _state(
         complete=_is_complete(kind, found.table),
         state=None if found.refused else listed.state,
         changed_at=listed.changed_at,
-        needed_log=partial(_needed, found.records) if kind.model.is_state else None,
+        needed_log=partial(_required_files, found.records) if kind.model.is_state else None,
     )
     if missing is None:
         return state
@@ -298,10 +299,10 @@ def _state(
     return replace(state, refused=why, complete=False, state=None, missing=detail.cause, missing_state=detail)
 
 
-def _needed(records: Sequence[Record]) -> Iterator[NeededFile]:
-    """All records of a kind that readers go by."""
+def _required_files(records: Sequence[Record]) -> Iterator[NeededFile]:
+    """Return all records of a kind that readers use."""
     return (NeededFile(each.file.place, each.file.size, each.file.modified_at) for each in records)
 
 
-def _place(found: Sequence[Found]) -> str:
+def _place(found: Sequence[RecordSet]) -> str:
     return found[0].table.location.uri if len(found) == 1 else f"{len(found)} tables"

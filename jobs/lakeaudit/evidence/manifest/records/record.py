@@ -1,4 +1,4 @@
-"""What is read of a record, and what its kind makes of it."""
+"""Define a record and the interface to parse one."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,18 +13,18 @@ from lakeaudit.evidence.protocol import BufferedRows, EvidenceGap
 from lakeaudit.keys import Aliases, Location
 
 TORN = "is torn"
-"""How the fault of a record begins that was written only in part, or holds something else."""
+"""Prefix of the fault of a record that was written only in part, or holds other content."""
 LARGEST = 256 << 20
-"""Bytes of a record beyond which it is none."""
+"""Most bytes of a record; a larger file is not a record."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A file in which a writer says what it did, and those that say more of it where it is worth something.
+    """Names a file in which a writer records its writes, and the files that complete it.
 
-    `home` is where it may name files. `others` are files that mean something only together with it. `homes` are the
-    places of all tables that it may speak of, with their names, where it lies with none of them; what it says of
-    others is left alone.
+    `home` is where it may name files. `others` are files that are only valid together with it. `homes` are the places
+    of all tables that it may name, with their names, if it lies with none of them; its rows about other tables are
+    skipped.
     """
 
     file: File
@@ -34,7 +34,7 @@ class Record:
     homes: tuple[tuple[Location, str], ...] = ()
 
     def listed(self, number: int, aliases: Aliases) -> ListFile:
-        """The record as a list of files, the `number`th."""
+        """Return the record as a list of files, the `number`th."""
         file = self.file
         return ListFile(
             table=self.table, home=self.home, place=file.place, number=number, modified_at=file.modified_at,
@@ -43,8 +43,8 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The records of one table, or in one line why they cannot be read. `holes` are records that should be there."""
+class RecordSet:
+    """Holds the records of one table, or in one line why they cannot be read. `holes` are missing records."""
 
     table: Table
     records: tuple[Record, ...] = ()
@@ -52,22 +52,22 @@ class Found:
     warnings: tuple[str, ...] = ()
     refused: str | None = None
     empty: Location | None = None
-    """The folder that was listed and holds no record at all; None: it holds some, or nobody can tell."""
+    """The folder that was listed and has no record at all; None if it has some, or if this is unknown."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """The records of some tables; `tagged` counts the files of storage by job, where the kind declares totals."""
+    """Holds the records of some tables; `tagged` counts the files of storage by job, if the kind declares totals."""
 
-    found: Sequence[Found]
+    found: Sequence[RecordSet]
     tagged: BufferedRows | None = None
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a record declares of all that its job wrote: `totals.JOBS` but for the table.
+    """Holds a record's totals of all files that its job wrote: `totals.JOBS` without the table.
 
-    `tag` is the UUID that the names of all its files have; None: they have none, or not the same.
+    `tag` is the UUID that the names of all its files have; None if they have none, or not the same.
     """
 
     job: str
@@ -80,32 +80,32 @@ class Declared:
 
 
 Content = Callable[[File], bytes]
-"""The bytes of a record; raises `Fault` where it cannot be read."""
+"""Reads the bytes of a record; raises `Fault` if it cannot be read."""
 
 Understand = Callable[[Record, Content], Iterator[Row | Declared]]
-"""The rows of a record, as those of a `file_list`, and its totals; raises `Fault` at what it cannot understand."""
+"""Yields the rows of a record, as those of a `file_list`, and its totals; raises `Fault` for invalid content."""
 
 
 def json_object(content: bytes) -> Mapping[str, Any]:
-    """A record that is one JSON object.
+    """Parse a record that is one JSON object.
 
     Raises:
-        Fault: it is none.
+        Fault: it is not one.
     """
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        raise Fault("is no JSON") from None
+        raise Fault("is not JSON") from None
     if not isinstance(value, dict):
-        raise Fault("is no JSON object")
+        raise Fault("is not a JSON object")
     return value
 
 
 def text_of(row: Mapping[str, Any], name: str) -> str:
-    """A text that has to be there.
+    """Return a required text.
 
     Raises:
-        Fault: it is not.
+        Fault: it is missing.
     """
     value = row.get(name)
     if not isinstance(value, str) or not value:
@@ -114,10 +114,10 @@ def text_of(row: Mapping[str, Any], name: str) -> str:
 
 
 def objects_of(row: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """A list of objects that has to be there.
+    """Return a required list of objects.
 
     Raises:
-        Fault: it is not.
+        Fault: it is missing.
     """
     value = row.get(name)
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
@@ -126,10 +126,10 @@ def objects_of(row: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def texts_of(row: Mapping[str, Any], name: str) -> list[str]:
-    """A list of texts that has to be there.
+    """Return a required list of texts.
 
     Raises:
-        Fault: it is not.
+        Fault: it is missing.
     """
     value = row.get(name)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
@@ -138,10 +138,10 @@ def texts_of(row: Mapping[str, Any], name: str) -> list[str]:
 
 
 def time_of(millis: int, name: str) -> datetime:
-    """A time in milliseconds since 1970.
+    """Return a time from milliseconds since 1970.
 
     Raises:
-        Fault: it is none that a calendar has.
+        Fault: no calendar has this time.
     """
     try:
         return datetime.fromtimestamp(millis / 1000, UTC)

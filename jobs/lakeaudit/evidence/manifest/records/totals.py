@@ -1,7 +1,7 @@
-"""What jobs declare of all that they wrote, held against the files of storage that have the job's UUID in their names.
+"""Compare the totals that jobs declare with the files of storage that have the job's UUID in their names.
 
-Every write of Spark draws a UUID for the names of its files. So the files of a job can be counted, also where its
-record names only some of them. What the record names is judged file by file; here is what has no name.
+Every write of Spark draws a UUID for the names of its files. So the files of a job can be counted, even if its record
+names only some of them. Named files are judged one by one; this module handles those without a known name.
 """
 
 import re
@@ -30,10 +30,10 @@ JOBS = pa.schema(
         ("files", pa.int64()),  # that it committed
         ("bytes", pa.int64()),
         ("tag", pa.string()),  # UUID in the names of its files; null: they have none
-        ("marker", pa.string()),  # key of its record, where that is a marker beside its files
+        ("marker", pa.string()),  # key of its record, if that is a marker in the folder of its files
     ]
 )
-"""What one job declares as a whole; rows of kind `jobs`."""
+"""The totals of one job; rows of kind `jobs`."""
 
 TAGGED = pa.schema(
     [
@@ -48,11 +48,11 @@ TAGGED = pa.schema(
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 TAG = f"regexp_extract(regexp_extract(key, '[^/]*$'), '{_UUID}')"
-"""The UUID in an object's name, as SQL; "" where there is none."""
+"""SQL for the UUID in an object's name; "" if there is none."""
 
 
 def tag_of(names: Sequence[str]) -> str | None:
-    """The UUID in the names of all these files; None where one has none, or another."""
+    """Return the UUID in the names of all these files; None if one has none, or another."""
     tags = {found[0] if (found := re.search(_UUID, name.rpartition("/")[2])) else None for name in names}
     return tags.pop() if len(tags) == 1 else None
 
@@ -61,7 +61,7 @@ VISIBLE = f"NOT regexp_matches(key, {duck.pattern(TEMPORARY)}) AND NOT regexp_ma
 
 
 def tagged(con: Connection, objects: Rows, homes: pa.Table) -> Rows:
-    """TAGGED rows of some rows of storage below any of `homes` (bucket, prefix)."""
+    """Return TAGGED rows of some rows of storage below any of `homes` (bucket, prefix)."""
     sql = f"""
         SELECT source, objects.bucket, {TAG} AS tag, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes
         FROM {BELOW}
@@ -70,15 +70,15 @@ def tagged(con: Connection, objects: Rows, homes: pa.Table) -> Rows:
     return duck.conform(con, duck.query(con, sql, objects=objects, homes=homes), TAGGED)
 
 
-def summed(con: Connection, rows: Rows) -> Rows:
-    """TAGGED rows of which there is one a source and UUID."""
+def sum_by_tag(con: Connection, rows: Rows) -> Rows:
+    """Return TAGGED rows with one row for each source and UUID."""
     sql = "SELECT source, bucket, tag, sum(files) AS files, sum(bytes) AS bytes FROM input GROUP BY ALL"
     return duck.conform(con, duck.query(con, sql, input=rows), TAGGED)
 
 
 @dataclass(frozen=True)
-class Counted:
-    """Jobs and the files that storage has of them, by bucket and id: files and bytes."""
+class FileCounts:
+    """Counts the files and bytes of jobs in storage, by bucket and id."""
 
     jobs: Sequence[Mapping[str, object]]
     there: Mapping[tuple[object, object], tuple[int, int]]
@@ -88,7 +88,7 @@ class Counted:
 
     @property
     def short(self) -> list[Mapping[str, object]]:
-        """Jobs of which storage has fewer files or bytes than they committed."""
+        """Return the jobs of which storage has fewer files or bytes than they committed."""
         return [
             job
             for job in self.jobs
@@ -108,25 +108,25 @@ def totals(
     tables: Sequence[str],
     doubts: Mapping[str, str],
 ) -> Totals:
-    """What the jobs of `claimed` declare and storage has not.
+    """Return the files that the jobs of `claimed` declare and storage lacks.
 
     Args:
         ctx: the run.
         kind: of the manifest.
         claimed: JOBS rows, and the events of the same records.
-        counted_by: TAGGED rows of storage; None: it was not read.
+        counted_by: TAGGED rows of storage; None if it was not read.
         tables: those that could have such jobs.
-        doubts: why the jobs of some are not all known.
+        doubts: why the jobs of some tables are not all known.
     """
     jobs = [row for batch in claimed.batches("jobs") for row in batch.to_pylist() if row["tag"]]
     newest = {(job["bucket"], job["tag"]): job for job in jobs}
     if counted_by is None:
         return Totals(dict.fromkeys(tables, 0), DECLARED.empty_table(), doubts)
-    counted = Counted([*newest.values()], _there(ctx, counted_by, list(newest)))
-    named = _named(ctx, claimed, counted.short)
+    counted = FileCounts([*newest.values()], _there(ctx, counted_by, list(newest)))
+    missing = _missing_by_job(ctx, claimed, counted.short)
     counts = Counter(dict.fromkeys(tables, 0)) + Counter(str(job["table_name"]) for job in counted.jobs)
     rows = [
-        _declared(kind, job, *counted.of(job), named.get(str(job["commit_id"]), 0)) for job in counted.short
+        _declared(kind, job, *counted.of(job), missing.get(str(job["commit_id"]), 0)) for job in counted.short
     ]
     short = pa.Table.from_pylist(rows, DECLARED)
     return Totals({name: counts[name] for name in tables}, short, doubts)
@@ -136,18 +136,18 @@ def _declared(kind: str, job: Mapping[str, object], files: int, size: int, named
     return {
         **{name: job[name] for name in ("table_name", "commit_id", "bucket", "path", "ended_at", "files", "bytes")},
         "manifest_kind": kind, "files_there": files, "files_named": named, "replaced": "no",
-        # what the named ones weigh is not known
+        # the bytes of the named ones are unknown
         "bytes_there": None if named else size, "marker": job["marker"],
         "detail": f"files with {job['tag']} in their names were counted",
     }  # fmt: skip
 
 
 def _there(
-    ctx: Context, counted: BufferedRows, asked: Sequence[tuple[object, object]]
+    ctx: Context, counted: BufferedRows, jobs: Sequence[tuple[object, object]]
 ) -> dict[tuple[object, object], tuple[int, int]]:
-    """Of several sources that name a job's files the one that has most of them."""
-    wanted = duck.small(pa.schema([("bucket", pa.string()), ("tag", pa.string())]), asked)
-    met = ctx.engine.meet([counted], partial(_of_jobs, wanted), _answered)
+    """Return the files and bytes of these jobs; if several sources have a job's files, the one with the most counts."""
+    requested = duck.small(pa.schema([("bucket", pa.string()), ("tag", pa.string())]), jobs)
+    met = ctx.engine.meet([counted], partial(_of_jobs, requested), _sum_files)
     there: dict[tuple[object, object], tuple[int, int]] = {}
     for batch in met.batches("files_there"):
         for row in batch.to_pylist():
@@ -156,23 +156,21 @@ def _there(
     return there
 
 
-def _of_jobs(wanted: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
+def _of_jobs(requested: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
     if kind == "tagged":
-        yield (
-            "tagged",
-            duck.query(
-                con, "SELECT * FROM input SEMI JOIN wanted USING (bucket, tag)", input=rows, wanted=wanted
-            ),
-        )
+        sql = "SELECT * FROM input SEMI JOIN requested USING (bucket, tag)"
+        yield "tagged", duck.query(con, sql, input=rows, requested=requested)
 
 
-def _answered(con: Connection, rows: Mapping[str, Rows]) -> Batches:
+def _sum_files(con: Connection, rows: Mapping[str, Rows]) -> Batches:
     if "tagged" in rows:
-        yield "files_there", summed(con, rows["tagged"])
+        yield "files_there", sum_by_tag(con, rows["tagged"])
 
 
-def _named(ctx: Context, claimed: BufferedRows, short: Sequence[Mapping[str, object]]) -> dict[str, int]:
-    """By job how many files that its records name storage has not; asked only where a job lacks any."""
+def _missing_by_job(
+    ctx: Context, claimed: BufferedRows, short: Sequence[Mapping[str, object]]
+) -> dict[str, int]:
+    """Count by job the files in its records that storage lacks; storage is read only if a job lacks any."""
     if not short:
         return {}
     jobs, tags = ({str(job[name]) for job in short} for name in ("commit_id", "tag"))

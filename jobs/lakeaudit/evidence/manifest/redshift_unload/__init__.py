@@ -1,4 +1,4 @@
-"""Manifests that UNLOAD of Redshift writes."""
+"""Define `redshift_unload`: manifests that UNLOAD of Redshift writes."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from lakeaudit.keys import Location
 
 
 class RedshiftUnloadManifest(ManifestSource):
-    """Manifests that UNLOAD writes: one of them, or a folder that has them."""
+    """Declares manifests that UNLOAD writes: one of them, or a folder that has them."""
 
     kind: Literal["redshift_unload"]
     location: Place

@@ -1,8 +1,8 @@
-"""`redshift_unload`: the manifests of `UNLOAD ... MANIFEST [VERBOSE]`, an event manifest.
+"""Read `redshift_unload`: the manifests of `UNLOAD ... MANIFEST [VERBOSE]`, an event manifest.
 
-One JSON object named `<prefix>manifest`, without a slash between: `entries` with `url` and `meta.content_length`, and
-with VERBOSE `meta.record_count` too, with the totals in the object's own `meta` (r_UNLOAD in the Redshift developer
-guide). Rows count header lines. An unload with ALLOWOVERWRITE replaces the manifest as it replaces the files.
+A manifest is one JSON object named `<prefix>manifest`, without a slash between: `entries` with `url` and
+`meta.content_length`, and with VERBOSE `meta.record_count` too, with the totals in the object's own `meta` (r_UNLOAD in
+the Redshift developer guide). Rows count header lines. An unload with ALLOWOVERWRITE replaces manifest and files.
 """
 
 import re
@@ -16,8 +16,8 @@ from lakeaudit.evidence.manifest.records.find import InFolders
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import (
     Content,
-    Found,
     Record,
+    RecordSet,
     json_object,
     objects_of,
     text_of,
@@ -32,14 +32,14 @@ def _places(table: Table) -> list[Location]:
     return [place for m in table.manifests if isinstance(m, RedshiftUnloadManifest) for place in m.places]
 
 
-def _found(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
+def _records_of(table: Table, there: Mapping[Location, Sequence[File]]) -> RecordSet:
     records: list[Record] = []
     for place, files in there.items():
         held = [file for file in files if _NAME.search(file.name)]
         if not held:
-            return Found(table, refused=f"{place.uri} holds no manifest of an UNLOAD", empty=place)
+            return RecordSet(table, refused=f"{place.uri} holds no manifest of an UNLOAD", empty=place)
         records += [Record(file, table.location, table.name) for file in held]
-    return Found(table, tuple(records))
+    return RecordSet(table, tuple(records))
 
 
 def _understand(record: Record, content: Content) -> Iterator[Row]:
@@ -57,7 +57,7 @@ def _understand(record: Record, content: Content) -> Iterator[Row]:
 
 
 def _check(saved: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], what: str) -> None:
-    """A manifest whose entries are not its total was cut, or written by somebody else."""
+    """Raise a fault if entries do not add up to the total: the manifest was cut, or written by another tool."""
     total = _meta(saved).get(what)
     parts = [part for entry in entries if isinstance(part := _meta(entry).get(what), int)]
     if isinstance(total, int) and len(parts) == len(entries) and sum(parts) != total:
@@ -69,7 +69,7 @@ def _meta(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-_IN_FOLDERS = InFolders(_places, _found)
+_IN_FOLDERS = InFolders(_places, _records_of)
 REDSHIFT = RecordKind(
     "redshift_unload",
     RedshiftUnloadManifest,

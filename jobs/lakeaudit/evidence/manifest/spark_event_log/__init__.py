@@ -1,8 +1,7 @@
-"""What Spark jobs wrote, by the event logs that Spark keeps of them (`spark.eventLog.enabled`): an event manifest.
+"""Read the writes of Spark jobs from the event logs that Spark stores (`spark.eventLog.enabled`): an event manifest.
 
-`log_files` finds the logs and unpacks their lines, `write_jobs` makes writes of events, `names` finds the files of
-their splits among the objects that storage holds, and `reader` makes claims of it all, which fold as those of
-`file_list` do.
+`log_files` finds the logs and unpacks their lines, `write_jobs` turns events into writes, `names` finds the files of
+their splits among the objects in storage, and `reader` makes claims of them, which fold as those of `file_list` do.
 """
 
 from typing import Literal
@@ -15,13 +14,13 @@ from lakeaudit.keys import Location
 
 
 class SparkEventLogManifest(ManifestSource):
-    """The event logs of the Spark applications that write the table: a folder of them, or the log of one."""
+    """Declares the event logs of the Spark applications that write the table: a folder of logs, or one log."""
 
     kind: Literal["spark_event_log"]
     location: Place
     complete: Flag = False
     keep: Duration | None = None
-    """What was written that long ago may be removed; None: never."""
+    """Age at which written files may be removed; None: never."""
 
     @property
     def places(self) -> tuple[Location, ...]:

@@ -1,10 +1,10 @@
-"""Files that are one split of one job by the event logs themselves, and are visible beside each other: pure, in DuckDB.
+"""Find files that are the same split of one job by the event logs, and are visible together: pure, in DuckDB.
 
-Spark names a file by its write and split and not by its attempt, so attempts of one task mostly write over each other.
-Two cases are left, both of committers that show files before a job is whole (FileOutputCommitter's algorithm 2 above
-all). A run that failed or was killed leaves what its tasks had committed, and its retry writes all of it again under
-another UUID. And an attempt that divided a split otherwise than the one that counts leaves files of other numbers, or
-in other partitions. Names alone never decide: rows, bytes and attempts are those of the log.
+Spark names a file by its write and split and not by its attempt, so attempts of one task mostly overwrite each other.
+Two cases remain, both of committers that show files before a job is complete (mainly FileOutputCommitter's algorithm
+2). A run that failed or was killed leaves the files that its tasks had committed, and its retry writes all of it again
+under another UUID. And an attempt that divided a split in another way than the one that counts leaves files of other
+numbers, or in other partitions. Names alone never decide: rows, bytes and attempts are those of the log.
 """
 
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import SAME_SPLIT
 
 SURE = 4096
-"""Bytes from which on a single split of equal rows and bytes is no chance."""
+"""Bytes from which on a single split of equal rows and bytes is not a coincidence."""
 
 
 def runs(con: Connection, writes: Rows, splits: Rows, parts: Rows, mine: Rows) -> Relation:
-    """Runs that did not succeed, with the UUID of their files and the run that wrote the same splits again.
+    """Return runs that did not succeed, with the UUID of their files and the run that wrote the same splits again.
 
-    The retry is the first write of the same path that succeeded since and whose splits hold exactly what the run had
-    committed; the files are those that no other write accounts for. A task that was killed may have shown its file
-    without a word in the log.
+    The retry is the first write of the same path that succeeded since and whose splits hold exactly the committed rows
+    and bytes of the run; the files are those that belong to no other write. A task that was killed may have shown its
+    file without an event in the log.
     """
     return duck.query(con, _RUNS, writes=writes, splits=splits, parts=parts, mine=mine)
 
 
 def same_splits(con: Connection, rows: Mapping[str, Rows]) -> Relation:
-    """SAME_SPLIT rows, from what `names.resolved` knows: writes, splits, parts, files, per_split and runs."""
+    """Return SAME_SPLIT rows, from the tables of `names.resolved`: writes, splits, parts, files, per_split and runs."""
     found = duck.union(con, [_of_runs(con, rows), _of_attempts(con, rows)])
     return duck.conform(con, found, SAME_SPLIT)
 
@@ -108,4 +108,4 @@ SELECT w.table_name, m.bucket, m.key, k.related_key, m.job AS commit_id, m.job A
 FROM many m JOIN kept k USING (job, bucket, split) JOIN writes w ON w.job = m.job AND w.bucket = m.bucket
 WHERE m.upto > m.committed
 """
-"""The files that the attempt that counts stored are the younger ones, and have exactly the bytes that it committed."""
+"""The files of the attempt that counts are the younger ones, and have exactly the bytes that it committed."""

@@ -1,8 +1,8 @@
-"""Where the event logs of Spark applications lie, and their lines, whatever they were compressed with.
+"""Locate the event logs of Spark applications, and read their lines with any compression.
 
-A log is a file `<application>[_<attempt>][.<codec>][.inprogress]`, or, where logs roll, a folder
+A log is a file `<application>[_<attempt>][.<codec>][.inprogress]`, or, if logs roll, a folder
 `eventlog_v2_<application>[_<attempt>]/` of files `events_<number>_<application>[...][.<codec>][.compact]` and one
-`appstatus_...[.inprogress]` (Spark's `EventLogFileWriters`). A compacted file lacks what ended before. Databricks
+`appstatus_...[.inprogress]` (Spark's `EventLogFileWriters`). A compacted file lacks jobs that ended before. Databricks
 delivers a folder of files `eventlog-<date>--<time>.gz` and the newest one, `eventlog`. A history server reads files of
 any other name as well: such a file is a log if an event SparkListenerLogStart begins it.
 """
@@ -38,26 +38,26 @@ _DELIVERED = re.compile(r"(?:^|/)(?P<name>eventlog(?:-\d{4}-\d\d-\d\d--\d\d-\d\d
 _NAMED = re.compile(r"(?P<log>[^/]+?)(?P<codec>\.(?:zstd|lz4|snappy|lzf|gz))?(?P<open>\.inprogress)?$")
 _BEGINS = re.compile(rb'^\s*\{\s*"Event"\s*:\s*"SparkListenerLogStart"')
 _FIRST_LINES = 3
-"""Lines among which the event stands that begins a log; Databricks writes one of its own before it."""
+"""Number of lines among which the first event of a log is; Databricks writes a line of its own before it."""
 MOST_UNNAMED = 10_000
-"""Files of other names that are opened to tell whether they are logs."""
+"""Most files of other names that are opened to find logs."""
 _THREADS = 16
 BLOCK = 1 << 20
 LONGEST = 1 << 28
-"""Bytes of a line beyond which it is no event: a plan may have megabytes."""
+"""Most bytes of a line; a longer one is not an event: a plan may have megabytes."""
 
 
 class TornError(Exception):
-    """A log that ends in the middle, as one does whose driver was killed, or that is damaged; in words."""
+    """A log ends in the middle, as after its driver was killed, or is damaged; the text says which."""
 
 
 class LostError(TornError):
-    """A rolled log of which a file before the last one holds nothing: that happens in no log, open or ended."""
+    """A file of a rolled log before the last one is empty: that happens in no log, open or ended."""
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log."""
+    """Names one file of a log."""
 
     file: File
     codec: str
@@ -66,7 +66,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class EventLog:
-    """The log of one application, or of one attempt of it, in files that follow one another.
+    """Names the log of one application, or of one attempt of it, in consecutive files.
 
     `is_open`: its application had not ended when the log was last written. `missing` are the first numbers of the gaps
     between the files of a rolled log, which count from one.
@@ -80,22 +80,22 @@ class EventLog:
 
     @property
     def size(self) -> int:
-        """Bytes, as stored."""
+        """Return the stored bytes."""
         return sum(each.file.size for each in self.files)
 
     @property
     def written_at(self) -> datetime:
-        """When the last of its files was written."""
+        """Return when the last of its files was written."""
         return max(each.file.modified_at for each in self.files)
 
     @property
     def is_compacted(self) -> bool:
-        """Whether what ended early is not in it any more."""
+        """Return whether jobs that ended early are not in it any more."""
         return any(each.compacted for each in self.files)
 
 
 def find(clients: Clients, location: Location) -> list[EventLog]:
-    """All logs below a folder, or the one that it is. What is no log by its name or content is left out."""
+    """Locate all logs below a folder, or the one that it is. Other files, by name or content, are left out."""
     rolled: dict[Location, list[File]] = defaultdict(list)
     delivered: dict[Location, list[File]] = defaultdict(list)
     logs: list[EventLog] = []
@@ -117,9 +117,9 @@ def find(clients: Clients, location: Location) -> list[EventLog]:
 
 
 def _files(clients: Clients, location: Location) -> Iterator[File]:
-    """Everything below the folder that the location is, or the one log that it names.
+    """Yield every file below the folder that the location is, or the one log that it names.
 
-    A folder is asked for first: it may be named as a log is, and whoever may list it need not be allowed anything else.
+    The folder is listed first: it may be named like a log, and permission to list it may be the only one.
     """
     listed = False
     for file in list_files(clients, location):
@@ -136,7 +136,7 @@ def _single(file: File, named: re.Match[str]) -> EventLog:
 
 
 def _delivered(folder: Location, files: Sequence[File]) -> EventLog:
-    """Files of one application by their times; the one without a time is written last, and may still grow."""
+    """Order the files of one application by their times; the file without a time is last, and may still grow."""
     ordered = sorted(files, key=lambda file: (file.name.startswith("eventlog-") is False, file.name))
     logs = tuple(LogFile(file, "gz" if file.name.endswith(".gz") else "plain") for file in ordered)
     return EventLog(folder.key.rpartition("/")[2], folder, logs)
@@ -150,7 +150,7 @@ def _by_content(clients: Clients, files: Sequence[File]) -> Iterator[EventLog]:
 
 
 def _begins_as_log(clients: Clients, file: File) -> bool:
-    """Whether the event that begins a log is among its first lines. A file that cannot be opened may be one."""
+    """Return whether the event that begins a log is among its first lines. A file that cannot be opened may be one."""
     named = _NAMED.search(file.place.key)
     try:
         with closing(opened(clients, file.place)) as stream:
@@ -171,7 +171,7 @@ def _rolled(folder: Location, files: Sequence[File]) -> EventLog:
     for file in files:
         if found := _EVENTS.match(file.name):
             number, compacted = int(found["number"]), found["compact"] is not None
-            # a file that was compacted takes the place of what it was made of, up to its own number
+            # a compacted file replaces the files that it was made from, up to its own number
             if compacted or number not in numbered:
                 numbered[number] = LogFile(file, _codec(found["codec"]), compacted)
     first = max((number for number, each in numbered.items() if each.compacted), default=1)
@@ -183,7 +183,7 @@ def _rolled(folder: Location, files: Sequence[File]) -> EventLog:
 
 
 def lines(clients: Clients, log: EventLog) -> Iterator[bytes]:
-    """The lines of a log.
+    """Yield the lines of a log.
 
     Raises:
         TornError: after the lines that could be read.
@@ -204,7 +204,7 @@ def lines(clients: Clients, log: EventLog) -> Iterator[bytes]:
 
 
 def split(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines of a content that comes in blocks; what follows the last line break is a line too."""
+    """Yield the lines of a content in blocks; the text after the last line break is a line, too."""
     rest: list[bytes] = []
     held = 0
     for block in blocks:
@@ -227,7 +227,7 @@ def _plain(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _zstd(stream: IO[bytes]) -> Iterator[bytes]:
-    """Frames of Zstandard, one after the other."""
+    """Unpack frames of Zstandard, one after the other."""
     try:
         with pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd") as unpacked:
             while block := unpacked.read(BLOCK):
@@ -241,12 +241,12 @@ _LZ4_RAW = 0x10
 
 
 def _lz4(stream: IO[bytes]) -> Iterator[bytes]:
-    """Blocks of lz4-java's LZ4BlockOutputStream: magic, token, bytes packed, unpacked, checksum; an empty one ends."""
+    """Unpack blocks of lz4-java's LZ4BlockOutputStream: magic, token, packed and unpacked size, checksum."""
     codec = pa.Codec("lz4_raw")
     while head := stream.read(_LZ4_HEAD.size):
         magic, token, packed, size = _LZ4_HEAD.unpack(_whole(head, _LZ4_HEAD.size))
         if magic != _LZ4_MAGIC or not 0 <= packed <= LONGEST or not 0 <= size <= LONGEST:
-            raise TornError("has a block that is none of LZ4")
+            raise TornError("has a block that is not LZ4")
         content = _whole(stream.read(packed), packed)
         if size:
             yield content if token & 0xF0 == _LZ4_RAW else _unpacked(codec, content, size)
@@ -257,7 +257,7 @@ _SNAPPY_HEAD = 16
 
 
 def _snappy(stream: IO[bytes]) -> Iterator[bytes]:
-    """Chunks of snappy-java's SnappyOutputStream, each with its length before it, after a head of 16 bytes."""
+    """Unpack chunks of snappy-java's SnappyOutputStream, each after its length, which follow a head of 16 bytes."""
     codec = pa.Codec("snappy")
     if not _whole(stream.read(_SNAPPY_HEAD), _SNAPPY_HEAD).startswith(_SNAPPY_MAGIC):
         raise TornError("does not begin as a file of snappy-java does")
@@ -267,13 +267,13 @@ def _snappy(stream: IO[bytes]) -> Iterator[bytes]:
             continue
         (packed,) = struct.unpack(">i", head)
         if not 0 <= packed <= LONGEST:
-            raise TornError("has a chunk that is none of Snappy")
+            raise TornError("has a chunk that is not Snappy")
         content = _whole(stream.read(packed), packed)
         yield _unpacked(codec, content, _snappy_size(content))
 
 
 def _snappy_size(chunk: bytes) -> int:
-    """The length that a chunk begins with: seven bits a byte, the lowest first."""
+    """Return the length at the beginning of a chunk: seven bits in each byte, the lowest first."""
     size = 0
     for at, octet in enumerate(chunk[:5]):
         size |= (octet & 0x7F) << (7 * at)
@@ -297,7 +297,7 @@ def _whole(content: bytes, size: int) -> bytes:
 
 
 def _gzip(stream: IO[bytes]) -> Iterator[bytes]:
-    """Members of gzip, one after the other."""
+    """Unpack members of gzip, one after the other."""
     unpacking = zlib.decompressobj(wbits=31)
     try:
         while block := stream.read(BLOCK):
@@ -312,7 +312,7 @@ def _gzip(stream: IO[bytes]) -> Iterator[bytes]:
         raise TornError("ends within a block")
 
 
-def _lzf(stream: IO[bytes]) -> Iterator[bytes]:  # noqa: ARG001 - a codec is given one
+def _lzf(stream: IO[bytes]) -> Iterator[bytes]:  # noqa: ARG001 - every codec receives one
     raise TornError(
         "is compressed with LZF, which is not understood: set spark.eventLog.compression.codec to zstd"
     )

@@ -1,9 +1,9 @@
-"""Which files the splits of Spark's writes are: pure, rows in and rows out, in DuckDB.
+"""Match the splits of Spark's writes with files: pure, rows in and rows out, in DuckDB.
 
-An event log says what each split of a write holds, in rows and bytes, and not how its file is named. All files of one
-write have one UUID in their names, `part-<split>-<uuid>[-.]c<number><suffix>`, and every write draws its own
+An event log records the rows and bytes of each split of a write, and not the name of its file. All files of one write
+have one UUID in their names, `part-<split>-<uuid>[-.]c<number><suffix>`, and every write draws a new one
 (`HadoopMapReduceCommitProtocol`). So a write's UUID is the one whose files were stored while it ran and have the bytes
-that its splits wrote. Where one file of a write is left, all of its names are known.
+that its splits wrote. If one file of a write is left, all of its names are known.
 
 Rows that meet here have one `base`: the output folder without the folders of partition values at its end.
 """
@@ -26,7 +26,10 @@ WRITES = pa.schema(
         ("base", pa.string()),
         ("job", pa.string()),  # application/execution
         ("path", pa.string()),  # the output path's key
-        ("emptied", pa.string()),  # what a write empties, or has found empty: a key; null where nothing is
+        (
+            "emptied",
+            pa.string(),
+        ),  # key of the place that a write empties, or found empty; null if there is none
         ("emptied_at", pa.timestamp("us")),  # and when
         ("by", pa.bool_()),  # a folder for each value of partition columns
         ("dynamic", pa.bool_()),  # an overwrite empties the partitions that it writes
@@ -35,7 +38,7 @@ WRITES = pa.schema(
         ("ended_at", pa.timestamp("us")),  # null: unfinished
         ("partitions", pa.int64()),  # folders that the committed job counted
         ("total_files", pa.int64()),  # files that it counted
-        ("stays", pa.bool_()),  # nobody may have removed it yet for its age
+        ("stays", pa.bool_()),  # it is too young to be removed
     ]
 )
 """A row is a write of one table; rows of kind `writes`."""
@@ -48,20 +51,20 @@ SPLITS = pa.schema(
         ("split", pa.int64()),
         ("records", pa.int64()),
         ("bytes", pa.int64()),
-        ("retried", pa.bool_()),  # more than one attempt was made of it
+        ("retried", pa.bool_()),  # several attempts were made
     ]
 )
-"""A row is what one task of a write committed; rows of kind `splits`."""
+"""A row holds the committed totals of one task of a write; rows of kind `splits`."""
 
 SECOND = "INTERVAL 1 SECOND"
-"""To which stores round times."""
+"""Precision of the times of stores."""
 
 
 def resolved(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """All rows of some bases -> what the writes claim: `events` (fold.EVENTS), `acts` (fold.ACTS), and what is told.
+    """Yield the claims of writes from all rows of some bases: `events` (fold.EVENTS), `acts` (fold.ACTS), and reports.
 
-    Of kind `short` are DECLARED rows: writes that lack something without a name, or whose files nobody can tell. Of
-    kind `attempts` are SAME_SPLIT rows.
+    Rows of kind `short` are DECLARED rows: writes that lack files without a name, or whose files cannot be identified.
+    Rows of kind `attempts` are SAME_SPLIT rows.
     """
     writes, splits, stored = (
         duck.hold(con, rows.get(name, schema.empty_table()))
@@ -90,7 +93,7 @@ def resolved(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator
 _ONCE = """
 SELECT DISTINCT ON (bucket, base, key) * FROM parts ORDER BY bucket, base, key, modified_at DESC NULLS LAST
 """
-"""Two sources of storage may name one object, and a listing may do so twice: what either has is there."""
+"""Two sources of storage may name one object, and a listing may do so twice: an object in any of them exists."""
 
 _LATER = """
 SELECT w.job, w.bucket, bool_or(covers AND NOT o.dynamic) AS retired,
@@ -102,9 +105,9 @@ WHERE o.job <> w.job AND o.emptied_at > w.ended_at
         ELSE covers AND NOT (o.dynamic AND o.emptied = w.path) END
 GROUP BY ALL
 """
-"""Of writes whose output overwrites have emptied since, or may have: whether it was all of it.
+"""Writes whose output later overwrites have emptied, or may have, and whether it was all of it.
 
-`rewritten` are folders that dynamic overwrites have emptied. Files that lie in no folder of a partition these spare.
+`rewritten` counts folders that dynamic overwrites have emptied. These spare files outside of partition folders.
 """
 
 _MATCHED = f"""
@@ -135,9 +138,9 @@ GROUP BY job, bucket, base HAVING count(*) = 1
     AND any_value(uuid) NOT IN (
         SELECT uuid FROM ranked WHERE of_job = 1 AND of_uuid = 1 GROUP BY bucket, base, uuid HAVING count(*) > 1)
 """
-"""Of each write the one UUID that fits it best, and that fits no other write as well.
+"""The one UUID for each write that fits it best, and that fits no other write as well.
 
-Most of its files were stored while the write ran; or, where they were restored since, all have their tasks' bytes.
+Most of its files were stored while the write ran; or, if they were restored since, all have their tasks' bytes.
 """
 
 _FILES = "SELECT job, parts.* FROM parts JOIN mine USING (bucket, base, uuid)"
@@ -189,4 +192,4 @@ UNION ALL BY NAME
 SELECT table_name, emptied_at AS at, NULL AS scope_bucket, NULL AS scope_key
 FROM writes WHERE emptied IS NOT NULL AND outcome <> 'succeeded'
 """
-"""What overwrites empty. One that failed, or whose partitions are not all known, casts doubt on all before it."""
+"""Places that overwrites empty. After a failed one, or with unknown partitions, everything before it is uncertain."""

@@ -1,4 +1,4 @@
-"""What event logs say of one file: read now, on this machine, beside a listing of the folders that its write filled."""
+"""Look up one file in event logs: now, on this machine, together with a listing of its base folder."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,16 +24,16 @@ from lakeaudit.schemas import plain_time
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
-    """(answer, history, reason) as `point.Told` has them."""
+    """Return (answer, history, reason) as `point.LookupResult` holds them."""
     found = find([table], clients)
     if refused := next((each.refused for each in found if each.refused), None):
         return "unknown", [], refused
     base = Location(bucket, without_partitions(key.rpartition("/")[0]))
-    written, lacks = _written(found, clients)
-    return fold_one([*_claimed(written, _stored(base, clients), key), *lacks], bucket, key)
+    tables, lacks = _tables(found, clients)
+    return fold_one([*_claimed(tables, _stored(base, clients), key), *lacks], bucket, key)
 
 
-def _written(found: list[Logs], clients: Clients) -> tuple[dict[str, pa.Table], list[Row]]:
+def _tables(found: list[Logs], clients: Clients) -> tuple[dict[str, pa.Table], list[Row]]:
     tables: dict[str, list[pa.Table]] = {
         "writes": [names.WRITES.empty_table()],
         "splits": [names.SPLITS.empty_table()],
@@ -69,12 +69,12 @@ def _stored(base: Location, clients: Clients) -> pa.Table:
     return duck.small(_OBJECT, files)
 
 
-def _claimed(written: dict[str, pa.Table], stored: pa.Table, key: str) -> Iterator[Row]:
+def _claimed(tables: dict[str, pa.Table], stored: pa.Table, key: str) -> Iterator[Row]:
     with task_connection() as con:
         everywhere = pa.table(
             {"bucket": stored["bucket"].unique(), "prefix": [""] * len(stored["bucket"].unique())}
         )
-        rows = {**written, "parts": stored_parts.parts(con, stored, everywhere)}
+        rows = {**tables, "parts": stored_parts.parts(con, stored, everywhere)}
         for kind, made in names.resolved("", con, rows):
             if kind == "events":
                 mine = duck.query(con, f"FROM input WHERE key = {duck.literal(key)}", input=made)

@@ -1,7 +1,7 @@
-"""The claims of Spark's event logs: logs are found here, read in tasks, and their splits named by what storage holds.
+"""Read the claims of Spark's event logs: logs are located here and read in tasks, and storage names their splits.
 
-A log that cannot be read whole is a hole of every table that it is asked about: it may have written, or emptied, any of
-them. So is a write whose files cannot be told from others. What a write lacks that has no name is among its totals.
+A log that cannot be read whole is an evidence gap of every table that uses it: it may have written, or emptied, any of
+them. A write whose files cannot be identified is a gap, too. Missing files without a name are among a write's totals.
 """
 
 import json
@@ -47,18 +47,18 @@ from lakeaudit.schemas import DECLARED, SAME_SPLIT
 
 KIND = "spark_event_log"
 PACKED = 10
-"""About how many bytes of events are in a byte of a compressed log."""
+"""Approximate bytes of events for each byte of a compressed log."""
 _HIDES = "files that its application wrote, removed or replaced"
 
 
 def manifests_of(table: Table) -> tuple[SparkEventLogManifest, ...]:
-    """The table's event logs."""
+    """Return the table's event logs."""
     return tuple(each for each in table.manifests if isinstance(each, SparkEventLogManifest))
 
 
 @dataclass(frozen=True)
 class Logs:
-    """The logs of one place, for the tables that name it; `refused` says why they cannot be listed."""
+    """Holds the logs of one place, for the tables that name it; `refused` says why they cannot be listed."""
 
     place: Location
     tables: tuple[Table, ...]
@@ -66,11 +66,11 @@ class Logs:
     refused: str | None = None
 
     def homes(self) -> dict[Location, str]:
-        """Where its tables lie."""
+        """Return the locations of its tables."""
         return {table.location: table.name for table in self.tables}
 
     def since(self, now: datetime) -> dict[str, datetime]:
-        """By table when what must still be there was written, for those that keep nothing for ever."""
+        """Return by table the time since which files must still exist, for tables with a retention."""
         return {
             table.name: now - manifest.keep
             for table in self.tables
@@ -80,13 +80,13 @@ class Logs:
 
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
-    """The claims of all tables that name event logs. Where the run is not live, later writes are left out."""
+    """Return the claims of all tables that name event logs. If the run is not live, later writes are left out."""
     start = clock()
     return _claims(find(tables, ctx.clients), ctx, source_id, start, clock)
 
 
 def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime, clock: Clock) -> Claims:
-    """The claims of logs that were found from `start` on."""
+    """Return the claims of logs that were located from `start` on."""
     kept = ctx.engine.keep([_part(each, log, ctx, source_id) for each in found for log in each.logs])
     homes = {home: name for each in found for home, name in each.homes().items()}
     storage = ctx.stored_rows() if kept.counts.get("writes") else ()
@@ -112,7 +112,7 @@ def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime
         rows=(claimed,),
         fold=partial(fold.claims, source=source_id, kind=KIND),
         states=_states(found, notes, cut.start),
-        holes=(*holes, *_untold(short, source_id)),
+        holes=(*holes, *_unreported(short, source_id)),
         warnings=tuple(_warnings(found)),
         attempts=pa.Table.from_batches(claimed.batches("attempts"), SAME_SPLIT),
         totals=Totals(_counts(found, notes), short, {h.table: h.reason for h in holes if h.table}),
@@ -120,7 +120,7 @@ def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime
 
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
-    """What the logs say now that they did not say when `claims` were read; no log differs: nothing."""
+    """Return the changes in the logs since `claims` were read; none if the logs are the same."""
     start = clock()
     found = find(tables, ctx.clients)
     if digest(found) == claims.info.identity:
@@ -129,15 +129,15 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
 
 
 def find(tables: Sequence[Table], clients: Clients) -> list[Logs]:
-    """The logs of every place that tables name; each place is listed once."""
+    """Locate the logs of every place that tables name; each place is listed once."""
     named: dict[Location, list[Table]] = defaultdict(list)
     for table in tables:
         for manifest in manifests_of(table):
             named[manifest.location].append(table)
-    return [_found(place, tuple(those), clients) for place, those in sorted(named.items())]
+    return [_logs_of(place, tuple(those), clients) for place, those in sorted(named.items())]
 
 
-def _found(place: Location, tables: tuple[Table, ...], clients: Clients) -> Logs:
+def _logs_of(place: Location, tables: tuple[Table, ...], clients: Clients) -> Logs:
     try:
         logs = tuple(log_files.find(clients, place))
     except SourceError as error:
@@ -163,16 +163,16 @@ def _read(
     con: Connection,  # noqa: ARG001
 ) -> Batches:
     application, lacks = application_of(clients, log)
-    told: dict[str, Any] = {"log": log.place.uri, "lacks": lacks}
+    facts: dict[str, Any] = {"log": log.place.uri, "lacks": lacks}
     for kind, rows in rows_of(application, homes, until, log.written_at):
         if kind == "writes":
-            told |= {"oldest": _oldest(rows), "writes": _committed(rows)}
+            facts |= {"oldest": _oldest(rows), "writes": _committed(rows)}
         yield kind, rows
-    yield "notes", note_row(source_id, log.place.uri, data=json.dumps(told))
+    yield "notes", note_row(source_id, log.place.uri, data=json.dumps(facts))
 
 
 def _oldest(writes: pa.Table) -> dict[str, str]:
-    """By table when its first write of this log began."""
+    """Return by table when its first write of this log began."""
     found: dict[str, datetime] = {}
     for row in writes.select(["table_name", "started_at"]).to_pylist():
         if row["started_at"] is not None:
@@ -181,13 +181,13 @@ def _oldest(writes: pa.Table) -> dict[str, str]:
 
 
 def _committed(writes: pa.Table) -> dict[str, int]:
-    """By table how many writes of this log were committed."""
+    """Count by table the committed writes of this log."""
     rows = writes.select(["table_name", "outcome"]).to_pylist()
     return dict(Counter(row["table_name"] for row in rows if row["outcome"] == SUCCEEDED))
 
 
 def _projected(homes: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
-    """Of storage the objects that are named as Spark names its output; writes and splits as they are."""
+    """Yield storage's objects with names as in Spark's output; writes and splits pass unchanged."""
     if kind == "versions":
         yield "parts", stored_parts.parts(con, rows, homes)
     elif kind in ("writes", "splits"):
@@ -226,8 +226,8 @@ def _unread(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], source_id
     ]
 
 
-def _untold(short: pa.Table, source_id: str) -> list[EvidenceGap]:
-    """Writes whose files cannot be told from others: what lies there may be theirs."""
+def _unreported(short: pa.Table, source_id: str) -> list[EvidenceGap]:
+    """Return a gap for each write whose files cannot be identified: any file in its folder may be its own."""
     return [
         EvidenceGap(
             source_id,
@@ -242,7 +242,7 @@ def _untold(short: pa.Table, source_id: str) -> list[EvidenceGap]:
 
 
 def _counts(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """By table how many writes were committed."""
+    """Count by table the committed writes."""
     counted = Counter({table.name: 0 for each in found for table in each.tables})
     for note in notes:
         counted.update(note["writes"])
@@ -258,7 +258,7 @@ def _warnings(found: Sequence[Logs]) -> list[str]:
 
 
 def digest(found: Sequence[Logs]) -> str:
-    """Pins exactly which logs were read."""
+    """Identify exactly which logs were read."""
     return pinned((file.file for each in found for log in each.logs for file in log.files), "files of logs")
 
 

@@ -1,4 +1,4 @@
-"""One log as rows: what its application wrote into the lake's tables, and what could not be read of it."""
+"""Turn one log into rows: the writes of its application into the lake's tables, and the reason for missing events."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from lakeaudit.schemas import plain_time
 
 
 def application_of(clients: Clients, log: EventLog) -> tuple[Application, str | None]:
-    """What a log says, and why not everything."""
+    """Read a log; return its application and why some events are missing."""
     application = Application(log.name)
     torn = None
     try:
@@ -36,8 +36,8 @@ def _lacks(log: EventLog, application: Application) -> str | None:
         return f"{application.fault}{more}"
     if application.unread:
         return f"{application.unread} writes have a plan that cannot be understood"
-    if untold := sum(map(_lacks_tasks, application.writes())):
-        return f"{untold} writes counted more rows than the tasks whose ends are in the log"
+    if short := sum(map(_lacks_tasks, application.writes())):
+        return f"{short} writes counted more rows than the tasks whose ends are in the log"
     if log.missing:
         return f"the log lacks files, file {log.missing[0]} first"
     if log.is_compacted:
@@ -48,16 +48,16 @@ def _lacks(log: EventLog, application: Application) -> str | None:
 
 
 def _lacks_tasks(job: WriteJob) -> bool:
-    """Whether ends of tasks are not in the log, as where Spark's listeners were too slow and events were dropped."""
+    """Return whether ends of tasks are missing, as after Spark's listeners were too slow and events were dropped."""
     committed = sum(attempts[-1].records for attempts in job.splits.values())
     return job.outcome == SUCCEEDED and job.totals.get("records", 0) > committed
 
 
 @dataclass(frozen=True)
 class Homes:
-    """Where the tables lie whose writes are asked for: by location its table.
+    """Holds the tables whose writes are requested, by location.
 
-    `since` is by table when what must still be there was written; of a table that is not named all must.
+    `since` is by table the time since which files must still exist; in a table without it all must exist.
     """
 
     tables: Mapping[Location, str]
@@ -65,7 +65,7 @@ class Homes:
     since: Mapping[str, datetime] = field(default_factory=dict)
 
     def stays(self, table: str, path: Location, at: datetime | None) -> bool:
-        """Whether what was written there then has to be there: neither temporary nor old enough to be removed."""
+        """Return whether files written there at that time must exist: not temporary, not old enough to be removed."""
         home = next(
             (home for home, name in self.tables.items() if name == table and home.contains(path)), path
         )
@@ -75,7 +75,7 @@ class Homes:
         return since is None or at is None or at >= since
 
     def write(self, job: WriteJob) -> tuple[Location, str] | None:
-        """(output path, table); None where no table is asked for that holds the path."""
+        """Return (output path, table); None if no requested table holds the path."""
         named = place_by_name(self.aliases, job.path.rstrip("/"))
         if named is None:
             return None
@@ -87,9 +87,9 @@ class Homes:
 def rows_of(
     application: Application, homes: Homes, until: datetime | None, written_at: datetime
 ) -> Iterator[tuple[str, pa.Table]]:
-    """WRITES and SPLITS rows of the writes into tables; those that ended after `until` are left out.
+    """Yield WRITES and SPLITS rows of the writes into tables; those that ended after `until` are left out.
 
-    No write ended after its log was written, whatever its writer's clock said.
+    A write counts as ended at the latest when its log was written, whatever its writer's clock showed.
     """
     writes: list[tuple[Any, ...]] = []
     splits: list[tuple[Any, ...]] = []
@@ -117,9 +117,9 @@ def rows_of(
 
 
 def _emptied(job: WriteJob, path: Location) -> tuple[str | None, datetime | None]:
-    """The key of what a write empties, or has found empty as it began, and when; None: nothing.
+    """Return the key of the place that a write empties, or found empty when it began, and when; None if there is none.
 
-    A write that may only begin where nothing is has succeeded, so whatever lay there had been removed.
+    A write that may only begin in an empty place has succeeded, so all earlier files had been removed.
     """
     if job.mode == "Overwrite":
         fixed = "/".join(each.strip().strip("'\"") for each in job.fixed.split(",") if each)
@@ -130,7 +130,7 @@ def _emptied(job: WriteJob, path: Location) -> tuple[str | None, datetime | None
 
 
 def without_partitions(folder: str) -> str:
-    """A folder without the folders of partition values at its end; `names.base_of` is the twin in SQL."""
+    """Return a folder without the folders of partition values at its end; `stored_parts.base_of` is the same in SQL."""
     parts = folder.split("/")
     while parts and "=" in parts[-1] and not parts[-1].startswith("="):
         parts.pop()

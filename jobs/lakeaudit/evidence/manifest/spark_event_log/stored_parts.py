@@ -1,4 +1,4 @@
-"""What storage holds below the tables' places, by the names that Spark gives its output: pure, in DuckDB."""
+"""Parse the names of storage's objects below the tables, in the form of Spark's output: pure, in DuckDB."""
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ PARTS = pa.schema(
         ("split", pa.int64()),
         ("uuid", pa.string()),
         ("number", pa.int64()),  # of the split's files
-        ("joint", pa.string()),  # what stands between the UUID and the number
+        ("joint", pa.string()),  # the text between the UUID and the number
         ("suffix", pa.string()),
         ("size", pa.int64()),
         ("modified_at", pa.timestamp("us")),
@@ -24,7 +24,7 @@ PARTS = pa.schema(
 )
 """A row is a current object with data; rows of kind `parts`.
 
-`split`, `uuid` and what follows of the name are null where it is not named as Spark names its output.
+`split`, `uuid` and the rest of the name are null if it is not named as Spark names its output.
 """
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -33,14 +33,14 @@ _BASE = "regexp_replace({folder}, '(^|/)[^/=]+=[^/]*(/[^/=]+=[^/]*)*$', '')"
 
 
 def base_of(folder: str) -> str:
-    """SQL of a folder without the folders of partition values at its end."""
+    """Return SQL for a folder without the folders of partition values at its end."""
     return _BASE.format(folder=folder)
 
 
 def parts(con: Connection, objects: Rows, homes: pa.Table) -> Relation:
-    """PARTS rows of schemas.VERSION rows below any of `homes` (bucket, prefix).
+    """Return PARTS rows of schemas.VERSION rows below any of `homes` (bucket, prefix).
 
-    Of an object whose newest version the source does not tell nobody can say that it is not there.
+    An object whose newest version is unknown counts as existing.
     """
     sql = f"""
         WITH named AS (

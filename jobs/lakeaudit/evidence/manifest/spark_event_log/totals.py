@@ -1,8 +1,8 @@
-"""What a write declared as a whole and storage has not: pure, rows in and rows out, in DuckDB.
+"""Compare the totals that a write declared with storage: pure, rows in and rows out, in DuckDB.
 
-Where any file of a write without partitions is left, the names of all others are known, and each is a claim of its own
-(`names`). What is said here of a write is what has no name: all files of one of which nothing is left, and the files
-of splits whose rows went into partitions that the log does not name.
+If any file of a write without partitions is left, the names of all others are known, and each is a claim of its own
+(`names`). This module reports files without a name: all files of a write of which none is left, and the files of splits
+whose rows were written to partitions that the log does not name.
 """
 
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import DECLARED
 
 CLOCKS = "INTERVAL 2 MINUTE"
-"""By which the clocks of a driver and of a store may differ."""
+"""Largest difference between the clocks of a driver and of a store."""
 
 
 def short(con: Connection, rows: Mapping[str, Rows]) -> Relation:
-    """DECLARED rows of writes that lack something without a name, or whose files nobody can tell.
+    """Return DECLARED rows of writes that lack files without a name, or whose files cannot be identified.
 
     Args:
-        con: where it is computed.
-        rows: what `names.resolved` knows: `writes`, `splits`, `parts`, `mine`, `files`, `per_split`, `later`, `runs`.
+        con: the connection to use.
+        rows: from `names.resolved`: `writes`, `splits`, `parts`, `mine`, `files`, `per_split`, `later`, `runs`.
     """
-    unsaid = dict.fromkeys(("files_named", "rows_named", "bytes_named", "marker"), "NULL")
+    unreported = dict.fromkeys(("files_named", "rows_named", "bytes_named", "marker"), "NULL")
     found = duck.query(con, _SHORT, **rows)
-    return duck.conform(con, found, DECLARED, unsaid | {"manifest_kind": "'spark_event_log'"})
+    return duck.conform(con, found, DECLARED, unreported | {"manifest_kind": "'spark_event_log'"})
 
 
 _SHORT = f"""
@@ -60,10 +60,10 @@ SELECT table_name, job AS commit_id, bucket, path, ended_at, declared_files AS f
     CASE WHEN NOT matched THEN 0 WHEN parted = 0 THEN coalesce(lacking.rows, 0) END AS rows_there,
     CASE WHEN matched THEN lacking.bytes ELSE 0 END AS bytes_there, replaced,
     CASE WHEN NOT matched AND u.job IS NOT NULL
-        THEN 'its files cannot be told from others below its path' END AS untold,
+        THEN 'its files cannot be identified among others below its path' END AS untold,
     CASE WHEN matched THEN printf('%d of its %d tasks lack files or bytes, %d of them all files',
         lacking.splits, all_splits, lacking.gone) ELSE 'no file of it is left' END AS detail
 FROM known k LEFT JOIN lacking USING (job, bucket) LEFT JOIN unclear u ON u.job = k.job AND u.bucket = k.bucket
 WHERE stays AND replaced <> 'whole' AND (NOT matched OR (k.by AND lacking.splits > 0))
 """
-"""What a write without folders of partitions lacks has names, once any of its files is left."""
+"""The missing files of a write without folders of partitions have names, once any of its files is left."""

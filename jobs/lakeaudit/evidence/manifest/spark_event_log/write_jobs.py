@@ -1,11 +1,11 @@
-"""From the events of one application to what its jobs wrote where: pure.
+"""Turn the events of one application into its writes: pure.
 
-Events are those of Spark's `JsonProtocol` (Spark 3.1 to 4.1), a JSON object a line. Sizes, rows and files are those of
-task commit messages and of the job's own totals: none of them comes from a listing of the output.
+Events are those of Spark's `JsonProtocol` (Spark 3.1 to 4.1), one JSON object in each line. Sizes, rows and files are
+those of task commit messages and of the job's own totals: none of them comes from a listing of the output.
 
 * `SparkListenerSQLExecutionStart` has the plan, whose node `Execute InsertIntoHadoopFsRelationCommand` names the output
   path, the static partition, the save mode and the format, and has the ids of the job's totals.
-* `SparkListenerJobStart` says which stages belong to which execution.
+* `SparkListenerJobStart` maps stages to executions.
 * `SparkListenerTaskEnd` has split, attempt, outcome, and bytes and records written.
 * `SparkListenerDriverAccumUpdates` has the totals, once the job is committed.
 * `SparkListenerSQLExecutionEnd` has the job's end, and since Spark 3.4 the message of an error.
@@ -35,7 +35,7 @@ _ASKED = frozenset(
 _NAME = re.compile(rb'^\s*\{\s*"Event"\s*:\s*"([^"]+)"')
 _FIRST_ATTEMPT = b'"Attempt":0,'
 _NUL = b"\x00"
-"""JSON writes it as an escape."""
+"""JSON writes NUL as an escape."""
 _WROTE_NOTHING = b'"Output Metrics":{"Bytes Written":0,"Records Written":0}'
 
 INSERT = "Execute InsertIntoHadoopFsRelationCommand"
@@ -60,7 +60,7 @@ SUCCEEDED, FAILED, UNFINISHED = "succeeded", "failed", "unfinished"
 
 @dataclass(frozen=True)
 class Split:
-    """What one attempt of one task committed: the split's part of the output. `ended_at` is UTC."""
+    """Holds the totals that one attempt of one task committed. `ended_at` is UTC."""
 
     number: int
     attempt: int
@@ -71,18 +71,18 @@ class Split:
 
 @dataclass
 class WriteJob:
-    """One write of one application. Times are UTC.
+    """Describes one write of one application. Times are UTC.
 
     Attributes:
         path: the output path, as Spark writes it.
         mode: Append, Overwrite, ErrorIfExists or Ignore.
-        fixed: the static partition of an INSERT, such as `d=1`; "" where there is none.
+        fixed: the static partition of an INSERT, such as `d=1`; "" if there is none.
         by: whether the output has a folder for each value of partition columns.
-        dynamic: whether an overwrite empties only the partitions that it writes; None: the log does not say.
-        outcome: succeeded, failed, or unfinished: its application ended, or the log does, before it did.
-        totals: files, bytes, records and partitions that the committed job counted; empty where it did not.
+        dynamic: whether an overwrite empties only the partitions that it writes; None if the log does not record it.
+        outcome: succeeded, failed, or unfinished: its application, or the log, ended before the write.
+        totals: files, bytes, records and partitions that the committed job counted; empty if it did not.
         splits: by number the attempts that committed rows or bytes, in the order of their ends.
-        retried: numbers of splits that more than one attempt was made of.
+        retried: numbers of splits with several attempts.
     """
 
     application: str
@@ -103,10 +103,10 @@ class WriteJob:
 
 @dataclass
 class Application:
-    """The events of one application so far.
+    """Collects the events of one application so far.
 
-    `ended`: its log has an end. `version` is Spark's. Lines that are no events are counted in `rejected`, and the first
-    is told by `fault`; `unread` are writes whose plan cannot be understood.
+    `ended`: its log has an end. `version` is Spark's. Lines that are not events are counted in `rejected`, and `fault`
+    describes the first; `unread` counts writes whose plan cannot be understood.
     """
 
     id: str = ""
@@ -123,7 +123,7 @@ class Application:
     _metrics: dict[int, dict[int, str]] = field(default_factory=dict)
 
     def take(self, lines: Iterable[bytes]) -> None:
-        """The next lines of the log."""
+        """Add the next lines of the log."""
         for line in lines:
             self.lines += 1
             event = self._event(line)
@@ -131,13 +131,13 @@ class Application:
                 self._handle(event)
 
     def writes(self) -> Iterator[WriteJob]:
-        """The writes, in the order of their starts."""
+        """Yield the writes, in the order of their starts."""
         for job in self.jobs.values():
             job.application = self.id
             yield job
 
     def _event(self, line: bytes) -> Mapping[str, Any] | None:
-        # a zeroed block may reach over the ends of lines, also from an event that is not read
+        # a zeroed block may include line ends, also of events that are not read
         if _NUL in line:
             self._reject("holds NUL bytes")
             return None
@@ -152,10 +152,10 @@ class Application:
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
-            self._reject("is no whole event" if named else "is no event")
+            self._reject("is not a complete event" if named else "is not an event")
             return None
         if not isinstance(event, dict) or not isinstance(event.get("Event"), str):
-            self._reject("is no event")
+            self._reject("is not an event")
             return None
         return event if event["Event"] in _ASKED else None
 
@@ -168,7 +168,7 @@ class Application:
             _HANDLERS[event["Event"]](self, event)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
             self._reject(
-                f"has an event {str(event.get('Event')).rpartition('.')[2]} without what it should say"
+                f"has an event {str(event.get('Event')).rpartition('.')[2]} without a required field"
             )
 
     def _log_start(self, event: Mapping[str, Any]) -> None:
@@ -178,7 +178,7 @@ class Application:
         attempt = event.get("App Attempt ID")
         self.id = _text(event.get("App ID") or "") + (f"_{_text(attempt)}" if attempt else "")
 
-    def _application_end(self, event: Mapping[str, Any]) -> None:  # noqa: ARG002 - a handler is given one
+    def _application_end(self, event: Mapping[str, Any]) -> None:  # noqa: ARG002 - every handler receives one
         self.ended = True
 
     def _environment(self, event: Mapping[str, Any]) -> None:
@@ -212,12 +212,12 @@ class Application:
             }
 
     def _dynamic(self, event: Mapping[str, Any], options: str) -> bool | None:
-        """By the write's own option, else the session's setting as it was changed, else the application's."""
+        """Return the write's own option, else the session's changed setting, else the application's."""
         option = re.search(rf"(?i)\b{_DYNAMIC}(?:=| -> )(\w+)", options)
         changed = (event.get("modifiedConfigs") or {}).get(f"spark.sql.sources.{_DYNAMIC}")
-        said = option[1] if option else changed
-        if said is not None:
-            return str(said).upper() == "DYNAMIC"
+        mode = option[1] if option else changed
+        if mode is not None:
+            return str(mode).upper() == "DYNAMIC"
         return self._default_dynamic or False
 
     def _execution_end(self, event: Mapping[str, Any]) -> None:
@@ -280,7 +280,7 @@ _HANDLERS = {
 
 
 def _fixed(read: re.Match[str]) -> str:
-    """The static partition, as `d=1`."""
+    """Return the static partition, as `d=1`."""
     by_map = read["fixed_map"] or read["fixed_before"] or ""
     return read["fixed"] or by_map.replace(" -> ", "=")
 
@@ -294,29 +294,29 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _time(millis: object) -> datetime | None:
-    """Milliseconds since 1970; None where the log has none."""
+    """Return the time from milliseconds since 1970; None if the log has none."""
     number = int(str(millis))
     return datetime.fromtimestamp(number / 1000, UTC) if number > 0 else None
 
 
 MOST = 1 << 50
-"""Rows or bytes of a write beyond which a number is absurd: a pebibyte."""
+"""Most rows or bytes of a write; a larger number is invalid: a pebibyte."""
 
 
 def _amount(value: Any) -> int:
-    """A count of rows, bytes, files or splits.
+    """Return a count of rows, bytes, files or splits.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the number is out of range.
     """
     number = int(value)
     if not 0 <= number <= MOST:
-        raise ValueError(f"{number} is no amount")
+        raise ValueError(f"{number} is out of range")
     return number
 
 
 def _text(value: Any) -> str:
-    """A text that can be stored.
+    """Return a text that can be stored.
 
     Raises:
         ValueError: it has halves of characters.

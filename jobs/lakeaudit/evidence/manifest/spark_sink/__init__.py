@@ -1,4 +1,4 @@
-"""The log that Spark's streaming file sink keeps of its output: what the table is to Spark."""
+"""Define `spark_sink`: the log of Spark's streaming file sink, which is the state of the table for Spark."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from lakeaudit.evidence.manifest.records import RECORD_ROWS
 
 
 class SparkSinkManifest(ManifestSource):
-    """The log of Spark's streaming file sink: what the table is to Spark."""
+    """Declares that the log of Spark's streaming file sink defines the state of the table."""
 
     is_state = True
     folder = "_spark_metadata"

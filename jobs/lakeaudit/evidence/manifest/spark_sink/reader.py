@@ -1,8 +1,8 @@
-"""`spark_sink`: the log that Spark's streaming file sink keeps of its output, `_spark_metadata`, a state manifest.
+"""Read `spark_sink`: the log of the output of Spark's streaming file sink, `_spark_metadata`, a state manifest.
 
-Spark reads such a folder by this log alone (`MetadataLogFileIndex`): what it lists is the table, and what a failed
-batch left beside it is not. A file a batch, `<batch>`, and every tenth or so `<batch>.compact`, which has all that came
-before (`CompactibleFileStreamLog`); older files are deleted a while later. The first line is the version, each other
+Spark reads such a folder by this log alone (`MetadataLogFileIndex`): the listed files are the table, and other files of
+a failed batch are not. Each batch has a file, `<batch>`, and about every tenth is `<batch>.compact`, which has all
+entries before (`CompactibleFileStreamLog`); older files are deleted later. The first line is the version, each other
 line a file (`SinkFileStatus`: path as a URI, size, modificationTime, action).
 """
 
@@ -18,7 +18,7 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
 from lakeaudit.evidence.manifest.records.find import InFolders
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import TORN, Content, Found, Record, text_of, time_of
+from lakeaudit.evidence.manifest.records.record import TORN, Content, Record, RecordSet, text_of, time_of
 from lakeaudit.evidence.manifest.spark_sink import SparkSinkManifest
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import END, Location
@@ -34,8 +34,8 @@ def _places(table: Table) -> list[Location]:
     return [table.location.join(FOLDER)]
 
 
-def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
-    """What of a log holds today: its newest compaction and what came after; a batch that is not there is a hole."""
+def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> RecordSet:
+    """Return the newest compaction and all later batches; a missing batch is an evidence gap."""
     ((place, files),) = there.items()
     batches = {
         int(named[1]): (file, named[2] is not None)
@@ -43,27 +43,27 @@ def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
         if (named := _BATCH.match(file.name))
     }
     if not batches:
-        return Found(table, refused=f"{place.uri} holds no batch of Spark's streaming sink", empty=place)
+        return RecordSet(table, refused=f"{place.uri} holds no batch of Spark's streaming sink", empty=place)
     first = max((number for number, (_, compacted) in batches.items() if compacted), default=0)
     held = [batches[number][0] for number in sorted(batches) if number >= first]
     lacking = _lacking(sorted(number for number in batches if number >= first), first)
     compacted = sorted(number for number, (_, is_compact) in batches.items() if is_compact)
-    holes = tuple(hole for span in lacking for hole in _holes(table, place, span, _interval(compacted)))
-    return Found(table, tuple(Record(file, table.location, table.name) for file in held), holes)
+    gaps = tuple(gap for span in lacking for gap in _evidence_gaps(table, place, span, _interval(compacted)))
+    return RecordSet(table, tuple(Record(file, table.location, table.name) for file in held), gaps)
 
 
 INTERVAL = 10
-"""Every so many batches are compacted, unless `spark.sql.streaming.fileSink.log.compactInterval` says otherwise."""
+"""Batches between compactions, unless `spark.sql.streaming.fileSink.log.compactInterval` sets another number."""
 
 
 def _interval(compacted: Sequence[int]) -> int:
-    """Batches from one compaction to the next."""
+    """Return the number of batches from one compaction to the next."""
     steps = [after - before for before, after in pairwise(compacted)]
     return min(steps, default=compacted[0] + 1 if compacted else INTERVAL)
 
 
 def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
-    """The spans of batches that are not there."""
+    """Yield the spans of missing batches."""
     expected = first
     for number in numbers:
         if number > expected:
@@ -71,13 +71,15 @@ def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
         expected = number + 1
 
 
-def _holes(table: Table, place: Location, span: tuple[int, int], interval: int) -> Iterator[EvidenceGap]:
-    """The files of a span: its last compaction, which has all batches up to it, and the batches after that."""
+def _evidence_gaps(
+    table: Table, place: Location, span: tuple[int, int], interval: int
+) -> Iterator[EvidenceGap]:
+    """Yield gaps for a span: its last compaction, which has all batches up to it, and the batches after that."""
     begin, end = span
     last = (end + 1) // interval * interval - 1
     if last >= begin:
         reason = f"{last}.compact is gone, which lists the files of batches 0 to {last}"
-        yield _hole(table, place, f"{last}.compact", reason, last - begin + 1)
+        yield _evidence_gap(table, place, f"{last}.compact", reason, last - begin + 1)
     begin = max(begin, last + 1)
     if begin <= end:
         reason = (
@@ -85,10 +87,10 @@ def _holes(table: Table, place: Location, span: tuple[int, int], interval: int) 
             if end > begin
             else f"batch {begin} is gone"
         )
-        yield _hole(table, place, str(begin), reason, end - begin + 1)
+        yield _evidence_gap(table, place, str(begin), reason, end - begin + 1)
 
 
-def _hole(table: Table, place: Location, name: str, reason: str, count: int) -> EvidenceGap:
+def _evidence_gap(table: Table, place: Location, name: str, reason: str, count: int) -> EvidenceGap:
     return EvidenceGap(
         "", reason, place.join(name).uri, table=table.name, hides="the files that it lists", count=count,
         kind="missing_metadata",
@@ -110,13 +112,13 @@ def _row(line: bytes, logged_at: datetime) -> Row:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
-        raise Fault(f"{TORN}: it has a line that is no JSON") from None
+        raise Fault(f"{TORN}: it has a line that is not JSON") from None
     if not isinstance(entry, dict):
-        raise Fault(f"{TORN}: it has a line that is no JSON object")
+        raise Fault(f"{TORN}: it has a line that is not a JSON object")
     action = entry.get("action", "add")
     if action not in _ACTIONS:
         raise Fault(f"has the unknown action {str(action)[:50]!r}")
-    # a compaction is younger than what it lists, and the sink writes a file once, before it lists it
+    # a compaction is younger than the files that it lists, and the sink writes a file once, before it lists it
     return {
         "path": unquote(text_of(entry, "path")),
         "size": entry.get("size"),

@@ -1,4 +1,4 @@
-"""Manifests for readers by `SymlinkTextInputFormat`: what the table is to them."""
+"""Define `symlink`: manifests for readers by `SymlinkTextInputFormat`, which are the state of the table for them."""
 
 from typing import Literal
 
@@ -9,14 +9,14 @@ from lakeaudit.evidence.manifest.records import RECORD_ROWS
 
 
 class SymlinkManifest(ManifestSource):
-    """Manifests for readers by `SymlinkTextInputFormat`: what the table is to them."""
+    """Declares that manifests for `SymlinkTextInputFormat` define the table for its readers."""
 
     is_state = True
     folder = "_symlink_format_manifest"
 
     kind: Literal["symlink"]
     complete: Flag = False
-    """Files that they do not list may be older states of a table that they were made from."""
+    """Unlisted files may be older states of a table from which the manifests were made."""
 
 
 KIND = ManifestKind(

@@ -1,4 +1,4 @@
-"""Whether the other place has the original of one file: asked now, on this machine."""
+"""Look up the original of one file in the other place: now, on this machine."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from lakeaudit.runtime.aws_failures import explain
 Answer = tuple[str, list[dict[str, Any]], str]
 
 
-def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:  # noqa: ARG001 - as every kind's
-    """(answer, history, reason) as `point.Told` has them; an inventory may have been of an older state."""
+def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:  # noqa: ARG001 - as in every kind
+    """Return (answer, history, reason) as `point.LookupResult` holds them; an inventory may show an older state."""
     try:
         found = [
             file for place in origins(clients.maps, Location(bucket, key)) if (file := stat(clients, place))
@@ -24,5 +24,5 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:  # no
         return "unknown", [], str(error)
     except (ClientError, BotoCoreError) as error:
         return "unknown", [], explain(error).what
-    told = [{"at": f.modified_at, "file": "stored", "size": f.size, "original": f.place.uri} for f in found]
-    return ("present" if found else "absent"), told, ""
+    acts = [{"at": f.modified_at, "file": "stored", "size": f.size, "original": f.place.uri} for f in found]
+    return ("present" if found else "absent"), acts, ""

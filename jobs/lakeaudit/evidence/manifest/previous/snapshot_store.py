@@ -1,8 +1,8 @@
-"""A picture of storage, kept beside the results: one row a file that is declared to stay.
+"""Store a storage snapshot with the results: one row for each file that should stay.
 
-A folder holds Parquet files, written by the tasks that compared the last picture with storage, and `picture.json`,
-which names them with their checksums. A run that has published puts that one in place, in a single write, and then
-removes the files that nobody names any more: a run that was killed before leaves the last picture as it is.
+A folder holds Parquet files, written by the tasks that compared the last snapshot with storage, and `picture.json`,
+which names them with their checksums. A run that has published replaces that file in a single write, and then removes
+the files that it does not name any more: a run that was killed before leaves the last snapshot as it is.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from lakeaudit.runtime.duck import BATCH_ROWS, Relation
 from lakeaudit.runtime.scratch import scratch_root
 
 FORMAT = 1
-"""Counts up with every change of what this module writes."""
+"""Incremented with every change of the format that this module writes."""
 POINTER = "picture.json"
 
 FILE = pa.schema(
@@ -39,23 +39,23 @@ FILE = pa.schema(
         ("size", pa.int64()),
         ("etag", pa.string()),
         ("modified_at", pa.timestamp("us")),
-        ("first_seen_at", pa.timestamp("us")),  # the edge of the first picture that held it
+        ("first_seen_at", pa.timestamp("us")),  # the cutoff of the first snapshot that held it
         ("seen_at", pa.timestamp("us")),  # of the last one that held it as it is here
-        ("ended", pa.bool_()),  # its folder was written anew, if that picture was whole
+        ("ended", pa.bool_()),  # its folder was rewritten, if that snapshot was whole
     ]
 )
-"""A row is a file of a picture."""
+"""A row is a file of a storage snapshot."""
 
 FAILED = (OSError, SourceError, ClientError, BotoCoreError)
 
 
 class TornError(Exception):
-    """What is kept is no picture that this version can read."""
+    """The stored data is not a storage snapshot that this version can read."""
 
 
 @dataclass(frozen=True)
-class PictureFile:
-    """One file of a picture."""
+class SnapshotFile:
+    """Names one file of a storage snapshot."""
 
     name: str
     sha256: str
@@ -64,28 +64,28 @@ class PictureFile:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """What is known of a picture beside its rows.
+class StorageSnapshot:
+    """Describes a storage snapshot without its rows.
 
-    `tables` are the tables that it shows, each with its location. `whole`: nothing of storage was missing from it.
+    `tables` are the tables that it covers, each with its location. `whole`: nothing of storage was missing from it.
     """
 
     run_id: str
     at: datetime
     whole: bool
     tables: Mapping[str, str]
-    files: tuple[PictureFile, ...] = ()
+    files: tuple[SnapshotFile, ...] = ()
 
     @property
     def identity(self) -> str:
         return f"picture of {self.at:%Y-%m-%dT%H:%M:%SZ} by run {self.run_id}"
 
 
-def load(clients: Clients, folder: Location) -> Picture | None:
-    """The picture of a folder; None where there is none.
+def load(clients: Clients, folder: Location) -> StorageSnapshot | None:
+    """Load the storage snapshot of a folder; None if there is none.
 
     Raises:
-        TornError: what lies there is not whole, or of another version.
+        TornError: the stored data is not whole, or of another version.
         SourceError: the folder cannot be read.
     """
     content = read_bytes(clients, folder.join(POINTER))
@@ -98,15 +98,15 @@ def load(clients: Clients, folder: Location) -> Picture | None:
         written = json.loads(text)
         if written["format"] != FORMAT:
             raise TornError(f"{POINTER} has format {written['format']}; this version reads {FORMAT}")
-        files = tuple(PictureFile(**each) for each in written["files"])
+        files = tuple(SnapshotFile(**each) for each in written["files"])
         at = datetime.fromisoformat(written["at"])
-        return Picture(written["run_id"], at, written["whole"], dict(written["tables"]), files)
+        return StorageSnapshot(written["run_id"], at, written["whole"], dict(written["tables"]), files)
     except (ValueError, KeyError, TypeError) as error:
-        raise TornError(f"{POINTER} is no picture: {type(error).__name__}") from error
+        raise TornError(f"{POINTER} is not a storage snapshot: {type(error).__name__}") from error
 
 
-def read_rows(clients: Clients, folder: Location, file: PictureFile) -> pa.Table:
-    """The rows of one file, as FILE.
+def read_rows(clients: Clients, folder: Location, file: SnapshotFile) -> pa.Table:
+    """Read the rows of one file, as FILE.
 
     Raises:
         TornError: it is missing, or not as it was written.
@@ -120,8 +120,8 @@ def read_rows(clients: Clients, folder: Location, file: PictureFile) -> pa.Table
     return pq.read_table(pa.BufferReader(content)).cast(FILE)
 
 
-def write_rows(clients: Clients, folder: Location, rows: Relation) -> PictureFile:
-    """Write rows of FILE as a file that no picture names yet."""
+def write_rows(clients: Clients, folder: Location, rows: Relation) -> SnapshotFile:
+    """Write rows of FILE as a file that no storage snapshot names yet."""
     name = f"{uuid4().hex}.parquet"
     count = 0
     with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
@@ -132,14 +132,14 @@ def write_rows(clients: Clients, folder: Location, rows: Relation) -> PictureFil
                 count += batch.num_rows
         content = path.read_bytes()
     put_bytes(clients, folder.join(name), content)
-    return PictureFile(name, hashlib.sha256(content).hexdigest(), len(content), count)
+    return SnapshotFile(name, hashlib.sha256(content).hexdigest(), len(content), count)
 
 
-def publish(clients: Clients, folder: Location, picture: Picture) -> None:
-    """Put a picture in place of the last one, and remove the files that it does not name.
+def publish(clients: Clients, folder: Location, picture: StorageSnapshot) -> None:
+    """Replace the last storage snapshot, and remove the files that the new one does not name.
 
     Raises:
-        SourceError: it cannot be written; the last one stands.
+        SourceError: it cannot be written; the last one stays.
     """
     written = asdict(picture) | {"format": FORMAT, "at": picture.at.astimezone(UTC).isoformat()}
     text = json.dumps(written, sort_keys=True)
@@ -156,7 +156,7 @@ def publish(clients: Clients, folder: Location, picture: Picture) -> None:
 
 
 def _tidy(clients: Clients, folder: Location, kept: Iterable[str]) -> None:
-    """Files that cannot be removed now are removed by a later run."""
+    """Remove unnamed files; those that cannot be removed now are removed by a later run."""
     named = {*kept, POINTER}
     with suppress(*FAILED):
         for file in list_files(clients, folder, flat=True):
@@ -165,6 +165,6 @@ def _tidy(clients: Clients, folder: Location, kept: Iterable[str]) -> None:
             remove_file(clients, file.place)
 
 
-def rows_in(files: Sequence[PictureFile]) -> int:
-    """How many rows some files have."""
+def rows_in(files: Sequence[SnapshotFile]) -> int:
+    """Count the rows of some files."""
     return sum(each.rows for each in files)

@@ -1,6 +1,6 @@
-"""The claims of what another place holds: it is read by the readers of storage, in tasks, and renamed there by `maps`.
+"""Read the objects of another place as claims, with the readers of storage, in tasks that rename them by `maps`.
 
-A place that cannot be read refuses its tables; an object or a part of it that cannot is a hole of theirs.
+Tables of an unreadable place are refused; an unreadable object or part of it is an evidence gap of the tables.
 """
 
 from collections import defaultdict
@@ -12,9 +12,9 @@ from typing import cast
 
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.manifest.another_place import ElsewhereManifest, InventoryManifest, originals
-from lakeaudit.evidence.manifest.another_place.originals import KIND, TABLES, Make
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
+from lakeaudit.evidence.manifest.replica_source import InventoryManifest, ReplicaSourceManifest, originals
+from lakeaudit.evidence.manifest.replica_source.originals import KIND, TABLES, Make
 from lakeaudit.evidence.protocol import (
     Batches,
     Changes,
@@ -38,12 +38,12 @@ from lakeaudit.runtime.duck import Connection, DuckError, Rows
 from lakeaudit.schemas import plain_time
 
 _ANY_AGE = timedelta(days=36500)
-"""How old the picture of a place may be that nobody writes to any more."""
+"""How old a report of a place may be that is no longer written to."""
 
 
 @dataclass(frozen=True)
 class _Report:
-    """An inventory of any age, as `storage.inventory` is told of it; what it claims is as old as the objects."""
+    """Configures `storage.inventory` for a report of any age; its claims are as old as the objects."""
 
     location: Location
     covers: Sequence[Location] | None
@@ -52,74 +52,74 @@ class _Report:
 
 
 @dataclass(frozen=True)
-class _Picture:
-    """One other place as it was read, or why it could not be; and the tables that are copies of parts of it."""
+class _ReplicaSource:
+    """Holds one other place as it was read, or why it could not be, and the tables that copy parts of it."""
 
-    manifest: ElsewhereManifest
+    manifest: ReplicaSourceManifest
     tables: Sequence[Table]
     stored: Stored | None
     refused: str = ""
 
     def refusal(self, table: Table, ctx: Context) -> str | None:
-        """Why it says nothing of a table; None: it does."""
+        """Return why it has no claims for a table; None if it has."""
         if self.stored is None:
             return self.refused
         places = origins(ctx.clients.maps, table.location)
         missing = [place for place in places if not any(each.contains(place) for each in self.stored.covers)]
         if places and not missing:
             return None
-        told = ", ".join(place.uri for place in missing) or "any place that maps bring here"
-        return f"{self.manifest.location.uri} does not cover {told}"
+        uncovered = ", ".join(place.uri for place in missing) or "any place that maps bring here"
+        return f"{self.manifest.location.uri} does not cover {uncovered}"
 
 
 def read(kind: str, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
-    """The claims of all tables with a manifest of this kind: each other place is read once."""
+    """Return the claims of all tables with a manifest of this kind: each other place is read once."""
     start = clock()
-    pictures = [
-        _picture(manifest, of, ctx, source_id, clock) for manifest, of in _places(kind, tables).items()
+    sources = [
+        _read_source(manifest, of, ctx, source_id, clock) for manifest, of in _places(kind, tables).items()
     ]
-    read_ones = [each.stored for each in pictures if each.stored is not None]
+    read_ones = [each.stored for each in sources if each.stored is not None]
     cuts = [stored.info.cut.start for stored in read_ones if stored.info.cut]
     return Claims(
         info=SourceInfo(
             id=source_id,
             role="manifest",
             kind=kind,
-            location=", ".join(each.manifest.location.uri for each in pictures),
+            location=", ".join(each.manifest.location.uri for each in sources),
             identity=", ".join(stored.info.identity for stored in read_ones) or "unreadable",
             cut=SnapshotWindow(min(cuts, default=start), clock()),
         ),
         rows=tuple(stored.rows for stored in read_ones),
         fold=partial(originals.claims, source=source_id),
-        states={table.name: _state(table, pictures, ctx, start) for table in tables},
-        holes=tuple(_holes(pictures)),
+        states={table.name: _state(table, sources, ctx, start) for table in tables},
+        holes=tuple(_evidence_gaps(sources)),
         warnings=tuple(warning for stored in read_ones for warning in stored.warnings),
-        traces={KIND: originals.traces},
+        traces={KIND: originals.fingerprints},
     )
 
 
-def changes(claims: Claims, tables: Sequence[Table], ctx: Context) -> Changes:  # noqa: ARG001 - as every kind's
-    """Nothing: what was pictured does not change."""
+def changes(claims: Claims, tables: Sequence[Table], ctx: Context) -> Changes:  # noqa: ARG001 - as in every kind
+    """Return no changes: the objects are compared as they were read."""
     return Changes(CHANGED.empty_table())
 
 
-def manifests_of(table: Table, kind: str) -> list[ElsewhereManifest]:
-    """The other places of a kind that a table should be a copy of."""
-    return [each for each in table.manifests if isinstance(each, ElsewhereManifest) and each.kind == kind]
+def manifests_of(table: Table, kind: str) -> list[ReplicaSourceManifest]:
+    """Return the other places of a kind that a table should copy."""
+    return [each for each in table.manifests if isinstance(each, ReplicaSourceManifest) and each.kind == kind]
 
 
-def _places(kind: str, tables: Sequence[Table]) -> Mapping[ElsewhereManifest, list[Table]]:
-    places: dict[ElsewhereManifest, list[Table]] = defaultdict(list)
+def _places(kind: str, tables: Sequence[Table]) -> Mapping[ReplicaSourceManifest, list[Table]]:
+    places: dict[ReplicaSourceManifest, list[Table]] = defaultdict(list)
     for table in tables:
         for manifest in manifests_of(table, kind):
-            # whether a table's claims are whole is its own word, and no matter of reading
+            # `complete` is set for each table, and does not matter for reading
             places[manifest.model_copy(update={"complete": False})].append(table)
     return places
 
 
-def _picture(
-    manifest: ElsewhereManifest, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock
-) -> _Picture:
+def _read_source(
+    manifest: ReplicaSourceManifest, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock
+) -> _ReplicaSource:
     made_of = partial(_renamed, _renaming(manifest, tables, ctx, source_id))
     try:
         if not isinstance(manifest, InventoryManifest):
@@ -131,14 +131,16 @@ def _picture(
             rows = stored.rows if isinstance(stored.rows, tuple) else ()
             stored = replace(stored, rows=tuple(map(made_of, rows)))
     except SourceError as error:
-        return _Picture(manifest, tables, None, str(error))
-    return _Picture(manifest, tables, stored)
+        return _ReplicaSource(manifest, tables, None, str(error))
+    return _ReplicaSource(manifest, tables, stored)
 
 
-def _renaming(manifest: ElsewhereManifest, tables: Sequence[Table], ctx: Context, source_id: str) -> Project:
-    """What makes ORIGINAL rows of rows of storage; other rows of it tell nothing of a table."""
+def _renaming(
+    manifest: ReplicaSourceManifest, tables: Sequence[Table], ctx: Context, source_id: str
+) -> Project:
+    """Return the projection from rows of storage to ORIGINAL rows; other rows of storage are left out."""
     if ctx.owned is None:
-        raise ValueError("another place is read by who knows which table holds a key")
+        raise ValueError("another place can only be read with the owners of keys")
     homes = duck.small(TABLES, [(table.name, table.location.prefix) for table in tables])
     return partial(
         _originals,
@@ -163,12 +165,12 @@ def _originals(make: Make, con: Connection, kind: str, rows: Rows) -> Iterator[t
 
 
 def _renamed(project: Project, part: Part) -> Part:
-    """The part with what is made of its rows in their place."""
+    """Return the part with a projection of its rows."""
     return replace(part, read=partial(_read, part, project), identity="")
 
 
 def _read(part: Part, project: Project, con: Connection) -> Batches:
-    """Where rows prove to be broken as they are taken, the part itself says what that means."""
+    """Read a part; if its rows prove to be broken as they are read, the part itself reports the problem."""
     inner = cast("Generator[tuple[str, Rows], None, None]", part.read(con))
     for kind, rows in inner:
         try:
@@ -177,17 +179,17 @@ def _read(part: Part, project: Project, con: Connection) -> Batches:
             yield from project(con, *inner.throw(error))
 
 
-def _state(table: Table, pictures: Sequence[_Picture], ctx: Context, read_at: datetime) -> TableState:
-    mine = [picture for picture in pictures if table in picture.tables]
-    refused = next((why for picture in mine if (why := picture.refusal(table, ctx))), None)
+def _state(table: Table, sources: Sequence[_ReplicaSource], ctx: Context, read_at: datetime) -> TableState:
+    mine = [source for source in sources if table in source.tables]
+    refused = next((why for source in mine if (why := source.refusal(table, ctx))), None)
     return TableState(table.name, read_at, None, refused=refused)
 
 
-def _holes(pictures: Sequence[_Picture]) -> Iterator[EvidenceGap]:
-    """What of a place could not be read is unknown of every table that it should be copied to."""
-    for picture in pictures:
-        for hole in picture.stored.holes if picture.stored else ():
-            yield from (replace(hole, table=table.name) for table in picture.tables)
+def _evidence_gaps(sources: Sequence[_ReplicaSource]) -> Iterator[EvidenceGap]:
+    """Yield the gaps of each place for every table that copies it."""
+    for source in sources:
+        for hole in source.stored.holes if source.stored else ():
+            yield from (replace(hole, table=table.name) for table in source.tables)
 
 
 read_listing = partial(read, "listing")

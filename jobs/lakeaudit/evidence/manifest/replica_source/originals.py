@@ -1,8 +1,8 @@
-"""Objects of another place as claims on their copies: pure, in DuckDB.
+"""Turn objects of another place into claims on their copies: pure, in DuckDB.
 
-A copy is younger than its original, and its version id is another one, so neither tells anything. Its ETag is the same
-or tells nothing, unless both are MD5s of the content (S3 User Guide, "Checking object integrity"): an ETag that surely
-is one is the claim's checksum, and one that surely is none, by its encryption, is left out.
+A copy is younger than its original, and has another version id, so neither is compared. Its ETag is the same or has no
+meaning, unless both are MD5s of the content (S3 User Guide, "Checking object integrity"): an ETag that is certainly an
+MD5 becomes the claim's checksum, and one that is certainly not, by its encryption, is left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,23 +21,23 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM
 
 KIND = "originals"
-"""The kind of row that ORIGINAL rows travel as."""
+"""The kind of row that carries ORIGINAL rows."""
 
 ORIGINAL = pa.schema([*CLAIM, ("reject", pa.string())])
-"""A claim as schemas.CLAIM, of one current object of the other place; or why a row of it cannot be understood."""
+"""A schemas.CLAIM row for one current object of the other place; or why its row cannot be understood."""
 
 TABLES = pa.schema([("name", pa.string()), ("prefix", pa.string())])
 
 Owned = Callable[[Connection, Rows], Relation]
-"""Rows (bucket, key) -> the same with `table_name`, the table that holds the key; null: none does."""
+"""Adds `table_name` to rows (bucket, key): the table that holds the key, or null."""
 Make = Callable[[Connection, Rows], Relation]
-"""Rows of storage -> rows of KIND."""
+"""Turns rows of storage into rows of KIND."""
 
 _MD5 = f"regexp_matches(etag, {duck.pattern('^[0-9a-f]{32}' + keys.END)}) AND NOT coalesce(multipart, false)"
 _SURELY_MD5 = f"coalesce({_MD5} AND encryption IN ({duck.literals(MD5_ENCRYPTIONS)}), false)"
 _SURELY_NONE = f"coalesce(encryption NOT IN ({duck.literals(MD5_ENCRYPTIONS)}), false)"
-_UNWANTED = f"{keys.TEMPORARY}|{keys.MARKER}"
-"""What a copy need not have: work that was never committed, and placeholders of folders."""
+_NOT_COPIED = f"{keys.TEMPORARY}|{keys.MARKER}"
+"""Names that a copy need not have: work that was never committed, and placeholders of folders."""
 _OF_FORMATS = (
     r"(^|/)(_delta_log|_change_data|\.hoodie|_spark_metadata|_symlink_format_manifest)/"
     rf"|(^|/)\.hoodie_partition_metadata(\.[^/]*)?{keys.END}|{keys.HUDI_LOG}"
@@ -48,7 +48,7 @@ _OPTIONAL = f"""(regexp_matches(relative, {duck.pattern(_CRC)})
     OR (regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
         AND NOT regexp_matches(relative, {duck.pattern(_OF_FORMATS)})))
 """
-"""What a copy may lack: marks of the source's jobs (`_SUCCESS`, `.crc`) and other names that readers skip."""
+"""Condition for files that a copy may lack: marks of the source's jobs (`_SUCCESS`, `.crc`) and other skipped names."""
 _CATEGORY = f"""
     CASE WHEN starts_with(relative, '_delta_log/') THEN 'log'
         WHEN regexp_matches(relative, {duck.pattern(f"{keys.OTHERS}|{keys.HIDDEN}")}) THEN 'other' ELSE 'data' END
@@ -67,10 +67,10 @@ def originals(
     as_of: datetime,
     keep: timedelta | None = None,
 ) -> Relation:
-    """ORIGINAL rows of schemas.VERSION rows: of the current objects that `maps` bring into one of `tables`.
+    """Return ORIGINAL rows of schemas.VERSION rows: the current objects that `maps` assign to one of `tables`.
 
-    What readers skip, and what is older than the copies' own retention (`keep`), may be there and may be gone. An
-    object of which nobody knows since when it was there is claimed since `as_of`: late, never false.
+    Files that readers skip, and files older than the copies' own retention (`keep`), may exist or not. An object whose
+    age is unknown is claimed since `as_of`: late, never false.
     """
     bucket, key = true_columns(maps, "bucket", "key")
     mapped = f"""
@@ -83,7 +83,7 @@ def originals(
         SELECT input.*, substring(key, len(prefix) + 1) AS relative
         FROM input LEFT JOIN tables ON table_name = name
         WHERE reject IS NOT NULL OR (moved AND name IS NOT NULL
-            AND NOT regexp_matches(substring(key, len(prefix) + 1), {duck.pattern(_UNWANTED)}))
+            AND NOT regexp_matches(substring(key, len(prefix) + 1), {duck.pattern(_NOT_COPIED)}))
     """
     optional = f"({_OPTIONAL} OR {_expired(keep, as_of)})"
     given = {
@@ -107,7 +107,7 @@ def originals(
 
 
 def _expired(keep: timedelta | None, as_of: datetime) -> str:
-    """SQL: whether a copy's own retention may have removed it, by the day of its partition, else its original's age."""
+    """Return SQL that is true if a copy's own retention may have removed it, by its partition's day, else its age."""
     if keep is None:
         return "false"
     since = f"coalesce({partition_date('relative')}, modified_at)"
@@ -115,31 +115,31 @@ def _expired(keep: timedelta | None, as_of: datetime) -> str:
 
 
 def claims(con: Connection, rows: Mapping[str, Rows], *, source: str) -> Relation:
-    """schemas.CLAIM rows of the ORIGINAL rows of a source: one a key.
+    """Return schemas.CLAIM rows of the ORIGINAL rows of a source: one for each key.
 
-    A listing may name an object twice, and two places may be mapped to one: where they differ nobody can tell.
+    A listing may name an object twice, and two places may be mapped to one: if they differ, the claim is uncertain.
     """
     sql = """
         WITH mine AS (SELECT * FROM originals WHERE source = $source),
         many AS (
             SELECT table_name, bucket, key, arg_max(mine, claimed_at) AS newest,
-                count(DISTINCT size) < 2 AND count(DISTINCT etag) < 2 AS alike
+                count(DISTINCT size) < 2 AND count(DISTINCT etag) < 2 AS equal
             FROM mine GROUP BY table_name, bucket, key HAVING count(*) > 1
         )
         SELECT * FROM mine ANTI JOIN many USING (table_name, bucket, key)
         UNION ALL BY NAME
-        SELECT newest.* REPLACE (newest.certain AND alike AS certain) FROM many
+        SELECT newest.* REPLACE (newest.certain AND equal AS certain) FROM many
     """.replace("$source", duck.literal(source))
     held = duck.hold(con, rows.get(KIND, ORIGINAL.empty_table()))
     return duck.conform(con, duck.query(con, sql, originals=held), CLAIM)
 
 
 PLAIN = ("(checksum IS NULL OR (etag IS NOT NULL AND checksum = 'md5:' || etag))",)
-"""All of these: one such row says all that is asked of a copy of this size and, where it has one, of this ETag."""
+"""Conditions for a plain row, which a copy meets by its size and, if it has one, its ETag."""
 
 
-def traces(con: Connection, rows: Rows) -> Relation:
-    """What one ORIGINAL row alone claims, see `matching.prefilter`; whenever it was copied, a copy is younger."""
+def fingerprints(con: Connection, rows: Rows) -> Relation:
+    """Return the claim of each ORIGINAL row alone, see `matching.prefilter`; a copy is always younger."""
     sql = f"""
         SELECT table_name, bucket, key, size, etag, TIMESTAMP '9999-01-01' AS claimed_at,
             coalesce({" AND ".join(("true", *PLAIN))}, false) AS plain
