@@ -68,13 +68,15 @@ class CatalogContract:
         assert info.cut.end is not None
         assert before <= info.cut.start <= info.cut.end <= datetime.now(UTC)
 
-    def test_a_namespace_that_cannot_be_listed_is_a_hole_with_its_name(self, world: World) -> None:
+    def test_a_namespace_that_cannot_be_listed_is_an_evidence_gap_with_its_name(self, world: World) -> None:
         world.refuse_tables()
         found = world.read()
         (hole,) = found.holes
         assert (hole.source, hole.subject.endswith(".*"), found.tables) == ("metastore:3", True, ())
 
-    def test_a_catalog_that_cannot_be_asked_is_a_source_error_and_so_is_its_probe(self, world: World) -> None:
+    def test_a_catalog_that_cannot_be_queried_is_a_source_error_and_so_is_its_probe(
+        self, world: World
+    ) -> None:
         probe = METASTORES[world.kind].probe
         assert isinstance(probe(world.source, world.clients, datetime.now(UTC)), Probed)
         with pytest.raises(SourceError):

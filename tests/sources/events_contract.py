@@ -27,8 +27,8 @@ ANN, JOB = "ann", "job"
 
 
 @dataclass(frozen=True)
-class Made:
-    """One request as it was made, with how many hours before NOW; a removal by a lifecycle rule has nobody."""
+class SentRequest:
+    """Holds one request, so many hours before NOW; a removal by a lifecycle rule has no person."""
 
     action: str
     key: str
@@ -42,21 +42,21 @@ class Made:
 
 
 REQUESTS = (
-    *(Made("put", key, 30, JOB) for key in KEYS),
-    Made("copy", KEYS[0], 20, JOB),
-    Made("delete", KEYS[1], 10),
-    Made("delete", KEYS[2], 9, failed=True),
-    Made("expire", KEYS[3], 8, None),
-    Made("get", KEYS[0], 7),
-    Made("head", "t/none", 6, failed=True),
-    Made("list", "t/day=2026-11-01/", 5),
+    *(SentRequest("put", key, 30, JOB) for key in KEYS),
+    SentRequest("copy", KEYS[0], 20, JOB),
+    SentRequest("delete", KEYS[1], 10),
+    SentRequest("delete", KEYS[2], 9, failed=True),
+    SentRequest("expire", KEYS[3], 8, None),
+    SentRequest("get", KEYS[0], 7),
+    SentRequest("head", "t/none", 6, failed=True),
+    SentRequest("list", "t/day=2026-11-01/", 5),
 )
 CHANGES = ("put", "copy", "delete", "expire")
 
 
 @dataclass(frozen=True)
 class World:
-    """What a reader made of them; `says` are the actions that its kind of record has, `by` how it names people."""
+    """Holds the events of a reader; `says` are the actions in its kind of record, `by` its names of people."""
 
     events: Events
     says: Collection[str]
@@ -70,7 +70,7 @@ def context(clients: Clients, as_of: datetime = NOW, *, live: bool = True) -> Co
 
 
 def rows_of(parts: Collection[Part], kind: str = "requests") -> list[dict[str, Any]]:
-    """Rows of one kind that the parts give, what is null left out."""
+    """Return the rows of one kind from the parts, without null values."""
     found = [batch for each, batch in InProcessEngine(2).run(list(parts), ()) if each == kind]
     kept = InProcessEngine(2).keep(list(parts)) if kind == "requests" else None
     rows = [row for batch in (kept.batches(kind) if kept else found) for row in batch.to_pylist()]
@@ -78,19 +78,19 @@ def rows_of(parts: Collection[Part], kind: str = "requests") -> list[dict[str, A
 
 
 def rejected(parts: Collection[Part]) -> int:
-    """How many rows nobody could understand."""
+    """Count the rows that could not be understood."""
     return sum(row["rejected"] for row in rows_of(parts, "counted"))
 
 
-def told(row: dict[str, Any]) -> tuple[Any, ...]:
+def short_row(row: dict[str, Any]) -> tuple[Any, ...]:
     at = row["at"].replace(tzinfo=UTC)
     return row["action"], row["key"], at, row.get("principal"), row["succeeded"]
 
 
 class EventsContract:
-    """Subclasses give a class-scoped fixture `world`."""
+    """Subclasses define a class-scoped fixture `world`."""
 
-    def _made(self, world: World, actions: Collection[str]) -> list[tuple[Any, ...]]:
+    def _expected(self, world: World, actions: Collection[str]) -> list[tuple[Any, ...]]:
         return sorted(
             (each.action, each.key, each.at, world.by[each.by], not each.failed)
             for each in REQUESTS
@@ -104,11 +104,11 @@ class EventsContract:
 
     def test_says_who_did_what_to_which_raw_key_and_when(self, world: World) -> None:
         rows = rows_of(world.events.parts(world.events.since, True))
-        assert sorted(map(told, rows)) == self._made(world, world.says)
+        assert sorted(map(short_row, rows)) == self._expected(world, world.says)
 
     def test_reads_are_left_out_where_nobody_wants_them(self, world: World) -> None:
         rows = rows_of(world.events.parts(world.events.since, False))
-        assert sorted(map(told, rows)) == self._made(world, CHANGES)
+        assert sorted(map(short_row, rows)) == self._expected(world, CHANGES)
 
     def test_what_is_older_than_what_is_wanted_is_left_out(self, world: World) -> None:
         since = NOW - timedelta(hours=15)
@@ -118,10 +118,10 @@ class EventsContract:
     def test_every_row_has_its_request(self, world: World) -> None:
         assert all(row["request_id"] and row["operation"] for row in world.rows)
 
-    def test_rejects_nothing_and_has_no_hole(self, world: World) -> None:
+    def test_rejects_nothing_and_has_no_gap(self, world: World) -> None:
         assert rejected(world.events.parts(world.events.since, True)) == 0
         assert (world.events.holes, world.events.warnings) == ((), ())
 
-    def test_says_what_it_is(self, world: World) -> None:
+    def test_has_an_info_of_its_role(self, world: World) -> None:
         info = world.events.info
         assert (info.role, info.cut is not None, bool(info.identity)) == ("events", True, True)

@@ -138,12 +138,12 @@ class MetastoreContract:
             assert not row["key"].startswith("/")
             assert not row["key"].endswith("/")
 
-    def test_rejects_nothing_and_has_no_hole(self, world: World) -> None:
+    def test_rejects_nothing_and_has_no_gap(self, world: World) -> None:
         assert [row["reject"] for row in world.rows if "reject" in row] == []
         assert world.entries.holes == ()
         assert world.entries.warnings == ()
 
-    def test_says_what_it_read_and_when(self, world: World) -> None:
+    def test_has_an_info_of_its_rows_and_time(self, world: World) -> None:
         info = world.entries.info
         assert (info.role, info.rows) == ("metastore", len(world.rows) + 1)  # the layout's own marker
         assert info.identity
@@ -151,7 +151,7 @@ class MetastoreContract:
         assert info.cut.end is not None
         assert info.cut.start <= info.cut.end
 
-    def test_keys_that_hadoop_cannot_put_together_are_named_all_the_same(self, world: World) -> None:
+    def test_keys_that_hadoop_cannot_join_are_named_anyway(self, world: World) -> None:
         odd = [row["key"] for row in world.rows if re.search(NOT_HADOOP, row["key"])]
         assert odd == ["wh/orders/dt=2026-11-01/10:30.parquet"] * len(BUCKETS)
 
@@ -164,7 +164,7 @@ COMMITS = {
 }
 """By table the commits that the store knows."""
 LOGGED, LOST = (0, 1, 2), 3
-"""Of the table on this machine: the commits of its log, and one that the store alone knows."""
+"""Commits of a table on this machine: those of its log, and one that only the store has."""
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ class LogStoreContract:
         expected = [("lake", "wh/orders", version) for version in COMMITS["lake", "wh/orders"]]
         assert commits_of(world.below_orders) == expected
 
-    def test_has_no_hole(self, world: LogWorld) -> None:
+    def test_has_no_gap(self, world: LogWorld) -> None:
         assert (world.entries.holes, world.entries.warnings) == ((), ())
 
-    def test_says_what_it_read_and_when(self, world: LogWorld) -> None:
+    def test_has_an_info_of_its_rows_and_time(self, world: LogWorld) -> None:
         info = world.entries.info
         assert (info.role, info.rows, info.rejected) == ("metastore", len(world.all), 0)
         assert info.identity
@@ -229,7 +229,7 @@ class LogStoreContract:
     def test_can_be_tried_before_an_audit(self, world: LogWorld) -> None:
         assert str(len(world.all)) in world.probe().message
 
-    def test_can_be_asked_for_one_commit_unless_it_is_an_export(self, world: LogWorld) -> None:
+    def test_looks_up_one_commit_unless_it_is_an_export(self, world: LogWorld) -> None:
         known, unknown = (f"wh/orders/_delta_log/{version:020}.json" for version in (1, 9))
         if not world.has_point_reads:
             with pytest.raises(SourceError, match="no point reads"):

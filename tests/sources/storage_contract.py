@@ -161,7 +161,7 @@ class StorageContract:
             modified = world.row(key)["modified_at"].replace(tzinfo=UTC)
             assert abs(modified - world.began) < timedelta(minutes=10)
 
-    def test_rejects_nothing_and_has_no_hole(self, world: World) -> None:
+    def test_rejects_nothing_and_has_no_gap(self, world: World) -> None:
         assert [row["reject"] for row in world.rows if "reject" in row] == []
         assert world.stored.holes == ()
         assert world.stored.warnings == ()
@@ -169,7 +169,7 @@ class StorageContract:
     def test_readable_objects_are_not_archived(self, world: World) -> None:
         assert {world.row(key)["archived"] for key in world.objects} == {False}
 
-    def test_says_what_it_covers_and_when_it_looked(self, world: World) -> None:
+    def test_has_an_info_of_its_places_and_time(self, world: World) -> None:
         info = world.stored.info
         assert any(
             place.holds(world.place.bucket, world.place.prefix + "t/x") for place in world.stored.covers

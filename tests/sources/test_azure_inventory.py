@@ -1,4 +1,4 @@
-"""Blob inventory reports of Azure: the contract, what rows mean, what is told of broken ones. By its documentation."""
+"""Blob inventory reports of Azure, by its documentation: the contract, the meaning of rows, and faults."""
 
 import base64
 import hashlib
@@ -86,7 +86,7 @@ NO_FILES = {
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("what", NO_FILES)
-def test_what_is_no_file_is_left_out(tmp_path: Path, what: str, form: str) -> None:
+def test_other_blobs_are_left_out(tmp_path: Path, what: str, form: str) -> None:
     assert [*rows_of(tmp_path, PLAIN, NO_FILES[what], form=form)] == ["t/a"]
 
 
@@ -130,7 +130,7 @@ def test_tiers(tmp_path: Path, tier: str | None, archived: bool) -> None:
     assert rows_of(tmp_path, replace(PLAIN, tier=tier))["t/a"]["archived"] is archived
 
 
-def test_the_md5_of_what_was_appended_to_is_not_believed(tmp_path: Path) -> None:
+def test_the_md5_of_an_append_blob_is_not_used(tmp_path: Path) -> None:
     assert "checksum" not in rows_of(tmp_path, replace(PLAIN, blob_type="AppendBlob"))["t/a"]
 
 
@@ -167,7 +167,7 @@ NOT_YET: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("how", "told"), NOT_YET, ids=str)
-def test_a_run_that_did_not_succeed_is_no_report(tmp_path: Path, how: dict[str, Any], told: str) -> None:
+def test_a_run_that_did_not_succeed_does_not_count(tmp_path: Path, how: dict[str, Any], told: str) -> None:
     place = built.lay(into(tmp_path), [[Blob("lake/half")]], at=LATER, **how)
     with pytest.raises(SourceError, match="no blob inventory report that succeeded"):
         read(tmp_path / place)
@@ -201,7 +201,7 @@ def test_one_rule_is_read(tmp_path: Path) -> None:
         read(tmp_path, rule="none")
 
 
-def test_an_old_report_is_a_hole_and_weekly_ones_may_be_older(tmp_path: Path) -> None:
+def test_an_old_report_is_an_evidence_gap_and_weekly_ones_may_be_older(tmp_path: Path) -> None:
     place = tmp_path / built.lay(into(tmp_path), [[PLAIN]])
     in_four = BEGUN + timedelta(days=4)
     assert "stale" in read(place, in_four).holes[0].reason
@@ -271,7 +271,7 @@ def test_a_report_that_cannot_be_used_is_refused(tmp_path: Path, how: dict[str, 
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_data_file_that_is_missing_or_torn_is_a_hole(tmp_path: Path, form: str) -> None:
+def test_a_data_file_that_is_missing_or_torn_is_an_evidence_gap(tmp_path: Path, form: str) -> None:
     built.lay(into(tmp_path), [[PLAIN], [replace(PLAIN, name="lake/b")]], form=form)
     first, second = sorted(tmp_path.rglob(f"*.{form}"))
     first.write_bytes(first.read_bytes()[:-3])

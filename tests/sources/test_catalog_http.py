@@ -24,7 +24,7 @@ ENV = {"CATALOG": "audit:hush:with:colons", "ALONE": "hush"}
 
 @dataclass
 class Server:
-    """Answers (status, headers, JSON) by path; what it was asked: path, Authorization, form."""
+    """Answers (status, headers, JSON) by path, and records requests: path, Authorization, form."""
 
     answers: dict[str, tuple[int, dict[str, str], Any]] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -126,7 +126,7 @@ def test_what_is_sent_for_a_token(
         ({"error": "a\x1b[31m\u202eb", "error_description": "\r\n"}, "answers 400: a b"),
     ],
 )  # fmt: skip
-def test_a_token_endpoint_s_own_words_are_told(server: Server, body: Any, said: str) -> None:
+def test_a_token_endpoint_s_own_message_is_reported(server: Server, body: Any, said: str) -> None:
     server.answers = {"/v1/oauth/tokens": (400, {}, body)}
     with pytest.raises(SourceError) as refused:
         client(server, credential_env="CATALOG").get("a")
@@ -135,13 +135,13 @@ def test_a_token_endpoint_s_own_words_are_told(server: Server, body: Any, said: 
     assert "hush" not in str(refused.value)
 
 
-def test_an_operation_that_is_lacking_is_no_right(server: Server) -> None:
+def test_a_missing_operation_is_a_missing_permission(server: Server) -> None:
     server.answers = {"/a": (501, {}, {"message": "not here"})}
     with pytest.raises(
         Unsupported, match="lacks this operation: it answers 501: not here; no right is missing"
     ):
         client(server).get("a")
-    assert len(server.asked) == 1, "it is not asked again"
+    assert len(server.asked) == 1, "no second request is sent"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -35,10 +35,10 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refusing(server: RestCatalog, what: str) -> None:
-    def refused(_: str, path: str, __: Params) -> Answer | None:
+    def refuse(_: str, path: str, __: Params) -> Answer | None:
         return (403, {}) if path.endswith(what) else None
 
-    server.faults.append(refused)
+    server.faults.append(refuse)
 
 
 class TestIcebergRest(CatalogContract):
@@ -76,7 +76,7 @@ class TestUnity(CatalogContract):
 
 
 class TestGlue(CatalogContract):
-    """On moto's server, of which single operations are refused in the client."""
+    """On moto's server, of which single operations are refuse in the client."""
 
     kind = "glue"
 
@@ -94,9 +94,9 @@ class TestGlue(CatalogContract):
         nowhere = Glue(kind="glue", endpoint=NOBODY, region="us-east-1")
         call = BaseClient._make_api_call  # type: ignore[attr-defined]
 
-        def refuse(*refused: str) -> None:
+        def refuse(*refuse: str) -> None:
             def answer(client: Any, operation: str, given: dict[str, Any]) -> Any:
-                if operation in refused:
+                if operation in refuse:
                     raise ClientError(
                         {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, operation
                     )
@@ -123,9 +123,9 @@ class TestHive(CatalogContract):
         for name, place in PLACES.items():
             server.table(name, place.uri)
 
-        def refuse(*refused: str) -> None:
+        def refuse(*refuse: str) -> None:
             def fault(request: str, _: Any) -> None:
-                if request in refused:
+                if request in refuse:
                     raise MetaException("Permission denied: user=nobody")
 
             server.faults.append(fault)

@@ -1,4 +1,4 @@
-"""Data events of CloudTrail: the events contract, records of every sort, and files that are none."""
+"""Data events of CloudTrail: the events contract, records of every sort, and invalid files."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ from tests.sources.events_contract import (
     NOW,
     REQUESTS,
     EventsContract,
-    Made,
+    SentRequest,
     World,
     context,
     rejected,
@@ -40,8 +40,10 @@ def read(clients: Clients, where: str | Path) -> Events:
     return cloudtrail.read(source, context(clients), "events:0")
 
 
-def record(name: str, asked: Mapping[str, Any], made: Made = REQUESTS[0], **given: Any) -> dict[str, Any]:
-    """A record as CloudTrail writes it, with what nobody asks for."""
+def record(
+    name: str, asked: Mapping[str, Any], made: SentRequest = REQUESTS[0], **given: Any
+) -> dict[str, Any]:
+    """Return a record as CloudTrail writes it, with fields that are not used."""
     return {
         "eventVersion": "1.11",
         "userIdentity": {"type": "IAMUser", "arn": BY[made.by or "ann"], "accountId": "123456789012"},
@@ -60,7 +62,7 @@ def record(name: str, asked: Mapping[str, Any], made: Made = REQUESTS[0], **give
     } | given
 
 
-def record_of(number: int, made: Made) -> dict[str, Any]:
+def record_of(number: int, made: SentRequest) -> dict[str, Any]:
     asked = {"prefix": made.key, "list-type": "2"} if made.action == "list" else {"key": made.key}
     failed = {"errorCode": "NoSuchKey" if made.action == "head" else "AccessDenied"} if made.failed else {}
     return record(NAMES[made.action], asked, made, requestID=f"R{number}", **failed)
@@ -127,7 +129,7 @@ def parsed(folder: Path, content: bytes) -> tuple[list[dict[str, Any]], int, lis
     return rows_of(parts), rejected(parts), [note["reason"] for note in rows_of(parts, "notes")]
 
 
-def test_deletes_of_many_keys_are_told_where_they_name_them(tmp_path: Path) -> None:
+def test_deletes_of_many_keys_are_read_if_they_name_the_keys(tmp_path: Path) -> None:
     many = {"delete": {"object": [{"key": "t/a"}, {"key": "t/b", "versionId": "v1"}]}}
     one = {"delete": {"object": {"key": "t/c"}}}
     rows, rejects, _ = parsed(
@@ -146,7 +148,7 @@ WHO: list[tuple[dict[str, Any], str | None]] = [
 
 
 @pytest.mark.parametrize(("who", "principal"), WHO)
-def test_people_are_named_as_far_as_they_are_said(
+def test_people_are_named_as_far_as_they_are_recorded(
     tmp_path: Path, who: dict[str, Any], principal: str | None
 ) -> None:
     ((row,), _, _) = parsed(tmp_path, body([record("DeleteObject", {"key": "t/a"}, userIdentity=who)]))
@@ -156,17 +158,17 @@ def test_people_are_named_as_far_as_they_are_said(
 FAULTS: dict[str, object] = {
     "no object": "text",
     "no time": record("PutObject", {"key": "t/x"}, eventTime=None),
-    "a time that is none": record("PutObject", {"key": "t/x"}, eventTime="yesterday"),
+    "an invalid time": record("PutObject", {"key": "t/x"}, eventTime="yesterday"),
     "no key": record("PutObject", {}),
-    "a key that is no text": record("PutObject", {"key": ["t/x"]}),
+    "a key that is not text": record("PutObject", {"key": ["t/x"]}),
     "no bucket": record("PutObject", {"key": "t/x", "bucketName": None}),
-    "parameters that are none": record("PutObject", {}, requestParameters="none"),
-    "an identity that is none": record("PutObject", {"key": "t/x"}, userIdentity="ann"),
+    "invalid parameters": record("PutObject", {}, requestParameters="none"),
+    "an invalid identity": record("PutObject", {"key": "t/x"}, userIdentity="ann"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_record_that_is_none_is_counted_and_the_others_read(tmp_path: Path, fault: str) -> None:
+def test_an_invalid_record_is_counted_and_the_others_read(tmp_path: Path, fault: str) -> None:
     rows, rejects, notes = parsed(tmp_path, body([RECORDS[0], FAULTS[fault], RECORDS[1]]))
     assert ([row["key"] for row in rows], rejects, notes) == ([REQUESTS[0].key, REQUESTS[1].key], 1, [])
 
@@ -175,7 +177,7 @@ NO_FILES = (b"", b"[]", b'{"Records": 5}', b'{"Records"', b"\xff\xfe", b"[" * 10
 
 
 @pytest.mark.parametrize("content", NO_FILES, ids=range(len(NO_FILES)))
-def test_a_file_that_is_none_is_noted(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_file_is_noted(tmp_path: Path, content: bytes) -> None:
     assert parsed(tmp_path, content) == ([], 0, ["is no file of CloudTrail: it has no list of records"])
 
 
@@ -226,7 +228,7 @@ def test_benign_changes_change_no_row(
     assert sorted(rows_of(events.parts(events.since, True)), key=by) == sorted(plain, key=by)
 
 
-def test_what_a_url_was_signed_with_is_not_told(tmp_path: Path) -> None:
+def test_the_signature_of_a_url_is_left_out(tmp_path: Path) -> None:
     signed = record("PutObject", {"X-Amz-Signature": "secret"})
     (tmp_path / name(suffix=".json")).write_bytes(body([signed]))
     events = read(Clients(), tmp_path)

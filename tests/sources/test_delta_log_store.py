@@ -128,11 +128,11 @@ class TestItems:
          item("s3://lake/t", 1) | {"fileName": {"S": "x"}}, item("s3://lake/t", 1) | {"fileName": {"N": "1"}},
          item("s3://lake/t", 1) | {"tablePath": {"B": b"x"}}],
     )  # fmt: skip
-    def test_what_is_no_commit_is_counted(self, odd: Item) -> None:
+    def test_an_invalid_commit_is_counted(self, odd: Item) -> None:
         assert rows([odd, item("s3://lake/t", 2)])[1] == 1
 
     @pytest.mark.parametrize("expires", ["x", "-5", "1e40", "99999999999999999"])
-    def test_absurd_times_are_no_times(self, expires: str) -> None:
+    def test_absurd_times_are_rejected(self, expires: str) -> None:
         ((row,), odd) = rows([item("s3://lake/t", 1) | {"expireTime": {"N": expires}}])
         assert odd == 0
         assert row["entered_at"] is None or expires == "-5"
@@ -393,7 +393,7 @@ def night(sites: Sites) -> Night:
 
 @pytest.fixture(scope="module")
 def next_night(sites: Sites, night: Night) -> Night:
-    """The entry of what was lost has expired, and another table is named for a store."""
+    """The entry of the lost commit has expired, and another table is named for a store."""
     assert night.status == "complete"
     sites.by_name["expiring"].forget(2)
     create(sites.by_name["expiring"].aws, "not-a-log", ("parent", "child"))
@@ -401,11 +401,11 @@ def next_night(sites: Sites, night: Night) -> Night:
 
 
 @pytest.mark.parametrize("name", LAID)
-def test_what_is_said_of_a_store_and_its_log(night: Night, name: str) -> None:
+def test_findings_of_a_store_and_its_log(night: Night, name: str) -> None:
     assert night.found[name] == LAID[name][1]
 
 
-def test_a_healthy_store_is_no_metadata_store_of_files(night: Night) -> None:
+def test_a_healthy_store_does_not_count_as_a_metadata_store_of_files(night: Night) -> None:
     assert night.covered["healthy"] == "off"
 
 
@@ -429,7 +429,7 @@ def test_a_table_of_another_kind_is_refused(next_night: Night, clients: Clients)
     assert (told.state, "no table of a Delta log store" in told.told) == ("bad", True)
 
 
-def test_it_can_be_asked_for_one_commit(sites: Sites, clients: Clients) -> None:
+def test_it_looks_up_one_commit(sites: Sites, clients: Clients) -> None:
     site = sites.by_name["temp_in_log"]
     (store,) = sites.lake(site.name).metastores
     assert isinstance(store, DeltaLogStore)

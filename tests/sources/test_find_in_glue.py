@@ -73,7 +73,7 @@ def test_each_table_is_audited_by_its_format_and_iceberg_by_glue_s_pointer(
 def test_a_table_of_the_file_goes_by_glue_too_and_what_glue_does_not_know_has_no_state(
     tmp_path: Path, s3: Endpoint, single: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few tables are asked for by their names, many by lists."""
+    """A few tables are requested by their names, many by lists."""
     monkeypatch.setattr(current, "SINGLE", single)
     text = "{{name: mine, location: 's3://lake/orders', manifests: [{{kind: iceberg, catalog: glue, table: {}}}]}}"
     for name in ("sales.orders", "Sales.Orders", "sales.gone"):

@@ -79,7 +79,7 @@ def test_every_table_that_is_meant_is_found_with_what_holds_for_it(tmp_path: Pat
         (", catalog: c0", {"raw.visits", "sales.orders"}),
     ],
 )
-def test_which_tables_are_meant_and_what_they_are_called(
+def test_which_tables_are_selected_and_their_names(
     tmp_path: Path, a: RestCatalog, discover: str, names: set[str]
 ) -> None:
     name(a, tmp_path, sales__orders="s3://lake/o", raw__visits="s3://lake/v")
@@ -131,7 +131,7 @@ def test_tables_that_share_a_name_go_by_longer_ones(tmp_path: Path, a: RestCatal
     assert tables_of(same) == {"c0.sales.orders": "s3://lake/o", "c0.sales.x": "s3://lake/x"}
 
 
-def test_what_a_catalog_does_not_say_is_told_and_may_be_a_table_that_is_missed(
+def test_gaps_of_a_catalog_are_reported_and_may_hide_a_table(
     tmp_path: Path, a: RestCatalog, b: RestCatalog
 ) -> None:
     name(a, tmp_path, sales__nowhere="hdfs://nn/x", sales__orders="s3://lake/o", sales__shut="s3://lake/s")

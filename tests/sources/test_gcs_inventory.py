@@ -1,4 +1,4 @@
-"""Reports of Google's Storage Insights: the contract, what rows mean, what is told of broken ones, and audits."""
+"""Reports of Google's Storage Insights: the contract, the meaning of rows, faults, and audits."""
 
 import base64
 import json
@@ -104,7 +104,7 @@ def test_of_several_generations_the_one_that_was_not_deleted_is_current(tmp_path
     assert found == ("absent", "7", 3)
 
 
-def test_a_name_is_raw_and_metadata_is_no_writing(tmp_path: Path) -> None:
+def test_a_name_is_raw_and_a_metadata_update_does_not_count_as_a_write(tmp_path: Path) -> None:
     row = one(tmp_path, replace(PLAIN, name='t/a+b%20,"c"', updated=TAKEN - timedelta(minutes=1)))
     assert (row["key"], row["modified_at"]) == ('t/a+b%20,"c"', NOON)
 
@@ -126,7 +126,7 @@ def test_the_newest_report_up_to_as_of_is_one_instant(tmp_path: Path) -> None:
     assert [row["key"] for row in stored_rows(older)] == ["older"]
 
 
-def test_the_manifest_comes_last_so_shards_alone_are_no_report(tmp_path: Path) -> None:
+def test_the_manifest_comes_last_so_shards_alone_do_not_count(tmp_path: Path) -> None:
     (tmp_path / built.lay(into(tmp_path), [[PLAIN]])).unlink()
     with pytest.raises(SourceError, match="no inventory report"):
         read(tmp_path / "insights")
@@ -168,7 +168,9 @@ HARMFUL: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "how", "reason"), HARMFUL, ids=lambda value: str(value)[:20])
-def test_what_is_missing_is_a_hole(tmp_path: Path, name: str, how: dict[str, Any], reason: str) -> None:
+def test_a_missing_file_is_an_evidence_gap(
+    tmp_path: Path, name: str, how: dict[str, Any], reason: str
+) -> None:
     built.lay(into(tmp_path), [[replace(PLAIN, name=f"t/{n}") for n in range(9)]], **how)
     stored = read(tmp_path / "insights")
     assert stored.holes, name
@@ -177,7 +179,7 @@ def test_what_is_missing_is_a_hole(tmp_path: Path, name: str, how: dict[str, Any
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("cut", [0, 10, 300])
-def test_a_torn_shard_is_a_hole(tmp_path: Path, form: str, cut: int) -> None:
+def test_a_torn_shard_is_an_evidence_gap(tmp_path: Path, form: str, cut: int) -> None:
     built.lay(into(tmp_path), [[replace(PLAIN, name=f"t/{n}") for n in range(9)]], form=form)
     (shard,) = (tmp_path / "insights").glob(f"*.{form}")
     shard.write_bytes(shard.read_bytes()[:cut])
@@ -197,7 +199,7 @@ UNUSABLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("how", UNUSABLE, ids=str)
-def test_a_manifest_that_is_none_is_refused(tmp_path: Path, how: dict[str, Any]) -> None:
+def test_an_invalid_manifest_is_refused(tmp_path: Path, how: dict[str, Any]) -> None:
     built.lay(into(tmp_path), [[PLAIN]], **how)
     with pytest.raises(SourceError):
         read(tmp_path / "insights")
@@ -372,6 +374,6 @@ def test_each_fault_is_found(night: Night) -> None:
     assert {key for _, key in found} >= {*night.broken}
 
 
-def test_a_report_with_a_hole_drops_nothing(night: Night) -> None:
+def test_a_report_with_a_gap_drops_nothing(night: Night) -> None:
     assert [kind for kind, _ in night.found["hole"]] == ["unreadable_evidence"]
     assert json.dumps(night.covered["hole"]["content"]["reason"])

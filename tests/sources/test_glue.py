@@ -45,7 +45,7 @@ def partition(day: int, location: str = "") -> dict[str, Any]:
 
 
 class Service:
-    """A stand-in for Glue: what it answers by operation."""
+    """A stand-in for Glue, with its answers by operation."""
 
     def __init__(self, **answers: Answer) -> None:
         self.answers: dict[str, Answer] = {
@@ -145,7 +145,7 @@ def timed_out(_: dict[str, Any]) -> dict[str, Any]:
         ("GetPartitions", timed_out, "sales.orders", "did not answer in time"),
     ],
 )
-def test_what_cannot_be_read_is_a_hole(
+def test_unreadable_answers_are_evidence_gaps(
     serve: Callable[..., Service], operation: str, answer: Answer, subject: str, why: str
 ) -> None:
     serve(**{operation: answer})
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_a_hole(
     assert why in hole.reason
 
 
-def test_a_half_read_list_of_partitions_is_a_hole_and_keeps_what_was_read(
+def test_a_half_read_list_of_partitions_is_an_evidence_gap_and_keeps_its_first_half(
     serve: Callable[..., Service],
 ) -> None:
     def torn(given: dict[str, Any]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_a_half_read_list_of_partitions_is_a_hole_and_keeps_what_was_read(
     assert len(rows_of(found)) == glue.SEGMENTS
 
 
-def test_what_is_dropped_meanwhile_is_no_hole(serve: Callable[..., Service]) -> None:
+def test_a_table_that_is_dropped_meanwhile_leaves_no_gap(serve: Callable[..., Service]) -> None:
     serve(GetPartitions=failed("EntityNotFoundException"))
     found = read()
     assert (found.tables, found.holes, dict(found.hive)) == ((), (), {})
@@ -177,7 +177,7 @@ def test_what_is_dropped_meanwhile_is_no_hole(serve: Callable[..., Service]) -> 
     assert GONE
 
 
-def test_a_catalog_that_refuses_or_is_asked_for_its_past_cannot_be_read(
+def test_a_catalog_that_refuses_or_should_show_its_past_cannot_be_read(
     serve: Callable[..., Service],
 ) -> None:
     serve(GetDatabases=failed("AccessDeniedException"))

@@ -153,7 +153,7 @@ def test_a_metastore_gives_as_many_tables_as_it_says(metastore: MetastoreStandIn
 
 
 @pytest.mark.parametrize("words", ["exceeds limit (=0)", "exceeds limit (=1000000)", "exceeds the limit"])
-def test_a_limit_that_is_none_is_a_refusal(metastore: MetastoreStandIn, words: str) -> None:
+def test_an_invalid_limit_is_a_refusal(metastore: MetastoreStandIn, words: str) -> None:
     metastore.faults.append(refuse("get_partitions_by_names", MetaException(words)))
     (hole,) = read(source_of(metastore)).holes
     assert words in hole.reason
@@ -170,7 +170,7 @@ def test_a_limit_that_is_none_is_a_refusal(metastore: MetastoreStandIn, words: s
         ("get_partitions_by_names", ValueError("bug"), "sales.orders", "failed: Internal error"),
     ],
 )
-def test_what_cannot_be_read_is_a_hole(
+def test_unreadable_answers_are_evidence_gaps(
     metastore: MetastoreStandIn, request_: str, error: Exception, subject: str, why: str
 ) -> None:
     metastore.faults.append(refuse(request_, error))
@@ -192,7 +192,7 @@ def test_a_connection_that_was_dropped_is_made_again(metastore: MetastoreStandIn
     assert (len(rows_of(found)), found.holes) == (5, ())
 
 
-def test_half_an_answer_is_a_hole_and_a_partition_dropped_meanwhile_is_none(
+def test_half_an_answer_is_an_evidence_gap_and_a_partition_dropped_meanwhile_leaves_no_gap(
     metastore: MetastoreStandIn,
 ) -> None:
     def half(asked: str, given: tuple[Any, ...]) -> Any:
@@ -258,7 +258,7 @@ LIST = b"\x0f\x00\x00"
     ],
     ids=["http", "zeros", "long list", "long text", "deep", "half", "nothing"],
 )
-def test_bytes_that_are_no_answer_end_in_one_line(bytes_: bytes, why: str) -> None:
+def test_invalid_responses_end_in_one_line(bytes_: bytes, why: str) -> None:
     def converse(handle: socket.socket) -> None:
         handle.recv(1 << 16)
         handle.sendall(bytes_)
@@ -294,7 +294,7 @@ def test_names_are_hostile(metastore: MetastoreStandIn) -> None:
     assert [table.name for table in found.tables] == ["sales.`a.b``c\nd`", "sales.i", "sales.orders"]
 
 
-def test_the_second_of_several_servers_is_asked_and_the_user_is_named(metastore: MetastoreStandIn) -> None:
+def test_the_second_of_several_servers_is_queried_and_the_user_is_named(metastore: MetastoreStandIn) -> None:
     metastore.faults.append(lambda request, _: ["x"] if request == "set_ugi" else None)
     source = Hive(kind="hive", uri=f"thrift://127.0.0.1:9,{metastore.uri}", user="audit")
     assert len(read(source).tables) == 2

@@ -20,10 +20,10 @@ from lakeaudit.evidence.lineage import ARCHIVED, LOST_STATE, TORN, LastState, St
 from lakeaudit.evidence.manifest.hudi import KIND as HUDI
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.evidence.manifest.hudi import reader as hudi
-from lakeaudit.evidence.manifest.hudi.archive import archived
+from lakeaudit.evidence.manifest.hudi.archive import archived_instants
 from lakeaudit.evidence.manifest.hudi.names import FileName, InstantName, file_named, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.point_lookup import read as look_up
-from lakeaudit.evidence.manifest.hudi.properties import NotReadable, parsed, properties
+from lakeaudit.evidence.manifest.hudi.properties import NotReadable, parse_properties, properties
 from lakeaudit.evidence.manifest.hudi.readings import read_tables
 from lakeaudit.evidence.manifest.hudi.timeline import find, probe
 from lakeaudit.evidence.protocol import Claims, Context
@@ -529,15 +529,15 @@ def test_properties_are_read_as_java_writes_them() -> None:
         "spaced": "v",
     }
     with pytest.raises(NotReadable):
-        parsed(b"\xff\xfe")
+        parse_properties(b"\xff\xfe")
 
 
 def archived_writes(wh: Path) -> list[str]:
     """The writes that a table's archive has."""
-    config = parsed((wh / "archived/.hoodie/hoodie.properties").read_bytes())
+    config = parse_properties((wh / "archived/.hoodie/hoodie.properties").read_bytes())
     folder = wh / "archived/.hoodie" / config.archive
     files = [path for path in folder.iterdir() if path.name.endswith(".parquet") or ".archive." in path.name]
-    found = (each for path in files for each in archived(path.read_bytes(), config.layout))
+    found = (each for path in files for each in archived_instants(path.read_bytes(), config.layout))
     return sorted(each.begin for each in found if each.action == "commit")
 
 

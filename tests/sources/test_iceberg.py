@@ -19,7 +19,7 @@ from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
 from lakeaudit.evidence.manifest.iceberg import IcebergManifest, lists, readings
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.evidence.manifest.iceberg.discover import probe
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parse_metadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot as KnownSnapshot
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
@@ -409,12 +409,12 @@ CONSISTENT: dict[str, dict[str, Any]] = {
 def test_metadata_that_contradicts_itself_is_refused(case: str) -> None:
     change, why = CONTRADICTIONS[case]
     with pytest.raises(NotReadable, match=f"contradicts itself: .*{why}"):
-        parsed(json.dumps(WHOLE | change).encode())
+        parse_metadata(json.dumps(WHOLE | change).encode())
 
 
 @pytest.mark.parametrize("case", CONSISTENT)
 def test_metadata_that_agrees_with_itself_is_read(case: str) -> None:
-    assert parsed(json.dumps(WHOLE | CONSISTENT[case]).encode()).location == "/x"
+    assert parse_metadata(json.dumps(WHOLE | CONSISTENT[case]).encode()).location == "/x"
 
 
 def logged(*entries: tuple[int, int], earlier: tuple[int, ...] = (), **more: Any) -> dict[str, Any]:
@@ -444,14 +444,14 @@ MAINS: dict[str, tuple[dict[str, Any], int | None]] = {
 @pytest.mark.parametrize("case", MAINS)
 def test_a_main_that_lost_its_snapshot_differs_from_a_replaced_table(case: str) -> None:
     change, lost = MAINS[case]
-    assert parsed(json.dumps(WHOLE | change).encode()).lost_current == lost
+    assert parse_metadata(json.dumps(WHOLE | change).encode()).lost_current == lost
 
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_metadata_that_cannot_be_understood_refuses_its_table(tmp_path: Path, case: str) -> None:
     content, why = BROKEN[case]
     with pytest.raises(NotReadable, match=why):
-        parsed(content)
+        parse_metadata(content)
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "v1.metadata.json").write_bytes(content)
     state = read(tmp_path).states["t"]
@@ -467,17 +467,17 @@ def test_packed_metadata_is_unpacked(tmp_path: Path) -> None:
 
 
 def metadata_of(home: Path, **more: Any) -> Metadata:
-    return parsed(written(home, {1: ONE, 2: TWO}, **more).read_bytes())
+    return parse_metadata(written(home, {1: ONE, 2: TWO}, **more).read_bytes())
 
 
 def test_the_horizon_is_where_the_ancestors_of_a_head_end(tmp_path: Path) -> None:
     assert metadata_of(tmp_path).horizon == AT
     expired = {1: replace(ONE, parent=99), 2: TWO}
-    assert parsed(written(tmp_path, expired).read_bytes()).horizon == AT
+    assert parse_metadata(written(tmp_path, expired).read_bytes()).horizon == AT
     gap = {1: ONE, 3: replace(TWO, parent=2)}
-    assert parsed(written(tmp_path, gap).read_bytes()).horizon == LATER
+    assert parse_metadata(written(tmp_path, gap).read_bytes()).horizon == LATER
     circle = {1: replace(ONE, parent=2), 2: TWO}
-    assert parsed(written(tmp_path, circle).read_bytes()).horizon == AT
+    assert parse_metadata(written(tmp_path, circle).read_bytes()).horizon == AT
 
 
 def age(path: Path, at: datetime) -> None:

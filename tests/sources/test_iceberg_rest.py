@@ -99,7 +99,7 @@ def test_only_wanted_tables_are_loaded(server: RestCatalog) -> None:
     assert len(server.paths("/tables/")) == 2
 
 
-def test_some_tables_are_asked_for_without_any_list(server: RestCatalog) -> None:
+def test_some_tables_are_requested_without_any_list(server: RestCatalog) -> None:
     said = iceberg_rest.current(
         source(server), Clients(), "metastore:0", [*NAMES, "shop.gone", "no_namespace"]
     )
@@ -125,7 +125,7 @@ def test_a_catalog_that_does_not_nest_has_its_top_namespaces_alone(server: RestC
     assert sorted(table.name for table in found.tables) == ["raw.`a.b/c d%2F`", "raw.né🎉", "shop.orders"]
 
 
-def test_a_table_that_is_dropped_between_list_and_load_is_none_of_the_catalog(server: RestCatalog) -> None:
+def test_a_table_that_is_dropped_between_list_and_load_is_left_out(server: RestCatalog) -> None:
     server.faults.append(lambda _, path, __: (404, {}) if path.endswith("/tables/orders") else None)
     found = listed(server)
     assert (len(found.tables), found.holes) == (3, ())
@@ -135,7 +135,7 @@ def test_a_table_that_is_dropped_between_list_and_load_is_none_of_the_catalog(se
     ("at", "subject"), [("/tables/returns", "shop.eu.north.returns"), ("raw/tables", "raw.*")]
 )
 @pytest.mark.parametrize("status", [403, 500, 503])
-def test_what_cannot_be_read_is_a_hole_and_stops_nothing_else(
+def test_unreadable_answers_are_evidence_gaps_and_stop_nothing_else(
     server: RestCatalog, at: str, subject: str, status: int, pauses: list[float]
 ) -> None:
     refusal = {"error": {"message": "no\n\x1b[2Jluck", "code": status}}
@@ -190,7 +190,7 @@ def test_a_slow_answer_is_left(server: RestCatalog) -> None:
         client.get("v1/main/namespaces")
 
 
-def test_pages_that_go_round_are_a_hole(server: RestCatalog) -> None:
+def test_pages_that_repeat_are_an_evidence_gap(server: RestCatalog) -> None:
     def round_and_round(_: str, path: str, __: Params) -> Answer | None:
         return (200, {"identifiers": [], "next-page-token": "x"}) if path.endswith("raw/tables") else None
 
@@ -203,7 +203,9 @@ def test_pages_that_go_round_are_a_hole(server: RestCatalog) -> None:
     "body",
     [{"identifiers": 7}, {"identifiers": [7]}, {"identifiers": [{"namespace": ["raw"], "name": None}]}],
 )
-def test_a_list_that_cannot_be_understood_is_a_hole(server: RestCatalog, body: dict[str, Any]) -> None:
+def test_a_list_that_cannot_be_understood_is_an_evidence_gap(
+    server: RestCatalog, body: dict[str, Any]
+) -> None:
     server.faults.append(lambda _, path, __: (200, body) if path.endswith("raw/tables") else None)
     found = listed(server)
     (hole,) = found.holes
@@ -229,7 +231,7 @@ def test_nobody_at_that_port(server: RestCatalog) -> None:
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a\x00b", "\ud800", "a\nb"])
-def test_names_that_no_request_can_carry_are_holes(server: RestCatalog, name: str) -> None:
+def test_names_that_no_request_can_carry_are_evidence_gaps(server: RestCatalog, name: str) -> None:
     def hostile(_: str, path: str, __: Params) -> Answer | None:
         if not path.endswith("raw/tables"):
             return None
@@ -252,7 +254,7 @@ def test_names_that_no_request_can_carry_are_holes(server: RestCatalog, name: st
         ({"metadata": {"location": "s3://b/x/", "partition-specs": {"a": 1}}}, Location("b", "x")),
     ],
 )
-def test_a_table_of_which_little_is_said_is_named_all_the_same(
+def test_a_table_with_few_fields_is_named_anyway(
     server: RestCatalog, loaded: dict[str, Any], place: Location | None
 ) -> None:
     server.faults.append(lambda _, path, __: (200, loaded) if path.endswith("/tables/returns") else None)
@@ -295,7 +297,7 @@ class TestTokens:
         assert exchanges == [{"grant_type": "client_credentials", "client_id": "audit", "client_secret": "hush",
                               "scope": "audit"}] * 2  # fmt: skip
 
-    def test_a_wrong_credential_is_told_without_it(
+    def test_a_wrong_credential_is_reported_without_its_value(
         self, server: RestCatalog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("CATALOG", "audit:loud")

@@ -145,18 +145,18 @@ def test_what_few_requests_list_is_listed_once_and_not_folder_by_folder(
     begun: list[tuple[str, str]] = []
     pages = s3_listing.S3Lister._pages
 
-    def counted(self: s3_listing.S3Lister, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
+    def record_pages(self: s3_listing.S3Lister, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
         begun.append((prefix, delimiter))
         return pages(self, prefix, delimiter)
 
-    monkeypatch.setattr(s3_listing.S3Lister, "_pages", counted)
+    monkeypatch.setattr(s3_listing.S3Lister, "_pages", record_pages)
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", str(page))
     assert len(stored_rows(read(clients, f"s3://{bucket}/wh/"))) == 30
     assert set(begun) >= set(asked)
     assert (len(begun) == 1) == (len(asked) == 1)
 
 
-def test_a_later_page_that_fails_is_told_by_who_lists_it_again(
+def test_a_later_page_that_fails_is_reported_by_the_task_that_lists_it_again(
     clients: Clients, aws: Aws, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws.s3.put_object(Bucket=bucket, Key="wh/day=1/a", Body=b"")
@@ -203,7 +203,7 @@ def test_open_uploads_are_listed(clients: Clients, aws: Aws, bucket: str) -> Non
     ]
 
 
-def test_uploads_with_a_gap_are_none_and_a_warning(
+def test_uploads_with_a_gap_are_left_out_with_a_warning(
     clients: Clients, aws: Aws, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws.s3.put_object(Bucket=bucket, Key="k", Body=b"")
@@ -236,10 +236,10 @@ def refuse(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
         client = real(self, *where)
         for name, code in answers.items():
 
-            def refused(code: str = code, name: str = name, **_: Any) -> Any:
+            def refuse(code: str = code, name: str = name, **_: Any) -> Any:
                 raise ClientError({"Error": {"Code": code, "Message": ""}}, name)
 
-            setattr(client, name, refused)
+            setattr(client, name, refuse)
         return client
 
     monkeypatch.setattr(Clients, "s3", s3)
@@ -288,7 +288,7 @@ def test_no_credentials_is_an_error(s3: Endpoint, monkeypatch: pytest.MonkeyPatc
         read(Clients(s3), "s3://lake/")
 
 
-def test_a_split_that_fails_is_a_hole_and_the_rest_is_kept(
+def test_a_split_that_fails_is_an_evidence_gap_and_the_rest_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_bytes(b"1")
@@ -352,7 +352,7 @@ def test_parts_travel_and_give_rows_as_the_schemas_have_them(clients: Clients, a
     engine = Recorder()
     reader.read_place(Location(bucket, ""), replace(context(clients, NOW), engine=engine), "listing 1")
     kept = engine.keep(engine.parts)
-    schemas = {chunk.kind: chunk.batch.schema for chunk in kept.chunks if chunk.kind != "counted"}
+    schemas = {chunk.kind: chunk.batch.schema for chunk in kept.chunks if chunk.kind != "record_pages"}
     assert schemas == {"versions": VERSION, "uploads": UPLOAD}
     assert {chunk.batch["source"][0].as_py() for chunk in kept.chunks} == {"listing 1"}
 
@@ -367,7 +367,7 @@ def test_pages_travel_in_large_batches(tmp_path: Path, monkeypatch: pytest.Monke
     ]
 
 
-def test_a_store_that_ends_in_the_middle_is_a_hole(
+def test_a_store_that_stops_in_the_middle_is_an_evidence_gap(
     clients: Clients, aws: Aws, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bucket goes away between the first look and the tasks."""
@@ -385,7 +385,7 @@ def test_a_store_that_ends_in_the_middle_is_a_hole(
         read(clients, f"s3://{bucket}/")
 
 
-def test_what_is_no_plain_file_is_rejected_or_left_out(tmp_path: Path) -> None:
+def test_other_than_plain_files_are_rejected_or_left_out(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"1")
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "plain")
@@ -405,6 +405,6 @@ def test_what_is_no_plain_file_is_rejected_or_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_a_local_place_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_local_place_that_is_not_a_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is no folder"):
         read(Clients(), tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""EMRFS and s3mper: what their items mean, live and exported, what is told of broken ones, and whole audits by them."""
+"""EMRFS and s3mper: the meaning of their items, live and exported, faults, and whole audits."""
 
 import base64
 import json
@@ -158,13 +158,13 @@ WHAT_ITEMS_MEAN: list[tuple[str, str, Item, dict[str, Any]]] = [
     ("emrfs", "no ttl at all", {"deletionTTL": None}, OPAQUE),
     ("emrfs", "a time in seconds, as some tools write it", {"lastModified": SECONDS}, OPAQUE),
     ("emrfs", "no time", {"lastModified": None}, OPAQUE | {"last_updated": None}),
-    ("emrfs", "a time of 0 is none", {"lastModified": {"N": "0"}}, OPAQUE | {"last_updated": None}),
+    ("emrfs", "a time of 0 does not count", {"lastModified": {"N": "0"}}, OPAQUE | {"last_updated": None}),
     ("emrfs", "a deletion", {"deletionTTL": {"N": str(round((AT + DAY).timestamp()))}}, PLAIN | {"tombstone": True}),
     ("emrfs", "a deletion that DynamoDB was to take away by now", {"deletionTTL": SECONDS},
      PLAIN | {"tombstone": True, "expired": True}),
     ("emrfs", "a deletion at an unknown time", {"deletionTTL": {"N": "9999999999"}, "lastModified": None},
      OPAQUE | {"last_updated": None}),
-    ("emrfs", "a payload is not looked at", {"payload": {"B": base64.b64encode(b"deleted=true").decode()}}, OPAQUE),
+    ("emrfs", "a payload is not read", {"payload": {"B": base64.b64encode(b"deleted=true").decode()}}, OPAQUE),
     ("emrfs", "a payload of another type", {"payload": {"S": "x"}, "counter": {"M": {}}}, OPAQUE),
     ("s3mper", "a file", {}, PLAIN),
     ("s3mper", "a row of its Python scripts", {"epoch": SECONDS}, PLAIN),
@@ -221,7 +221,7 @@ REJECTS: list[tuple[str, Item, str]] = [
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_what_cannot_be_understood_is_rejected_and_nothing_else(exported: Any, kind: str) -> None:
+def test_only_invalid_items_are_rejected(exported: Any, kind: str) -> None:
     """Every odd item of a store, each beside a sound one."""
     cases = [(given, reason) for of, given, reason in REJECTS if of == kind]
     odd = [changed(kind, f"d/f{at}", given) for at, (given, _) in enumerate(cases)]
@@ -271,7 +271,7 @@ def test_benign_changes_change_nothing(exported: Any, kind: str) -> None:
     assert rows_of(exported(kind, [*reversed(more), own])) == plain
 
 
-def test_a_data_file_that_lacks_items_is_told(exported: Any, tmp_path: Path) -> None:
+def test_a_data_file_that_lacks_items_is_reported(exported: Any, tmp_path: Path) -> None:
     """Only of small exports before rows are read: here the file is cut after it was found sound."""
     entries = exported("s3mper", [built.s3mper("b", f"k{n}", OLD) for n in range(9)])
     for path in tmp_path.rglob("*.gz"):
@@ -439,7 +439,7 @@ def sites(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> S
 
 @pytest.fixture(scope="module")
 def night(sites: Sites) -> dict[str, Audited]:
-    """One audit of all sites but those whose stores have a hole, which would be one of the others, too."""
+    """One audit of all sites except those whose stores have a gap, which would be a gap of the others, too."""
     return sites.audit([site for name, site in sites.by_name.items() if not name.endswith("odd")])
 
 
@@ -472,7 +472,7 @@ def test_each_fault_is_found(night: dict[str, Audited], kind: str) -> None:
     assert told.covered["metastore"]["undecided"] == (1 if kind == "emrfs" else 0)
 
 
-def test_an_object_written_past_emrfs_cannot_be_told(night: dict[str, Audited]) -> None:
+def test_an_object_written_past_emrfs_cannot_be_detected(night: dict[str, Audited]) -> None:
     told = night["emrfs_overwritten"]
     assert (told.found, told.covered["metastore"]["undecided"]) == ([], 1)
 

@@ -1,4 +1,4 @@
-"""Small objects by obstore are what boto gives; whatever obstore does not give, boto is asked for."""
+"""obstore and boto return the same small objects; boto reads the objects that obstore does not return."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ def test_other_buckets_are_left_to_boto(name: str, clients: Clients) -> None:
     assert quick_read(clients, Location(name, "a")) is None
 
 
-def test_what_is_missing_is_asked_of_boto_and_changes_nothing(
+def test_missing_objects_are_requested_from_boto_and_change_nothing(
     bucket: str, aws: Aws, clients: Clients
 ) -> None:
     assert quick_read(clients, Location(bucket, "nothing")) is None
@@ -80,7 +80,7 @@ def test_what_is_refused_is_boto_s_own_error(bucket: str, aws: Aws, monkeypatch:
         (Endpoint("http://[::1]:9000", "us-east-1"), "http://[::1]:9000", "false"),
     ],
 )
-def test_a_store_is_asked_where_boto_asks(
+def test_a_store_is_requested_at_the_endpoint_of_boto(
     at: Endpoint, endpoint: str, by_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
@@ -91,7 +91,7 @@ def test_a_store_is_asked_where_boto_asks(
 
 
 def test_credentials_are_boto_s_as_they_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A role's credentials end: obstore asks for them again long before, and whoever is renewed is boto's session."""
+    """A role's credentials expire: obstore requests them again long before, and boto's session renews them."""
     given_out = iter(["one", "two"])
 
     class Renewed:

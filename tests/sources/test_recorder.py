@@ -204,7 +204,7 @@ def test_the_record_is_what_storage_holds(
         client.delete_object(Bucket=name, Key=each["Key"])
 
 
-def test_the_example_of_the_document_is_audited_by_what_it_recorded(
+def test_the_example_of_the_document_is_audited_by_its_records(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (script,) = [

@@ -1,4 +1,4 @@
-"""Server access logs: the events contract, hostile lines, where logs lie, and what cannot be read of them."""
+"""Server access logs: the events contract, hostile lines, places of logs, and unreadable logs."""
 
 import gzip
 import re
@@ -25,7 +25,7 @@ from tests.sources.events_contract import (
     NOW,
     REQUESTS,
     EventsContract,
-    Made,
+    SentRequest,
     World,
     context,
     rejected,
@@ -49,7 +49,7 @@ def read(clients: Clients, where: str | Path, as_of: datetime = NOW, days: int =
     return access_log.read(source, context(clients, as_of), "events:0")
 
 
-def line_of(number: int, made: Made) -> Line:
+def line_of(number: int, made: SentRequest) -> Line:
     request = f"REQUEST{number}"
     if made.action == "expire":
         return expired(made.key, made.at, request=request)
@@ -140,21 +140,21 @@ FAULTS: dict[str, bytes] = {
     "cut within the request's line": LINES[0].text.split(" HTTP/")[0].encode(),
     "cut before the turnaround time": LINES[0].text.split(" 1361 ")[0].encode(),
     "a path that feigns a status": LINES[7].text.replace(" HTTP/1.1", '" 200 - - 1 1 1 "x').encode(),
-    "a time that is none": LINES[0].text.replace("/Nov/", "/Nov99/").encode(),
+    "an invalid time": LINES[0].text.replace("/Nov/", "/Nov99/").encode(),
     "a key that decodes to no text": written("t/x", AT, encoded="t/%25E2%2528").text.encode(),
     "another language": "été\u2028\u2028".encode("utf-16"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_is_no_line_is_counted_and_never_a_request(tmp_path: Path, name: str) -> None:
+def test_an_invalid_line_is_counted_and_never_a_request(tmp_path: Path, name: str) -> None:
     sound = content([LINES[1]])
     rows = parsed(tmp_path, sound + FAULTS[name] + b"\n" + sound)
     assert [row["key"] for row in rows if "key" in row] == [REQUESTS[1].key] * 2
     assert len([row for row in rows if "reject" in row]) >= 1
 
 
-def test_a_version_that_is_named_is_told(tmp_path: Path) -> None:
+def test_a_version_that_is_named_is_read(tmp_path: Path) -> None:
     lines = [
         deleted("t/a", AT, query="?versionId=v%2B1"),
         Line("BATCH.DELETE.OBJECT", "t/b", status="204", version="v2"),
@@ -165,7 +165,7 @@ def test_a_version_that_is_named_is_told(tmp_path: Path) -> None:
     assert found == {"t/a": "v+1", "t/b": "v2", "t/c": "v3", "t/d": None}
 
 
-def test_a_copy_an_upload_and_a_transition_are_told_by_what_they_write(tmp_path: Path) -> None:
+def test_a_copy_an_upload_and_a_transition_are_identified_by_their_operations(tmp_path: Path) -> None:
     names = ("REST.COPY.OBJECT_GET", "REST.POST.UPLOADS", "REST.PUT.PART", "REST.POST.UPLOAD", "REST.DELETE.UPLOAD",
              "REST.PUT.ACL", "REST.POST.MULTI_OBJECT_DELETE")  # fmt: skip
     lines = [Line(name, "t/a", request=name) for name in names]
@@ -187,7 +187,7 @@ JOBS = {
 
 
 @pytest.mark.parametrize("referer", JOBS)
-def test_what_s3a_says_of_its_job_is_told(tmp_path: Path, referer: str) -> None:
+def test_the_job_in_the_referer_of_s3a_is_read(tmp_path: Path, referer: str) -> None:
     (row,) = parsed(tmp_path, [deleted("t/a", AT, JOB, referer=referer)])
     assert row.get("job") == JOBS[referer]
 
@@ -199,7 +199,7 @@ BENIGN: dict[str, Callable[[bytes], bytes]] = {
     "empty lines": lambda text: text.replace(b"\n", b"\n\n  \n"),
     "fields of the future": lambda text: text.replace(b" - -\n", b" - - us-east-1 x y\n"),
     "a tail cut short": lambda text: re.sub(rb" SigV4.*\n", b"\n", text),
-    "bytes that are no UTF-8 in the agent": lambda text: text.replace(b"Linux/5.10", b"\xff\xfe"),
+    "bytes that are not UTF-8 in the agent": lambda text: text.replace(b"Linux/5.10", b"\xff\xfe"),
 }
 
 
@@ -302,7 +302,7 @@ def test_logs_delivered_late_are_read_of_a_time_past(tmp_path: Path) -> None:
     assert [row["key"] for row in rows_of(events.parts(events.since, False))] == ["t/late"]
 
 
-def test_a_folder_without_logs_is_a_hole(tmp_path: Path) -> None:
+def test_a_folder_without_logs_is_an_evidence_gap(tmp_path: Path) -> None:
     (hole,) = read(Clients(), tmp_path).holes
     assert "holds no file named as those of s3_access_log are from 2026-11-14T12:00Z on" in hole.reason
 
@@ -320,7 +320,7 @@ def test_a_log_that_vanishes_or_is_damaged_is_noted_and_the_rest_read(tmp_path: 
     assert reasons == {"F1": "does not exist any more", "TORN.gz": "is damaged or cannot be read (EOFError)"}
 
 
-def test_what_a_url_was_signed_with_is_not_told(tmp_path: Path) -> None:
+def test_the_signature_of_a_url_is_left_out(tmp_path: Path) -> None:
     line = (
         LINES[0].text.replace(" HTTP/1.1", "?X-Amz-Signature=secret\t HTTP").replace(access_logs.OWNER, "o")
     )

@@ -362,10 +362,10 @@ def test_no_other_folder_is_listed_than_those_of_reports(
     lay(into(tmp_path), [WRITERS["CSV"]([Version("k")])])
     asked: list[str] = []
 
-    def noted(clients: Clients, place: Location) -> list[str]:
+    def record_folder(clients: Clients, place: Location) -> list[str]:
         asked.append(place.key)
         return folders(clients, place)
 
-    monkeypatch.setattr(files, "folders", noted)
+    monkeypatch.setattr(files, "folders", record_folder)
     find_report(Clients(), Location.parse(str(tmp_path)), DAY_AFTER)
     assert [key.rpartition("/")[2] for key in asked] == [tmp_path.name, "inv"]

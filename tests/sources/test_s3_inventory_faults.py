@@ -1,4 +1,4 @@
-"""S3 Inventory reports with something wrong: an error where nothing can be trusted, else a hole or a rejected row."""
+"""S3 Inventory reports with faults: an error if nothing can be trusted, else an evidence gap or a rejected row."""
 
 import gzip
 import hashlib
@@ -115,7 +115,7 @@ def test_covers_must_lie_in_the_bucket_of_the_report(tmp_path: Path) -> None:
         read(tmp_path / "inv", covers=(Location("lake", "a"), Location("pond", "")))
 
 
-def test_a_report_older_than_max_age_is_a_hole(tmp_path: Path) -> None:
+def test_a_report_older_than_max_age_is_an_evidence_gap(tmp_path: Path) -> None:
     lay(into(tmp_path), [GOOD])
     assert read(tmp_path / "inv", as_of=SCAN + timedelta(days=3)).holes == ()
     stored = read(tmp_path / "inv", as_of=SCAN + timedelta(days=3, seconds=1))
@@ -175,7 +175,7 @@ BROKEN_FILES: list[tuple[str, Callable[[Path], object]]] = [
 ]
 
 
-def test_a_data_file_that_is_not_what_the_manifest_says_is_a_hole(tmp_path: Path) -> None:
+def test_a_data_file_that_differs_from_the_manifest_is_an_evidence_gap(tmp_path: Path) -> None:
     lost = [csv([Version(f"lost {i}")]) for i in range(len(BROKEN_FILES))]
     laid = lay(into(tmp_path), [*lost, GOOD])
     for name, (_, break_it) in zip(laid.data, BROKEN_FILES, strict=False):
@@ -186,14 +186,14 @@ def test_a_data_file_that_is_not_what_the_manifest_says_is_a_hole(tmp_path: Path
     assert all(told in hole.reason for hole, (told, _) in zip(stored.holes, BROKEN_FILES, strict=True))
 
 
-def test_a_report_of_which_no_file_can_be_read_has_no_rows_and_holes(tmp_path: Path) -> None:
+def test_a_report_without_a_readable_file_has_no_rows_and_gaps(tmp_path: Path) -> None:
     laid = lay(into(tmp_path), [GOOD])
     (tmp_path / laid.data[0]).unlink()
     stored = read(tmp_path / "inv")
     assert (stored_rows(stored), len(stored.holes)) == ([], 1)
 
 
-def test_a_data_file_that_spark_takes_for_hidden_is_a_hole(tmp_path: Path) -> None:
+def test_a_data_file_that_is_hidden_for_spark_is_an_evidence_gap(tmp_path: Path) -> None:
     laid = lay(into(tmp_path), [GOOD])
     (tmp_path / laid.data[0]).rename(tmp_path / "inv" / "_part.csv.gz")
     content = json.loads((tmp_path / laid.manifest).read_text())
@@ -203,7 +203,7 @@ def test_a_data_file_that_spark_takes_for_hidden_is_a_hole(tmp_path: Path) -> No
     assert "hidden" in hole.reason
 
 
-def test_on_s3_a_copied_report_is_found_and_altered_files_are_holes(
+def test_on_s3_a_copied_report_is_found_and_altered_files_are_evidence_gaps(
     clients: Clients, aws: Aws, bucket: str
 ) -> None:
     """The destination bucket of the manifest does not exist here; the copy lies below another prefix."""
@@ -219,7 +219,7 @@ def test_on_s3_a_copied_report_is_found_and_altered_files_are_holes(
     assert sorted(hole.subject for hole in stored.holes) == [f"s3://reports/{key}" for key in laid.data[1:]]
 
 
-def test_a_file_whose_etag_is_no_md5_is_read_through(clients: Clients, aws: Aws, bucket: str) -> None:
+def test_a_file_whose_etag_is_not_an_md5_is_read_through(clients: Clients, aws: Aws, bucket: str) -> None:
     def put(key: str, content: bytes) -> None:
         begun = aws.s3.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
         asked = {"Bucket": bucket, "Key": key, "UploadId": begun}

@@ -1,4 +1,4 @@
-"""Exports of S3 Metadata's journal: the events contract in Parquet and JSON, and what is none."""
+"""Exports of S3 Metadata's journal: the events contract in Parquet and JSON, and invalid files."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ from tests.sources.events_contract import (
     NOW,
     REQUESTS,
     EventsContract,
-    Made,
+    SentRequest,
     World,
     context,
     rejected,
@@ -43,7 +43,7 @@ def read(clients: Clients, where: str | Path) -> Events:
     return journal.read(source, context(clients), "events:0")
 
 
-def change(made: Made, number: int = 0, **given: Any) -> dict[str, Any]:
+def change(made: SentRequest, number: int = 0, **given: Any) -> dict[str, Any]:
     """A row of a bucket that keeps versions."""
     created = made.action == "put"
     return {
@@ -83,8 +83,8 @@ def as_lines(rows: Sequence[Mapping[str, Any]], form: str = "%Y-%m-%dT%H:%M:%SZ"
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain).encode()
 
 
-def laid(folder: Path, name: str, content: bytes) -> Events:
-    """One file that was written at NOW."""
+def write_export(folder: Path, name: str, content: bytes) -> Events:
+    """Write one file at NOW, and read the events."""
     path = folder / name
     path.write_bytes(content)
     os.utime(path, (NOW.timestamp(), NOW.timestamp()))
@@ -113,11 +113,11 @@ class TestContract(EventsContract):
             events = read(clients, "s3://journals/j/")
         else:
             content = as_parquet(rows) if request.param == "parquet" else as_lines(rows)
-            events = laid(tmp_path_factory.mktemp("journal"), f"part-0.{request.param}", content)
+            events = write_export(tmp_path_factory.mktemp("journal"), f"part-0.{request.param}", content)
         return World(events, SAYS, BY, failures=False, rows=rows_of(events.parts(events.since, True)))
 
 
-def test_versions_markers_and_parts_are_told_apart(tmp_path: Path) -> None:
+def test_versions_markers_and_parts_are_distinguished(tmp_path: Path) -> None:
     put, delete = REQUESTS[0], REQUESTS[6]
     rows = [
         change(put, 1, is_multipart=True),
@@ -125,7 +125,7 @@ def test_versions_markers_and_parts_are_told_apart(tmp_path: Path) -> None:
         change(delete, 3, is_delete_marker=None, requester=None, request_id=None),
         change(delete, 4, version_id="", is_delete_marker=False),
     ]
-    events = laid(tmp_path, "a.parquet", as_parquet(rows))
+    events = write_export(tmp_path, "a.parquet", as_parquet(rows))
     told = [
         (row["action"], row["operation"], row.get("version_id"), row.get("principal"))
         for row in rows_of(events.parts(events.since, False))
@@ -163,9 +163,9 @@ NO_EXPORTS: dict[str, tuple[str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("fault", NO_EXPORTS)
-def test_a_file_that_is_none_is_noted(tmp_path: Path, fault: str) -> None:
+def test_an_invalid_file_is_noted(tmp_path: Path, fault: str) -> None:
     name, content, reason = NO_EXPORTS[fault]
-    events = laid(tmp_path, name, content)
+    events = write_export(tmp_path, name, content)
     (note,) = rows_of(events.parts(events.since, False), "notes")
     assert note["reason"].startswith(reason)
 
@@ -175,15 +175,15 @@ FAULTS: dict[str, bytes] = {
     "no object": b"[1]\n",
     "cut short": as_lines(CHANGES[:1])[:40] + b"\n",
     "no time": as_lines([CHANGES[0] | {"record_timestamp": None}]),
-    "a time that is none": as_lines([CHANGES[0] | {"record_timestamp": "yesterday"}]),
+    "an invalid time": as_lines([CHANGES[0] | {"record_timestamp": "yesterday"}]),
     "a type that nobody knows": as_lines([CHANGES[0] | {"record_type": "RENAME"}]),
     "no key": as_lines([CHANGES[0] | {"key": None}]),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_row_that_is_none_is_counted_and_the_others_read(tmp_path: Path, fault: str) -> None:
-    events = laid(tmp_path, "a.jsonl", as_lines(CHANGES[:1]) + FAULTS[fault] + as_lines(CHANGES[1:2]))
+def test_an_invalid_row_is_counted_and_the_others_read(tmp_path: Path, fault: str) -> None:
+    events = write_export(tmp_path, "a.jsonl", as_lines(CHANGES[:1]) + FAULTS[fault] + as_lines(CHANGES[1:2]))
     parts = events.parts(events.since, False)
     assert ([row["request_id"] for row in rows_of(parts)], rejected(parts)) == (["R0", "R1"], 1)
 
@@ -205,18 +205,20 @@ def test_benign_changes_change_no_row(
     more: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp("journal")
-    plain = laid(tmp_path_factory.mktemp("plain"), "a.parquet", as_parquet(CHANGES))
+    plain = write_export(tmp_path_factory.mktemp("plain"), "a.parquet", as_parquet(CHANGES))
     for piece in range(pieces):
         rows = [{name: CHANGES[n][name] for name in columns} for n in order[piece::pieces]]
         rows = [row | {"annotations": "x"} for row in rows] if more else rows
         if form in ("ms", "us", "ns", "zone"):
             given = ("us", "UTC") if form == "zone" else (form, None)
-            events = laid(folder, f"{piece}.parquet", as_parquet(rows, *given))
+            events = write_export(folder, f"{piece}.parquet", as_parquet(rows, *given))
             continue
         times = {"spaces": "%Y-%m-%d %H:%M:%S.000 UTC", "offset": "%Y-%m-%dT%H:%M:%S+00:00"}
         lines = as_lines(rows, times.get(form, "%Y-%m-%dT%H:%M:%S.%fZ"))
         suffix = form if form.startswith("json") else "jsonl"
-        events = laid(folder, f"{piece}.{suffix}", gzip.compress(lines) if suffix.endswith("gz") else lines)
+        events = write_export(
+            folder, f"{piece}.{suffix}", gzip.compress(lines) if suffix.endswith("gz") else lines
+        )
     by = lambda row: row["request_id"]  # noqa: E731
     parts = events.parts(events.since, False)
     expected = sorted(rows_of(plain.parts(plain.since, False)), key=by)

@@ -178,7 +178,7 @@ REJECTS: list[dict[str, Any]] = [
 ]
 
 
-def test_rows_that_cannot_be_understood_are_a_hole(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_understood_are_an_evidence_gap(tmp_path: Path) -> None:
     odd: list[Any] = [replace(PLAIN, **{"key": f"t/{n}", **each}) for n, each in enumerate(REJECTS)]
     lay(tmp_path, [rows([*odd, PLAIN])])
     stored = read(tmp_path / "inventory")

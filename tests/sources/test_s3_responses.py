@@ -57,7 +57,7 @@ def listing(*pages: Mapping[str, Any]) -> Iterator[Any]:
         pytest.param([{"ResponseMetadata": {}}], id="other XML"),
     ],
 )  # fmt: skip
-def test_what_is_no_complete_list_is_broken(pages: list[Any]) -> None:
+def test_an_incomplete_list_is_broken(pages: list[Any]) -> None:
     with pytest.raises(BrokenListing):
         list(listing(*pages))
 
@@ -109,7 +109,9 @@ def test_a_cut_off_list_of_any_evidence_is_an_error(
                 list(read(clients, folder))
 
 
-def test_what_a_listing_lacks_is_asked_of_the_object_and_the_reverse(clients: Clients, filled: str) -> None:
+def test_fields_missing_in_a_listing_are_read_from_the_object_and_the_reverse(
+    clients: Clients, filled: str
+) -> None:
     folder, place = Location(filled, "t/metadata"), Location(filled, "t/metadata/0")
     known = stat(clients, place)
     assert known is not None
@@ -236,7 +238,7 @@ def test_older_versions_of_a_store_that_does_not_say_which_is_the_latest(
             ] == first
 
 
-def test_a_page_holds_what_it_was_requested_by() -> None:
+def test_a_page_holds_its_request() -> None:
     """Else the first versions of a page could be taken for the latest of a key that the page before began with."""
     given = iter([{"Name": "b", "NextKeyMarker": "k", "NextVersionIdMarker": "v"}, {"Name": "b"}])
     follow = {"KeyMarker": "NextKeyMarker", "VersionIdMarker": "NextVersionIdMarker"}
@@ -385,7 +387,7 @@ def answering(own_clients: None) -> Iterator[tuple[type[Answering], Any]]:
         pytest.param(b'{"error": "no such API"}', "application/json", UnreadableResponse, id="JSON"),
     ],
 )
-def test_what_answers_and_is_no_store_is_an_error_that_names_the_endpoint(
+def test_a_server_that_is_not_a_store_is_an_error_that_names_the_endpoint(
     answering: tuple[Any, Any], body: bytes, kind: str, error: type[Exception]
 ) -> None:
     handler, s3 = answering
@@ -404,7 +406,7 @@ def test_an_object_that_is_a_page_is_an_object(answering: tuple[Any, Any]) -> No
     assert s3.get_object(Bucket="lake", Key="index.html")["Body"].read() == HTML
 
 
-def test_an_empty_page_before_the_first_object_is_no_empty_folder(clients: Clients, filled: str) -> None:
+def test_an_empty_page_before_the_first_object_does_not_end_a_folder(clients: Clients, filled: str) -> None:
     """Ceph may answer with nothing and a way to go on; not every store counts its keys."""
     s3 = clients.s3(filled)
     given = iter([page(0, "a", Contents=[]), {"IsTruncated": False, "Contents": [{"Key": "k"}]}])

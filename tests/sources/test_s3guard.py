@@ -1,4 +1,4 @@
-"""S3Guard: what its items mean, from a live table and from an export, and what is told of broken ones."""
+"""S3Guard: the meaning of its items, from a live table and from an export, and faults of broken ones."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -194,7 +194,7 @@ BROKEN: list[tuple[Item, str]] = [
 ]
 
 
-def test_broken_items_are_told_and_the_others_read(exported: Any) -> None:
+def test_broken_items_are_reported_and_the_others_read(exported: Any) -> None:
     sound = built.file("b", "sound", mod_time=OLD)
     items = [{**built.file("b", f"x/f{n}", mod_time=OLD), **change} for n, (change, _) in enumerate(BROKEN)]
     items.append({})
@@ -240,7 +240,7 @@ def test_every_item_is_a_row_or_a_reject(exported: Any, drawn: list[Item]) -> No
 
 
 @pytest.mark.parametrize("number", ["1000.0000000E29", "1e40", "9223372036854775808", "0.5"])
-def test_a_number_that_is_none_of_bytes_is_a_reject(exported: Any, number: str) -> None:
+def test_an_invalid_number_of_bytes_is_a_reject(exported: Any, number: str) -> None:
     """The first is more than a DECIMAL of DuckDB holds, and yet no null of TRY_CAST."""
     items = [
         {**built.file("b", "odd", mod_time=OLD), "file_length": {"N": number}},

@@ -1,4 +1,4 @@
-"""DynamoDB exports of an S3Guard table: which one is read, where its files are sought, and what damage is told."""
+"""DynamoDB exports of an S3Guard table: which one is read, the places of its files, and reported damage."""
 
 import gzip
 import hashlib
@@ -100,7 +100,7 @@ def test_exports_of_other_tables_are_passed_over(read: Callable[..., Entries], t
         read(tmp_path, table="nobodys")
 
 
-def test_an_incremental_export_is_no_picture_of_the_table(
+def test_an_incremental_export_does_not_show_the_whole_table(
     read: Callable[..., Entries], tmp_path: Path
 ) -> None:
     built.export(built.into(tmp_path), items("full"), at=AT - DAY)
@@ -190,7 +190,7 @@ DAMAGES: list[tuple[str, Damage, str, list[str]]] = [
 @pytest.mark.parametrize(
     ("damage", "told", "left"), [case[1:] for case in DAMAGES], ids=[case[0] for case in DAMAGES]
 )
-def test_damage_is_a_hole_and_the_rest_is_read(
+def test_damage_is_an_evidence_gap_and_the_rest_is_read(
     read: Callable[..., Entries], tmp_path: Path, damage: Damage, told: str, left: list[str]
 ) -> None:
     """Two data files: the marker and x in the first, y and z in the other."""
@@ -202,14 +202,16 @@ def test_damage_is_a_hole_and_the_rest_is_read(
     assert entries.holes[0].source == "metastore:0"
 
 
-def test_a_summary_that_tells_of_more_items_is_a_hole(read: Callable[..., Entries], tmp_path: Path) -> None:
+def test_a_summary_that_counts_more_items_is_an_evidence_gap(
+    read: Callable[..., Entries], tmp_path: Path
+) -> None:
     built.export(built.into(tmp_path), items("x"), at=AT, itemCount=3)
     entries = read(tmp_path)
     assert [hole.reason for hole in entries.holes] == ["lists 2 items, the summary 3"]
     assert keys_of(entries) == ["x"]
 
 
-def test_a_line_that_is_no_item_is_a_rejected_row(read: Callable[..., Entries], tmp_path: Path) -> None:
+def test_an_invalid_line_is_a_rejected_row(read: Callable[..., Entries], tmp_path: Path) -> None:
     folder = tmp_path / built.export(built.into(tmp_path), items("x"), at=AT, files=1)
     body = gzip.compress(gzip.decompress(first_data(folder).read_bytes()) + b"{oops\n[1]\n\xff\xfe\n\n")
     first_data(folder).write_bytes(body)
@@ -240,7 +242,7 @@ def test_ion_is_refused(read: Callable[..., Entries], tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_an_export_without_one_good_file_is_no_evidence(read: Callable[..., Entries], tmp_path: Path) -> None:
+def test_an_export_without_one_good_file_cannot_be_used(read: Callable[..., Entries], tmp_path: Path) -> None:
     folder = tmp_path / built.export(built.into(tmp_path), items("x"), at=AT)
     for path in folder.glob("data/*"):
         path.unlink()
@@ -255,14 +257,14 @@ def test_an_empty_table_is_empty(read: Callable[..., Entries], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("place", ["nothing/here", "AWSDynamoDB"])
-def test_nothing_there_is_told(read: Callable[..., Entries], tmp_path: Path, place: str) -> None:
+def test_an_empty_place_is_reported(read: Callable[..., Entries], tmp_path: Path, place: str) -> None:
     with pytest.raises(
         SourceError, match=r"no complete export up to .*; name a folder that holds AWSDynamoDB"
     ):
         read(tmp_path / place)
 
 
-def test_a_bucket_that_does_not_exist_is_told(read: Callable[..., Entries]) -> None:
+def test_a_bucket_that_does_not_exist_is_reported(read: Callable[..., Entries]) -> None:
     with pytest.raises(SourceError, match=r"s3://no-such-bucket-here.*does not exist"):
         read("s3://no-such-bucket-here/exports")
 
@@ -363,7 +365,7 @@ def test_a_file_that_goes_before_it_is_read_is_a_note(
 
 
 @pytest.mark.usefixtures("large")
-def test_damage_that_the_md5_shows_is_a_hole_before_rows_are_read(
+def test_damage_that_the_md5_shows_is_an_evidence_gap_before_rows_are_read(
     read: Callable[..., Entries], tmp_path: Path
 ) -> None:
     folder = tmp_path / built.export(built.into(tmp_path), [*items("y", "x"), *items("z")[1:]], at=AT)

@@ -237,7 +237,7 @@ def test_prefixes_however_many_end_at_path_boundaries(con: Connection, many: int
     assert {row["key"] for row in rows if row["honoured"]} == {"wh/auth", "wh/auth/x/y"}
 
 
-def test_one_line_that_is_no_item_spoils_no_other(con: Connection, tmp_path: Path) -> None:
+def test_one_invalid_line_spoils_no_other(con: Connection, tmp_path: Path) -> None:
     """Whatever the line is, those before and after it in the same block are read."""
     odd = [b"7", b"[1]", b'"x"', b"[{}]", b"{oops", b"\xff", b"null", b"{}", b'{"Item":7}', b'{"Item":[]}']
     odd += [

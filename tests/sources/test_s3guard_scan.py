@@ -172,7 +172,7 @@ def test_rejected_items_are_counted_as_they_are_kept(clients: Clients, aws: Aws)
     ]
 
 
-def test_a_wrong_region_is_told(clients: Clients, aws: Aws) -> None:
+def test_a_wrong_region_is_reported(clients: Clients, aws: Aws) -> None:
     built.create_table(aws.dynamodb, "region-table", [])
     elsewhere = options(clients).model_copy(update={"region": "eu-west-1"})
     source = S3Guard(kind="s3guard", table="region-table", s3=elsewhere)
@@ -180,7 +180,7 @@ def test_a_wrong_region_is_told(clients: Clients, aws: Aws) -> None:
         s3guard.read(source, context(clients), "m")
 
 
-def test_no_credentials_are_told(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     unasked = options(clients).model_copy(update={"region": "sa-east-1"})  # clients are kept by endpoint

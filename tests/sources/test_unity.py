@@ -53,7 +53,7 @@ def listed(server: UnityCatalog, **more: Any) -> Pointers:
     return unity.list_tables(Unity(kind="unity", uri=server.uri, **more), Clients(), "metastore:0")
 
 
-def told(found: Pointers) -> dict[str, tuple[Location | None, str]]:
+def named_tables(found: Pointers) -> dict[str, tuple[Location | None, str]]:
     return {table.name: (table.location, table.format) for table in found.tables}
 
 
@@ -61,7 +61,7 @@ def told(found: Pointers) -> dict[str, tuple[Location | None, str]]:
 def test_tables_with_files_are_named_with_their_places_and_formats(server: UnityCatalog, page: int) -> None:
     server.page = page
     found = listed(server)
-    assert told(found) == {
+    assert named_tables(found) == {
         "main.sales.orders": (Location("lake", "orders"), "delta"),
         "main.sales.lines": (Location("lake", "lines"), "hive"),
         "main.`raw.eu`.odd": (Location("lake", "odd"), "unknown"),
@@ -87,7 +87,7 @@ def test_shallow_clones_are_tables_and_other_types_are_where_they_have_a_place(s
         ("main", "s", "far"): info(None, type_="FOREIGN"),
     }
     found, five = listed(server), [f"main.s.m{n}" for n in range(5)]
-    assert {name.removeprefix("main.s."): format_ for name, (_, format_) in told(found).items()} == {
+    assert {name.removeprefix("main.s."): format_ for name, (_, format_) in named_tables(found).items()} == {
         "clone": "delta", "clone_2": "delta", "stream": "delta", "foreign": "hive", "new": "delta",
     }  # fmt: skip
     assert found.holes == ()
@@ -98,11 +98,11 @@ def test_shallow_clones_are_tables_and_other_types_are_where_they_have_a_place(s
 
 
 def test_catalogs_may_be_chosen_and_tables_limited_to_a_place(server: UnityCatalog) -> None:
-    assert set(told(listed(server, catalogs=("oth*",)))) == {"other.x.hudi", "other.x.nowhere"}
-    assert set(told(listed(server, location=Location("lake", "orders")))) == {"main.sales.orders"}
+    assert set(named_tables(listed(server, catalogs=("oth*",)))) == {"other.x.hudi", "other.x.nowhere"}
+    assert set(named_tables(listed(server, location=Location("lake", "orders")))) == {"main.sales.orders"}
 
 
-def test_a_schema_that_may_not_be_listed_is_a_hole_and_one_that_was_dropped_is_none(
+def test_a_schema_that_may_not_be_listed_is_an_evidence_gap_and_a_dropped_one_is_left_out(
     server: UnityCatalog,
 ) -> None:
     refused = {"error_code": "PERMISSION_DENIED", "message": "User does not have USE SCHEMA"}
@@ -112,7 +112,7 @@ def test_a_schema_that_may_not_be_listed_is_a_hole_and_one_that_was_dropped_is_n
     assert [(hole.subject, hole.reason) for hole in found.holes] == [
         ("main.sales.*", "the catalog answers 403: User does not have USE SCHEMA")
     ]
-    assert set(told(found)) == {"main.`raw.eu`.odd"}
+    assert set(named_tables(found)) == {"main.`raw.eu`.odd"}
 
 
 NO_TABLES = "the catalog answers tables that cannot be understood"
@@ -129,13 +129,13 @@ NO_TABLES = "the catalog answers tables that cannot be understood"
         ({"tables": [{"name": ""}]}, (NO_TABLES,)),
     ],
 )
-def test_odd_answers_name_nothing_and_are_holes_where_they_may_have_meant_a_table(
+def test_odd_answers_name_nothing_and_are_evidence_gaps_if_they_may_concern_a_table(
     server: UnityCatalog, body: dict[str, Any], why: tuple[str, ...]
 ) -> None:
     asked = {"schema_name": "sales"}.items()
     server.faults.append(lambda _, __, params: (200, body) if asked <= params.items() else None)
     found = listed(server)
-    assert set(told(found)) == {"main.`raw.eu`.odd", "other.x.hudi", "other.x.nowhere"}
+    assert set(named_tables(found)) == {"main.`raw.eu`.odd", "other.x.hudi", "other.x.nowhere"}
     assert tuple(hole.reason for hole in found.holes) == why
 
 
@@ -147,7 +147,7 @@ def test_odd_answers_name_nothing_and_are_holes_where_they_may_have_meant_a_tabl
         ((200, b'{"tables": [{"name": "or'), "the catalog answers what is no JSON object"),
     ],
 )
-def test_half_a_list_is_a_hole_of_its_schema_and_stops_no_other(
+def test_half_a_list_is_an_evidence_gap_of_its_schema_and_stops_no_other(
     server: UnityCatalog, answer: Answer, why: str
 ) -> None:
     server.page = 1
@@ -155,7 +155,7 @@ def test_half_a_list_is_a_hole_of_its_schema_and_stops_no_other(
     server.faults.append(lambda _, __, params: answer if second <= params.items() else None)
     found = listed(server)
     assert [(hole.subject, hole.reason) for hole in found.holes] == [("main.sales.*", why)]
-    assert set(told(found)) == {"main.`raw.eu`.odd", "other.x.hudi", "other.x.nowhere"}
+    assert set(named_tables(found)) == {"main.`raw.eu`.odd", "other.x.hudi", "other.x.nowhere"}
 
 
 def test_a_probe_asks_for_what_an_audit_needs(server: UnityCatalog) -> None:

@@ -49,7 +49,7 @@ def header_of(content: bytes) -> Header:
     try:
         values, at = _header_values(content, len(MAGIC))
         sync = _slice(content, at, _SYNC)
-        _sized(json.loads(values["avro.schema"]))
+        _has_size(json.loads(values["avro.schema"]))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Torn("its Avro header cannot be understood") from error
     codec = values.get("avro.codec", b"null")
@@ -194,23 +194,23 @@ _UNPACK: Mapping[bytes, Callable[[bytes], bytes]] = {
 }
 
 
-def _sized(schema: Any) -> bool:
+def _has_size(schema: Any) -> bool:
     """Return whether every value of a schema takes at least a byte.
 
     ValueError if the values of a list need none: a few bytes could then claim any number of values.
     """
     if isinstance(schema, list):
-        return all(_sized(each) for each in schema) or True
+        return all(_has_size(each) for each in schema) or True
     if not isinstance(schema, dict):
         return bool(schema != "null")
     kind = schema["type"]
     if kind in ("array", "map"):
-        if not _sized(schema["items" if kind == "array" else "values"]):
+        if not _has_size(schema["items" if kind == "array" else "values"]):
             raise ValueError("values without a size")
         return True
     if kind in ("record", "error"):
-        return any(_sized(each["type"]) for each in schema["fields"])
-    return _sized(kind) if isinstance(kind, dict | list) else kind != "null"
+        return any(_has_size(each["type"]) for each in schema["fields"])
+    return _has_size(kind) if isinstance(kind, dict | list) else kind != "null"
 
 
 def container(schema: bytes, records: Sequence[bytes]) -> bytes:

@@ -67,7 +67,7 @@ def projection_of(schema: Any, excluded: AbstractSet[str]) -> Projection | None:
     """
     try:
         kept, found = _record(schema, excluded)
-        runs = tuple(_merged(found))
+        runs = tuple(_merge_runs(found))
     except (LookupError, TypeError, ValueError, RecursionError):
         return None
     return None if all(keep for _, keep in runs) else Projection(kept, runs)
@@ -96,7 +96,7 @@ def _names(record: Mapping[str, Any]) -> list[str]:
     return [field["name"] for field in record["fields"]]
 
 
-def _merged(runs: Sequence[tuple[Any, bool]]) -> list[tuple[End, bool]]:
+def _merge_runs(runs: Sequence[tuple[Any, bool]]) -> list[tuple[End, bool]]:
     """Join neighbours that are both kept, or both left out, into one run."""
     found: list[tuple[list[Any], bool]] = []
     for kind, keep in runs:
@@ -132,7 +132,7 @@ def _size(size: object) -> int:
     return size
 
 
-def _repeated(kind: Any) -> End:
+def _array_end(kind: Any) -> End:
     """Return the end of an array; the shapes that fill manifests have functions of their own."""
     fields = [field["type"] for field in kind["fields"]] if _is_record(kind) else [kind]
     if fields and all(map(_is_number, fields)):
@@ -152,7 +152,7 @@ def _each(ends: Sequence[End], content: bytes, at: int) -> int:
     return at
 
 
-def _sized(size: int, content: bytes, at: int) -> int:  # noqa: ARG001 - as in every `End`
+def _skip_bytes(size: int, content: bytes, at: int) -> int:  # noqa: ARG001 - as in every `End`
     return at + size
 
 
@@ -268,18 +268,18 @@ def _end_of(kind: Any) -> End:
 
 
 _PLAIN: Mapping[str, End] = {
-    "null": partial(_sized, 0),
-    "boolean": partial(_sized, 1),
-    "float": partial(_sized, 4),
-    "double": partial(_sized, 8),
+    "null": partial(_skip_bytes, 0),
+    "boolean": partial(_skip_bytes, 1),
+    "float": partial(_skip_bytes, 4),
+    "double": partial(_skip_bytes, 8),
     "string": _text,
     "bytes": _text,
     **dict.fromkeys(("int", "long", "enum"), partial(_numbers, 1)),
 }
 _NESTED: Mapping[str, Callable[[Any], End]] = {
-    "fixed": lambda kind: partial(_sized, _size(kind["size"])),
+    "fixed": lambda kind: partial(_skip_bytes, _size(kind["size"])),
     "record": lambda kind: _in_a_row([field["type"] for field in kind["fields"]]),
-    "array": lambda kind: _repeated(kind["items"]),
+    "array": lambda kind: _array_end(kind["items"]),
     "map": lambda kind: partial(_items, _in_a_row(["string", kind["values"]])),
 }
 """A type in neither mapping is referred to by its name."""

@@ -70,7 +70,7 @@ class ListedTable:
         return None if self.last_file is None else self.last_file.modified_at
 
 
-def compared(
+def compare_lists(
     kind: str, tables: Sequence[ListedTable], ctx: Context
 ) -> tuple[tuple[Witness, ...], Callable[[Connection, Rows], Iterator[Witness]] | None]:
     """Return witnesses for `Claims`, and a function that finds more by unused files; an audit of the past has none."""
@@ -123,13 +123,13 @@ def _absent_lists(
     before, now = last.get((kind, each.table.name)), each.last_file
     if not each.complete or before is None or before.location != each.table.location.uri or now is None:
         return
-    for was, known in _audited(before, each.table.location):
+    for was, known in _audited_lists(before, each.table.location):
         if not _is_there(each, was, clients):
             newer = was.written_at is not None and now.modified_at > was.written_at and each.newest is None
             yield was, known, newer
 
 
-def _audited(last: LastState, location: Location) -> Iterator[tuple[StateRef, str]]:
+def _audited_lists(last: LastState, location: Location) -> Iterator[tuple[StateRef, str]]:
     yield last.state, last.description(location.uri)
     for lost in last.lost:
         yield lost.state, lost.description

@@ -123,7 +123,7 @@ def changed_rows(
     return duck.query(con, sql, input=rows)
 
 
-def compared(con: Connection, rows: Rows) -> Relation:
+def compare_states(con: Connection, rows: Rows) -> Relation:
     """Return rows of `file_list.fold.CHANGED`: the `changed_rows` of some keys whose state differs now."""
     sql = """SELECT table_name, bucket, key, ['gone', 'history', 'live'][now + 1] AS state FROM (
             SELECT table_name, bucket, key, coalesce(max(was), 0) AS was, coalesce(max(now), 0) AS now

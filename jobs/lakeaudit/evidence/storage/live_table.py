@@ -21,7 +21,7 @@ from lakeaudit.evidence.manifest.iceberg.metadata import (
     NotReadable,
     Snapshot,
     number_of,
-    parsed,
+    parse_metadata,
 )
 from lakeaudit.evidence.protocol import Engine
 from lakeaudit.keys import Location
@@ -63,7 +63,7 @@ def find_state(clients: Clients, location: Location, as_of: datetime) -> State:
         content = read_bytes(clients, place)
         if content is None:
             raise SourceError(place.uri, "does not exist", WAY_OUT)
-        metadata = parsed(content)
+        metadata = parse_metadata(content)
     except NotReadable as error:
         raise SourceError(place.uri, str(error), WAY_OUT) from error
     known = {snapshot.id: snapshot for snapshot in metadata.snapshots}

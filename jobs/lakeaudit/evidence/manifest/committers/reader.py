@@ -156,7 +156,7 @@ def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Ite
     job, at = saved.get("jobId") or None, _time(saved.get("timestamp"))
     same = {"job_id": job, "committed_at": at.isoformat()}
     names = texts_of(saved, "filenames")
-    if job and record.table and (declared := _declared(record, job, at, saved, names)):
+    if job and record.table and (declared := _job_totals(record, job, at, saved, names)):
         yield declared
     for name in names:
         yield {"path": _uri(name, record.home), **same}
@@ -177,7 +177,7 @@ def _success_data(held: bytes) -> Mapping[str, Any]:
 _FILES, _BYTES = ("committer_commits_completed", "committer_files_committed"), "committer_bytes_committed"
 
 
-def _declared(
+def _job_totals(
     record: Record, job: str, at: datetime, saved: Mapping[str, Any], names: Sequence[str]
 ) -> Declared | None:
     """Return the totals in the job's own statistics, if there are any; they count committed files."""
@@ -212,7 +212,7 @@ def _of_task(other: File, contents: Content) -> Iterator[Row]:
         )
     else:
         for file in objects_of(saved, "files"):
-            yield {"path": _decoded(text_of(file, "d")), "size": file.get("z"), "etag": file.get("e")}
+            yield {"path": _decode(text_of(file, "d")), "size": file.get("z"), "etag": file.get("e")}
 
 
 def _version(other: File, saved: Mapping[str, Any], known: Sequence[int]) -> None:
@@ -228,10 +228,10 @@ def _destination(commit: Mapping[str, Any]) -> str:
 
 def _uri(name: str, home: Location) -> str:
     """Return a URI; the S3A committers write keys after a slash, the other one writes URIs."""
-    return uri_of(home.bucket, name[1:]) if name.startswith("/") and not home.is_local else _decoded(name)
+    return uri_of(home.bucket, name[1:]) if name.startswith("/") and not home.is_local else _decode(name)
 
 
-def _decoded(uri: str) -> str:
+def _decode(uri: str) -> str:
     """Return the raw path of a URI as the manifest committer writes them (`AbstractManifestData.marshallPath`)."""
     return unquote(uri)
 

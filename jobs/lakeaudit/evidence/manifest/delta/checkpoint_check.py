@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.evidence.lineage import CONTENT, SHORT_CHECKPOINT, Stake, Witness
-from lakeaudit.evidence.manifest.delta.checkpoint_counts import files_listed, miscounted, mixed_parts
+from lakeaudit.evidence.manifest.delta.checkpoint_counts import files_listed, miscount_witnesses, mixed_parts
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.checkpoints import Content
 from lakeaudit.evidence.manifest.delta.entry_sums import BASE, COMMITS, EARLIER, NOTHING, EntrySums
@@ -31,11 +31,11 @@ _FAULTS = "checkpoint_faults"
 
 def expected_files(readings: Sequence[Reading]) -> dict[str, int]:
     """Return how many files the newest state of each table lists, by its newest checkpoint and the commits since."""
-    found = {reading.listed.name: _expected(reading) for reading in readings}
+    found = {reading.listed.name: _expected_count(reading) for reading in readings}
     return {name: files for name, files in found.items() if files is not None}
 
 
-def _expected(reading: Reading) -> int | None:
+def _expected_count(reading: Reading) -> int | None:
     """Return None if the checkpoint was read itself, or if a commit since then was not counted."""
     content, log = reading.newest_checkpoint, reading.log
     if content is None or content.adds is None or reading.torn or log.newest is None:
@@ -87,7 +87,7 @@ def _is_whole(reading: Reading) -> bool:
 
 
 @dataclass(frozen=True)
-class _Compared:
+class _Comparison:
     """Names one checkpoint whose rows are compared with those of the reading `number` of its table."""
 
     table: str
@@ -110,7 +110,7 @@ class CheckpointComparison:
     def witnesses(self) -> tuple[Witness, ...]:
         """Return the witnesses against all checkpoints whose sums differ from the expected sums."""
         return (
-            *miscounted(self._tables),
+            *miscount_witnesses(self._tables),
             *self._newest([reading for reading in self._tables if newest_differs(reading)]),
             *self._bases([reading for reading in self._tables if base_differs(reading)]),
         )
@@ -138,13 +138,13 @@ class CheckpointComparison:
         names = [reading.listed.name for reading, _, _ in later]
         files = [file for r, point, content in later for file in _files_of(r, point, content, NEWEST)]
         rows = [*pieces(*self.readings.rows_of(names)), *self._parts(files)]
-        return self._compared(rows, [_Compared(r.listed.name, r.number, point) for r, point, _ in later])
+        return self._compare(rows, [_Comparison(r.listed.name, r.number, point) for r, point, _ in later])
 
     def _bases(self, readings: Sequence[Reading]) -> list[Witness]:
         """Compare the base checkpoints with the states before them, which are read for this comparison."""
         files: list[LogFile] = []
         commits: list[CommitFiles] = []
-        compared: list[_Compared] = []
+        compared: list[_Comparison] = []
         for reading in readings:
             base, earlier = reading.plan.base if reading.plan else None, reading.earlier
             if base is None or earlier is None:
@@ -154,9 +154,9 @@ class CheckpointComparison:
             if earlier.point is not None:
                 files += _files_of(reading, earlier.point, earlier.content, 0)
             commits.append(CommitFiles(listed.name, listed.location, reading.log.folder, earlier.commits))
-            compared.append(_Compared(listed.name, 0, base))
+            compared.append(_Comparison(listed.name, 0, base))
         rows = [*self._parts(files), *runs_of(commits, self.source, self.ctx.clients)]
-        return self._compared(rows, compared) if compared else []
+        return self._compare(rows, compared) if compared else []
 
     def _parts(self, files: Sequence[LogFile]) -> list[Part]:
         large = checkpoints_of(
@@ -167,8 +167,8 @@ class CheckpointComparison:
             *runs_of([file for file in files if not file.is_large], self.source, self.ctx.clients),
         ]
 
-    def _compared(
-        self, rows: Sequence[Part | BufferedRows], checkpoints: Sequence[_Compared]
+    def _compare(
+        self, rows: Sequence[Part | BufferedRows], checkpoints: Sequence[_Comparison]
     ) -> list[Witness]:
         """Compare rows with checkpoints; return no witness if some rows could not be read."""
         limits = duck.small(_LIMIT, [(one.table, one.number, one.point.version) for one in checkpoints])
@@ -255,7 +255,7 @@ def _sum_by_table(rows: pa.Table) -> Rows:
         return duck.table(duck.query(con, sql, input=rows))
 
 
-def _witness(one: _Compared, found: Mapping[str, Any]) -> Witness:
+def _witness(one: _Comparison, found: Mapping[str, Any]) -> Witness:
     lists = [
         f"lacks {found['lacks']:,} files that the commits up to it list" if found["lacks"] else "",
         f"lists {found['more']:,} files that they do not" if found["more"] else "",

@@ -24,7 +24,7 @@ from lakeaudit.runtime.duck import Connection, Rows
 _MIXED = "mixed_parts"
 
 
-def miscounted(readings: Sequence[Reading]) -> Iterator[Witness]:
+def miscount_witnesses(readings: Sequence[Reading]) -> Iterator[Witness]:
     """Yield the checkpoints whose number of entries differs from the count in `_last_checkpoint`."""
     for reading in readings:
         hint, point = reading.listed.hint, next(iter(reading.log.checkpoints[-1:]), None)
@@ -90,7 +90,7 @@ def mixed_parts(readings: Sequence[Reading], parts: Sequence[Part], engine: Engi
 
     A part that lists a file twice by itself is a fault of its writer, but does not lack a file.
     """
-    kept = engine.meet(parts, _entries, _shared)
+    kept = engine.meet(parts, _entries, _shared_files)
     if any(note["reason"] for note in kept.notes):
         return
     rows = pa.Table.from_batches(kept.batches(_MIXED), _SHARED)
@@ -115,7 +115,7 @@ def _entries(con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows
         yield kind, duck.query(con, sql, input=rows)
 
 
-def _shared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def _shared_files(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     sql = """SELECT table_name, count(*) AS files, min(key) AS sample FROM (
             SELECT table_name, bucket, key FROM input GROUP BY table_name, bucket, key, pair
             HAVING count(DISTINCT reading) > 1)

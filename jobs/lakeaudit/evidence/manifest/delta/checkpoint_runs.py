@@ -108,7 +108,7 @@ def packed(folder: Location, found: Iterable[tuple[int, Sequence[File]]]) -> Che
     files = list(chain.from_iterable(parts for _, parts in ordered))
     begins = np.cumsum([0, *(len(parts) for _, parts in ordered)], dtype=np.int64)[:-1]
     known: dict[str, str] = {}
-    names = tuple(known.setdefault(name, name) for name in _unversioned(files))
+    names = tuple(known.setdefault(name, name) for name in _without_version(files))
     return Checkpoints(
         folder,
         _numbers(version for version, _ in ordered),
@@ -119,7 +119,7 @@ def packed(folder: Location, found: Iterable[tuple[int, Sequence[File]]]) -> Che
     )
 
 
-def _unversioned(files: Sequence[File]) -> Iterator[str]:
+def _without_version(files: Sequence[File]) -> Iterator[str]:
     return (file.name.partition(".")[2] for file in files)
 
 

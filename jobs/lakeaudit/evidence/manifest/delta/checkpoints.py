@@ -120,7 +120,7 @@ def _summarize_all(clients: Clients, files: Sequence[File]) -> list[FileSummary]
 def summarize(clients: Clients, file: File, con: Connection | None = None) -> FileSummary:
     """Read the rows of a Parquet file that describe the table as a whole; with a connection, sum its entries."""
     try:
-        with _opened(clients, file) as stream:
+        with _open(clients, file) as stream:
             if stream is None:
                 return FileSummary(problem=GONE)
             content = pq.ParquetFile(stream)
@@ -144,7 +144,7 @@ def summarize(clients: Clients, file: File, con: Connection | None = None) -> Fi
 
 
 @contextmanager
-def _opened(clients: Clients, file: File) -> Iterator[Any]:
+def _open(clients: Clients, file: File) -> Iterator[Any]:
     if file.place.is_local or file.size <= _SMALL:
         content = read_bytes(clients, file.place, size=file.size)
         yield None if content is None else pa.BufferReader(content)

@@ -13,7 +13,7 @@ from lakeaudit.evidence.protocol import DeclaredState
 from lakeaudit.runtime.aws import Clients
 
 
-def declared(log: Log, clients: Clients) -> DeclaredState | None:
+def declared_state(log: Log, clients: Clients) -> DeclaredState | None:
     """Return the counts in the checksum of the newest version; None if that version has none."""
     version = log.newest
     if version is None or log.checksum != version:

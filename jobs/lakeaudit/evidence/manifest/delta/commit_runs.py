@@ -113,13 +113,13 @@ class CommitRuns:
         return CommitRuns(firsts, begins, self.sizes[begin:end], self.times[begin:end])
 
     @cached_property
-    def grown(self) -> "CommitRuns":
+    def increasing(self) -> "CommitRuns":
         """Return the same commits at increasing times, as Delta defines them: a millisecond apart at least."""
         steps = np.arange(len(self), dtype=np.int64) * _A_STEP
         times = np.maximum.accumulate(self.times - steps) + steps
         return self if np.array_equal(times, self.times) else self._at(times)
 
-    def followed(self) -> NDArray[np.bool_]:
+    def has_successor(self) -> NDArray[np.bool_]:
         """Return for each commit but the last whether the next one has the next version."""
         follow = np.ones(max(len(self) - 1, 0), dtype=np.bool_)
         follow[self.begins[1:] - 1] = False

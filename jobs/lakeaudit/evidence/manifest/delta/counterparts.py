@@ -15,7 +15,7 @@ from lakeaudit.evidence.lineage import LAGGING_FORMAT, OTHER_FORMAT, Witness
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.manifest.iceberg.counterparts import UNIFORM, XTABLE, synced_to, whole_number
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parse_metadata
 from lakeaudit.runtime.aws import Clients
 
 ENABLED_FORMATS = "delta.universalFormat.enabledFormats"
@@ -23,7 +23,7 @@ _ICEBERG = "iceberg"
 _FOLDER = "metadata"
 
 
-def lagging(reading: Reading, clients: Clients, grace: timedelta) -> Iterator[Witness]:
+def lag_witnesses(reading: Reading, clients: Clients, grace: timedelta) -> Iterator[Witness]:
     """Yield a witness if one side has been ahead of the other for longer than the grace.
 
     This costs one listing and one file, only for a table whose properties declare that it is converted.
@@ -35,7 +35,7 @@ def lagging(reading: Reading, clients: Clients, grace: timedelta) -> Iterator[Wi
         return
     try:
         newest = _newest(reading, clients)
-        metadata = None if newest is None else parsed(read_bytes(clients, newest.place) or b"")
+        metadata = None if newest is None else parse_metadata(read_bytes(clients, newest.place) or b"")
     except (SourceError, NotReadable):
         return
     if newest is not None and metadata is not None:

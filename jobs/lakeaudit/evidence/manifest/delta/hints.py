@@ -38,7 +38,7 @@ def read_hint(folder: Location, clients: Clients) -> Hint | None:
     place = folder.join(HINT)
     try:
         content = read_bytes(clients, place)
-        hint = None if content is None else parsed(place, content)
+        hint = None if content is None else parse_hint(place, content)
         if content is not None and hint is not None and hint.problem:
             ensure_whole(clients, place, content)
     except SourceError:
@@ -46,7 +46,7 @@ def read_hint(folder: Location, clients: Clients) -> Hint | None:
     return hint
 
 
-def parsed(place: Location, content: bytes) -> Hint:
+def parse_hint(place: Location, content: bytes) -> Hint:
     """Parse the content of the file."""
     if not content.strip():
         return Hint(place, problem="is empty")

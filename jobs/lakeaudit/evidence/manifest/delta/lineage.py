@@ -33,7 +33,7 @@ from lakeaudit.evidence.lineage import (
 )
 from lakeaudit.evidence.manifest.delta.checksums import counts
 from lakeaudit.evidence.manifest.delta.commit_counts import UNMET, unmet_words
-from lakeaudit.evidence.manifest.delta.counterparts import lagging
+from lakeaudit.evidence.manifest.delta.counterparts import lag_witnesses
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
@@ -95,9 +95,9 @@ def _of_table(
     if last is not None and last.is_of(reading.listed.location.uri, table_id(reading)):
         yield from _against_last(reading, last, clients)
     if graces is not None:
-        yield from lagging(reading, clients, graces[reading.listed.name])
+        yield from lag_witnesses(reading, clients, graces[reading.listed.name])
         for witness in (*_by_hint(reading), *_by_checksum(reading, clients), *_by_compaction(reading)):
-            if confirmed := _confirmed(witness, reading, clients):
+            if confirmed := _confirm(witness, reading, clients):
                 yield confirmed
 
 
@@ -258,7 +258,7 @@ def _by_compaction(reading: Reading) -> Iterator[Witness]:
     )
 
 
-def _confirmed(witness: Witness, reading: Reading, clients: Clients) -> Witness | None:
+def _confirm(witness: Witness, reading: Reading, clients: Clients) -> Witness | None:
     """Return the witness of a lost state if its commit is missing by name, too; None if it is newer than the listing.
 
     If the commit exists and is older, the listing left it out, and the state that was read is not the newest one.

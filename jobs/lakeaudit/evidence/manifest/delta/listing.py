@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, cast
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes, stat
 from lakeaudit.evidence.lineage import ABSENT
-from lakeaudit.evidence.manifest.delta.checksums import declared
+from lakeaudit.evidence.manifest.delta.checksums import declared_state
 from lakeaudit.evidence.manifest.delta.commit_runs import micros
 from lakeaudit.evidence.manifest.delta.hints import Hint, read_hint
 from lakeaudit.evidence.manifest.delta.lines import commit_moment, in_commit_time, moment_of
@@ -126,7 +126,7 @@ class _Listing:
             missing = ABSENT if log.newest is None and not log.lost_parts and self.until is None else ""
             return Listed(name, location, read_at, None if refused else log, refused, missing=missing)
         hint = read_hint(log.folder, self.clients) if log.hinted_at and self.until is None else None
-        return Listed(name, location, read_at, log, declared=declared(log, self.clients), hint=hint)
+        return Listed(name, location, read_at, log, declared=declared_state(log, self.clients), hint=hint)
 
     def _relist(self, folder: Location, since: int | None) -> Log:
         """Return the log; if one of its versions is known already, no commit may follow the newest one that is listed.
@@ -171,11 +171,11 @@ def _as_of(log: Log, as_of: datetime, clients: Clients) -> Log:
     versions, made = [*log.commits], log.commits_as_made.times <= micros(as_of)
     if versions and _recorded_time(log, versions[-1], clients) is not None:
 
-        def committed(at: int) -> bool:
+        def is_committed(at: int) -> bool:
             carried = _recorded_time(log, versions[at], clients)
             return bool(made[at]) if carried is None else carried <= as_of
 
-        count = bisect_left(range(len(versions)), True, key=lambda at: not committed(at))
+        count = bisect_left(range(len(versions)), True, key=lambda at: not is_committed(at))
     else:
         count = int(made.sum())
     written = log.checkpoints.versions[log.checkpoints.write_times <= micros(as_of)].tolist()

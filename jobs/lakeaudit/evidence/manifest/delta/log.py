@@ -75,7 +75,7 @@ class Log:
     @property
     def commits_as_made(self) -> CommitRuns:
         """Return the commits at the times when they were made: their files' times, increased as Delta does."""
-        return self.commits.grown
+        return self.commits.increasing
 
     def time_of(self, base: Checkpoint | None) -> datetime:
         """Return when a state was made: by its commit, else (late, never early) by the checkpoint's file.
@@ -262,7 +262,7 @@ def written_late(log: Log, since: int) -> tuple[int, ...]:
     """
     commits = log.commits.after(since)
     later = commits.times[:-1] > commits.times[1:] + CLOCK_STEP // timedelta(microseconds=1)
-    late = np.flatnonzero(commits.followed() & later)
+    late = np.flatnonzero(commits.has_successor() & later)
     return tuple(commits.versions_of(late)) if len(late) <= max(_FEW, len(commits) // _FEW_OF) else ()
 
 

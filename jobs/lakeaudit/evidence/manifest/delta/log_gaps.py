@@ -70,11 +70,11 @@ def nothing_left(reading: Reading, source: str, clients: Clients) -> list[Eviden
     hides = "every file that the table lists"
     return [
         EvidenceGap(source, why, place.uri, reading.listed.name, hides, 1, kind_of(why))
-        for place, why in _wanting(reading, clients)
+        for place, why in _missing_base(reading, clients)
     ]
 
 
-def _wanting(reading: Reading, clients: Clients) -> Iterator[tuple[Location, str]]:
+def _missing_base(reading: Reading, clients: Clients) -> Iterator[tuple[Location, str]]:
     log = reading.log
     broken = [(place, why) for place, why in reading.broken.items() if why]
     if broken:
@@ -120,11 +120,19 @@ def _of_gap(gap: Gap, log: Log, source: str, name: str) -> Iterator[EvidenceGap]
     last = min(gap.last, gap.first + COMMITS_NAMED - 1)
     for version in range(gap.first, last + 1):
         place = log.commit_place(version).uri
-        yield EvidenceGap(source, _missing_commits(gap), place, name, _hidden(gap), 1, "missing_metadata")
+        yield EvidenceGap(
+            source, _missing_commits(gap), place, name, _hidden_changes(gap), 1, "missing_metadata"
+        )
     if last < gap.last:
         place = log.commit_place(last + 1).uri
         yield EvidenceGap(
-            source, _missing_commits(gap), place, name, _hidden(gap), gap.last - last, "missing_metadata"
+            source,
+            _missing_commits(gap),
+            place,
+            name,
+            _hidden_changes(gap),
+            gap.last - last,
+            "missing_metadata",
         )
 
 
@@ -136,6 +144,6 @@ def _missing_commits(gap: Gap) -> str:
     )
 
 
-def _hidden(gap: Gap) -> str:
+def _hidden_changes(gap: Gap) -> str:
     which = f"version {gap.first}" if gap.first == gap.last else f"versions {gap.first} to {gap.last}"
     return f"the changes of {which}"

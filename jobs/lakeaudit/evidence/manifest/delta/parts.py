@@ -147,10 +147,10 @@ def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clien
     numbers = [number for number, file in enumerate(files) if file.is_parquet]
     by_schema: dict[str, list[tuple[int, pa.Table]]] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
-        contents = pool.map(lambda n: _fetched(files[n], clients), numbers)
+        contents = pool.map(lambda n: _fetch(files[n], clients), numbers)
         # decoded here, one by one: threads that decode wait for each other more than they gain
         for number, content in zip(numbers, contents, strict=True):
-            rows = content if isinstance(content, str) else _decoded(content, files[number])
+            rows = content if isinstance(content, str) else _decode(content, files[number])
             if isinstance(rows, str):
                 notes.problem(number, rows)
                 continue
@@ -164,7 +164,7 @@ def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clien
     return pa.concat_tables([acts.ACTION.empty_table(), *tables])
 
 
-def _fetched(file: LogFile, clients: Clients) -> bytes | str:
+def _fetch(file: LogFile, clients: Clients) -> bytes | str:
     """Return the content of a small checkpoint file, or why it cannot be read."""
     try:
         content = read_bytes(clients, file.file.place, size=file.file.size)
@@ -173,7 +173,7 @@ def _fetched(file: LogFile, clients: Clients) -> bytes | str:
     return GONE if content is None else content
 
 
-def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, FileSummary] | str:
+def _decode(content: bytes, file: LogFile) -> tuple[pa.Table, FileSummary] | str:
     """Return the actions of a small checkpoint file and its summary, or why it cannot be read."""
     fault = NO_PARQUET
     try:

@@ -74,7 +74,7 @@ def bucket(path: str, root_bucket: str) -> str:
 
 def key(path: str, root_prefix: str) -> str:
     """Return SQL for the key of a path; null if the path is null or has a malformed escape."""
-    relative = _normalised(f"{root_prefix} || {decoded(path)}", path)
+    relative = _normalise(f"{root_prefix} || {decoded(path)}", path)
     return (
         f"CASE WHEN {_is_relative(path)} THEN {relative} "
         f"WHEN {_matches(path, _S3)} THEN {decoded(_group(path, _S3, 2))} "
@@ -88,7 +88,7 @@ def key(path: str, root_prefix: str) -> str:
 _ODD_PARTS = r"(^|/)\.{0,2}(/|$)"
 
 
-def _normalised(text: str, path: str) -> str:
+def _normalise(text: str, path: str) -> str:
     """Return SQL for a relative path below its root as Spark opens it: Hadoop's Path drops empty parts and `.`.
 
     It also follows `..`. Nearly no path has such parts, also not behind an escape (`%2E`, `%2F`).
@@ -258,7 +258,7 @@ def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases =
 def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
     """Count the actions whose path or deletion vector cannot be understood, by the number of their file."""
     sql = f"""SELECT file, count(*) AS count FROM actions JOIN files USING (file)
-        WHERE {_ODD} AND {_unknown()} GROUP BY file"""
+        WHERE {_ODD} AND {_is_unknown()} GROUP BY file"""
     rows = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
     return {row["file"]: row["count"] for row in rows}
 
@@ -274,7 +274,7 @@ def survey(con: Connection, actions: Relation, files: Rows) -> Survey:
     """Check paths and deletion vectors in a few passes; a DuckError if these are damaged."""
     if not duck.count_of(duck.query(con, f"SELECT 1 FROM actions WHERE {_ODD}", actions=actions)):
         return Survey(0, has_vectors=False)
-    sql = f"""SELECT count(*) FILTER (WHERE {_unknown()}) AS undecodable,
+    sql = f"""SELECT count(*) FILTER (WHERE {_is_unknown()}) AS undecodable,
         coalesce(bool_or(has_vector), false) AS has_vectors
         FROM actions JOIN files USING (file) WHERE {_ODD}"""
     (row,) = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
@@ -285,7 +285,7 @@ _ODD = "(path IS NULL OR contains(path, '%') OR has_vector)"
 """Condition for actions that may not be understood. In most files no action meets it, and the test is fast."""
 
 
-def _unknown() -> str:
+def _is_unknown() -> str:
     """Return SQL that is true if an action's path or deletion vector cannot be understood."""
     path = f"{key('path', 'root_prefix')} IS NULL"
     vector = f"has_vector AND vector_kind IS DISTINCT FROM 'i' AND {_vector_key()} IS NULL"

@@ -116,7 +116,7 @@ class RequestedFile:
             place, found = self._place(about["path"]), about.get("deletionVector")
             vector = found if isinstance(found, dict) else {}
             named = (str(vector.get(name)) for name in ("storageType", "pathOrInlineDv", "offset"))
-            entry = (place, _spelled(about["path"]), *named)
+            entry = (place, _spelling(about["path"]), *named)
             if place == (self.bucket, self.key):
                 size, changes = about.get("size"), about.get("dataChange")
                 yield {"file": did, "size": size, "data_change": changes, "entry": entry}
@@ -284,7 +284,7 @@ def _action(line: bytes) -> Row | None:
     return action if isinstance(action, dict) else None
 
 
-def _spelled(path: str) -> str:
+def _spelling(path: str) -> str:
     """Return how a path is spelled, if in an unusual way: the same difference as `paths.SPELLED`."""
     if path.startswith("/") or _FILE.fullmatch(path):
         return "/"

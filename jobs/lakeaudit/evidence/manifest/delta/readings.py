@@ -152,7 +152,7 @@ def _choose(readings: Sequence[Reading], ctx: Context) -> list[Reading]:
     contents: dict[frozenset[Location], Content] = {}
     chosen = list(readings)
     while True:
-        chosen = [_planned(reading) for reading in chosen]
+        chosen = [_with_plan(reading) for reading in chosen]
         missing = {
             point.places: (reading.log, point)
             for reading in chosen for point in _checkpoints_to_read(reading) if point.places not in contents
@@ -208,7 +208,7 @@ def _earlier_commits(readings: Sequence[Reading]) -> list[CommitFiles]:
     ]
 
 
-def _planned(reading: Reading) -> Reading:
+def _with_plan(reading: Reading) -> Reading:
     if reading.refused is not None or reading.listed.log is None:
         return reading
     return replace(reading, plan=plan(reading.log, reading.broken.keys(), reading.needed))

@@ -86,7 +86,7 @@ PLAIN = (
 def files_of(con: Connection, steps: Relation, tables: pa.Table, *, shortcut: bool = True) -> Relation:
     """Return one row per file: its final state. `shortcut` false: all of them are replayed in full."""
     if not shortcut:
-        return _replayed(con, steps, tables)
+        return _replay(con, steps, tables)
     repeated = duck.table(duck.query(con, _REPEATED, steps=steps))
     ways = pc.unique(repeated.column("twice")).to_pylist()
     parts = [_single(con, _of(con, steps, repeated, "ANTI JOIN repeated r ON {id} = r.id"))]
@@ -95,7 +95,7 @@ def files_of(con: Connection, steps: Relation, tables: pa.Table, *, shortcut: bo
         parts.append(_twice(con, twice))
     if False in ways:
         others = _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND NOT r.twice")
-        parts.append(_replayed(con, others, tables))
+        parts.append(_replay(con, others, tables))
     return duck.union(con, parts)
 
 
@@ -177,7 +177,7 @@ def _twice(con: Connection, steps: Relation) -> Relation:
     )
 
 
-def _replayed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
+def _replay(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
     """Return the files with any number of steps."""
     has_gaps = any(version >= 0 for version in tables.column("last_gap").to_pylist())
     beyond = _BEYOND_GAPS if has_gaps else "SELECT * FROM rows"

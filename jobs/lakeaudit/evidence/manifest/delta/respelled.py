@@ -56,7 +56,7 @@ _ROOTS = pa.schema(
 )
 
 
-def _decoded(path: str) -> str:
+def _decode_again(path: str) -> str:
     """Return SQL that decodes a path once more, if possible."""
     return f"coalesce({decoded(path)}, {path})"
 
@@ -72,8 +72,8 @@ def _by_name(known: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterato
                 CASE WHEN {below} THEN substr(s.key, length(t.root_prefix) + 1) END AS inside
             FROM input s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading
             WHERE s.category = 'data'),
-        once AS (SELECT * REPLACE ({_decoded("path")} AS path, {_decoded("inside")} AS inside) FROM steps),
-        twice AS (SELECT * REPLACE ({_decoded("path")} AS path, {_decoded("inside")} AS inside) FROM once)
+        once AS (SELECT * REPLACE ({_decode_again("path")} AS path, {_decode_again("inside")} AS inside) FROM steps),
+        twice AS (SELECT * REPLACE ({_decode_again("path")} AS path, {_decode_again("inside")} AS inside) FROM once)
         SELECT root_bucket AS bucket, regexp_extract(path, '[^/]*$') AS tag, bucket AS store, table_name, key, path,
             inside, base, pair, version, added, checkpoint, records, size, data_change
         FROM twice

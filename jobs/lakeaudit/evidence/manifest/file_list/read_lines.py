@@ -98,7 +98,7 @@ def _pieces(listed: ListFile, clients: Clients, *, columnar: bool) -> Pieces:
     seen = 0
     try:
         with ExitStack() as stack:
-            for piece in _decoded(_opened(listed, clients, stack), listed, columnar=columnar):
+            for piece in _decode(_open(listed, clients, stack), listed, columnar=columnar):
                 seen = piece.last if isinstance(piece, Columns) else piece.number
                 yield piece
     except (ClientError, BotoCoreError) as error:
@@ -113,7 +113,7 @@ def _cut_off(seen: int, why: str) -> Line:
     return Line(UNREAD_REST, Fault(f"cannot be read after line {seen}: {why}"))
 
 
-def _opened(listed: ListFile, clients: Clients, stack: ExitStack) -> io.BufferedIOBase:
+def _open(listed: ListFile, clients: Clients, stack: ExitStack) -> io.BufferedIOBase:
     """Open exactly the object that was listed, unpacked: the ETag excludes another one of that name."""
     place = listed.place
     stored: Any
@@ -131,7 +131,7 @@ def _opened(listed: ListFile, clients: Clients, stack: ExitStack) -> io.Buffered
     return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=stored) if zipped else stored)
 
 
-def _decoded(stream: io.BufferedIOBase, listed: ListFile, *, columnar: bool) -> Pieces:
+def _decode(stream: io.BufferedIOBase, listed: ListFile, *, columnar: bool) -> Pieces:
     suffix = SUFFIX.search(listed.place.key)
     form = suffix[1].lower() if suffix else ""
     if form == "csv":
@@ -174,7 +174,7 @@ def _json_lines(block: bytes, at: _Progress) -> Iterator[Line]:
             continue
         if at.ended:
             yield Line(at.number, Fault("stands behind the end line"))
-        row = _parsed(text)
+        row = _parse(text)
         at.ended = not isinstance(row, Fault) and row.get("end") is True
         if not at.ended:
             at.rows += 1
@@ -227,7 +227,7 @@ def _split(block: bytes) -> Iterator[bytes]:
     return (text if len(text) < LONGEST_LINE else b"too long" for text in texts)
 
 
-def _parsed(text: bytes) -> Row | Fault:
+def _parse(text: bytes) -> Row | Fault:
     try:
         row = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):

@@ -72,8 +72,8 @@ def _claims(
     cut = SnapshotWindow(start, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of)
     unread = _all_unread(summaries, lists)
     rows = sum(each["rows"] for each in summaries)
-    listed = _listed(table_lists, summaries)
-    lost, unlisted = list_lineage.compared(fold.KIND, listed, ctx)
+    listed = _listed_tables(table_lists, summaries)
+    lost, unlisted = list_lineage.compare_lists(fold.KIND, listed, ctx)
     return Claims(
         SourceInfo(source_id, "manifest", fold.KIND, _place(tables), digest(table_lists), cut, rows, None),
         rows=(kept,),
@@ -104,7 +104,7 @@ def changes_between(claims: Claims, newest: Claims) -> Changes:
     """Return the changes between two sets of an event manifest's claims, and the tables that are uncertain."""
     uncertain = {name: state.refused for name, state in newest.states.items() if state.refused}
     uncertain |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
-    return Changes(_changed(claims, newest), uncertain)
+    return Changes(_changed_paths(claims, newest), uncertain)
 
 
 _CHANGED_SQL = """
@@ -115,7 +115,7 @@ WHERE row(a.state, a.claimed_at, a.removed_at, a.size, a.etag, a.version_id, a.c
 """
 
 
-def _changed(old: Claims, new: Claims) -> pa.Table:
+def _changed_paths(old: Claims, new: Claims) -> pa.Table:
     """Return one row for each path whose entry in the lists changed: table_name, bucket, key, state."""
     with task_connection("2GiB") as con:
         return duck.table(
@@ -169,7 +169,7 @@ def _all_unread(summaries: Sequence[Summary], lists: Sequence[ListFile]) -> dict
     return {e["table_name"]: f"{lists[e['list_no']].place.uri} {e['first'][1]}" for e in unread}
 
 
-def _listed(table_lists: Sequence[TableLists], summaries: Sequence[Summary]) -> list[ListedTable]:
+def _listed_tables(table_lists: Sequence[TableLists], summaries: Sequence[Summary]) -> list[ListedTable]:
     """Return the tables as later audits compare them."""
     oldest: dict[str, datetime] = {}
     for each in summaries:
@@ -203,7 +203,7 @@ def _states(
     for each, lists in zip(listed, table_lists, strict=True):
         name = each.table.name
         known = last.get((fold.KIND, name)) if each.complete else None
-        missing = _missing(lists, unread.get(name, ""), known)
+        missing = _missing_state(lists, unread.get(name, ""), known)
         refused = lists.refused or unread.get(name)
         states[name] = TableState(
             name,
@@ -219,7 +219,7 @@ def _states(
     return states
 
 
-def _missing(lists: TableLists, unread: str, known: LastState | None) -> MissingState | None:
+def _missing_state(lists: TableLists, unread: str, known: LastState | None) -> MissingState | None:
     """Return why nobody can read any list; None if one is readable, or if this is unknown.
 
     A folder without lists proves this only if an audit has read some there (`known`).

@@ -13,7 +13,7 @@ _COMMITS = ("commit", "deltacommit")
 
 
 @dataclass(frozen=True)
-class Appended:
+class AppendTotals:
     """Sums up the files of an append; `digest` covers partitions and row counts of its files, in any order."""
 
     files: int
@@ -42,7 +42,7 @@ def files_of(action: str, record: Mapping[str, Any]) -> list[AppendedFile]:
     return [] if None in files else [file for file in files if file is not None]
 
 
-def appended(action: str, record: Mapping[str, Any]) -> Appended | None:
+def append_totals(action: str, record: Mapping[str, Any]) -> AppendTotals | None:
     """Return the sums of an append; None if the instant is not an append, or if this is unknown."""
     try:
         files = files_of(action, record)
@@ -52,7 +52,9 @@ def appended(action: str, record: Mapping[str, Any]) -> Appended | None:
         return None
     features = sorted((file.path.rpartition("/")[0], file.rows) for file in files)
     digest = hashlib.sha256(repr(features).encode(errors="replace")).hexdigest()[:32]
-    return Appended(len(files), sum(file.rows for file in files), sum(file.size for file in files), digest)
+    return AppendTotals(
+        len(files), sum(file.rows for file in files), sum(file.size for file in files), digest
+    )
 
 
 def _file(stat: Mapping[str, Any]) -> AppendedFile | None:

@@ -32,7 +32,7 @@ _COLUMNS = ["instantTime", "completionTime", "action", "metadata"]
 
 
 @dataclass(frozen=True)
-class Archived:
+class ArchivedInstant:
     """Holds a completed instant; `completed` is empty in layout 1."""
 
     begin: str
@@ -41,7 +41,7 @@ class Archived:
     record: Record
 
 
-def archived(content: bytes, layout: int) -> Iterator[Archived]:
+def archived_instants(content: bytes, layout: int) -> Iterator[ArchivedInstant]:
     """Yield the completed instants of a file of the archive.
 
     Raises:
@@ -53,13 +53,13 @@ def archived(content: bytes, layout: int) -> Iterator[Archived]:
         yield from _of_parquet(content)
 
 
-def _of_log(content: bytes) -> Iterator[Archived]:
+def _of_log(content: bytes) -> Iterator[ArchivedInstant]:
     for schema, records in _avro_blocks(content):
         for entry in open_avro(container(schema, records)).records:
             action, begin = entry.get("actionType"), entry.get("commitTime")
             record = entry.get(_FIELDS.get(str(action), ""))
             if entry.get("actionState") in (None, "COMPLETED") and isinstance(record, dict):
-                yield Archived(in_order(str(begin)), "", str(action), record)
+                yield ArchivedInstant(in_order(str(begin)), "", str(action), record)
 
 
 def _avro_blocks(content: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
@@ -111,14 +111,14 @@ def _slice(content: bytes, at: int, size: int, end: int) -> bytes:
     return content[at : at + size]
 
 
-def _of_parquet(content: bytes) -> Iterator[Archived]:
+def _of_parquet(content: bytes) -> Iterator[ArchivedInstant]:
     try:
         file = pq.ParquetFile(io.BytesIO(content))
         for batch in file.iter_batches(1000, columns=_COLUMNS):
             for row in batch.to_pylist():
                 if row["metadata"] and row["action"] in ACTIONS:
                     done = in_order(row["completionTime"] or "")
-                    yield Archived(
+                    yield ArchivedInstant(
                         in_order(row["instantTime"]), done, row["action"], record_of(row["metadata"])
                     )
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:

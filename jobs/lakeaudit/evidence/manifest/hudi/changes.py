@@ -12,7 +12,7 @@ from lakeaudit.evidence.manifest.hudi.reader import HudiClaims
 from lakeaudit.evidence.manifest.hudi.readings import TableReading, read_once
 from lakeaudit.evidence.manifest.hudi.rows import FILES
 from lakeaudit.evidence.manifest.hudi.timeline import find
-from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compared
+from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compare_states
 from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -38,7 +38,7 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     uncertain |= {each.name: why for each in newest.tables if (why := _why_uncertain(each)) is not None}
     last = tuple((each.table.name, judged[each.table.name].number) for each in readable)
     rows = [*claims.reading.kept, *newest.kept]
-    kept = ctx.engine.meet(rows, partial(_state_ranks, last), _compared)
+    kept = ctx.engine.meet(rows, partial(_state_ranks, last), _compare_states)
     return Changes(pa.Table.from_batches(kept.batches(_KIND), CHANGED), uncertain)
 
 
@@ -53,6 +53,6 @@ def _state_ranks(
         yield kind, changed_rows(con, rows, last)
 
 
-def _compared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def _compare_states(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if FILES in rows:
-        yield _KIND, compared(con, rows[FILES])
+        yield _KIND, compare_states(con, rows[FILES])

@@ -164,7 +164,7 @@ def _of_last(read: TableReading, last: LastState | None, clients: Clients) -> It
         return
     known = last.description(location)
     if last.location == location:
-        yield from _overwritten(read, last.state, known, clients)
+        yield from _overwritten_write(read, last.state, known, clients)
     yield from _against(read, last.state, known, clients)
     for lost in last.lost:
         yield from _against(read, lost.state, lost.description, clients)
@@ -174,7 +174,7 @@ def _against(read: TableReading, state: StateRef, known: str, clients: Clients) 
     if state.number is None:
         return
     begin = instant_of(state.number)
-    if begin in _completed(read) or begin in read.fate.archived:
+    if begin in _completed_instants(read) or begin in read.fate.archived:
         return
     place, now = timeline_of(read.found.table.location, read.config).join(state.name), table_id(read)
     words = f"write {begin} is gone from the timeline and is not in its archive: {known}{_rest(read, begin)}"
@@ -193,7 +193,9 @@ def _against(read: TableReading, state: StateRef, known: str, clients: Clients) 
     )
 
 
-def _overwritten(read: TableReading, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
+def _overwritten_write(
+    read: TableReading, state: StateRef, known: str, clients: Clients
+) -> Iterator[Witness]:
     """Yield a completed write whose file has other content than before, or may have."""
     there = next((each.file for each in read.found.writes if each.file.name == state.name), None)
     if there is None:
@@ -271,7 +273,7 @@ def _named_by_files(
 
     Files before the first known instant are one row, without an instant; `oldest` is theirs.
     """
-    accounted = [(name, instant) for name, read in tables.items() for instant in _accounted(read)]
+    accounted = [(name, instant) for name, read in tables.items() for instant in _accounted_instants(read)]
     first = [(name, _first(read)) for name, read in tables.items()]
     base, log = (f"regexp_extract(key, {duck.pattern(each)}, 1)" for each in _NAMES)
     sql = f"""
@@ -318,7 +320,7 @@ def _built_on(read: TableReading, begin: str, row: Mapping[str, Any]) -> Witness
     return Witness(*claim, stake, row["files"], sample=sample)
 
 
-def _completed(read: TableReading) -> set[str]:
+def _completed_instants(read: TableReading) -> set[str]:
     return {each.begin for each in read.found.writes}
 
 
@@ -331,19 +333,19 @@ def _of_index(read: TableReading) -> Iterator[Witness]:
     writes = read.found.writes
     if not writes:
         return
-    accounted = _accounted(read)
-    for each in read.found.indexed:
+    accounted = _accounted_instants(read)
+    for each in read.found.index_writes:
         if each.begin > writes[0].begin and each.begin not in accounted and not _is_of_its_own(read, each):
-            yield _indexed(read, each)
+            yield _index_witness(read, each)
 
 
-def _accounted(read: TableReading) -> frozenset[str]:
+def _accounted_instants(read: TableReading) -> frozenset[str]:
     """Return instants in the timeline, and those that were archived or taken back."""
     there = {each.begin for each in read.found.instants} | read.found.pending
     return read.fate.taken_back | read.fate.archived | there
 
 
-def _indexed(read: TableReading, each: Instant) -> Witness:
+def _index_witness(read: TableReading, each: Instant) -> Witness:
     folder = timeline_of(read.found.table.location, read.config)
     words = (
         f"the metadata table's timeline has write {each.begin} ({each.file.place.uri}); the table's own timeline and "

@@ -11,8 +11,8 @@ from typing import Any
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.avro.blocks import Torn
 from lakeaudit.evidence.files import read_bytes
-from lakeaudit.evidence.manifest.hudi.appends import Appended, appended
-from lakeaudit.evidence.manifest.hudi.archive import archived
+from lakeaudit.evidence.manifest.hudi.appends import AppendTotals, append_totals
+from lakeaudit.evidence.manifest.hudi.archive import archived_instants
 from lakeaudit.evidence.manifest.hudi.names import time_of
 from lakeaudit.evidence.manifest.hudi.payload import (
     Act,
@@ -137,13 +137,13 @@ def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tup
     return found
 
 
-def appends(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, Appended]]:
+def appends(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, AppendTotals]]:
     """Return by table and instant the sums of an append."""
-    found: dict[str, dict[str, Appended]] = {}
+    found: dict[str, dict[str, AppendTotals]] = {}
     for note in notes:
         data = json.loads(str(note["data"] or "{}"))
         if APPENDED in data:
-            found.setdefault(str(note["subject"]), {})[data["instant"]] = Appended(**data[APPENDED])
+            found.setdefault(str(note["subject"]), {})[data["instant"]] = AppendTotals(**data[APPENDED])
     return found
 
 
@@ -219,7 +219,7 @@ class _FileFacts:
     times: list[datetime] = field(default_factory=list)
     not_written: int = 0
     did: tuple[int, int] | None = None
-    appended: Appended | None = None
+    appended: AppendTotals | None = None
     facts: WriteFacts | None = None
     taken_back: list[str] = field(default_factory=list)
     archived: list[str] = field(default_factory=list)
@@ -265,11 +265,11 @@ def _rows(item: Item, content: bytes | Torn, facts: _FileFacts) -> Iterator[tupl
             added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
             yield _row(table, act, instant.begin, instant.at)
         if instant.state != PLANNED:
-            facts.appended, facts.did = appended(instant.action, record), (added, removed)
+            facts.appended, facts.did = append_totals(instant.action, record), (added, removed)
             twice = instant.begin in table.completed_twice
             facts.facts = write_facts(instant.action, instant.begin, record, completed_twice=twice)
         return
-    for each in archived(content, table.layout):
+    for each in archived_instants(content, table.layout):
         known = time_of(each.completed or each.begin, utc=table.utc)
         if table.until is not None and known is not None and known > table.until:
             continue

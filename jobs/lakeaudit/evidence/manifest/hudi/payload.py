@@ -123,10 +123,12 @@ def _write_act(stat: Record, reason: Reason) -> Act:
     before = stat.get("prevCommit")
     before = None if before in (None, "", "null") else in_order(_text(before))
     records = None if stat.get("totalWriteErrors") else _count(stat.get("numWrites"))
-    return _act("wrote", folder, name, reason, size=size, records=records, before=before, grown=_grown(stat))
+    return _act(
+        "wrote", folder, name, reason, size=size, records=records, before=before, grown=_row_growth(stat)
+    )
 
 
-def _grown(stat: Record) -> int | None:
+def _row_growth(stat: Record) -> int | None:
     """Return how many more rows a file has than the one it was made from; None if its writer does not record it."""
     inserts, deletes = stat.get("numInserts"), stat.get("numDeletes") or 0
     if (

@@ -41,7 +41,7 @@ class TableConfig:
     name: str = ""
 
 
-def parsed(content: bytes) -> TableConfig:
+def parse_properties(content: bytes) -> TableConfig:
     """Parse the file.
 
     Raises:

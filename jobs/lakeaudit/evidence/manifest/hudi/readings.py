@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakeaudit.evidence.lineage import LastState, LastStates, Witness
 from lakeaudit.evidence.manifest import table_states
-from lakeaudit.evidence.manifest.hudi.appends import Appended
+from lakeaudit.evidence.manifest.hudi.appends import AppendTotals
 from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
 from lakeaudit.evidence.manifest.hudi.lost_updates import RIVALS, RivalWrites, rival_writes
 from lakeaudit.evidence.manifest.hudi.metadata_table import broken_indexes, index_files
@@ -57,7 +57,7 @@ class TableReading:
     """By instant how many rows a write could not write, by its own record."""
     did: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By instant how many files it wrote, and how many it removed."""
-    appended: Mapping[str, Appended] = field(default_factory=dict)
+    appended: Mapping[str, AppendTotals] = field(default_factory=dict)
     """By instant the sums of an append."""
     fate: Fate = field(default_factory=Fate)
     """The instants that are not in its timeline."""
@@ -116,7 +116,7 @@ def read_once(found: Sequence[LocatedTimeline], number: int, ctx: Context, sourc
     steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
     met = ctx.engine.meet([steps], _as_they_are, partial(states, source, completed_rows(found)))
     unread, first = problems(steps.notes), oldest(steps.notes)
-    unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
+    unknown, failed, did = _unknown_groups(met.notes), not_written(steps.notes), files_done(steps.notes)
     fate, appended = fates(steps.notes), appends(steps.notes)
     rivals, replaced = rival_writes(met.notes), replaced_groups(met.notes)
     facts = facts_of(steps.notes)
@@ -155,7 +155,7 @@ def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Ro
     yield kind, rows
 
 
-def _audited(found: LocatedTimeline, last: LastStates) -> Iterator[LastState]:
+def _audited_states(found: LocatedTimeline, last: LastStates) -> Iterator[LastState]:
     """Yield the last states that may be of this table: its own, and those of departed tables of the same name."""
     if (own := last.get(("hudi", found.table.name))) is not None:
         yield own
@@ -167,11 +167,13 @@ def _audited(found: LocatedTimeline, last: LastStates) -> Iterator[LastState]:
 def compared_instants(found: LocatedTimeline, last: LastStates) -> frozenset[str]:
     """Return instants that other evidence names and that are not in the timeline."""
     states = [
-        state for each in _audited(found, last) for state in (each.state, *(one.state for one in each.lost))
+        state
+        for each in _audited_states(found, last)
+        for state in (each.state, *(one.state for one in each.lost))
     ]
     named = {instant_of(each.number) for each in states if each.number is not None}
     return frozenset(
-        {*named, *(each.begin for each in found.indexed)} - {each.begin for each in found.writes}
+        {*named, *(each.begin for each in found.index_writes)} - {each.begin for each in found.writes}
     )
 
 
@@ -192,7 +194,7 @@ def items_of(found: LocatedTimeline, number: int, named: frozenset[str] = frozen
     return [Item(about, instant) for instant in (*found.archive, *found.instants)]
 
 
-def _unknown(notes: Sequence[Mapping[str, object]]) -> dict[str, tuple[int, str]]:
+def _unknown_groups(notes: Sequence[Mapping[str, object]]) -> dict[str, tuple[int, str]]:
     """Return by table how many file groups have an unknown origin, and the newest instant that is missing."""
     found: dict[str, tuple[int, str]] = {}
     for note in notes:

@@ -15,7 +15,7 @@ from lakeaudit.evidence.files import File, list_files, pinned, read_bytes
 from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
 from lakeaudit.evidence.manifest.hudi.names import LENGTH, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
-from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, is_of_hudi, parsed
+from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, is_of_hudi, parse_properties
 from lakeaudit.evidence.manifest.table_states import LocatedTable
 from lakeaudit.evidence.protocol import Clock, CommittedNames, utc_now
 from lakeaudit.keys import Location
@@ -88,7 +88,7 @@ class LocatedTimeline(LocatedTable):
         return pinned((each.file for each in (*self.instants, *self.archive)), "instants")
 
     @property
-    def indexed(self) -> tuple[Instant, ...]:
+    def index_writes(self) -> tuple[Instant, ...]:
         """Return deltacommits that the metadata table's own timeline has completed."""
         return () if self.index is None else self.index.writes
 
@@ -155,7 +155,7 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
     try:
         config = _config(clients, home)
     except NotReadable as error:
-        missing = _missing(clients, home) if until is None else None
+        missing = _missing_state(clients, home) if until is None else None
         return LocatedTimeline(table, read_at, refused=str(error), missing=missing)
     except SourceError as error:
         archived = until is None and ARCHIVED_WORDS in str(error)
@@ -173,8 +173,8 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
             tuple(_instants(files, config)),
             archive,
             lost=lost,
-            pending=_pending(files),
-            begun=_started(files),
+            pending=_pending_instants(files),
+            begun=_started_instants(files),
             index=index,
             until=until,
         )
@@ -193,7 +193,7 @@ def _config(clients: Clients, home: Location) -> TableConfig:
         content = read_bytes(clients, home.join(name))
         try:
             if content:
-                return parsed(content)
+                return parse_properties(content)
         except NotReadable as error:
             why = why or str(error)
         if content is not None and not content:
@@ -201,7 +201,7 @@ def _config(clients: Clients, home: Location) -> TableConfig:
     raise NotReadable(why or f"not a Hudi table: no {PROPERTIES[0]} in {home.uri}")
 
 
-def _missing(clients: Clients, home: Location) -> MissingState | None:
+def _missing_state(clients: Clients, home: Location) -> MissingState | None:
     """Return why nobody can open the table; None if its properties hold any value, or if storage refuses."""
     place = home.join(PROPERTIES[0])
     try:
@@ -235,13 +235,13 @@ def _index_config(clients: Clients, folder: Location) -> TableConfig | None:
         return None
 
 
-def _pending(files: Sequence[File]) -> frozenset[str]:
+def _pending_instants(files: Sequence[File]) -> frozenset[str]:
     named = [name for file in files if (name := instant_named(file.name)) is not None]
     done = {name.begin for name in named if name.state == COMPLETED and name.action != "savepoint"}
     return frozenset(name.begin for name in named) - done
 
 
-def _started(files: Sequence[File]) -> frozenset[str]:
+def _started_instants(files: Sequence[File]) -> frozenset[str]:
     named = (instant_named(file.name) for file in files)
     return frozenset(name.begin for name in named if name is not None and name.state != COMPLETED)
 

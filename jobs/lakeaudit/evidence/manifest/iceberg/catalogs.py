@@ -67,7 +67,7 @@ class Catalogs:
         self, table: Table, said: Sequence[Said], pointers: Sequence[Pointer], until: datetime | None
     ) -> LocatedMetadata:
         """Return the state at which all of them point, or the last one before it up to `until`."""
-        place = self._agreed(said, pointers)
+        place = self._agreed_place(said, pointers)
         if isinstance(place, str):
             return LocatedMetadata(
                 table, self.read_at, refused=place, named=True, two_lines=self._two_lines(said, pointers)
@@ -81,7 +81,7 @@ class Catalogs:
                 _uri(said[0]) or error.where, error.what, error.hint, error.retryable
             ) from error
         if found.missing is not None:
-            found = replace(found, missing=self._restored(found.missing, place, said))
+            found = replace(found, missing=self._with_restore(found.missing, place, said))
         if until is not None and found.metadata is not None and found.metadata.updated_at > until:
             found = self._earlier(table, found.metadata, until)
         previous = tuple(
@@ -91,7 +91,7 @@ class Catalogs:
         )
         return replace(found, elsewhere=_elsewhere(table, said, pointers), previous=previous)
 
-    def _agreed(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> Location | str:
+    def _agreed_place(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> Location | str:
         """Return the place of the metadata.json that all of them name, or why there is none."""
         places: dict[Location, Pointer] = {}
         for pointer, each in zip(pointers, said, strict=True):
@@ -141,7 +141,7 @@ class Catalogs:
             )
         return LocatedMetadata(table, self.read_at, file, metadata, named=True, called=called)
 
-    def _restored(self, missing: MissingState, place: Location, said: Sequence[Said]) -> MissingState:
+    def _with_restore(self, missing: MissingState, place: Location, said: Sequence[Said]) -> MissingState:
         """Add the metadata.json before the missing one: the one in its folder, else the one that a catalog records."""
         named = [each.previous_location for each in said if isinstance(each, CatalogTable)]
         before = state_before(self.clients, place) or next(filter(None, named), "")

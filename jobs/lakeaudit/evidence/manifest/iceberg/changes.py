@@ -14,7 +14,7 @@ from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, as_known, read_once
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
-from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compared
+from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compare_states
 from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
@@ -39,7 +39,7 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
         return Changes(CHANGED.empty_table(), uncertain)
     newest = read_once(readable, NEWEST, ctx, claims.info.id, _parts(before))
     uncertain |= {each.name: why for each in newest.tables if (why := _why_uncertain(each)) is not None}
-    return Changes(_changed(claims.reading, before, newest, ctx), uncertain)
+    return Changes(_changed_files(claims.reading, before, newest, ctx), uncertain)
 
 
 def _left_out(found: Sequence[LocatedMetadata], ctx: Context) -> dict[str, str]:
@@ -66,13 +66,15 @@ def _why_uncertain(read: TableReading) -> str | None:
     return next(lists, next((f"{each.subject} {each.reason}" for each in read.problems), None))
 
 
-def _changed(judged: Reading, before: Sequence[TableReading], newest: Reading, ctx: Context) -> pa.Table:
+def _changed_files(
+    judged: Reading, before: Sequence[TableReading], newest: Reading, ctx: Context
+) -> pa.Table:
     """Return rows of CHANGED."""
     now = _parts(newest.tables)
     went = [e.number for table in before for e in table.manifests if as_known(e, table.name) not in now]
     last = tuple((each.name, each.number) for each in before)
     kept = ctx.engine.meet(
-        [*judged.kept, *newest.kept], partial(_state_ranks, frozenset(went), last), _compared
+        [*judged.kept, *newest.kept], partial(_state_ranks, frozenset(went), last), _compare_states
     )
     return pa.Table.from_batches(kept.batches("iceberg_changed"), CHANGED)
 
@@ -86,6 +88,6 @@ def _state_ranks(
         yield kind, changed_rows(con, rows, last, still=f"NOT coalesce({over}, false)")
 
 
-def _compared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def _compare_states(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if KIND in rows:
-        yield "iceberg_changed", compared(con, rows[KIND])
+        yield "iceberg_changed", compare_states(con, rows[KIND])

@@ -22,7 +22,7 @@ _DELTA = "delta"
 _DIGITS = 20
 
 
-def lagging(found: LocatedMetadata, clients: Clients) -> Iterator[Witness]:
+def lag_witnesses(found: LocatedMetadata, clients: Clients) -> Iterator[Witness]:
     """Yield a witness if the table's Delta log has been ahead of its Iceberg metadata for longer than the grace.
 
     This costs one listing, only for a table that is converted from Delta.

@@ -109,7 +109,7 @@ def _newest(
         file, metadata = current(own)
         others = [each for each in everything if each[0] != file]
     doubt = None if own else f"its metadata says that the table lies in {metadata.location}"
-    return _doubted(
+    return _with_doubt(
         LocatedMetadata(table, read_at, file, metadata, folder=folder, others=tuple(others), doubt=doubt)
     )
 
@@ -160,7 +160,7 @@ def _with_folder(clients: Clients, found: LocatedMetadata) -> LocatedMetadata:
         others = _with_stranger(clients, file, metadata, read, folder)
     except SourceError:
         return found
-    return _doubted(replace(found, folder=folder, others=tuple(others)))
+    return _with_doubt(replace(found, folder=folder, others=tuple(others)))
 
 
 def _with_stranger(
@@ -172,7 +172,7 @@ def _with_stranger(
     return [*read, *((each, read_metadata(clients, each)) for each in apart)]
 
 
-def _doubted(found: LocatedMetadata) -> LocatedMetadata:
+def _with_doubt(found: LocatedMetadata) -> LocatedMetadata:
     if found.file is None or found.metadata is None or found.folder is None:
         return found
     doubt = next(doubts(found.file, found.metadata, found.others, found.folder.states), None)

@@ -28,10 +28,10 @@ from lakeaudit.evidence.lineage import (
     Witness,
     with_moved,
 )
-from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
+from lakeaudit.evidence.manifest.iceberg.counterparts import lag_witnesses
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
 from lakeaudit.evidence.manifest.iceberg.foreign import foreign_state
-from lakeaudit.evidence.manifest.iceberg.lines import contested, descends, logged
+from lakeaudit.evidence.manifest.iceberg.lines import contested_commits, descends, logged_names
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
@@ -89,7 +89,7 @@ class _Read:
     @property
     def lies_here_since(self) -> datetime:
         """Return when the oldest file of the table's line in its folder was written."""
-        folder, line = self.found.folder, logged(self.metadata)
+        folder, line = self.found.folder, logged_names(self.metadata)
         states = folder.states if folder else ()
         return min([self.file.modified_at, *(each.modified_at for each in states if each.name in line)])
 
@@ -107,13 +107,13 @@ def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> It
         yield from _against_last(read, known, clients)
     if read.found.doubt:
         rival = Witness(read.name, RIVAL_LINE, (METADATA,), read.file.place.uri, read.found.doubt)
-        yield replace(rival, contested=contested(read.file, read.metadata, read.found.others))
+        yield replace(rival, contested=contested_commits(read.file, read.metadata, read.found.others))
     if live:
         yield from _by_hint(read, clients)
         yield from _by_newer_files(read)
         yield from _by_previous(read, clients)
         yield from _by_lists(read)
-        yield from lagging(read.found, clients)
+        yield from lag_witnesses(read.found, clients)
 
 
 def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Witness]:
@@ -259,7 +259,7 @@ def _claim_by_hint(places: Sequence[Location], read: _Read, clients: Clients) ->
 def _by_newer_files(read: _Read) -> Iterator[Witness]:
     """Yield files that two commits built on the one that a catalog names: nobody builds on a failed commit."""
     for file, content in newer_files(read.found):
-        if len([name for name in logged(content) if (number_of(name) or 0) >= read.number]) > 1:
+        if len([name for name in logged_names(content) if (number_of(name) or 0) >= read.number]) > 1:
             words = (
                 f"{file.place.uri} was built on {read.file.name}, at which {read.found.called} still points"
             )
@@ -271,7 +271,7 @@ def _by_previous(read: _Read, clients: Clients) -> Iterator[Witness]:
     for uri in read.found.previous:
         name = _name(uri)
         number, place = number_of(name), place_of(uri, clients.names)
-        if number is None or place is None or number <= read.number or name in logged(read.metadata):
+        if number is None or place is None or number <= read.number or name in logged_names(read.metadata):
             continue
         words = f"{read.found.called} points at {read.file.name}, and pointed at {uri} before, which is newer"
         yield Witness(read.name, LOST_STATE, (CATALOG,), place.uri, words, number)
@@ -289,7 +289,7 @@ def newer_files(found: LocatedMetadata) -> list[tuple[File, Metadata]]:
     ]
 
 
-def unfinished(found: LocatedMetadata) -> str | None:
+def why_unfinished(found: LocatedMetadata) -> str | None:
     """Return why unlisted files may belong to a commit: something is newer than the state that a catalog names."""
     if newer := newer_files(found):
         return f"{newer[0][0].place.uri} is newer than {_of(found)}, at which {found.called} points"

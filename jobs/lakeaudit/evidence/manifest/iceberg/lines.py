@@ -22,25 +22,25 @@ def current(sound: Sequence[Sound]) -> Sound:
     """
     newest = max(sound, key=lambda each: (each[1].updated_at, _number(each[0])))[1].uuid
     line = [each for each in sound if each[1].uuid == newest]
-    passed = {name for _, metadata in line for name in logged(metadata)}
+    passed = {name for _, metadata in line for name in logged_names(metadata)}
     heads = [each for each in line if each[0].name not in passed] or line
     return max(heads, key=lambda each: (_number(each[0]), each[1].updated_at, each[0].name))
 
 
-def logged(metadata: Metadata) -> frozenset[str]:
+def logged_names(metadata: Metadata) -> frozenset[str]:
     """Return the names of the earlier files; a table may have been moved since, so names alone count."""
     return frozenset(path.rpartition("/")[2] for path, _ in metadata.old_files)
 
 
 def oldest_logged(metadata: Metadata) -> int | None:
     """Return the lowest number that it names before itself: it does not cover lower ones. None if it names none."""
-    numbers = [number for name in logged(metadata) if (number := number_of(name)) is not None]
+    numbers = [number for name in logged_names(metadata) if (number := number_of(name)) is not None]
     return min(numbers, default=None)
 
 
 def descends(file: File, metadata: Metadata, name: str, number: int) -> bool:
     """Return whether this state is that one, or came after it, or has a log that ends before it."""
-    if file.name == name or name in logged(metadata):
+    if file.name == name or name in logged_names(metadata):
         return True
     oldest = oldest_logged(metadata)
     return _number(file) > number and (oldest is None or number < oldest)
@@ -63,7 +63,7 @@ def doubts(
                 yield f"{content.reason}; {file.name} was taken for the newest"
         elif content.uuid and metadata.uuid and content.uuid != metadata.uuid:
             yield _another_table(other, content, states)
-        elif other.name not in outside and other.name in logged(metadata):
+        elif other.name not in outside and other.name in logged_names(metadata):
             continue
         elif _number(other) == _number(file):
             yield f"{other.name} and {file.name} claim to be the same step; {file.name} was taken for committed"
@@ -71,7 +71,9 @@ def doubts(
             yield f"{other.name} is of another line of metadata than {file.name}, which does not reach back through it"
 
 
-def contested(file: File, metadata: Metadata, others: Sequence[tuple[File, Content]]) -> frozenset[str]:
+def contested_commits(
+    file: File, metadata: Metadata, others: Sequence[tuple[File, Content]]
+) -> frozenset[str]:
     """Return commit ids of snapshots that another file of the same step lacks.
 
     One of the two lost its race: the folder does not show which one.
@@ -83,14 +85,14 @@ def contested(file: File, metadata: Metadata, others: Sequence[tuple[File, Conte
         if isinstance(content, Metadata)
         and content.uuid == metadata.uuid
         and _number(other) == _number(file)
-        and other.name not in logged(metadata)
+        and other.name not in logged_names(metadata)
     ]
     return frozenset(str(each) for rival in rivals for each in own - rival)
 
 
 def _another_table(other: File, content: Metadata, states: Sequence[File]) -> str:
     """Describe the doubt about a folder that another table may use, and how to end it once that table was dropped."""
-    line = logged(content)
+    line = logged_names(content)
     names = sorted({other.name, *(each.name for each in states if each.name in line)}, reverse=True)
     rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
@@ -103,7 +105,7 @@ def _is_rival(other: File, content: Metadata, metadata: Metadata, outside: set[s
     """Return whether a file with a lower number is more than the trace of a lost race: something followed it."""
     if other.name not in outside:
         return False
-    return content.updated_at > metadata.updated_at or not outside.isdisjoint(logged(content))
+    return content.updated_at > metadata.updated_at or not outside.isdisjoint(logged_names(content))
 
 
 def _number(file: File) -> int:

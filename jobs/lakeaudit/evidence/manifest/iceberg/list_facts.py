@@ -21,7 +21,7 @@ class ManifestCounts:
 
 
 @dataclass(frozen=True)
-class Removed:
+class RemovedFiles:
     """Counts the live data files of another snapshot that this one lacks; None if the lists do not count them."""
 
     other: int
@@ -48,7 +48,7 @@ class ListFacts:
     added_files: int | None
     added_rows: int | None
     rows: int | None
-    removed: tuple[Removed, ...] = ()
+    removed: tuple[RemovedFiles, ...] = ()
     repeated: tuple[str, ...] = ()
 
 
@@ -89,18 +89,18 @@ def facts(
         None if added is None else _sum(each.added_files for each in added),
         None if added is None else _sum(each.added_rows for each in added),
         _live_rows(data),
-        tuple(_removed(id_, own, other) for id_, other in others.items()),
+        tuple(_removed_files(id_, own, other) for id_, other in others.items()),
         tuple(sorted(set(repeated))),
     )
 
 
-def _removed(id_: int, own: Listed, other: Listed) -> Removed:
+def _removed_files(id_: int, own: Listed, other: Listed) -> RemovedFiles:
     """Subtract the files that added manifests took over from the live files of removed manifests."""
     went = [each for place, each in other.items() if place not in own and not each.deletes]
     came = [each for place, each in own.items() if place not in other and not each.deletes]
     files = (_live_files(went), _sum(each.existing_files for each in came))
     rows = (_live_rows(went), _sum(each.existing_rows for each in came))
-    return Removed(id_, _less(*files), _less(*rows))
+    return RemovedFiles(id_, _less(*files), _less(*rows))
 
 
 def _live_files(manifests: Iterable[ManifestCounts]) -> int | None:

@@ -8,7 +8,7 @@ from lakeaudit.evidence.files import File, read_bytes
 from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN
 from lakeaudit.evidence.manifest.iceberg import IcebergManifest
 from lakeaudit.evidence.manifest.iceberg.folder import Folder
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, NotSupported, parsed
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, NotSupported, parse_metadata
 from lakeaudit.evidence.manifest.table_states import LocatedTable
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
@@ -78,7 +78,7 @@ def read_metadata(clients: Clients, file: File) -> Content:
     if content is None:
         return UnreadMetadata(f"{uri}: it is gone", ABSENT)
     try:
-        return parsed(content).written_by(file.modified_at)
+        return parse_metadata(content).written_by(file.modified_at)
     except NotSupported as error:
         return UnreadMetadata(f"{uri}: {error}")
     except NotReadable as error:

@@ -9,7 +9,7 @@ from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import LostContent, Stake
 from lakeaudit.evidence.manifest.iceberg.lists import place_of, read_lists
 from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, read_manifests
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, Snapshot, parsed
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, Snapshot, parse_metadata
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -28,7 +28,7 @@ def lost_content(place: Location, version: str, clients: Clients) -> LostContent
     """
     content = read_bytes(clients, place, version)
     try:
-        metadata = None if content is None else parsed(content)
+        metadata = None if content is None else parse_metadata(content)
     except NotReadable:
         return None
     if metadata is None:

@@ -76,7 +76,7 @@ class Metadata:
 
         A writer's clock that was ahead must not make added files too young to be judged.
         """
-        times = _bounded(self.snapshots, moment)
+        times = _bounded_times(self.snapshots, moment)
         return replace(
             self,
             updated_at=min(self.updated_at, moment),
@@ -121,7 +121,7 @@ class Metadata:
         return min([oldest.at, *made])
 
 
-def _bounded(snapshots: Sequence[Snapshot], moment: datetime) -> dict[int, datetime]:
+def _bounded_times(snapshots: Sequence[Snapshot], moment: datetime) -> dict[int, datetime]:
     """Return the time of each snapshot, at most that moment and the times of those that were built on it."""
     times = {each.id: min(each.at, moment) for each in snapshots}
     parents = {each.id: each.parent for each in snapshots if each.parent in times}
@@ -178,14 +178,14 @@ def is_state_file(name: str) -> bool:
     return number_of(name) is not None
 
 
-def parsed(content: bytes) -> Metadata:
+def parse_metadata(content: bytes) -> Metadata:
     """Parse a metadata.json, gzipped or not.
 
     Raises:
         NotReadable: it cannot be understood, or has an unknown version.
     """
     try:
-        found = json.loads(unpacked(content))
+        found = json.loads(unpack(content))
         version = found["format-version"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise NotReadable("its content is not Iceberg metadata") from error
@@ -197,7 +197,7 @@ def parsed(content: bytes) -> Metadata:
         raise NotReadable(f"its content cannot be understood ({one_line(str(error), 100)})") from error
 
 
-def unpacked(content: bytes) -> bytes:
+def unpack(content: bytes) -> bytes:
     """Return a metadata.json without its gzip."""
     if not content.startswith(_GZIP):
         return content

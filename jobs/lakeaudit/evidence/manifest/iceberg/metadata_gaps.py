@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from lakeaudit.evidence.manifest.iceberg.lineage import unfinished
+from lakeaudit.evidence.manifest.iceberg.lineage import why_unfinished
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread
 from lakeaudit.evidence.manifest.iceberg.manifests import Problem
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
@@ -46,7 +46,7 @@ def leftovers_kept(read: TableReading) -> str | None:
     """Return why files that the table does not list may still be in use."""
     if read.metadata.properties.get("gc.enabled", "true").lower() == "false":
         return "its property gc.enabled is false: other tables may have its files"
-    return read.found.doubt or read.found.elsewhere or unfinished(read.found)
+    return read.found.doubt or read.found.elsewhere or why_unfinished(read.found)
 
 
 _TOTALS = (("total-data-files", "data files", False), ("total-delete-files", "delete files", True))

@@ -34,15 +34,15 @@ def repeated_appends(read: TableReading, clients: Clients) -> Iterator[Witness]:
     snapshots = {str(each.id): each for each in _main(read)}
     appends = [append for each in snapshots.values() if (append := _append(read, each))]
     for older, younger in candidates(appends):
-        first = _added(read, snapshots[older.name], clients)
-        if first and _is_varied(first) and first == _added(read, snapshots[younger.name], clients):
+        first = _added_features(read, snapshots[older.name], clients)
+        if first and _is_varied(first) and first == _added_features(read, snapshots[younger.name], clients):
             yield witness(read.name, older, younger, "snapshots", "sizes, row counts and column bounds")
     by_checkpoint = [
         replace(each, counts=(checkpoint, each.stake.rows))
         for each in appends if (checkpoint := _checkpoint(snapshots[each.name]))
     ]  # fmt: skip
     for older, younger in candidates(by_checkpoint):
-        if all(_added(read, snapshots[each.name], clients) for each in (older, younger)):
+        if all(_added_features(read, snapshots[each.name], clients) for each in (older, younger)):
             yield _of_one_checkpoint(read.name, older, younger, snapshots[younger.name])
 
 
@@ -82,7 +82,9 @@ def _main(read: TableReading) -> Iterator[Snapshot]:
         at = snapshot.parent
 
 
-def _added(read: TableReading, snapshot: Snapshot, clients: Clients) -> Counter[tuple[Any, ...]] | None:
+def _added_features(
+    read: TableReading, snapshot: Snapshot, clients: Clients
+) -> Counter[tuple[Any, ...]] | None:
     """Return the features of each file of an append, if all of them are live; None if not, or if this is unknown."""
     heads = [each.id for each in read.metadata.snapshots if each.heads]
     if read.metadata.current not in heads:

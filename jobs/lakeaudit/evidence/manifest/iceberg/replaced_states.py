@@ -12,7 +12,13 @@ from typing import Any
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.lineage import CONTENT, REPLACED_STATE, Stake, Witness
 from lakeaudit.evidence.manifest.iceberg.lost_states import SAMPLES, added_files, stake_of
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed, unpacked
+from lakeaudit.evidence.manifest.iceberg.metadata import (
+    Metadata,
+    NotReadable,
+    number_of,
+    parse_metadata,
+    unpack,
+)
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -63,7 +69,7 @@ def replaced_state(read: TableReading, place: Location, version: str, clients: C
 def _content(place: Location, clients: Clients, version: str | None = None) -> _Content | None:
     content = read_bytes(clients, place, version)
     try:
-        return None if content is None else _Content(parsed(content), json.loads(unpacked(content)))
+        return None if content is None else _Content(parse_metadata(content), json.loads(unpack(content)))
     except (NotReadable, ValueError):
         return None
 

@@ -19,7 +19,7 @@ from lakeaudit.evidence.lineage import (
     Stake,
     Witness,
 )
-from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, Removed
+from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, RemovedFiles
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot, number_of
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.manifest.iceberg.repeated_appends import repeated_appends
@@ -38,11 +38,11 @@ def of_snapshots(read: TableReading, clients: Clients) -> Iterator[Witness]:
             yield from chain(
                 _unmet(read, snapshot, facts[snapshot.id]),
                 _of_pair(read, snapshot, facts, snapshots),
-                _repeated(read, snapshot, facts[snapshot.id]),
+                _repeated_manifests(read, snapshot, facts[snapshot.id]),
             )
     yield from _lost_current(read, snapshots)
     yield from _lost_updates(read, facts, snapshots)
-    yield from _replaced(read)
+    yield from _replaced_manifests(read)
     yield from repeated_appends(read, clients)
 
 
@@ -77,12 +77,12 @@ def _of_pair(
         )
         yield _witness(read, DROPPED_BY_APPEND, snapshot, words, Stake(removed.files, removed.rows))
     elif operation == "replace" and parent.id in facts:
-        yield from _changed(read, snapshot, parent, facts)
+        yield from _changed_rows(read, snapshot, parent, facts)
     elif operation == "overwrite":
         yield from _idle(read, snapshot, parent, removed)
 
 
-def _changed(
+def _changed_rows(
     read: TableReading, snapshot: Snapshot, parent: Snapshot, facts: Mapping[int, ListFacts]
 ) -> Iterator[Witness]:
     """Yield a rewrite that lost other rows than those that delete files have deleted."""
@@ -98,7 +98,9 @@ def _changed(
     yield _witness(read, CHANGED_ROWS, snapshot, words, Stake(None, abs(after - before)))
 
 
-def _idle(read: TableReading, snapshot: Snapshot, parent: Snapshot, removed: Removed) -> Iterator[Witness]:
+def _idle(
+    read: TableReading, snapshot: Snapshot, parent: Snapshot, removed: RemovedFiles
+) -> Iterator[Witness]:
     """Yield an overwrite that counts more removed files than its list lacks: readers get both, old and new rows."""
     count = count_of(snapshot, "deleted-data-files")
     if count is None or removed.files is None or count <= removed.files:
@@ -149,7 +151,7 @@ def _lost_updates(
         yield _witness(read, DROPPED_BY_APPEND, other, words, stake)
 
 
-def _repeated(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator[Witness]:
+def _repeated_manifests(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator[Witness]:
     """Yield a list of a branch or tag that names a manifest twice."""
     if snapshot.heads and facts.repeated:
         named = ", ".join(path.rpartition("/")[2] for path in facts.repeated[:3])
@@ -157,7 +159,7 @@ def _repeated(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Itera
         yield _witness(read, REPEATED_MANIFEST, snapshot, words)
 
 
-def _replaced(read: TableReading) -> Iterator[Witness]:
+def _replaced_manifests(read: TableReading) -> Iterator[Witness]:
     for problem in read.problems:
         if problem.replaced:
             words = f"the manifest {problem.subject} is not the one that its list names: {problem.reason}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.manifest.iceberg.lines import logged, oldest_logged
+from lakeaudit.evidence.manifest.iceberg.lines import logged_names, oldest_logged
 from lakeaudit.evidence.manifest.iceberg.lost_states import added_files
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.keys import Location
@@ -33,13 +33,13 @@ def words_of_two_lines(one: Line, other: Line, clients: Clients) -> str:
 
 def descends_from(line: Line, other: Line) -> bool:
     """Return whether the line names the other's file as an earlier one."""
-    return line[2].uuid == other[2].uuid and _name(other[1]) in logged(line[2])
+    return line[2].uuid == other[2].uuid and _name(other[1]) in logged_names(line[2])
 
 
 def _lacks(line: Line, other: Line) -> bool:
     oldest, number = oldest_logged(line[2]), number_of(_name(other[1]))
     own = number_of(_name(line[1]))
-    if number is None or own is None or _name(other[1]) in logged(line[2]):
+    if number is None or own is None or _name(other[1]) in logged_names(line[2]):
         return False
     return number > own or (oldest is not None and number >= oldest)
 
@@ -47,13 +47,15 @@ def _lacks(line: Line, other: Line) -> bool:
 def _alone(metadata: Metadata, other: Metadata, clients: Clients) -> str:
     """Name files of snapshots that the other line lacks."""
     try:
-        names = sorted(set(islice(_added(metadata, other, clients), SAMPLES * MOST_SNAPSHOTS)))[:SAMPLES]
+        names = sorted(set(islice(_added_names(metadata, other, clients), SAMPLES * MOST_SNAPSHOTS)))[
+            :SAMPLES
+        ]
     except SourceError:
         return ""
     return f", which alone lists {', '.join(names)}" if names else ""
 
 
-def _added(metadata: Metadata, other: Metadata, clients: Clients) -> Iterator[str]:
+def _added_names(metadata: Metadata, other: Metadata, clients: Clients) -> Iterator[str]:
     known = {snapshot.id for snapshot in other.snapshots}
     others = [each for each in metadata.snapshots if each.id not in known]
     for snapshot in others[-MOST_SNAPSHOTS:]:

@@ -75,7 +75,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     """Return the claims of all tables with such a manifest, and the step that stores a published run's snapshot."""
     folder, start = folder_of(tables[0]), clock()
     rules = rules_of(tables)
-    last, kept, torn = _loaded(ctx, folder, rules, source_id)
+    last, kept, torn = _load(ctx, folder, rules, source_id)
     rows: tuple[BufferedRows, ...] = (kept,) if kept else ()
     after, new = None, Counter[str]()
     if (pictures := ctx.pictures) is not None:
@@ -121,7 +121,7 @@ def _rule(table: Table, manifest: PreviousManifest) -> tuple[object, ...]:
     return table.name, table.location.bucket, table.location.prefix, append_only, settled, manifest.keep
 
 
-def _loaded(
+def _load(
     ctx: Context, folder: Location, rules: pa.Table, source_id: str
 ) -> tuple[StorageSnapshot | None, BufferedRows | None, str | None]:
     """Return the last storage snapshot with its rows, and why it cannot be used."""

@@ -103,9 +103,9 @@ def read(
     rows = sum(each["rows"] for each in summaries)
     named = [each.table.name for each in found]
     identity = pinned((record.file for record in records), RECORDS)
-    listed = _listed(kind, found, _oldest(summaries, records))
-    lost, unlisted = list_lineage.compared(kind.kind, listed, ctx)
-    missing = _missing(kind, found, summaries, records, ctx.last_states)
+    listed = _listed_tables(kind, found, _oldest(summaries, records))
+    lost, unlisted = list_lineage.compare_lists(kind.kind, listed, ctx)
+    missing = _missing_states(kind, found, summaries, records, ctx.last_states)
     unread = [each for each in _unread(summaries, records, source_id) if each.table not in missing]
     doubts = {hole.table: hole.reason for hole in unread if hole.table}
     states = _states(kind, found, listed, missing, cut.start)
@@ -196,7 +196,7 @@ def _oldest(summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]) -
     return oldest
 
 
-def _listed(
+def _listed_tables(
     kind: RecordKind, found: Sequence[RecordSet], oldest: Mapping[str, datetime]
 ) -> list[ListedTable]:
     """Return the tables as later audits compare them."""
@@ -224,7 +224,7 @@ def _is_complete(kind: RecordKind, table: Table) -> bool:
     return all(manifest.complete for manifest in table.manifests if manifest.kind == kind.kind)
 
 
-def _missing(
+def _missing_states(
     kind: RecordKind,
     found: Sequence[RecordSet],
     summaries: Sequence[Mapping[str, Any]],
@@ -243,10 +243,10 @@ def _missing(
         and (known := last.get((kind.kind, each.table.name))) is not None
         and _is_complete(kind, each.table)
     }
-    return gone | (_broken(summaries, records) if kind.number_of is not None else {})
+    return gone | (_broken_tables(summaries, records) if kind.number_of is not None else {})
 
 
-def _broken(
+def _broken_tables(
     summaries: Sequence[Mapping[str, Any]], records: Sequence[Record]
 ) -> dict[str, tuple[MissingState, str]]:
     """Return the tables with a record that nobody can read: all records are needed."""

@@ -126,13 +126,16 @@ def totals(
     missing = _missing_by_job(ctx, claimed, counted.short)
     counts = Counter(dict.fromkeys(tables, 0)) + Counter(str(job["table_name"]) for job in counted.jobs)
     rows = [
-        _declared(kind, job, *counted.of(job), missing.get(str(job["commit_id"]), 0)) for job in counted.short
+        _declared_row(kind, job, *counted.of(job), missing.get(str(job["commit_id"]), 0))
+        for job in counted.short
     ]
     short = pa.Table.from_pylist(rows, DECLARED)
     return Totals({name: counts[name] for name in tables}, short, doubts)
 
 
-def _declared(kind: str, job: Mapping[str, object], files: int, size: int, named: int) -> dict[str, object]:
+def _declared_row(
+    kind: str, job: Mapping[str, object], files: int, size: int, named: int
+) -> dict[str, object]:
     return {
         **{name: job[name] for name in ("table_name", "commit_id", "bucket", "path", "ended_at", "files", "bytes")},
         "manifest_kind": kind, "files_there": files, "files_named": named, "replaced": "no",

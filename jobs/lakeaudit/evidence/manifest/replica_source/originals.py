@@ -85,7 +85,7 @@ def originals(
         WHERE reject IS NOT NULL OR (moved AND name IS NOT NULL
             AND NOT regexp_matches(substring(key, len(prefix) + 1), {duck.pattern(_NOT_COPIED)}))
     """
-    optional = f"({_OPTIONAL} OR {_expired(keep, as_of)})"
+    optional = f"({_OPTIONAL} OR {_is_expired(keep, as_of)})"
     given = {
         "source": duck.literal(source),
         "manifest_kind": duck.literal(kind),
@@ -106,7 +106,7 @@ def originals(
     return duck.conform(con, duck.query(con, sql, input=placed, tables=tables), ORIGINAL, given | unknown)
 
 
-def _expired(keep: timedelta | None, as_of: datetime) -> str:
+def _is_expired(keep: timedelta | None, as_of: datetime) -> str:
     """Return SQL that is true if a copy's own retention may have removed it, by its partition's day, else its age."""
     if keep is None:
         return "false"

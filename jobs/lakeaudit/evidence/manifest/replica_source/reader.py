@@ -120,7 +120,7 @@ def _places(kind: str, tables: Sequence[Table]) -> Mapping[ReplicaSourceManifest
 def _read_source(
     manifest: ReplicaSourceManifest, tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock
 ) -> _ReplicaSource:
-    made_of = partial(_renamed, _renaming(manifest, tables, ctx, source_id))
+    made_of = partial(_with_projection, _projection(manifest, tables, ctx, source_id))
     try:
         if not isinstance(manifest, InventoryManifest):
             place = manifest.location
@@ -135,7 +135,7 @@ def _read_source(
     return _ReplicaSource(manifest, tables, stored)
 
 
-def _renaming(
+def _projection(
     manifest: ReplicaSourceManifest, tables: Sequence[Table], ctx: Context, source_id: str
 ) -> Project:
     """Return the projection from rows of storage to ORIGINAL rows; other rows of storage are left out."""
@@ -164,7 +164,7 @@ def _originals(make: Make, con: Connection, kind: str, rows: Rows) -> Iterator[t
         yield kind, rows
 
 
-def _renamed(project: Project, part: Part) -> Part:
+def _with_projection(project: Project, part: Part) -> Part:
     """Return the part with a projection of its rows."""
     return replace(part, read=partial(_read, part, project), identity="")
 

@@ -110,8 +110,8 @@ def find(clients: Clients, location: Location) -> list[EventLog]:
             delivered[Location(file.place.bucket, folder)].append(file)
         elif file.size:
             others.append(file)
-    logs += [_rolled(folder, files) for folder, files in rolled.items()]
-    logs += [_delivered(folder, files) for folder, files in delivered.items()]
+    logs += [_rolled_log(folder, files) for folder, files in rolled.items()]
+    logs += [_delivered_log(folder, files) for folder, files in delivered.items()]
     logs += _by_content(clients, others[:MOST_UNNAMED])
     return sorted((log for log in logs if log.files), key=lambda log: log.place.key)
 
@@ -135,7 +135,7 @@ def _single(file: File, named: re.Match[str]) -> EventLog:
     return EventLog(named["log"], file.place, (lines,), is_open=named["open"] is not None)
 
 
-def _delivered(folder: Location, files: Sequence[File]) -> EventLog:
+def _delivered_log(folder: Location, files: Sequence[File]) -> EventLog:
     """Order the files of one application by their times; the file without a time is last, and may still grow."""
     ordered = sorted(files, key=lambda file: (file.name.startswith("eventlog-") is False, file.name))
     logs = tuple(LogFile(file, "gz" if file.name.endswith(".gz") else "plain") for file in ordered)
@@ -166,7 +166,7 @@ def _codec(suffix: str | None) -> str:
     return (suffix or ".plain")[1:]
 
 
-def _rolled(folder: Location, files: Sequence[File]) -> EventLog:
+def _rolled_log(folder: Location, files: Sequence[File]) -> EventLog:
     numbered: dict[int, LogFile] = {}
     for file in files:
         if found := _EVENTS.match(file.name):
@@ -249,7 +249,7 @@ def _lz4(stream: IO[bytes]) -> Iterator[bytes]:
             raise TornError("has a block that is not LZ4")
         content = _whole(stream.read(packed), packed)
         if size:
-            yield content if token & 0xF0 == _LZ4_RAW else _unpacked(codec, content, size)
+            yield content if token & 0xF0 == _LZ4_RAW else _unpack(codec, content, size)
 
 
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
@@ -269,7 +269,7 @@ def _snappy(stream: IO[bytes]) -> Iterator[bytes]:
         if not 0 <= packed <= LONGEST:
             raise TornError("has a chunk that is not Snappy")
         content = _whole(stream.read(packed), packed)
-        yield _unpacked(codec, content, _snappy_size(content))
+        yield _unpack(codec, content, _snappy_size(content))
 
 
 def _snappy_size(chunk: bytes) -> int:
@@ -282,7 +282,7 @@ def _snappy_size(chunk: bytes) -> int:
     return 0
 
 
-def _unpacked(codec: pa.Codec, content: bytes, size: int) -> bytes:
+def _unpack(codec: pa.Codec, content: bytes, size: int) -> bytes:
     try:
         unpacked: bytes = codec.decompress(content, size, asbytes=True)
     except (OSError, pa.ArrowException, ValueError, zlib.error) as error:

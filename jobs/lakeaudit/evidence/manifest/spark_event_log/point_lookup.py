@@ -30,7 +30,7 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         return "unknown", [], refused
     base = Location(bucket, without_partitions(key.rpartition("/")[0]))
     tables, lacks = _tables(found, clients)
-    return fold_one([*_claimed(tables, _stored(base, clients), key), *lacks], bucket, key)
+    return fold_one([*_claimed_rows(tables, _stored_objects(base, clients), key), *lacks], bucket, key)
 
 
 def _tables(found: list[Logs], clients: Clients) -> tuple[dict[str, pa.Table], list[Row]]:
@@ -61,7 +61,7 @@ _OBJECT = pa.schema(
 )
 
 
-def _stored(base: Location, clients: Clients) -> pa.Table:
+def _stored_objects(base: Location, clients: Clients) -> pa.Table:
     files = [
         (file.place.bucket, file.place.key, None, file.size, plain_time(file.modified_at), True, False)
         for file in list_files(clients, base)
@@ -69,7 +69,7 @@ def _stored(base: Location, clients: Clients) -> pa.Table:
     return duck.small(_OBJECT, files)
 
 
-def _claimed(tables: dict[str, pa.Table], stored: pa.Table, key: str) -> Iterator[Row]:
+def _claimed_rows(tables: dict[str, pa.Table], stored: pa.Table, key: str) -> Iterator[Row]:
     with task_connection() as con:
         everywhere = pa.table(
             {"bucket": stored["bucket"].unique(), "prefix": [""] * len(stored["bucket"].unique())}

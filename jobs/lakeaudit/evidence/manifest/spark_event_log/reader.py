@@ -91,7 +91,7 @@ def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime
     homes = {home: name for each in found for home, name in each.homes().items()}
     storage = ctx.stored_rows() if kept.counts.get("writes") else ()
     claimed = ctx.engine.meet(
-        [kept, *storage], partial(_projected, prefixes_of(homes)), partial(names.resolved, source_id)
+        [kept, *storage], partial(_project, prefixes_of(homes)), partial(names.resolved, source_id)
     )
     lacking = pa.Table.from_batches(claimed.batches("short"), DECLARED)
     short = with_markers(lacking, ctx.clients) if ctx.live else lacking
@@ -112,7 +112,7 @@ def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime
         rows=(claimed,),
         fold=partial(fold.claims, source=source_id, kind=KIND),
         states=_states(found, notes, cut.start),
-        holes=(*holes, *_unreported(short, source_id)),
+        holes=(*holes, *_unidentified_writes(short, source_id)),
         warnings=tuple(_warnings(found)),
         attempts=pa.Table.from_batches(claimed.batches("attempts"), SAME_SPLIT),
         totals=Totals(_counts(found, notes), short, {h.table: h.reason for h in holes if h.table}),
@@ -166,7 +166,7 @@ def _read(
     facts: dict[str, Any] = {"log": log.place.uri, "lacks": lacks}
     for kind, rows in rows_of(application, homes, until, log.written_at):
         if kind == "writes":
-            facts |= {"oldest": _oldest(rows), "writes": _committed(rows)}
+            facts |= {"oldest": _oldest(rows), "writes": _committed_counts(rows)}
         yield kind, rows
     yield "notes", note_row(source_id, log.place.uri, data=json.dumps(facts))
 
@@ -180,13 +180,13 @@ def _oldest(writes: pa.Table) -> dict[str, str]:
     return {name: at.isoformat() for name, at in found.items()}
 
 
-def _committed(writes: pa.Table) -> dict[str, int]:
+def _committed_counts(writes: pa.Table) -> dict[str, int]:
     """Count by table the committed writes of this log."""
     rows = writes.select(["table_name", "outcome"]).to_pylist()
     return dict(Counter(row["table_name"] for row in rows if row["outcome"] == SUCCEEDED))
 
 
-def _projected(homes: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
+def _project(homes: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
     """Yield storage's objects with names as in Spark's output; writes and splits pass unchanged."""
     if kind == "versions":
         yield "parts", stored_parts.parts(con, rows, homes)
@@ -226,7 +226,7 @@ def _unread(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], source_id
     ]
 
 
-def _unreported(short: pa.Table, source_id: str) -> list[EvidenceGap]:
+def _unidentified_writes(short: pa.Table, source_id: str) -> list[EvidenceGap]:
     """Return a gap for each write whose files cannot be identified: any file in its folder may be its own."""
     return [
         EvidenceGap(

@@ -104,7 +104,7 @@ def rows_of(
         base = without_partitions(path.key)
         dynamic = bool(job.dynamic and job.by and job.mode == "Overwrite")
         writes.append(
-            (table, path.bucket, base, name, path.key, *_emptied(job, path), job.by, dynamic, job.outcome,
+            (table, path.bucket, base, name, path.key, *_emptied_place(job, path), job.by, dynamic, job.outcome,
              plain_time(job.started_at), plain_time(job.ended_at), job.totals.get("partitions"),
              job.totals.get("files"), homes.stays(table, path, at))
         )  # fmt: skip
@@ -116,7 +116,7 @@ def rows_of(
     yield "splits", duck.small(SPLITS, splits)
 
 
-def _emptied(job: WriteJob, path: Location) -> tuple[str | None, datetime | None]:
+def _emptied_place(job: WriteJob, path: Location) -> tuple[str | None, datetime | None]:
     """Return the key of the place that a write empties, or found empty when it began, and when; None if there is none.
 
     A write that may only begin in an empty place has succeeded, so all earlier files had been removed.

@@ -201,7 +201,7 @@ class Application:
                 execution=execution,
                 path=read["path"],
                 mode=read["mode"],
-                fixed=_fixed(read),
+                fixed=_static_partition(read),
                 by=read["by"] is not None,
                 format=read["format"].lower(),
                 dynamic=self._dynamic(event, read["options"] or read["options_map"] or ""),
@@ -279,7 +279,7 @@ _HANDLERS = {
 }
 
 
-def _fixed(read: re.Match[str]) -> str:
+def _static_partition(read: re.Match[str]) -> str:
     """Return the static partition, as `d=1`."""
     by_map = read["fixed_map"] or read["fixed_before"] or ""
     return read["fixed"] or by_map.replace(" -> ", "=")

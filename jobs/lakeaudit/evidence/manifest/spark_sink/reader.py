@@ -46,7 +46,7 @@ def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> RecordSet:
         return RecordSet(table, refused=f"{place.uri} holds no batch of Spark's streaming sink", empty=place)
     first = max((number for number, (_, compacted) in batches.items() if compacted), default=0)
     held = [batches[number][0] for number in sorted(batches) if number >= first]
-    lacking = _lacking(sorted(number for number in batches if number >= first), first)
+    lacking = _missing_spans(sorted(number for number in batches if number >= first), first)
     compacted = sorted(number for number, (_, is_compact) in batches.items() if is_compact)
     gaps = tuple(gap for span in lacking for gap in _evidence_gaps(table, place, span, _interval(compacted)))
     return RecordSet(table, tuple(Record(file, table.location, table.name) for file in held), gaps)
@@ -62,7 +62,7 @@ def _interval(compacted: Sequence[int]) -> int:
     return min(steps, default=compacted[0] + 1 if compacted else INTERVAL)
 
 
-def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
+def _missing_spans(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of missing batches."""
     expected = first
     for number in numbers:
