@@ -194,7 +194,7 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(
     assert (outcome.exit_code, outcome.status) == (0, "complete")
     assert outcome.summary["coverage"]["customers"]["content"] == {
         "status": "partial", "decided_share": 1.0,
-        "reason": f"only s3://{bucket}/{days}/{here} was looked at, as asked",
+        "reason": f"only s3://{bucket}/{days}/{here} was requested and checked",
     }  # fmt: skip
     assert states_of(lake) == opened | {f"s3://{bucket}/{lost[0]}": "resolved"}
 
@@ -262,7 +262,7 @@ def test_every_table_is_judged_by_its_own_evidence(
     assert {table: told["reason"] for table, told in content.items() if table in _SAID} == {
         table: words % f"s3_inventory s3://{bucket}/reports/{table}" for table, words in _SAID.items()
     }
-    assert re.search("of 50 looked at now [0-9]+ are gone", content["mixed"]["reason"])
+    assert re.search("of 50 checked now [0-9]+ are gone", content["mixed"]["reason"])
     _check_ledger(lake, gone)
 
 
@@ -279,14 +279,14 @@ def _check_ledger(lake: Lake, gone: dict[str, list[str]]) -> None:
     ]  # fmt: skip
     small = [words for words in last["error"].split("; ") if "/reports/small" in words]
     assert [words.partition("/reports/small ")[2] for words in small] == [
-        "lacks 108 of 111 files of 4 tables, but of 50 looked at now 0 are gone"
+        "lacks 108 of 111 files of 4 tables, but of 50 checked now 0 are gone"
     ], "all of them together have more than 100"
 
 
 _SAID = {
-    "wiped": "mass loss: %s lacks 105 of 105 files of wiped, and of 50 looked at now 50 are gone",
-    "halved": "%s lacks 105 of 105 files of halved, but of 50 looked at now 0 are gone",
-    "doubted": "%s lacks 105 of 105 files of doubted, and storage may not be asked (confirm.mode)",
+    "wiped": "mass loss: %s lacks 105 of 105 files of wiped, and of 50 checked now 50 are gone",
+    "halved": "%s lacks 105 of 105 files of halved, but of 50 checked now 0 are gone",
+    "doubted": "%s lacks 105 of 105 files of doubted, and confirm.mode forbids requests to storage",
 }
 _DOES_NOT_MATTER = "ignore: [{tables: [accepted], kinds: [dropped], reason: known}]\nceiling: {sample: 50}\n"
 _OWN = {

@@ -92,7 +92,7 @@ def test_a_live_audit_looks_at_listed_files_that_lie_elsewhere(
     judged = {name: (row["consistent"], row["findings"], row["uncovered"]) for name, row in content.items()}
     assert judged == {"clone": (4, 1, 0), "listed": (2, 0, 0), "plain": (1, 0, 0)}
     assert {row["status"] for row in content.values()} == {"complete"}
-    assert content["clone"]["reason"] == "4 files that lie elsewhere were looked at now"
+    assert content["clone"]["reason"] == "4 files that lie elsewhere were checked now"
     (found,) = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
     assert (found["kind"], found["table_name"], found["bucket"], found["key"], found["confirmation"]) == (
         "dropped", "clone", place.other, GONE, "live",
@@ -114,10 +114,10 @@ def test_what_is_beyond_the_limit_is_named_with_its_place(place: Place) -> None:
     row = coverage_rows(lake, outcome)["clone"]
     assert (row["status"], row["uncovered"], outcome.exit_code) == ("partial", 3, 3)
     assert row["reason"] == (
-        f"3 listed files lie where no storage source looks: 3 below s3://{place.other}/orders;"
+        f"3 listed files lie outside of all storage sources: 3 below s3://{place.other}/orders;"
         f" to cover them, add to inventories: [{{kind: listing, location: 's3://{place.other}/orders'}}]"
         " (an audit without --live reads them);"
-        " a live audit looks at them one by one with a larger confirm.fresh"
+        " a live audit checks them one by one with a larger confirm.fresh"
     )
 
 
@@ -128,7 +128,7 @@ def test_refused_looks_are_no_absence_and_are_named(place: Place) -> None:
     assert refusals.refused
     row = coverage_rows(lake, outcome)["clone"]
     assert (row["findings"], row["uncovered"], outcome.exit_code) == (0, 4, 3)
-    assert f"4 below s3://{place.other}/orders (storage refused 4 looks)" in row["reason"]
+    assert f"4 below s3://{place.other}/orders (storage refused 4 requests)" in row["reason"]
     assert "grant s3:GetObject and s3:ListBucket there" in row["reason"]
     assert coverage_rows(lake, outcome)["listed"]["status"] == "complete"
 

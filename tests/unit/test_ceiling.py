@@ -62,15 +62,15 @@ def test_a_sample_decides(asked: int, answered: int, gone: int, verdict: str) ->
 
 SAID = [
     (SampleCheck(HALF, 400, 400, 399),
-     "mass loss: storage:1 lacks 500 of 1,000 files of orders, and of 400 looked at now 399 are gone"),
+     "mass loss: storage:1 lacks 500 of 1,000 files of orders, and of 400 checked now 399 are gone"),
     (SampleCheck(HALF, 400, 400, 1),
-     "storage:1 lacks 500 of 1,000 files of orders, but of 400 looked at now 1 are gone"),
+     "storage:1 lacks 500 of 1,000 files of orders, but of 400 checked now 1 are gone"),
     (SampleCheck(HALF, 400, 100, 1),
-     "storage:1 lacks 500 of 1,000 files of orders, but of 100 looked at now 1 are gone (300 more were not answered)"),
+     "storage:1 lacks 500 of 1,000 files of orders, but of 100 checked now 1 are gone (no answer for 300 more)"),
     (SampleCheck(replace(HALF, source="metastore:0", role="metastore"), 400, 400, 399),
      ("mass loss: of entries, not of files: metastore:0 lacks the entries of 500 of 1,000 files of orders, and of 400 "
-      "looked at now 399 are in storage and lack their entry")),
-    (SampleCheck(HALF), "storage:1 lacks 500 of 1,000 files of orders, and storage may not be asked (confirm.mode)"),
+      "checked now 399 are in storage and lack their entry")),
+    (SampleCheck(HALF), "storage:1 lacks 500 of 1,000 files of orders, and confirm.mode forbids requests to storage"),
 ]  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def test_what_several_tables_lack_is_said_once() -> None:
     assert (
         one.message
         == other.message
-        == "storage:1 lacks 120 of 300 files of 6 tables, but of 120 looked at now 0 are gone"
+        == "storage:1 lacks 120 of 300 files of 6 tables, but of 120 checked now 0 are gone"
     )
 
 

@@ -98,7 +98,7 @@ def test_a_bad_command_line_is_one_line_and_exit_2(capsys: Captured, typed: list
         (["--table", "custumers"], "no table custumers"),
         (["--as-of", "tomorrow"], "--as-of tomorrow: is no time"),
         (["--partition", "day=1"], "--partition: is for a live audit; add --live"),
-        (["--live", "--partition", "day"], "--partition day: is no partition; write col=value/col=value"),
+        (["--live", "--partition", "day"], "--partition day: is not a partition; write col=value/col=value"),
         (["--run-id", "it's"], "is no run id"),
         (["--run-id", "x" * 129], "is no run id"),
     ],

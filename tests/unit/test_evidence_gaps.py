@@ -87,8 +87,8 @@ def test_beyond_a_thousand_notes_each_source_has_one_hole_for_the_rest() -> None
     holes = all_evidence_gaps((), {}, notes)
     assert len(holes) == MOST_NOTES + 2
     assert holes[-2:] == (
-        EvidenceGap("storage:0", "40 more parts were not read whole", count=120),
-        EvidenceGap("storage:1", "2 more parts were not read whole", count=6),
+        EvidenceGap("storage:0", "40 more parts were not read completely", count=120),
+        EvidenceGap("storage:1", "2 more parts were not read completely", count=6),
     )
     assert sum(hole.count for hole in holes) == 3 * (MOST_NOTES + 40) + 6
 

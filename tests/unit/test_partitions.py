@@ -29,7 +29,7 @@ def test_places_of_partitions(partitions: list[str], places: dict[str, tuple[str
 
 @pytest.mark.parametrize("text", ["", "/", "day", "=1", "day=1//hour=2", "day=1/../x", "s3://lake/orders"])
 def test_what_is_no_partition(text: str) -> None:
-    with pytest.raises(BadInput, match="is no partition"):
+    with pytest.raises(BadInput, match="is not a partition"):
         partitions_of([ORDERS], [text])
 
 
@@ -38,7 +38,7 @@ def test_a_partition_that_nobody_knows_is_not_fine() -> None:
     both = {f"s3://lake/orders/day={day}" for day in (1, 2)}
     said = scope_reasons(partitions, {*both, "s3://lake/items/day=1"})
     assert said == {
-        "orders": "only s3://lake/orders/day=1, s3://lake/orders/day=2 was looked at, as asked",
+        "orders": "only s3://lake/orders/day=1, s3://lake/orders/day=2 was requested and checked",
         "items": "neither a manifest nor storage knows a file in s3://lake/items/day=2",
     }
     assert requested_reasons(said) == {said["orders"]}

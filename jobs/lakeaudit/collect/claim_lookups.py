@@ -1,6 +1,6 @@
-"""What manifests say of some tables, read once more: only the parts that may be about them, folded share by share.
+"""Queries the claims of some tables: reads only the parts that may contain them, and folds them share by share.
 
-For what the first reading does not sum up, and what only a few tables or keys are asked for.
+It serves checks that need more than the sums of the match, for a few tables or keys.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM
 
 Question = Callable[[Connection, Rows], Relation]
-"""CLAIM rows of a share -> the rows of its answer; plain data and functions that travel to the tasks."""
+"""Turns the CLAIM rows of a share into answer rows; travels to the tasks."""
 
 
 def query_claims(
@@ -27,14 +27,14 @@ def query_claims(
     question: Question,
     keys: pa.Table | None = None,
 ) -> list[pa.RecordBatch]:
-    """The answers of all shares.
+    """Return the answers of all shares.
 
     Args:
-        engine: reads the parts.
+        engine: the engine that reads the parts.
         claims: the manifests.
-        tables: of which tables the question is asked.
-        question: what is asked of their claims.
-        keys: bucket and key of those that it is asked of; None: of all.
+        tables: names of the tables whose claims are queried.
+        question: the query.
+        keys: bucket and key of the files that are queried; None: all files.
     """
     parts = [part for read in claims for part in _parts(read, tables)]
     stage = partial(_answer, tuple(read.fold for read in claims), question)
@@ -45,7 +45,7 @@ def query_claims(
 def claims_of(
     engine: AuditEngine, claims: Claims, tables: Collection[str], keys: pa.Table
 ) -> tuple[list[pa.RecordBatch], list[Mapping[str, Any]]]:
-    """The CLAIM rows of some keys, and the NOTE rows of what could not be read of them."""
+    """Return the CLAIM rows of some keys, and the NOTE rows of parts that could not be read."""
     stage = partial(_answer, (claims.fold,), _as_they_are)
     answers = [
         *engine.run([*_parts(claims, tables)], [stage], Reading(partial(_only, tuple(sorted(tables)), keys)))
@@ -62,14 +62,14 @@ def _as_they_are(con: Connection, rows: Rows) -> Relation:
 
 
 def _parts(read: Claims, tables: Collection[str]) -> Iterator[Part | BufferedRows]:
-    """What of a manifest's rows may be about these tables."""
+    """Return the parts of a manifest that may contain rows of these tables."""
     return pieces(*(read.rows if read.rows_of is None else read.rows_of(tables)))
 
 
 def _only(
     tables: Sequence[str], keys: pa.Table | None, con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
-    """Of the rows of a part those about these tables, and keys."""
+    """Filter the rows of a part by tables and keys."""
     columns = set(duck.relation(con, rows).columns)
     if "table_name" in columns:
         of_tables = f"SELECT * FROM input WHERE table_name IN ({duck.literals(tables)})"

@@ -1,4 +1,4 @@
-"""Evidence: everything that one run knows, as one immutable value. What a step learns becomes a new value."""
+"""Defines the evidence of a run as one immutable value. A step returns a new value with its results."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import POINTED_OBJECT, plain_time
 
 Gap = EvidenceGap | tuple[str, str]
-"""What must not be concluded from: a hole of a source, or (table, reason)."""
+"""Evidence that is missing: a gap of a source, or (table, reason)."""
 UNCOVERED = "the storage reports do not cover this table"
 
 
@@ -39,13 +39,13 @@ class Evidence:
 
     Attributes:
         scope: the tables that this run audits.
-        facts: of every table of the lake what its manifests say of it as a whole.
+        facts: the facts of every table of the lake, from its manifests.
         policy: the scope, severities and ignores of the lake file.
         lifecycles: the lifecycle rules of buckets; each bucket is read once, when a check needs it.
-        pointed: what catalogs say of the tables in scope; None: there are no catalogs.
+        pointed: the tables in scope as catalogs name them; None: there are no catalogs.
         metadata_aims: the metadata.json files that catalogs point at.
-        lineage: other states of the tables than those that were read.
-        named: tables that the lake file itself names.
+        lineage: judged witnesses of other states than those that were read.
+        named: names of tables in the lake file.
         all_found: whether discovery cannot have missed a table that the lake file describes.
     """
 
@@ -68,7 +68,7 @@ class Evidence:
     pause: Callable[[float], None] = time.sleep
 
     def with_gaps(self, holes: Sequence[EvidenceGap]) -> "Evidence":
-        """Add holes that showed while rows were read."""
+        """Add gaps that were detected while rows were read."""
         if not holes:
             return self
         observed = replace(self.observed, holes=(*self.observed.holes, *holes))
@@ -77,14 +77,14 @@ class Evidence:
         return replace(self, observed=observed, facts=tuple(facts))
 
     def with_doubts(self, reasons: Mapping[str, str]) -> "Evidence":
-        """Add by table why another state than the one that was read may be the current one."""
+        """Add by table the reason why another state may be the current one."""
         if not reasons:
             return self
         facts = [replace(fact, doubt=reasons.get(fact.table.name, fact.doubt)) for fact in self.facts]
         return replace(self, facts=tuple(facts))
 
     def with_uncovered(self, names: Collection[str]) -> "Evidence":
-        """Add tables that the storage reports prove not to cover."""
+        """Add tables that the storage reports do not cover, as a check has shown."""
         if not names:
             return self
         facts = [replace(fact, unseen=fact.unseen or fact.table.name in names) for fact in self.facts]
@@ -92,7 +92,7 @@ class Evidence:
 
     @cached_property
     def gaps(self) -> frozenset[Gap]:
-        """Everything that rows must not be judged without: a run reads again only if this differs from before."""
+        """Return all known gaps; a run repeats the reading only if they have changed."""
         doubts = ((fact.table.name, fact.doubt) for fact in self.facts if fact.doubt)
         uncovered = ((fact.table.name, UNCOVERED) for fact in self.facts if fact.unseen)
         return frozenset((*self.observed.holes, *doubts, *uncovered))
@@ -103,13 +103,13 @@ class Evidence:
 
     @cached_property
     def watched(self) -> Sequence[Table]:
-        """The places that this run watches; none unless it audits the whole lake."""
+        """Return the places that this run watches; none unless it audits the whole lake."""
         whole = len(self.scope) == len(self.lake.tables) and not self.partitions and not self.observed.listed
         return self.lake.watched if whole else ()
 
     @cached_property
     def watch_policy(self) -> verdicts.FindingPolicy:
-        """What the lake file says of findings in watched places."""
+        """Return the policy for findings in watched places."""
         return verdicts.finding_policy(self.watched, self.lake.ignores, self.stamp.as_of.date())
 
     @cached_property
@@ -122,9 +122,9 @@ class Evidence:
 
     @cached_property
     def recent_file_limits(self) -> RecentFileLimits | None:
-        """How many files that are newer than the evidence may be looked at; None: none."""
-        may_look = {t.name: t.settings.confirm.fresh for t in self.scope if self.confirms(t)}
-        limits = {name: fresh for name, fresh in may_look.items() if fresh}
+        """Return the limits for live checks of files that are newer than the evidence; None: no checks."""
+        by_table = {t.name: t.settings.confirm.fresh for t in self.scope if self.confirms(t)}
+        limits = {name: fresh for name, fresh in by_table.items() if fresh}
         if not limits:
             return None
         now, most = plain_time(self.context.now), self.lake.settings.confirm.fresh
@@ -132,12 +132,12 @@ class Evidence:
 
     @property
     def catalog_sources(self) -> Mapping[str, MetastoreSource]:
-        """The catalogs of the lake file by the ids of their sources."""
+        """Return the catalogs of the lake file by the ids of their sources."""
         return catalog_sources(self.lake)
 
     @property
     def folder_count(self) -> FolderCount | None:
-        """The places of catalogs whose files are counted by folder while storage is read; None: there are none."""
+        """Return the places of catalogs whose files are counted by folder while storage is read, or None."""
         if self.pointed is None or not self.pointed.places or self.partitions:
             return None
         return FolderCount(self.pointed.places, self.source_facts.deciding, self.pointed.objects)
@@ -151,16 +151,16 @@ class Evidence:
         return verdicts.judge_again(self.con, suspects, self.policy)
 
     def confirms(self, table: Table) -> bool:
-        """Whether storage may be asked about this table's files now."""
+        """Whether live requests for this table's files are allowed."""
         return self.context.live and table.settings.confirm.mode != "none"
 
     def look(self, keys: pa.Table) -> pa.Table:
-        """LIVE rows: what storage says of (bucket, key) rows now."""
-        asking = partial(look, clients=self.context.clients, rate=self.lake.settings.confirm.rate)
-        return look_twice(keys, asking, self.lake.is_weak, self.pause)
+        """Request (bucket, key) rows from storage now, and return LIVE rows."""
+        request = partial(look, clients=self.context.clients, rate=self.lake.settings.confirm.rate)
+        return look_twice(keys, request, self.lake.is_weak, self.pause)
 
     def limits(self, *, without: Sequence[str] = ()) -> Mapping[str, int]:
-        """By table how many of its files may be looked at, for those that may."""
+        """Return by table how many files may be checked live, for tables with live checks."""
         return {
             table.name: table.settings.confirm.limit
             for table in self.scope

@@ -1,4 +1,4 @@
-"""What could not be read: holes of the whole run, and the findings they become."""
+"""Collects evidence gaps of the whole run, and turns them into findings."""
 
 import re
 from collections import defaultdict
@@ -14,7 +14,7 @@ from lakeaudit.kinds import KINDS, rank
 
 SAMPLES = 3
 MOST_NOTES = 1000
-"""Notes of parts that become a hole each; the rest of a source becomes one."""
+"""Up to this number each note of a part becomes a gap; the rest of a source becomes one gap."""
 
 Finding = dict[str, Any]
 
@@ -22,7 +22,7 @@ Finding = dict[str, Any]
 def all_evidence_gaps(
     holes: Sequence[EvidenceGap], counts: Mapping[str, Mapping[str, Any]], notes: Sequence[Mapping[str, Any]]
 ) -> tuple[EvidenceGap, ...]:
-    """Holes that readers gave, those that reading the parts has shown, and one per source with rejected rows.
+    """Return gaps of readers, gaps that the reading of parts has shown, and one per source with rejected rows.
 
     `counts` has rows, rejected and a sample by source; `notes` are NOTE rows with a reason.
     """
@@ -39,7 +39,7 @@ def all_evidence_gaps(
 
 
 def sources_with_gaps(holes: Sequence[EvidenceGap]) -> frozenset[str]:
-    """Return the ids of sources that could not be read in full; a hole in one table's log concerns that table alone."""
+    """Return the ids of sources that could not be read in full; a gap of one table's log concerns that table alone."""
     return frozenset(hole.source for hole in holes if hole.table is None)
 
 
@@ -52,7 +52,7 @@ def gap_findings(
     today: date,
     others: Sequence[Finding] = (),
 ) -> list[Finding]:
-    """Rows for FINDINGS: files of a table's own log that are gone, sources with gaps, assumed vacuums, and `others`.
+    """Return FINDINGS rows: missing files of a table's log, sources with gaps, assumed vacuums, and `others`.
 
     `vacuums` has vacuumed (a table), vacuumed_to (a time, UTC where it has no zone) and vacuumed_files. What the lake
     file turns off, or ignores on the day `today`, is left out.
@@ -76,7 +76,7 @@ def _of_notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[EvidenceGap]:
     for note in notes[MOST_NOTES:]:
         rest[note["source"]].append(note["count"] or 1)
     for source, more in rest.items():
-        yield EvidenceGap(source, f"{len(more)} more parts were not read whole", count=sum(more))
+        yield EvidenceGap(source, f"{len(more)} more parts were not read completely", count=sum(more))
 
 
 def _matches(entry: Ignore, row: Finding, table: Table | None) -> bool:
@@ -89,7 +89,7 @@ def _matches(entry: Ignore, row: Finding, table: Table | None) -> bool:
 
 
 def _relative(row: Finding, table: Table | None) -> str | None:
-    """The key below the table's location; None where the row is about no file there."""
+    """Return the key below the table's location; None if the row is not about a file there."""
     if (
         table is None
         or row["subject_type"] not in ("file", "commit")
@@ -125,7 +125,7 @@ def _of_log(hole: EvidenceGap, table: Table) -> Finding:
 
 
 def _of_sources(lake: Lake, infos: Sequence[SourceInfo], holes: Sequence[EvidenceGap]) -> Iterator[Finding]:
-    """One row for each source with holes at large."""
+    """Yield one row for each source with gaps that do not concern a single table."""
     locations = {info.id: info.location for info in infos}
     by_source: dict[str, list[EvidenceGap]] = defaultdict(list)
     for hole in holes:
@@ -168,7 +168,7 @@ def _of_vacuum(row: Mapping[str, Any], table: Table) -> Finding:
 
 
 def _unique(rows: Sequence[Finding]) -> list[Finding]:
-    """One row per subject and kind, the worst one: two causes at one file are one finding."""
+    """Merge rows of one subject and kind, the worst first: two causes at one file are one finding."""
     merged: dict[tuple[Any, ...], Finding] = {}
     for row in sorted(rows, key=lambda row: rank(row["severity"])):
         at = (row["table_name"], row["axis"], row["subject_type"], row["subject"], row["kind"])

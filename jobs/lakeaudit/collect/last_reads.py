@@ -1,4 +1,4 @@
-"""Who read which files last, by the records of requests: what somebody reads is no leftover, whoever lists it."""
+"""Finds the last read of files in recorded requests: a file that is read is not unused."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from lakeaudit.schemas import plain_time
 
 @dataclass(frozen=True)
 class LastRead:
-    """When a file was read last, in UTC without a zone, and by whom, where the record says it."""
+    """The time of a file's last read, in UTC without a zone, and the reader if recorded."""
 
     at: datetime
     by: str | None
 
 
 def last_reads(lake: Lake, engine: AuditEngine, context: Context, keys: pa.Table) -> dict[Key, LastRead]:
-    """Of files (bucket, key) those that were read within the `leftover_age` of a table that they lie in.
+    """Return files (bucket, key) that were read within the `leftover_age` of the table around them.
 
-    Records may be missing, so that nothing follows of the others.
+    Records may be missing, so a file without a read may still be in use.
     """
     ages = {table.location: table.settings.leftover_age for table in lake.tables}
     oldest = context.now - max(ages.values(), default=timedelta(0))

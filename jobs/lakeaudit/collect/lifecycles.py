@@ -1,4 +1,4 @@
-"""The lifecycle rules of buckets as an audit reads them: once a bucket, and only where something depends on them."""
+"""Reads lifecycle rules of buckets: once per bucket, and only if a check needs them."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
@@ -14,18 +14,18 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.threads import beside
 from lakeaudit.schemas import VERSION_RULES
 
-OF_THE_PAST = "rules are not asked for an audit of the past"
+OF_THE_PAST = "rules are not read in an audit of a past time"
 
 
 class Lifecycles:
-    """The lifecycles of buckets, each read when it is first asked for; of the past (`live` false) none is."""
+    """Reads the lifecycle of each bucket at its first use; with `live` false no lifecycle is read."""
 
     def __init__(self, clients: Clients, *, live: bool = True) -> None:
         self._clients, self._live = clients, live
         self._read: dict[str, Lifecycle] = {}
 
     def of(self, buckets: Collection[str]) -> list[Lifecycle]:
-        """Those of these buckets, by their names: one request for each that was not asked before."""
+        """Return the lifecycles of these buckets, sorted by name: one request for each new bucket."""
         new = sorted({*buckets} - self._read.keys())
         if not self._live:
             self._read |= {bucket: Lifecycle(bucket, unread=OF_THE_PAST) for bucket in new}
@@ -38,14 +38,14 @@ class Lifecycles:
 
 
 def unread_of(lifecycle: Lifecycle) -> str:
-    """What to say of rules that cannot be read."""
+    """Return the message for rules that cannot be read."""
     return f"the lifecycle of s3://{lifecycle.bucket} cannot be read: {lifecycle.unread}"
 
 
 def with_ends(con: Connection, rows: Rows, lifecycles: Lifecycles) -> tuple[Relation, Sequence[str]]:
-    """Verdict rows that say until when the version is kept that brings their file back; what cannot be told of rules.
+    """Add to verdict rows until when the restorable version is retained; also return doubts about rules.
 
-    Where there is no such version nothing is asked.
+    Without such a version no rules are read.
     """
     versions = duck.hold(con, restorable_until.restorable_versions(con, rows))
     ended, doubts = ends(con, versions, lifecycles)
@@ -53,14 +53,14 @@ def with_ends(con: Connection, rows: Rows, lifecycles: Lifecycles) -> tuple[Rela
 
 
 def ends(con: Connection, versions: Rows, lifecycles: Lifecycles) -> tuple[Relation, list[str]]:
-    """What is known of the ends of these versions, see `restorable_until.ends`, and what cannot be told of rules."""
+    """Return the ends of these versions, see `restorable_until.ends`, and doubts about rules."""
     rules = version_rules(lifecycles.of(restorable_until.buckets_of(con, versions)))
     ended = duck.hold_any(con, restorable_until.ends(con, versions, rules))
     return ended, [doubt for doubt in restorable_until.doubts(con, ended) if OF_THE_PAST not in doubt]
 
 
 def version_rules(lifecycles: Sequence[Lifecycle]) -> pa.Table:
-    """VERSION_RULES of these lifecycles."""
+    """Return VERSION_RULES of these lifecycles."""
     return duck.small(VERSION_RULES, [row for each in lifecycles for row in _rules(each)])
 
 

@@ -1,7 +1,7 @@
-"""How long commits of tables take, from the first file written to the commit, by the newest ones.
+"""Measures how long the newest commits of tables took, from the first written file to the commit.
 
-A job that writes for three hours has files for three hours that no state lists yet. What is younger than the longest
-commit seen may belong to one that is still at work, whatever `leftover_age` says.
+A job that writes for three hours has files for three hours that no state lists yet. A file that is younger than the
+longest observed commit may belong to a running commit, whatever `leftover_age` says.
 """
 
 from collections import defaultdict
@@ -21,28 +21,28 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.threads import beside
 
 COMMITS, FILES = 5, 10
-"""Of each table so many commits are read at most, and so many of their files are asked for."""
+"""The most commits that are read per table, and the most files that are requested."""
 THREADS = 8
 _NOT_WRITTEN = ("RESTORE", "CLONE", "CONVERT", "REORG", "UPGRADE")
-"""Beginnings of operations that list files which others wrote long before."""
+"""Prefixes of operations that list files that were written long before."""
 
 Committed = tuple[str, str, str, datetime]
-"""Table, bucket and key of a file, and when it was committed."""
+"""Table, bucket and key of a file, and the time of its commit."""
 
 
 def longest_commits(
     engine: AuditEngine, claims: Sequence[Claims], tables: Collection[Table], clients: Clients
 ) -> dict[str, timedelta]:
-    """By table the longest time from a file to its commit among the newest ones; a table without any is left out."""
+    """Return by table the longest time from a file to its commit among the newest; tables without one are left out."""
     names = {table.name for table in tables}
     files = [file for read in claims for file in _newest(engine, read, names & read.states.keys(), clients)]
-    asked: dict[str, list[Committed]] = defaultdict(list)
+    samples: dict[str, list[Committed]] = defaultdict(list)
     for file in sorted(files, key=lambda file: file[3], reverse=True):
-        if len(asked[file[0]]) < FILES:
-            asked[file[0]].append(file)
+        if len(samples[file[0]]) < FILES:
+            samples[file[0]].append(file)
     longest: dict[str, timedelta] = {}
     with beside(THREADS) as pool:
-        some = [file for of_table in asked.values() for file in of_table]
+        some = [file for of_table in samples.values() for file in of_table]
         for (table, *_), took in zip(some, pool.map(lambda file: _took(clients, file), some), strict=True):
             if took is not None:
                 longest[table] = max(took, longest.get(table, timedelta(0)))
@@ -64,7 +64,7 @@ def _newest(
 
 
 def _of_log(logs: CommitLogs, name: str, version: int, clients: Clients) -> Iterator[Committed]:
-    """What the newest commits of a log added."""
+    """Yield files that the newest commits of a log added."""
     numbers = range(max(logs.since[name] + 1, version - COMMITS + 1), version + 1)
     written = {number: at for number in numbers if (at := logs.written_at(name, number)) is not None}
     contents = logs.read([logs.file(name, number) for number in written], clients)
@@ -83,7 +83,7 @@ def _last_claimed(con: Connection, claims: Rows) -> Relation:
 
 
 def _took(clients: Clients, file: Committed) -> timedelta | None:
-    """None where the file cannot be asked for, has no time, or was written again since."""
+    """Return the time from the file to its commit; None if it is unknown or the file was written again."""
     _, bucket, key, at = file
     try:
         written = head_response(clients.s3(bucket, key).head_object(Bucket=bucket, Key=key)).modified_at

@@ -1,4 +1,4 @@
-"""The result of the match: tallies of the settled rows, and the rows that a later step has to confirm or judge."""
+"""Defines the result of the match: tallies, and the rows that a later step has to confirm or judge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ Counts = Mapping[str, Mapping[str, Any]]
 
 
 Listed = tuple[int, int | None]
-"""Data files that a table's newest state lists, and their bytes; None: not said of all."""
+"""Data files that a table's newest state lists, and their bytes; None: not recorded for all."""
 
 
 @dataclass(frozen=True)
 class MatchResult:
-    """What the kernel answers: tallies of what is settled, and on the driver's connection the rows that are not."""
+    """The answers of the kernel: tallies of judged rows, and other rows on the driver's connection."""
 
     tallies: Tallies
     suspects: Relation
@@ -43,11 +43,11 @@ class MatchResult:
     live: Mapping[str, Listed]
     """By table."""
     elsewhere: tuple[Mapping[str, Any], ...]
-    """Of each share where live files lie that are not below their table's location."""
+    """By share the places of live files that are not below their table's location."""
     outside: tuple[Mapping[str, Any], ...]
-    """Where listed files lie that no storage source covers, see `kernel.outside_places`."""
+    """Places of listed files that no storage source covers, see `kernel.outside_places`."""
     unnamed_fields: tuple[Mapping[str, Any], ...]
-    """What storage does not name of undecided files, see `checks.unnamed_file_fields`."""
+    """Fields that storage does not report for undecided files, see `checks.unnamed_file_fields`."""
     nested: Mapping[Location, frozenset[str]]
     """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: Sequence[Mapping[str, Any]]

@@ -1,4 +1,4 @@
-"""TABLE_POINTER rows of Iceberg tables: the metadata.json that each catalog points at, as storage has it now."""
+"""Reads the metadata.json that catalogs name for Iceberg tables, as TABLE_POINTER rows."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ KnownAim = tuple[CatalogedTable, Aim]
 
 
 def read_aims(clients: Clients, named: Sequence[CatalogedTable]) -> list[KnownAim]:
-    """The metadata.json of each table that a catalog points at by one: a few requests each, beside each other."""
+    """Read the metadata.json of each table that a catalog names: a few parallel requests each."""
     pointing = [each for each in named if each.by.metadata_location]
     with ThreadPoolExecutor(WAITING) as pool:
         aims = list(pool.map(lambda each: aim_at(clients, each.by.metadata_location), pointing))
@@ -26,7 +26,7 @@ def read_aims(clients: Clients, named: Sequence[CatalogedTable]) -> list[KnownAi
 
 
 def aim_rows(clients: Clients, known: Sequence[KnownAim], now: datetime) -> pa.Table:
-    """TABLE_POINTER rows of those whose file is there, or of which storage did not say."""
+    """Return TABLE_POINTER rows of files that exist, or that storage did not answer for."""
     there = [each for each in known if each[1].there is not False]
     by_table: dict[str, list[Aim]] = defaultdict(list)
     for each, aim in there:

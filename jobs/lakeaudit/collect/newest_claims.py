@@ -1,6 +1,6 @@
-"""What the newest states of tables say of some files: read whole once, and from then on what commits did since.
+"""Returns the references of some files in the newest states of tables: read once, later only newer commits.
 
-Manifests that can only be read beside a picture of storage are asked for each file.
+Manifests that need a storage snapshot are looked up for each file.
 """
 
 from bisect import bisect_left
@@ -34,37 +34,37 @@ from lakeaudit.runtime.threads import beside
 THREADS = 8
 _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 _ANSWERS = {"live": LIVE, "history": HISTORY, "gone": FREE}
-_TOLD = {"present": LIVE, "deleted": FREE, "absent": FREE}
+_LOOKUP_ANSWERS = {"present": LIVE, "deleted": FREE, "absent": FREE}
 
 
 @dataclass(frozen=True)
 class _Read:
-    """One kind of manifest as it was read first: what it claims of each file by table; tables that it cannot tell."""
+    """One kind of manifest after the first read: states of each file by table, and tables that could not be read."""
 
     claims: Claims
     tables: Mapping[str, Table]
     states: Mapping[Key, Mapping[str, tuple[str, bool]]]
     broken: Mapping[str, str]
     doubts: Mapping[str, str]
-    """By table why another state than the one that was read may be the current one, or why one is lost."""
+    """By table why another state may be the current one, or why a state is lost."""
 
     @cached_property
     def _protected(self) -> list[tuple[Location, str, str]]:
-        """Places, tables and reasons of which nothing may be removed."""
+        """Return places, tables and reasons for which no file may be removed."""
         kept = {
             name: self.doubts.get(name) or self.claims.states[name].leftovers_kept for name in self.tables
         }
         return [(self.tables[name].location, name, why) for name, why in kept.items() if why]
 
     def kept_at(self, key: Key) -> dict[str, str]:
-        """The tables that a file lies in, of which nothing may be removed, and why."""
+        """Return the tables around a file from which no file may be removed, with the reasons."""
         return {name: why for place, name, why in self._protected if place.holds(*key)}
 
 
 class NewestClaims:
-    """See `evidence.references.References`, of the tables of a lake; files that are asked for later are given first.
+    """Implements `evidence.references.References` for the tables of a lake and files that are known in advance.
 
-    Raises, from both methods, nothing for a table that cannot be read: what nobody can tell of it is UNKNOWN.
+    A table that cannot be read raises no error: its references are UNKNOWN.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class NewestClaims:
         *,
         everybody: bool = False,
     ) -> None:
-        """With `everybody` also what the lake file does not name, see `other_listers`, and who reads the files."""
+        """With `everybody` also use tables outside of the lake file, see `other_listers`, and reads of the files."""
         self._context, self._engine, self._lake = context, engine, lake
         by_kind = dict(_tables_of(lake))
         self._single = {kind: tables for kind, tables in by_kind.items() if MANIFESTS[kind].by_storage}
@@ -92,7 +92,7 @@ class NewestClaims:
 
     @property
     def whole(self) -> frozenset[str]:
-        """See `References`. What is asked for single files is read anew for each of them."""
+        """See `References`. Manifests that are looked up by file count as read."""
         read = {
             (each.claims.info.kind, name) for each in self._read for name in each.tables.keys() - each.broken
         }
@@ -118,7 +118,7 @@ class NewestClaims:
         ]
 
     def _listers(self, wanted: pa.Table) -> OtherListers:
-        """What lists files of the tables that hold these ones, and the lake file does not name."""
+        """Find lists outside of the lake file that may list these files."""
         if not self._holding:
             return OtherListers()
         others = other_listers(self._lake, self._holding, self._context.clients)
@@ -128,20 +128,20 @@ class NewestClaims:
         return others
 
     def of(self, keys: Collection[Key]) -> Said:
-        """What manifests say now of some of the files."""
+        """Return the references of some of the files now."""
         said: dict[Key, list[Reference]] = defaultdict(list)
         for read in self._read:
             self._since(read, keys, said)
         self._unread(keys, said)
         with beside(THREADS) as pool:
-            for key, told in zip(keys, pool.map(self._look_up, keys), strict=True):
-                said[key] += told
+            for key, references in zip(keys, pool.map(self._look_up, keys), strict=True):
+                said[key] += references
         for key in self._reads.keys() & set(keys):
             said[key].append(_read_by(self._reads[key]))
         return said
 
     def _unread(self, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
-        """What nobody can tell, because something that may list the files cannot be read."""
+        """Add UNKNOWN references for manifests that may list the files and cannot be read."""
         for kind, tables, why in self._lost:
             for key in keys:
                 said[key] += [_reference(table, kind, UNKNOWN, why) for table in tables]
@@ -151,7 +151,7 @@ class NewestClaims:
                     said[key].append(_reference(table, "", UNKNOWN, why))
 
     def _unknown(self) -> Iterator[tuple[Table, str]]:
-        """Tables of which not all that list their files are known, and why."""
+        """Yield tables whose lists are not all known, with the reason."""
         for table in self._lake.tables:
             if why := self._others.unknown.get(table.name):
                 yield table, why
@@ -172,7 +172,7 @@ class NewestClaims:
             ]
 
     def _look_up(self, place: Key) -> list[Reference]:
-        """What manifests say that are asked for single files: those of the tables that it lies in."""
+        """Look one file up in manifests of the tables around it."""
         return [
             _look_up_file(kind, table, self._context, place)
             for kind, tables in self._single.items()
@@ -182,12 +182,12 @@ class NewestClaims:
 
 
 def _holding(tables: Sequence[Table], keys: Sequence[Key]) -> list[Table]:
-    """Tables that hold any of these keys, which are sorted."""
+    """Return tables that contain any of these keys, which are sorted."""
     return [table for table in tables if _holds_any(table.location, keys)]
 
 
 def _holds_any(place: Location, keys: Sequence[Key]) -> bool:
-    """Whether a place holds any of these keys, which are sorted."""
+    """Whether a place contains any of these keys, which are sorted."""
     at = bisect_left(keys, (place.bucket, place.prefix))
     return at < len(keys) and place.holds(*keys[at])
 
@@ -217,12 +217,10 @@ def _read(
 
 
 def _doubts(claims: Claims, tables: Sequence[Table]) -> dict[str, str]:
-    """What names other states of these tables than those that were read, where it proves a loss or raises a doubt."""
+    """Return by table the witness that proves a lost state or raises a doubt about the state that was read."""
     if not claims.witnesses:
         return {}
-    words = verdicts.finding_policy(
-        tables, (), date.min
-    )  # a loss that the lake file ignores is one all the same
+    words = verdicts.finding_policy(tables, (), date.min)  # an ignored loss is still a loss
     with duck.task_connection() as con:
         judged = lineage.judge_witnesses(
             con, claims.witnesses, tables, [table.name for table in tables], words
@@ -242,14 +240,14 @@ def _changed_states(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str
 
 
 def _look_up_file(kind: str, table: Table, context: Context, place: Key) -> Reference:
-    """A manifest that cannot be read says nothing."""
+    """Look one file up; a manifest that cannot be read gives UNKNOWN."""
     try:
         answer, _, reason = MANIFESTS[kind].look_up(table, context.clients, *place)
     except AuditError as error:
         answer, reason = UNKNOWN, str(error)
     except (ClientError, BotoCoreError) as error:
         answer, reason = UNKNOWN, explain(error).what
-    return _reference(table, kind, _TOLD.get(answer, UNKNOWN), reason)
+    return _reference(table, kind, _LOOKUP_ANSWERS.get(answer, UNKNOWN), reason)
 
 
 def _read_by(last: LastRead) -> Reference:

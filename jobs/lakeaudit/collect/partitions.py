@@ -1,4 +1,4 @@
-"""Partitions: the parts of its tables that a live audit was asked to look at. Of the rest it says nothing at all."""
+"""Handles the partitions that a live audit was requested to check; other files are not judged."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -10,19 +10,19 @@ from lakeaudit.keys import Location
 _PARTITION = re.compile(r"[^/=]+=[^/]*(/[^/=]+=[^/]*)*")
 
 Partitions = Mapping[str, tuple[Location, ...]]
-"""By table the places that were asked for; empty: whole tables were."""
+"""By table the requested places; empty: whole tables."""
 
 
 def partitions_of(tables: Sequence[Table], partitions: Sequence[str]) -> Partitions:
-    """The places of `col=value/col=value` partitions, spelled as their folders are, in each of the tables.
+    """Return the places of `col=value/col=value` partitions, spelled like their folders, in each of the tables.
 
     Raises:
-        BadInput: one is no such partition.
+        BadInput: the spelling of a partition is wrong.
     """
     named = dict.fromkeys(partition.strip("/") for partition in partitions)
     for partition in named:
         if not _PARTITION.fullmatch(partition):
-            raise BadInput(f"--partition {partition}", "is no partition", "write col=value/col=value")
+            raise BadInput(f"--partition {partition}", "is not a partition", "write col=value/col=value")
     outer = [part for part in named if not any(part.startswith(f"{other}/") for other in named)]
     return (
         {table.name: tuple(table.location.join(part) for part in outer) for table in tables} if outer else {}
@@ -30,26 +30,26 @@ def partitions_of(tables: Sequence[Table], partitions: Sequence[str]) -> Partiti
 
 
 def uris(partitions: Partitions) -> dict[Location, str]:
-    """The URI of every place that was asked for."""
+    """Return the URI of every requested place."""
     return {place: place.uri for places in partitions.values() for place in places}
 
 
 def scope_reasons(partitions: Partitions, known: Collection[str]) -> dict[str, str]:
-    """By table why its coverage is partial: what was asked for, or that nobody knows a file in some of it."""
+    """Return by table why its coverage is partial: the requested partitions, or those without a known file."""
     reasons = {}
     for table, places in partitions.items():
-        asked = [place.uri for place in places]
-        unknown = [uri for uri in asked if uri not in known]
+        requested = [place.uri for place in places]
+        unknown = [uri for uri in requested if uri not in known]
         reasons[table] = (
             f"{_NOBODY} {', '.join(unknown)}"
             if unknown
-            else f"only {', '.join(asked)} was looked at, as asked"
+            else f"only {', '.join(requested)} was requested and checked"
         )
     return reasons
 
 
 def requested_reasons(scope_reasons: Mapping[str, str]) -> frozenset[str]:
-    """The reasons that only repeat what was asked for."""
+    """Return the reasons that only repeat the request."""
     return frozenset(reason for reason in scope_reasons.values() if not reason.startswith(_NOBODY))
 
 

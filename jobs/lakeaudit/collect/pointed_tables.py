@@ -1,4 +1,4 @@
-"""Which tables of a lake catalogs name, by their places and names, and where else that makes the audit look."""
+"""Finds the tables of a lake in catalogs, by location and name, and other places that catalogs name for them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PARTITION, POINTED_OBJECT, POINTED_TABLE, plain_time
 
-UNREAD = "of the catalogs that could name the table not all could be read"
+UNREAD = "not all catalogs that could name the table could be read"
 
 
 @dataclass(frozen=True)
 class CatalogedTable:
-    """A table of the lake as one catalog names it."""
+    """A table of the lake with its entry in one catalog."""
 
     table: Table
     by: CatalogTable
@@ -37,7 +37,7 @@ class CatalogedTable:
 
     @property
     def partition_gap(self) -> str | None:
-        """Why its partitions are not all known."""
+        """Return why its partitions are not all known."""
         found = (hole.reason for hole in self.pointers.holes if hole.subject == self.by.name)
         return next(found, None)
 
@@ -51,10 +51,10 @@ class CatalogedTable:
 
 @dataclass(frozen=True)
 class PointedTables:
-    """What the catalogs of a run say of its tables.
+    """The entries of the lake's tables in the catalogs of a run.
 
-    `partitions` are PARTITION rows on the driver's connection, `places` those below which folders are counted. `gap`
-    says why a table that no catalog names may have one all the same; "" where it has none.
+    `partitions` are PARTITION rows on the driver's connection; folders below `places` are counted. `gap` explains why a
+    table without an entry may have one in a catalog that could not be read, or is empty.
     """
 
     named: tuple[CatalogedTable, ...]
@@ -66,12 +66,12 @@ class PointedTables:
 
     @property
     def rows(self) -> pa.Table:
-        """POINTED_TABLE rows."""
+        """Return POINTED_TABLE rows."""
         return duck.small(POINTED_TABLE, [_row(each) for each in self.named])
 
     @property
     def partition_gaps(self) -> Mapping[str, str]:
-        """By table why partitions of it are not known."""
+        """Return by table why its partitions are not all known."""
         return {
             each.table.name: f"{each.catalog}: {each.partition_gap}"
             for each in self.named
@@ -80,19 +80,19 @@ class PointedTables:
 
     @property
     def disagreements(self) -> tuple[str, ...]:
-        """What is to be said of tables that a catalog has at another place than the lake file, or another catalog."""
+        """Return messages about tables whose location differs between catalogs or from the lake file."""
         places: dict[str, dict[str, str]] = defaultdict(dict)
         for each in self.named:
             place = each.by.location
-            told = place.uri if place else "no place in a store"
-            places[each.table.name][f"{each.catalog} ({each.by.name})"] = told
+            uri = place.uri if place else "no place in a store"
+            places[each.table.name][f"{each.catalog} ({each.by.name})"] = uri
         return tuple(
             _differing(t, places[t.name]) for t in _tables(self.named) if _differs(t, places[t.name])
         )
 
     @property
     def cuts(self) -> Mapping[str, Sequence[SnapshotWindow]]:
-        """By table the cuts of the catalogs that name it."""
+        """Return by table the snapshot windows of the catalogs that name it."""
         found: dict[str, list[SnapshotWindow]] = defaultdict(list)
         for each in self.named:
             if each.pointers.info.cut:
@@ -109,12 +109,12 @@ def _differs(table: Table, places: Mapping[str, str]) -> bool:
 
 
 def _differing(table: Table, places: Mapping[str, str]) -> str:
-    told = ", ".join(f"{catalog} has it at {place}" for catalog, place in places.items())
-    return f"{table.name}: {told}; the lake file says {table.location.uri}"
+    entries = ", ".join(f"{catalog} has it at {place}" for catalog, place in places.items())
+    return f"{table.name}: {entries}; the lake file says {table.location.uri}"
 
 
 def catalog_sources(lake: Lake) -> Mapping[str, MetastoreSource]:
-    """The catalogs of the lake file by the ids of their sources."""
+    """Return the catalogs of the lake file by the ids of their sources."""
     sources = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
     return {
         id_: source
@@ -129,7 +129,7 @@ def pointed_tables(
     catalogs: Sequence[Pointers],
     sources: Mapping[str, MetastoreSource],
 ) -> PointedTables | None:
-    """What these catalogs say of these tables; None: there are no catalogs.
+    """Find these tables in these catalogs; None: there are no catalogs.
 
     `sources` are the catalogs of the lake file by id, readable or not.
     """
@@ -149,7 +149,7 @@ def pointed_tables(
 
 
 def _objects(con: Connection, partitions: Relation, places: Sequence[Location]) -> pa.Table:
-    """Rows of POINTED_OBJECT: the tables' locations, and those of partitions that are named as files are."""
+    """Return POINTED_OBJECT rows: locations of tables, and of partitions with names like files."""
     of_tables = duck.small(POINTED_OBJECT, list(places))
     sql = f"""
         SELECT DISTINCT bucket, rtrim(key, '/') AS key
@@ -163,21 +163,21 @@ def _objects(con: Connection, partitions: Relation, places: Sequence[Location]) 
 def _cataloged_tables(
     pointers: Pointers, tables: Sequence[Table], sources: Mapping[str, MetastoreSource]
 ) -> Iterator[CatalogedTable]:
-    """By its place, or, where the catalog names no table there, by its name."""
+    """Match tables by location, else by name."""
     source = sources[pointers.info.id]
     catalog = f"{source.kind} {source.name}"
     by_place = {table.location: table for table in sorted(tables, key=ownership_rank, reverse=True)}
     by_format = {(t.location, manifest.kind): t for t in tables for manifest in t.state_manifests}
-    asked = [each for each in pointers.tables if _is_in_scope(source, each)]
+    entries = [each for each in pointers.tables if _is_in_scope(source, each)]
     found = [
         (by_format.get((each.location, each.format), by_place[each.location]), each)
-        for each in asked
+        for each in entries
         if each.location in by_place
     ]
-    missed = {table.name.lower(): table for table in tables} if found or asked else {}
+    missed = {table.name.lower(): table for table in tables} if found or entries else {}
     for table, _ in found:
         missed.pop(table.name.lower(), None)
-    found += [(missed[each.name.lower()], each) for each in asked if each.name.lower() in missed]
+    found += [(missed[each.name.lower()], each) for each in entries if each.name.lower() in missed]
     yield from (CatalogedTable(table, each, pointers, catalog) for table, each in found)
 
 
@@ -197,7 +197,7 @@ def _hides_tables(pointers: Pointers) -> bool:
 
 
 def _elsewhere(con: Connection, partitions: Relation, named: Sequence[CatalogedTable]) -> Iterator[Location]:
-    """For each table the folder around its partitions that lie outside of it, one a bucket."""
+    """Yield for each table the folder around partitions outside of its location, one per bucket."""
     roots = duck.small(_ROOTS, [(n.by.catalog, n.by.name, *_root(n)) for n in named if n.partitioned])
     sql = """
         SELECT p.bucket, min(key) AS first, max(key) AS last FROM partitions p
@@ -209,7 +209,7 @@ def _elsewhere(con: Connection, partitions: Relation, named: Sequence[CatalogedT
 
 
 def _around(first: str, last: str) -> str:
-    """The longest folder that holds both, and so all between them."""
+    """Return the longest folder that contains both keys, and so all keys between them."""
     parts = zip(first.split("/")[:-1], last.split("/")[:-1], strict=False)
     same: list[str] = []
     for one, other in parts:
@@ -229,7 +229,7 @@ def _root(each: CatalogedTable) -> tuple[str, str]:
 def _row(each: CatalogedTable) -> tuple[object, ...]:
     by, settings, cut = each.by, each.table.settings, each.pointers.info.cut
     edge = plain_time(cut.start - (cut.margin or timedelta(0))) if cut else None
-    # of a table with a metadata.json that one is asked for, and not its folder
+    # for a table with a metadata.json that file is checked, not the folder
     place = (by.bucket, by.key) if by.location and not by.metadata_location else (None, None)
     return (
         each.table.name, *_root(each), each.catalog, by.catalog, by.name, *place, by.format, [*by.partition_keys],

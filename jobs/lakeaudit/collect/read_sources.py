@@ -1,7 +1,7 @@
-"""Read sources: find what every source of the lake file has to say. One that cannot be read is a hole, not a crash.
+"""Reads every source of the lake file. A source that cannot be read becomes an evidence gap, not an error.
 
-Storage and metadata stores come before the tables' own states, so that a state is never older than the picture of
-storage it is held against. Sources of one side are read beside each other: most of the time goes into waiting.
+Storage and metadata stores are read before the tables' own states, so that a state is never older than the storage
+snapshot with which it is compared. Sources of one side are read in parallel: most of the time is waiting.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -45,18 +45,18 @@ from lakeaudit.runtime.threads import beside
 from lakeaudit.schemas import CLAIM
 
 AT_ONCE = 4
-"""Sources read beside each other."""
+"""Sources that are read in parallel."""
 _UNREADABLE = "unreadable"
 """The identity of a source that could not be read."""
 
 Read = TypeVar("Read", Stored, Entries | LogEntries, Claims, Events, Pointers)
-Wanted = list[tuple[SourceInfo, Callable[[], Read]]]
-Begun = list[tuple[SourceInfo, Future[Read]]]
+Reads = list[tuple[SourceInfo, Callable[[], Read]]]
+StartedReads = list[tuple[SourceInfo, Future[Read]]]
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What there is to read, and what is known of it before its rows are.
+    """The sources of a run, and the facts about them that are known before their rows are read.
 
     `listed`: places were listed now, and the lake file's storage sources were left alone.
     """
@@ -67,20 +67,20 @@ class Observed:
     warnings: tuple[str, ...]
     listed: bool = False
     events: tuple[Events, ...] = ()
-    """Read only where something is to be explained."""
+    """Read only to explain findings."""
     log_entries: tuple[LogEntries, ...] = ()
-    """Of stores that say what tables' logs should hold."""
+    """Entries of stores that record the commits of tables' logs."""
     catalogs: tuple[Pointers, ...] = ()
-    """What catalogs say of tables; read after storage, as the tables' own states are."""
+    """Entries of catalogs; read after storage, like the tables' own states."""
 
     def beside(self, infos: Sequence[SourceInfo], holes: Sequence[EvidenceGap]) -> "Observed":
-        """The same, with sources that were read to find tables."""
+        """Add sources that were read to discover tables."""
         known = {info.id for info in self.infos}
         more = [info for info in infos if info.id not in known]
         return replace(self, infos=(*self.infos, *more), holes=tuple(dict.fromkeys([*self.holes, *holes])))
 
     def rows(self) -> Iterator[Part | BufferedRows]:
-        """Everything that the engine has to bring together."""
+        """Yield everything that the engine has to join."""
         for stored in self.sources.storage:
             yield from pieces(stored.rows)
         for entries in self.sources.metastores:
@@ -91,7 +91,7 @@ class Observed:
 
 @dataclass
 class _Reading:
-    """Collects what the readers give, in order."""
+    """Collects the results of readers in order."""
 
     infos: list[SourceInfo] = field(default_factory=list)
     holes: list[EvidenceGap] = field(default_factory=list)
@@ -99,16 +99,16 @@ class _Reading:
     lost: dict[SourceInfo, str] = field(default_factory=dict)
     """Sources that could not be read at all, and why."""
 
-    def collect_all(self, begun: Begun[Read]) -> list[Read]:
-        """What could be read, in the lake file's order whichever came first; the rest are holes."""
+    def collect_all(self, begun: StartedReads[Read]) -> list[Read]:
+        """Return the sources that could be read, in the lake file's order; the others become gaps."""
         return [self.collect(got) for got in self.answers(begun)]
 
-    def answers(self, begun: Begun[Read]) -> list[Read]:
-        """The same, of which nothing but the holes is collected yet."""
+    def answers(self, begun: StartedReads[Read]) -> list[Read]:
+        """Return the sources that could be read, and collect only the gaps of the others."""
         return [got for about, reading in begun if (got := self._one(about, reading)) is not None]
 
     def collect(self, got: Read) -> Read:
-        """Take what a source says of itself to the others."""
+        """Add a source's information, gaps and warnings."""
         self.infos.append(got.info)
         self.holes.extend(got.holes)
         self.warnings.extend(got.warnings)
@@ -122,7 +122,7 @@ class _Reading:
             self._lose(about, reason, error.retryable)
         except TooMuchError:
             raise
-        except Exception as error:  # noqa: BLE001 - damaged evidence of one source ends no audit of the others
+        except Exception as error:  # noqa: BLE001 - damage of one source must not end the audit of the others
             self._lose(about, damage_of(error))
         return None
 
@@ -141,14 +141,14 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         stored = [reading.collect(source) for source in united(reading.answers(storage))]
         of_stores = reading.collect_all(metastores)
         entries = [read for read in of_stores if isinstance(read, Entries)]
-        taken: list[Stored | Entries] = [*stored, *entries]
-        cuts = [read.info.cut.start for read in taken if read.info.cut]
+        snapshots: list[Stored | Entries] = [*stored, *entries]
+        cuts = [read.info.cut.start for read in snapshots if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
-        told = _start_reads(pool, _events(lake, context))
+        recorded = _start_reads(pool, _events(lake, context))
         pointed = _start_reads(pool, _catalogs(lake, after))
         claims = _claims(reading, pool, lake, after)
         catalogs = tuple(reading.collect_all(pointed))
-        events = tuple(reading.collect_all(told))
+        events = tuple(reading.collect_all(recorded))
     configured = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
     sources = Sources(claims, stored, entries, {read.info.id: configured[read.info.id] for read in entries})
     infos, holes, warnings = (
@@ -163,7 +163,7 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
 def read_manifests(
     lake: Lake, context: Context, kinds: Collection[str] | None = None
 ) -> tuple[list[Claims], list[EvidenceGap]]:
-    """What the tables' manifests say, without storage and metadata stores, and which could not be read; None: all."""
+    """Read manifests of these kinds (None: all) without storage and metadata stores; also return the gaps."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
         claims = _claims(reading, pool, lake, context, kinds)
@@ -177,7 +177,7 @@ def _claims(
     context: Context,
     kinds: Collection[str] | None = None,
 ) -> list[Claims]:
-    """What the manifests say, kind by kind. Where all of a kind cannot be read, its tables are refused: not judged."""
+    """Read manifests kind by kind. If a whole kind cannot be read, its tables are not judged."""
     unserved = _unserved(lake, context)
     served = lake.model_copy(update={"tables": tuple(t for t in lake.tables if t.name not in unserved)})
     wanted = [each for each in _manifests(served, context) if kinds is None or each[0].kind in kinds]
@@ -188,9 +188,9 @@ def _claims(
 
 
 def _unserved(lake: Lake, context: Context) -> dict[str, str]:
-    """Tables of which a catalog says that they lie in a store without a client, and why they are not requested.
+    """Return tables in stores without a client, by their catalogs, with the reason.
 
-    The state of an Iceberg table is where its catalog points: its reader looks at that.
+    Tables whose state is found through a catalog are left to their readers.
     """
     named = (table for table in lake.tables if table.scheme)
     of_folders = (t for t in named if not any(each.catalog_pointers for each in t.manifests))
@@ -212,7 +212,7 @@ def _of_unserved(
 def _read_as_named(
     read_tables: Callable[..., Claims], tables: Sequence[Table], context: Context, source_id: str
 ) -> Claims:
-    """The claims, with reasons that name places of tables as the catalogs of these do."""
+    """Read the claims; reasons name locations of tables as their catalogs do."""
     read = read_tables(tables, context, source_id)
     named = {table.name: table for table in tables if table.scheme}
     if not named:
@@ -243,12 +243,12 @@ def _refusal(info: SourceInfo, reason: str, lake: Lake, context: Context) -> Cla
 
 
 def no_claims(con: Connection, rows: Mapping[str, Rows]) -> Relation:  # noqa: ARG001
-    """The claims of manifests that could not be read, see `evidence.protocol.Fold`."""
+    """Return no claims, for manifests that could not be read; see `evidence.protocol.Fold`."""
     return duck.relation(con, CLAIM.empty_table())
 
 
 def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[EvidenceGap]]:
-    """Who did what, without any other evidence, and which records of it could not be read."""
+    """Read event records without other evidence; also return the gaps."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
         events = reading.collect_all(_start_reads(pool, _events(lake, context)))
@@ -256,9 +256,9 @@ def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[Eviden
 
 
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
-    """What became of the tables since they were read, beside the same picture of storage.
+    """Return the changes of the tables since they were read, with the same storage snapshot.
 
-    If a kind of manifest cannot be read again at all, every one of its tables is unsure.
+    If a kind of manifest cannot be read again, all its tables are uncertain.
     """
     again = replace(context, storage=tuple(observed.sources.storage))
     return [_changes(read, _with_manifest(lake, read.info.kind), again) for read in observed.sources.claims]
@@ -275,11 +275,11 @@ def _changes(read: Claims, tables: Sequence[Table], context: Context) -> Changes
         return Changes(CHANGED.empty_table(), dict.fromkeys(read.states, str(error)))
 
 
-def _start_reads(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
+def _start_reads(pool: ThreadPoolExecutor, wanted: Reads[Read]) -> StartedReads[Read]:
     return [(about, pool.submit(read)) for about, read in wanted]
 
 
-def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[Stored]:
+def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Reads[Stored]:
     if live:
         infos = [_about("storage", n, "listing", place.uri) for n, place in enumerate(live)]
         return [
@@ -291,7 +291,7 @@ def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[S
             )
             for info, place in zip(infos, live, strict=True)
         ]
-    wanted: Wanted[Stored] = []
+    wanted: Reads[Stored] = []
     for number, written in enumerate(lake.inventories):
         source = _with_margin(written, lake)
         about = _about("storage", number, source.kind, source.location.uri)
@@ -300,7 +300,7 @@ def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[S
 
 
 def _with_margin(source: StorageSource, lake: Lake) -> StorageSource:
-    """A listing of a bucket that lags, with the margin of such buckets where it has none of its own."""
+    """Set the margin of a listing of a weakly consistent bucket, unless it has its own."""
     if not source.is_listing or source.margin is not None:
         return source
     return source.model_copy(update={"margin": lake.listing_margin(source.location.bucket)})
@@ -310,8 +310,8 @@ def _about(role: str, number: int, kind: str, location: str) -> SourceInfo:
     return SourceInfo(f"{role}:{number}", role, kind, location, "", None)
 
 
-def _metastores(lake: Lake, context: Context) -> Wanted[Entries | LogEntries]:
-    """Stores that say what files there are, or what logs hold."""
+def _metastores(lake: Lake, context: Context) -> Reads[Entries | LogEntries]:
+    """Return the reads of stores that contain files or commits of logs."""
     return [
         (about, partial(METASTORES[source.kind].read, source, context, about.id))
         for about, source in _stores(lake)
@@ -319,12 +319,12 @@ def _metastores(lake: Lake, context: Context) -> Wanted[Entries | LogEntries]:
     ]
 
 
-def _catalogs(lake: Lake, context: Context) -> Wanted[Pointers]:
-    """Catalogs, which are asked for the partitions of tables without a state of their own."""
+def _catalogs(lake: Lake, context: Context) -> Reads[Pointers]:
+    """Return the reads of catalogs, with the partitions of tables without a state of their own."""
     places = frozenset(table.location for table in lake.tables if not table.state_manifests)
-    asked = replace(context, places=places)
+    with_places = replace(context, places=places)
     return [
-        (about, partial(METASTORES[source.kind].read, source, asked, about.id))
+        (about, partial(METASTORES[source.kind].read, source, with_places, about.id))
         for about, source in _stores(lake)
         if isinstance(source, CatalogSource) and source.knows_partitions
     ]
@@ -335,18 +335,18 @@ def _stores(lake: Lake) -> Iterator[tuple[SourceInfo, MetastoreSource]]:
         yield SourceInfo(metastore_id(number), "metastore", source.kind, source.name, "", None), source
 
 
-def _events(lake: Lake, context: Context) -> Wanted[Events]:
-    wanted: Wanted[Events] = []
+def _events(lake: Lake, context: Context) -> Reads[Events]:
+    wanted: Reads[Events] = []
     for number, source in enumerate(lake.events):
         about = _about("events", number, source.kind, source.location.uri)
         wanted.append((about, partial(EVENTS[source.kind].read, source, context, about.id)))
     return wanted
 
 
-def _manifests(lake: Lake, context: Context) -> Wanted[Claims]:
+def _manifests(lake: Lake, context: Context) -> Reads[Claims]:
     owned = partial(attach_label, places=roots(lake.tables), column="table_name")
     context = replace(context, owned=owned)
-    wanted: Wanted[Claims] = []
+    wanted: Reads[Claims] = []
     for kind, manifest in MANIFESTS.items():
         tables = _with_manifest(lake, kind)
         if tables:

@@ -1,4 +1,4 @@
-"""Which source speaks for which place and table: the deciding storage source, the metadata store, their cuts. Pure."""
+"""Decides which source counts for each place and table: storage, metadata store, and their cutoffs. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Sources:
 
 
 def source_facts(sources: Sources, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
-    """What holds for the sources of a run as wholes."""
+    """Return facts about the sources of a run as wholes."""
     repeats = tuple(source.info.id for source in sources.storage if source.repeats)
     older_alone = tuple(source.info.id for source in sources.storage if source.older_alone)
     authoritative = {id_: source.trusted for id_, source in sources.metastore_sources.items()}
@@ -39,7 +39,7 @@ def source_facts(sources: Sources, tables: Sequence[Table], facts: Sequence[Tabl
         instants=completed_instants(facts),
         roots=roots(tables),
         folds=tuple(read.fold for read in sources.claims),
-        # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
+        # counted by kind, because the reader of an unreadable log returns nothing
         event_kinds=sum(read.info.kind not in state_kinds() for read in sources.claims),
         deciding=_but_unseen(deciding_places(sources.storage), facts),
         storage_cuts=_cut_table(source.info for source in sources.storage),
@@ -63,7 +63,7 @@ def source_facts(sources: Sources, tables: Sequence[Table], facts: Sequence[Tabl
 
 
 def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
-    """READ_STATE rows: the lowest state that was read at each root; no number for formats that no manifest reads."""
+    """Return READ_STATE rows: the lowest state that was read at each root; no number for formats without a manifest."""
     places = {table.name: table.location for table in tables}
     declared = {(each.kind, table.location) for table in tables for each in table.manifests}
     lowest: dict[tuple[str, Location], int] = {}
@@ -80,9 +80,9 @@ def read_states(claims: Sequence[Claims], tables: Sequence[Table]) -> pa.Table:
 
 
 def _places_with_gaps(facts: Sequence[TableFacts]) -> Places:
-    """Where a table whose log has a hole could list files: its place, the tables that share with it, and its source.
+    """Return the places where a table with a gap in its log could list files.
 
-    The source is known where the log of a clone could be read in part: it names files that lie there.
+    These are its location, tables that share files with it, and the source of a clone whose log was read in part.
     """
     lost = {fact.table.name for fact in facts if fact.has_gap}
     shared = {name for fact in facts if fact.has_gap for name in fact.table.shares}
@@ -93,7 +93,7 @@ def _places_with_gaps(facts: Sequence[TableFacts]) -> Places:
 
 
 def _whole(root: Location, facts: Sequence[TableFacts]) -> Location:
-    """The table that holds a folder which another one names; the folder itself where none does."""
+    """Return the location of the table around a folder, or the folder itself."""
     around = [fact.table.location for fact in facts if fact.table.location.contains(root)]
     return max(around, key=lambda place: place.depth, default=root)
 
@@ -110,12 +110,12 @@ def availability(
     metastores: Sequence[MetastoreSource],
     holed: Collection[str],
 ) -> Availability:
-    """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
+    """Return the evidence for these tables; `metastores` are those of the lake file, readable or not."""
     cuts = storage_cuts(sources.storage)
     decides = deciding_places(sources.storage)
     places = {fact.table.name: fact.table.location for fact in tables}
     of_storage = {name: _cut_for(place, decides, cuts) for name, place in places.items()}
-    asked = {
+    stores_of = {
         name: [s for s in metastores if _meets(place, [s.location] if s.location else [])]
         for name, place in places.items()
     }
@@ -124,9 +124,9 @@ def availability(
         metastore_cuts={
             name: cuts_of for name, place in places.items() if (cuts_of := _metastore_cuts(place, sources))
         },
-        metastores_wanted=frozenset(name for name, stores in asked.items() if stores),
+        metastores_wanted=frozenset(name for name, stores in stores_of.items() if stores),
         treeless=frozenset(
-            n for n, stores in asked.items() if stores and not any(s.has_tree for s in stores)
+            n for n, stores in stores_of.items() if stores and not any(s.has_tree for s in stores)
         ),
         holed_sources=tuple(sorted(holed)),
         reasons={} if sources.storage else {"storage": "no storage source could be read"},
@@ -135,13 +135,13 @@ def availability(
 
 
 def deciding_places(storage: Sequence[Stored]) -> dict[Location, str]:
-    """For every covered place the source that decides presence there: the youngest cut that covers it."""
+    """Return for every covered place the source that decides presence: the one with the youngest snapshot."""
     covered = sorted({place for source in storage for place in source.covers})
     return {place: _youngest(place, storage).info.id for place in covered}
 
 
 def _but_unseen(decides: Mapping[Location, str], facts: Sequence[TableFacts]) -> dict[Location, str]:
-    """The same, but that nobody decides for tables whose logs the reports do not name; tables inside are their own."""
+    """Leave tables without a deciding source if the reports do not cover their logs, except tables inside of them."""
     unseen = {fact.table.location: NOBODY for fact in facts if fact.unseen}
     others = {fact.table.location for fact in facts if not fact.unseen}
     inside = [place for place in others if any(outer.contains(place) for outer in unseen)]
@@ -155,19 +155,19 @@ def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
 
 
 def storage_cuts(storage: Iterable[Stored]) -> dict[str, SnapshotWindow]:
-    """The cuts of storage sources by the ids of the sources."""
+    """Return the snapshot windows of storage sources by id."""
     return {source.info.id: cut_of(source) for source in storage}
 
 
 def cut_of(source: Stored) -> SnapshotWindow:
-    """The cut of a storage source, which always has one."""
+    """Return the snapshot window of a storage source, which always has one."""
     if source.info.cut is None:
         raise ValueError(f"a storage source without a cut: {source.info.id}")
     return source.info.cut
 
 
 def _metastore_cuts(place: Location, sources: Sources) -> tuple[SnapshotWindow, ...]:
-    """Of the stores that could be read and speak for the place."""
+    """Return the snapshot windows of readable stores whose scope meets the place."""
     return tuple(
         store.info.cut for store in sources.metastores if store.info.cut and _meets(place, store.scope)
     )
@@ -176,7 +176,7 @@ def _metastore_cuts(place: Location, sources: Sources) -> tuple[SnapshotWindow, 
 def _cut_for(
     place: Location, decides: Mapping[Location, str], cuts: Mapping[str, SnapshotWindow]
 ) -> SnapshotWindow | None:
-    """The cut of the longest covered place around the table, else the oldest of those inside it."""
+    """Return the window of the longest covered place around the table, else the oldest of those inside."""
     around = label_around(decides, place)
     if around is not None:
         return cuts[around]

@@ -1,7 +1,7 @@
-"""Ask storage now about single objects, bounded in requests a second. It knows of claims only what it is told of each.
+"""Requests single objects from storage now, with a limited rate; callers pass the claim of each key.
 
-404 with a proven right to list is absent, 200 is present, anything else cannot be told. Of a weakly consistent store a
-404 may be an old answer: it is asked twice.
+200 means present, 404 with a proven right to list means absent, anything else is unknown. A 404 of a weakly consistent
+store may be outdated: the object is requested twice.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,23 +43,23 @@ FROM_HEAD = (
 )
 
 CLAIMED = ("claimed_at", "claimed_until", "size", "etag", "least_size")
-"""The columns of ASKED that a `Claimed` is made of, in its order."""
+"""The columns of ASKED that make a `Claimed`, in its order."""
 
 APART = 60.0
-"""Seconds between the two looks."""
+"""Seconds between the two requests."""
 
 Look = Callable[[pa.Table], pa.Table]
-"""ASKED rows -> LIVE rows, in their order."""
+"""Turns ASKED rows into LIVE rows, in their order."""
 
 
 def look_twice(
     keys: pa.Table, look: Look, is_weak: Callable[[str], bool], pause: Callable[[float], None]
 ) -> pa.Table:
-    """LIVE rows of ASKED rows; what a weak bucket lacks is looked at once more, and the later answer holds."""
+    """Return LIVE rows of ASKED rows; an object that a weak bucket lacks is requested twice, the later answer wins."""
     answers = look(keys)
     buckets, presence = (answers.column(name).to_pylist() for name in ("bucket", "l_presence"))
     weak = {bucket for bucket in set(buckets) if is_weak(bucket)}
-    doubtful = [at for at, said in enumerate(presence) if said == "absent" and buckets[at] in weak]
+    doubtful = [at for at, one in enumerate(presence) if one == "absent" and buckets[at] in weak]
     if not doubtful:
         return answers
     pause(APART)
@@ -69,9 +69,9 @@ def look_twice(
 
 
 def look(keys: pa.Table, clients: Clients, *, rate: float, threads: int = 16) -> pa.Table:
-    """LIVE rows for (bucket, key) rows, in their order, with `rate` requests a second at most over all threads.
+    """Return LIVE rows for (bucket, key) rows, in their order, with at most `rate` requests a second in all threads.
 
-    Columns of ASKED beside these say what is claimed of a key.
+    Other columns of ASKED contain the claim of a key.
     """
     questioner = _Questioner(clients, Pacer(rate))
     with beside(threads) as pool:
@@ -80,7 +80,7 @@ def look(keys: pa.Table, clients: Clients, *, rate: float, threads: int = 16) ->
 
 
 class _Questioner:
-    """Asks about keys, and keeps per bucket what was proved about the right to list. Safe to share between threads."""
+    """Requests keys, and caches per bucket whether it may be listed. Safe to share between threads."""
 
     def __init__(self, clients: Clients, pacer: Pacer) -> None:
         self._clients = clients
@@ -91,7 +91,7 @@ class _Questioner:
         self._asking = Lock()
 
     def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """One LIVE row for one row of ASKED."""
+        """Return one LIVE row for one row of ASKED."""
         bucket, key = asked["bucket"], asked["key"]
         row = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
         claimed = Claimed(*(asked.get(name) for name in CLAIMED))
@@ -104,7 +104,7 @@ class _Questioner:
         return row | self._with_footer(self._ask_s3(bucket, key, claimed, bool(asked.get("fresh"))), asked)
 
     def _with_footer(self, answer: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer with what the object's ends say, where they are asked for and its size is what was recorded."""
+        """Check the first and last bytes of the object, if requested and if its size is the recorded one."""
         size = answer.get("l_size")
         known = asked.get("size") in (None, size) and answer.get("l_presence") == "present"
         if not asked.get("footer") or not known or size is None or answer.get("l_archived"):
@@ -115,7 +115,7 @@ class _Questioner:
         return answer | {"l_footer_fault": fault}
 
     def _ask_azure(self, place: Location) -> dict[str, Any]:
-        """A blob's properties; of its versions nothing. A 404 means absent only in a container that is there."""
+        """Return a blob's properties without versions. A 404 means absent only if the container exists."""
         endpoint = self._clients.azure_endpoint(place.bucket)
         self._pacer.wait()
         try:
@@ -142,7 +142,7 @@ class _Questioner:
         return answer | self._versions(s3, bucket, key, answer, claimed)
 
     def _current(self, s3: "S3Client", bucket: str, key: str) -> dict[str, Any]:
-        """A 404 means absent only to who may list."""
+        """Request the current object. A 404 means absent only with the right to list."""
         try:
             classes = self._clients.storage_classes(bucket)
             return _present(head_object(s3, bucket, key, self._pacer.wait, classes=classes))
@@ -153,7 +153,7 @@ class _Questioner:
         return {"l_confirmation": "live", "l_presence": "absent"}
 
     def _prove_list_right(self, s3: "S3Client", bucket: str, key: str, missing: ClientError) -> None:
-        """Raise where the bucket may not be listed. Proof and refusal hold for the bucket, a failure for this key."""
+        """Raise if the bucket may not be listed. The answer is cached for the bucket, a failure counts for this key."""
         if bucket not in self._may_list:
             self._pacer.wait()
             try:
@@ -171,7 +171,7 @@ class _Questioner:
     def _versions(
         self, s3: "S3Client", bucket: str, key: str, answer: Mapping[str, Any], claimed: Claimed
     ) -> dict[str, Any]:
-        """Older versions of the key. A refusal holds for the bucket; after any other failure the next key is asked."""
+        """Return older versions of the key. A refusal is cached for the bucket; other failures count for this key."""
         if bucket in self._no_versions:
             return {"l_versions_known": False}
         try:
@@ -190,14 +190,14 @@ class _Questioner:
         return {"l_versions_known": False}
 
     def _history(self, s3: "S3Client", bucket: str, key: str, answer: Mapping[str, Any]) -> History:
-        """The key's versions: of a bucket that never kept any, what was found and nothing else."""
+        """Return the key's versions; for a bucket that was never versioned only the current object."""
         if self._keeps_none(s3, bucket):
             return _only_version(answer)
         self._pacer.wait()
         return history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
 
     def _keeps_none(self, s3: "S3Client", bucket: str) -> bool:
-        """Whether the bucket surely never kept versions; asked once, and again after a failure that may pass."""
+        """Whether the bucket was never versioned; requested once, and again after a temporary failure."""
         with self._asking:
             if bucket not in self._keeping_none:
                 self._pacer.wait()
@@ -218,9 +218,9 @@ class _Questioner:
         history: History,
         claimed: Claimed,
     ) -> str | None:
-        """`same` or `differs`: today's content against that of the version that was current at the claim.
+        """Compare today's content with the version that was current at the claim: `same` or `differs`.
 
-        None where either is not known. Of several versions that may have been current then one equal is enough.
+        None if either is unknown. Several versions may have been current; one equal version suffices.
         """
         then = history.at_claim(claimed)
         if answer["l_presence"] != "present" or not then:
@@ -232,17 +232,17 @@ class _Questioner:
         if len(then) > FEW:
             return None
         heads = [head_object(s3, bucket, key, self._pacer.wait, each.version_id) for each in then]
-        said = {_against(answer, head) for head in heads}
-        return SAME if SAME in said else DIFFERS if said == {DIFFERS} else None
+        results = {_against(answer, head) for head in heads}
+        return SAME if SAME in results else DIFFERS if results == {DIFFERS} else None
 
 
 SAME, DIFFERS = "same", "differs"
 FEW = 3
-"""Versions of one key that are looked at singly."""
+"""The most versions of one key that are requested singly."""
 
 
 def _against(answer: Mapping[str, Any], then: HeadResponse) -> str | None:
-    """What two versions' checksums or ETags say: of ETags only those that are MD5s of the content can differ."""
+    """Compare two versions by checksums or ETags; different ETags prove a difference only if both are MD5s."""
     if None in (answer["l_size"], then.size):
         return None
     if answer["l_size"] != then.size:
@@ -258,7 +258,7 @@ def _against(answer: Mapping[str, Any], then: HeadResponse) -> str | None:
 
 
 def _as_claimed(answer: Mapping[str, Any], claimed: Claimed) -> bool:
-    """Whether what is there plainly is what was claimed: then nobody asks what was there before."""
+    """Whether the object plainly is the claimed one, so that older versions are not requested."""
     return (
         answer["l_presence"] == "present"
         and claimed.until is not None
@@ -270,7 +270,7 @@ def _as_claimed(answer: Mapping[str, Any], claimed: Claimed) -> bool:
 
 
 def _failure(error: ClientError | BotoCoreError) -> str:
-    """A 404 that is no proof of absence is a want of rights."""
+    """Return `denied` for missing rights; a 404 that does not prove absence counts as such."""
     if isinstance(error, ClientError) and (is_denied(error) or is_missing(error)):
         return "denied"
     return "error"
@@ -287,7 +287,7 @@ def _present(head: HeadResponse) -> dict[str, Any]:
 
 
 def _only_version(answer: Mapping[str, Any]) -> History:
-    """What a bucket that keeps no versions has of a key."""
+    """Return the history of a key in a bucket without versions."""
     if answer["l_presence"] != "present":
         return History(())
     size, etag, at = answer["l_size"], answer["l_etag"], answer["l_modified_at"]
@@ -301,13 +301,13 @@ def _version_id_or_none(version_id: str | None) -> str | None:
 
 
 def _marker(answer: Mapping[str, Any], history: History) -> dict[str, Any]:
-    """The version id of the delete marker that hides an absent object."""
+    """Return the version id of the delete marker that hides an absent object."""
     hidden = answer["l_presence"] == "absent" and history.is_marked
     return {"l_version_id": _version_id_or_none(history.marker_id)} if hidden else {}
 
 
 def _older(history: History, claimed: Claimed, classes: StorageClasses) -> dict[str, Any]:
-    """The version that holds what was claimed, else the newest of the older ones."""
+    """Return the columns of the version with the claimed content, else of the newest older one."""
     match = history.match(claimed)
     older = match or history.newest_older
     return {
@@ -324,11 +324,12 @@ def _older(history: History, claimed: Claimed, classes: StorageClasses) -> dict[
 
 
 def _of_blob(blob: Any) -> dict[str, Any]:
-    """What the properties of a blob say."""
-    told = {name: value.decode() for name, value in blob.metadata().items()}
-    tier = told.get("Access-Tier")
+    """Return the columns of a blob from its properties."""
+    properties = {name: value.decode() for name, value in blob.metadata().items()}
+    tier = properties.get("Access-Tier")
     return {"l_confirmation": "live", "l_presence": "present", "l_size": blob.size(),
-            "l_etag": etag_of(told.get("ETag")), "l_modified_at": plain_time(_blob_time(told.get("Last-Modified"))),
+            "l_etag": etag_of(properties.get("ETag")),
+            "l_modified_at": plain_time(_blob_time(properties.get("Last-Modified"))),
             "l_storage_class": tier, "l_archived": tier == "Archive", "l_versions_known": False}  # fmt: skip
 
 

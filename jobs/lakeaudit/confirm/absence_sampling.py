@@ -1,4 +1,4 @@
-"""Absence sampling: where more is missing than may be believed, a sample is looked at first."""
+"""Samples absences: if too many files are missing, a sample is requested from storage first."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,13 +35,13 @@ def sample_absences(evidence: Evidence, suspects: Rows, claimed: Rows) -> list[S
     missing = [_missing(row, should_hold, labels) for row in counts]
     over = over_ceiling(missing, should_hold, evidence.lake.ceiling.share)
     may_look = evidence.limits()
-    asked = [each for each in over if each.table in may_look]
-    sample_checks = _looked_at(evidence, absent, asked) if asked else {}
+    requested = [each for each in over if each.table in may_look]
+    sample_checks = _check_samples(evidence, absent, requested) if requested else {}
     return [replace(sample_checks.get(_pool(m)) or SampleCheck(m), missing=m) for m in over]
 
 
 def _pool(missing: Missing) -> tuple[str, str]:
-    """Of which group the sample is drawn: of a table, or of several together."""
+    """Return the group from which the sample is drawn: a table, or several tables together."""
     return missing.among or missing.table, missing.source
 
 
@@ -52,7 +52,7 @@ def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, s
     return Missing(table, source, row["role"], row["files"], of, labels[source], whole=whole)
 
 
-def _looked_at(
+def _check_samples(
     evidence: Evidence, absent: Rows, asked: Sequence[Missing]
 ) -> dict[tuple[str, str], SampleCheck]:
     con = evidence.con
@@ -87,7 +87,7 @@ _WANTED = pa.schema([(name, pa.string()) for name in ("judged_table", "role", "s
 
 
 def draw_sample(con: Connection, absent: Rows, asked: Sequence[Missing], size: int, seed: str) -> Relation:
-    """Up to `size` rows of each group, which `pool` names: in turn from each of its partitions, drawn by the seed."""
+    """Draw up to `size` rows of each group (`pool`): in turn from each of its partitions, by the seed."""
     wanted = duck.small(_WANTED, [(m.table, m.role, m.source, _pool(m)[0]) for m in asked])
     drawn = f"md5({duck.literal(seed)} || chr(0) || bucket || chr(0) || key)"
     pool = "pool, role, source"
@@ -101,7 +101,7 @@ def draw_sample(con: Connection, absent: Rows, asked: Sequence[Missing], size: i
 
 
 def _absent(con: Connection, rows: Rows) -> Relation:
-    """New findings of absence that no gap forbids, with the role and the source that should hold the file."""
+    """Return new findings of absence without a gap, with the role and the source that should contain the file."""
     sql = f"""
         SELECT * FROM (SELECT *, {_ROLE} AS role, {source_of()} AS source FROM input WHERE outcome = 'finding')
         WHERE role IS NOT NULL AND known_at IS NULL AND NOT (role = 'storage' AND held)
@@ -110,12 +110,12 @@ def _absent(con: Connection, rows: Rows) -> Relation:
 
 
 def source_of() -> str:
-    """The source that should hold what a finding of absence misses, as SQL; null for any other finding."""
+    """Return SQL for the source that should contain the missing file; null for other findings."""
     return f"CASE {_ROLE} WHEN 'storage' THEN s_source WHEN 'metastore' THEN m_source END"
 
 
 def _counts_by_source(con: Connection, rows: Rows, number: str) -> dict[tuple[str, str], int]:
-    """Small: by table and source."""
+    """Return counts by table and source."""
     sql = (
         f"SELECT judged_table, source, CAST({number} AS BIGINT) AS n FROM input GROUP BY judged_table, source"
     )

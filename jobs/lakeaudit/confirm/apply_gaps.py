@@ -1,7 +1,7 @@
-"""Gaps: what incomplete evidence forbids to say, put into the columns that the rules read.
+"""Applies gaps: sets the columns by which the rules know that evidence is incomplete.
 
-Gaps only ever take findings back, never make one, so they are applied to suspects alone, once the whole evidence has
-been read and every unreadable row is counted.
+Gaps can only clear findings, never add one. They are applied to suspects alone, after all evidence was read and every
+unreadable row was counted.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -24,22 +24,22 @@ def with_gaps(con: Connection, rows: Rows, holed_sources: Collection[str]) -> Re
 
 
 def with_doubted_sources(con: Connection, rows: Rows, sample_checks: Sequence[SampleCheck]) -> Relation:
-    """The same gaps where a source lacks so much of a table that it is not believed."""
+    """Set h_storage and h_metastore of tables whose source lacks too many files to be trusted."""
     columns = {"h_storage": ["h_storage"], "h_metastore": ["h_metastore"]}
     for check in doubts(sample_checks):
-        hole, source = (
+        gap, source = (
             ("h_storage", "s_source") if check.missing.role == "storage" else ("h_metastore", "m_source")
         )
         table, doubted = duck.literal(check.missing.table), duck.literal(check.missing.source)
-        columns[hole].append(f"coalesce(judged_table = {table} AND {source} = {doubted}, false)")
-    replaced = ", ".join(f"{' OR '.join(conditions)} AS {hole}" for hole, conditions in columns.items())
+        columns[gap].append(f"coalesce(judged_table = {table} AND {source} = {doubted}, false)")
+    replaced = ", ".join(f"{' OR '.join(conditions)} AS {gap}" for gap, conditions in columns.items())
     return duck.made_of(con, f"SELECT * REPLACE ({replaced}) FROM input", rows)
 
 
 def assumed_vacuums(con: Connection, removals: Rows) -> list[dict[str, Any]]:
-    """Tables whose absent history an unlogged VACUUM explains, from the kernel's `removals` rows.
+    """Return tables whose absent history an unlogged VACUUM explains, from the kernel's `removals` rows.
 
-    Delta writes no VACUUM into a log on S3 by default. One is assumed where every removal at least as old as the
+    Delta writes no VACUUM into a log on S3 by default. One is assumed if every removal at least as old as the
     youngest absent one is absent too. One absent file alone may be a loss, so a second one is needed, or a removal
     that had passed the retention before the cutoff. Each row: vacuumed, vacuumed_to (that youngest removal),
     vacuumed_files.
@@ -59,7 +59,7 @@ def with_vacuums(con: Connection, rows: Rows, vacuumed: Iterable[str]) -> Relati
     """Set v_assumed of rows whose table an assumed VACUUM explains."""
     names = duck.literals(sorted(vacuumed))
     its_own = (
-        "coalesce(owner, table_name) = table_name"  # a clone's VACUUM deletes none of its source's files
+        "coalesce(owner, table_name) = table_name"  # a clone's VACUUM does not delete files of its source
     )
     sql = f"SELECT * REPLACE (coalesce(table_name IN ({names}) AND {its_own}, false) AS v_assumed) FROM input"
     return duck.made_of(con, sql, rows)

@@ -1,7 +1,7 @@
-"""Keys that manifests name with empty parts: Hadoop's file systems write `wh//t/f` to the key `wh/t/f`.
+"""Clears losses of keys with empty parts: Hadoop's file systems write `wh//t/f` to the key `wh/t/f`.
 
-A file counts as present under the key as it is written, or under the one with single slashes. Where a reader knows the
-form of a whole table, as of an Iceberg table by its metadata.json, nothing is left to ask here.
+A file counts as present under the recorded key, or under the one with single slashes. A table whose reader knows the
+form of all keys, such as an Iceberg table with a metadata.json, has no such losses.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _FORMS = pa.schema([("bucket", pa.string()), ("key", pa.string()), ("by_hadoop",
 
 @dataclass(frozen=True)
 class Renamed:
-    """Verdict rows, and the objects (bucket, key) that count as files of other names: nobody else's leftovers."""
+    """Verdict rows, and the objects (bucket, key) that are files under another name and so not unused."""
 
     rows: Relation
     objects: pa.Table
@@ -39,10 +39,10 @@ def under_single_slashes(evidence: Evidence, suspects: Relation) -> Renamed:
     lacking = duck.rows_of(duck.made_of(con, sql, suspects)) if tables else []
     if not lacking:
         return Renamed(suspects, POINTED_OBJECT.empty_table())
-    asked = [
+    requests = [
         {"bucket": r["bucket"], "key": collapsed(r["key"]), "footer": False, "fresh": True} for r in lacking
     ]
-    answers = evidence.look(pa.Table.from_pylist(asked, schema=ASKED)).to_pylist()
+    answers = evidence.look(pa.Table.from_pylist(requests, schema=ASKED)).to_pylist()
     there = [
         (row["bucket"], row["key"], answer["key"])
         for row, answer in zip(lacking, answers, strict=True)

@@ -1,7 +1,7 @@
-"""Reports that storage contradicts: they lack files that storage has, and had before the report's cutoff.
+"""Finds incomplete reports: they lack files that storage had before the report's cutoff.
 
-A report whose filter cuts through a table lacks files of both sorts: listed ones, which a live look finds, and unlisted
-ones, which nobody can find by it. So what the report should show of unlisted and of equal files is not known.
+A report whose filter divides a table lacks listed files, which a live check finds, and unlisted ones, which it cannot
+find. So unlisted and equal files are not all known.
 """
 
 from collections import defaultdict
@@ -16,17 +16,17 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
 FEWEST_WITH_VERSIONS = 2
-"""Files from which on a report counts as incomplete in a bucket that keeps versions, where one deletion may have been
-undone: the object is then as old as before. Without versions one file proves it."""
+"""From this number of files on, a report counts as incomplete in a versioned bucket, where one deletion may have been
+undone with the old time. Without versions one file proves it."""
 
 
 def incomplete_reports(evidence: Evidence, marked: Rows, answers: pa.Table) -> Mapping[str, str]:
-    """By table why the storage source that decides there is not complete.
+    """Return by table why its deciding storage source is incomplete.
 
     Args:
-        evidence: what the run knows.
-        marked: verdict rows as the snapshots alone show them.
-        answers: LIVE rows, what storage says now.
+        evidence: the evidence of the run.
+        marked: verdict rows from the snapshots alone.
+        answers: LIVE rows of storage.
     """
     labels = {info.id: f"{info.kind} {info.location}" for info in evidence.observed.infos}
     found: dict[str, list[str]] = defaultdict(list)
@@ -40,9 +40,9 @@ def incomplete_reports(evidence: Evidence, marked: Rows, answers: pa.Table) -> M
 
 
 def lacking(con: Connection, marked: Rows, answers: Rows) -> Rows:
-    """By table and source how many files the source lacks that storage had before the source's cutoff.
+    """Count by table and source the files that the source lacks and storage had before the source's cutoff.
 
-    An object that was uploaded in parts bears the time at which the upload began, so its longest duration counts too.
+    The time of a multipart object is the start of its upload, so the longest duration is added.
     """
     upload = "CASE WHEN l_multipart IS DISTINCT FROM false THEN o_max_upload ELSE INTERVAL 0 SECOND END"
     sql = f"""

@@ -1,4 +1,4 @@
-"""The live check: which suspects storage is asked about now, the worst first, and what its answers make of them."""
+"""Selects suspects for the live check, the worst first, and applies the answers of storage."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,9 +19,9 @@ _OPEN = "known_as IS NOT NULL"
 
 
 def limited(con: Connection, suspects: Rows, table_limits: Mapping[str, int]) -> Relation:
-    """Verdict rows that a live check can answer, cut to each table's own limit; tables without a limit have none.
+    """Return verdict rows that a live check can answer, within each table's limit; tables without a limit have none.
 
-    These are findings and what the ledger has open. Adds `turn`: the row's place within its table, what is open first,
+    These are findings and open discrepancies. Adds `turn`: the row's rank within its table, open discrepancies first,
     then the worst.
     """
     limits = duck.small(_LIMITS, list(table_limits.items()))
@@ -41,9 +41,9 @@ _LIMITS = pa.schema([("judged_table", pa.string()), ("most", pa.int64())])
 
 
 def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
-    """The keys to ask about, `limit` at most: columns bucket, key.
+    """Return the keys to request, at most `limit`: columns bucket, key.
 
-    What is open comes first, then the worst; among equals every table has its turn. Takes rows of `limited`.
+    Open discrepancies come first, then the worst; among equals tables take turns. The input are rows of `limited`.
     """
     sql = f"""
         SELECT bucket, key FROM input GROUP BY bucket, key
@@ -57,10 +57,10 @@ def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
 def with_claims(
     con: Connection, worst: Rows, fresh: Rows, rows: Rows, footers: Sequence[str] = ()
 ) -> pa.Table:
-    """ASKED rows of both sorts of keys, the worst first; claims are those of verdict rows.
+    """Return ASKED rows of both sorts of keys, the worst first, with the claims of verdict rows.
 
-    What a promised state lists is claimed as well, where no newest one does. Of data files of tables in `footers` the
-    ends are read too.
+    A retained older state counts as a claim if the newest state does not list the file. For data files of tables in
+    `footers` the first and last bytes are read, too.
     """
     step = duck.literal(CLOCK_STEP)
     of_footer = f"coalesce(judged_table IN ({duck.literals(footers)}) AND category = 'data', false)"
@@ -84,20 +84,20 @@ def with_claims(
 
 
 def with_answers(
-    con: Connection, suspects: Rows, live: pa.Table, not_asked: Collection[str] = ()
+    con: Connection, suspects: Rows, live: pa.Table, unchecked_tables: Collection[str] = ()
 ) -> Relation:
-    """Verdict rows with storage's answer of now in place of what the cut said, for keys that were answered.
+    """Replace the snapshot columns of verdict rows with the live answer, for keys that were answered.
 
-    `live` are LIVE rows. Candidates that were not asked because of the limit get confirmation `limit`, those of tables
-    that are `not_asked` about at all `none`.
+    `live` are LIVE rows. Candidates beyond the limit get confirmation `limit`, those of tables without live checks
+    (`unchecked_tables`) `none`.
     """
     unanswered = (
-        f"CASE WHEN judged_table IN ({duck.literals(sorted(not_asked))}) THEN 'none' ELSE 'limit' END"
+        f"CASE WHEN judged_table IN ({duck.literals(sorted(unchecked_tables))}) THEN 'none' ELSE 'limit' END"
     )
-    given = {f"s_{name}": _with_answer_columns(f"l_{name}", f"s_{name}") for name in _ANSWERED}
-    given |= {f"s_{name}": _with_answer_columns(f"l_{name}", f"s_{name}", _VERSIONS) for name in _OF_VERSIONS}
+    given = {f"s_{name}": _live_or_before(f"l_{name}", f"s_{name}") for name in _LIVE_COLUMNS}
+    given |= {f"s_{name}": _live_or_before(f"l_{name}", f"s_{name}", _VERSIONS) for name in _OF_VERSIONS}
     given |= {
-        "s_from": _with_answer_columns("l_at", "s_from"),
+        "s_from": _live_or_before("l_at", "s_from"),
         "s_margin": f"CASE WHEN {_LIVE} THEN INTERVAL 0 SECOND ELSE suspects.s_margin END",
         "m_from": f"CASE WHEN {_LIVE} THEN greatest(live.l_at, suspects.m_from) ELSE suspects.m_from END",
         "versions_known": "coalesce(live.l_versions_known, false)",
@@ -110,7 +110,7 @@ def with_answers(
 
 _LIVE = "live.l_confirmation = 'live'"
 _VERSIONS = f"{_LIVE} AND live.l_versions_known"
-_ANSWERED = ("presence", "version_id", "versus_claimed", "footer_fault", *FROM_HEAD)
+_LIVE_COLUMNS = ("presence", "version_id", "versus_claimed", "footer_fault", *FROM_HEAD)
 _OF_VERSIONS = (
     "delete_marker",
     "older_version_id",
@@ -121,8 +121,8 @@ _OF_VERSIONS = (
     "older_matches",
     "older_beneath_marker",
 )
-"""An answer about another version of the same bytes keeps the older version that the inventory knew."""
+"""Columns that keep the inventory's older version if the live answer has no versions."""
 
 
-def _with_answer_columns(answer: str, before: str, condition: str = _LIVE) -> str:
+def _live_or_before(answer: str, before: str, condition: str = _LIVE) -> str:
     return f"CASE WHEN {condition} THEN live.{answer} ELSE suspects.{before} END"

@@ -1,7 +1,7 @@
-"""Files outside: listed files that lie where no storage source of the run looks.
+"""Describes outside files: listed files that no storage source of the run covers.
 
-A live audit lists the folders of its tables. What a table lists elsewhere (files of a shallow clone's source, absolute
-paths) is looked at one by one, as many as may be. Coverage names the places of the rest, and how to cover them.
+A live audit lists the folders of its tables. Files elsewhere (of a shallow clone's source, absolute paths) are
+requested one by one, within the limit. Coverage names the places of the others, and how to cover them.
 """
 
 from collections import Counter
@@ -18,17 +18,17 @@ from lakeaudit.runtime.aws_failures import why_not_read
 from lakeaudit.runtime.duck import Rows
 
 PLACES_NAMED = 3
-"""Places that the reason names; the rest is a number."""
+"""The number of places that the reason names; others are counted."""
 
 _COMPARED = "not compared with other files for equal content: they lie outside the places that were listed"
 
 Place = tuple[str, str, str]
-"""Table that lists the files, bucket, and the table whose folder they lie in; empty: none's."""
+"""Table that lists the files, bucket, and the table around the files; empty: none."""
 
 
 @dataclass(frozen=True)
 class OutsideFiles:
-    """By table and axis why coverage has a gap, and by table how many of the files were looked at."""
+    """By table and axis why coverage has a gap, and by table how many of the files were checked."""
 
     reasons: Mapping[tuple[str, str], str]
     looked_at: Mapping[str, int]
@@ -36,7 +36,7 @@ class OutsideFiles:
 
 @dataclass(frozen=True)
 class _UncheckedFiles:
-    """Files of one table in one place that nobody looked at; `denied`: storage refused or failed to answer."""
+    """Files of one table in one place that were not checked; `denied`: storage refused or failed to answer."""
 
     place: Location
     files: int
@@ -44,12 +44,12 @@ class _UncheckedFiles:
 
 
 def outside_files(evidence: Evidence, counted: Iterable[Mapping[str, Any]], remaining: Rows) -> OutsideFiles:
-    """Describe, for coverage, the files that lie where no storage source looks.
+    """Describe, for coverage, the files that no storage source covers.
 
     Args:
-        evidence: what the run knows.
+        evidence: the evidence of the run.
         counted: rows of `kernel.outside_places`.
-        remaining: verdict rows after the live look.
+        remaining: verdict rows after the live check.
     """
     folders = _folders(evidence, counted)
     if not folders:
@@ -73,12 +73,12 @@ def outside_files(evidence: Evidence, counted: Iterable[Mapping[str, Any]], rema
 
 
 def not_compared(reasons: Mapping[tuple[str, str], str]) -> frozenset[str]:
-    """The reasons that hinder no live audit: every file was looked at, and only equal contents were not sought."""
+    """Return reasons that do not make an audit partial: all files were checked, only contents were not compared."""
     return frozenset(reason for reason in reasons.values() if reason.endswith(_COMPARED))
 
 
 def _folders(evidence: Evidence, counted: Iterable[Mapping[str, Any]]) -> dict[Place, tuple[Location, int]]:
-    """By place the folder that holds all its files, and their number."""
+    """Return by place the folder that contains all its files, and their number."""
     locations = {table.name: table.location for table in evidence.lake.tables}
     ranges: dict[Place, tuple[str, str, int]] = {}
     for row in counted:
@@ -92,14 +92,14 @@ def _folders(evidence: Evidence, counted: Iterable[Mapping[str, Any]]) -> dict[P
 
 
 def _common_folder(first: str, last: str) -> str:
-    """The longest folder that holds both keys, and so every key between them; without its last slash."""
+    """Return the longest folder that contains both keys, and so every key between them; without its last slash."""
     same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
     common = first[: min(len(first), len(last)) if same is None else same]
     return common.rpartition("/")[0]
 
 
 def _answers(evidence: Evidence, remaining: Rows) -> Counter[tuple[str, Place]]:
-    """Small: by answer (live, or denied where storage gave none) and place how many files were looked at."""
+    """Count requested files by answer (live; denied if storage gave none) and place."""
     sql = """
         SELECT judged_table, bucket, coalesce(owner, '') AS owner, count(*) AS files,
             CASE WHEN l_confirmation = 'live' THEN 'live' ELSE 'denied' END AS answer
@@ -113,26 +113,26 @@ def _answers(evidence: Evidence, remaining: Rows) -> Counter[tuple[str, Place]]:
 
 
 def _reason(evidence: Evidence, unchecked: Sequence[_UncheckedFiles]) -> str:
-    """Which files nobody looked at, and what in the lake file lets an audit look at them."""
+    """Return which files were not checked, and the lines of the lake file that cover them."""
     files = sum(each.files for each in unchecked)
     worst = sorted(unchecked, key=lambda each: (-each.files, each.place))
     named = ", ".join(f"{each.files:,} below {each.place.uri}{_note(each)}" for each in worst[:PLACES_NAMED])
     more = f" and in {len(worst) - PLACES_NAMED:,} more places" if len(worst) > PLACES_NAMED else ""
     lie = "file lies" if files == 1 else "files lie"
-    sentence = f"{files:,} listed {lie} where no storage source looks: {named}{more}"
+    sentence = f"{files:,} listed {lie} outside of all storage sources: {named}{more}"
     return "; ".join([sentence, *_remedies(evidence, worst[:PLACES_NAMED])])
 
 
 def _note(one: _UncheckedFiles) -> str:
-    """Why storage said nothing of these files, in parentheses; empty where it was not asked."""
+    """Return in parentheses why storage gave no answer; empty if nothing was requested."""
     if not in_known_store(one.place.bucket):
         return f" ({why_not_read(one.place.bucket)})"
-    looks = "look" if one.denied == 1 else "looks"
-    return f" (storage refused {one.denied:,} {looks})" if one.denied else ""
+    requests = "request" if one.denied == 1 else "requests"
+    return f" (storage refused {one.denied:,} {requests})" if one.denied else ""
 
 
 def _remedies(evidence: Evidence, unchecked: Sequence[_UncheckedFiles]) -> list[str]:
-    """What covers the places that a source can cover: lines of the lake file, and rights."""
+    """Return remedies for places that a source can cover: lines of the lake file, and rights."""
     readable = [
         each for each in unchecked if in_known_store(each.place.bucket) and is_location(each.place.uri)
     ]
@@ -147,7 +147,7 @@ def _remedies(evidence: Evidence, unchecked: Sequence[_UncheckedFiles]) -> list[
     if any(each.denied for each in readable):
         remedies.append("grant s3:GetObject and s3:ListBucket there")
     if live and any(each.files > each.denied for each in readable):
-        remedies.append("a live audit looks at them one by one with a larger confirm.fresh")
+        remedies.append("a live audit checks them one by one with a larger confirm.fresh")
     return remedies
 
 
@@ -157,10 +157,10 @@ def _has_source(evidence: Evidence, place: Location) -> bool:
 
 
 def _covers(source: StorageSource) -> Sequence[Location]:
-    """What the lake file says that a source covers; of a report without `covers` only the report knows."""
+    """Return the places that a source covers by the lake file; a report without `covers` has none."""
     return (source.location,) if source.is_listing else getattr(source, "covers", None) or ()
 
 
 def _quoted(uri: str) -> str:
-    """A URI as a quoted scalar of YAML."""
+    """Return a URI as a quoted scalar of YAML."""
     return "'" + uri.replace("'", "''") + "'"

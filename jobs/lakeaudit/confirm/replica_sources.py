@@ -1,8 +1,8 @@
-"""Copies whose originals are gone, too: a place that should hold what another place holds has lost nothing then.
+"""Clears losses of copies whose originals are gone too: such a copy has lost nothing.
 
-The picture of the other place may be days old, and its owner may have vacuumed files since. So storage is asked for the
-originals of the files that the copy lacks. An original that is gone proves nothing if the other place is empty now: a
-place that was given up after a migration no longer tells what was copied.
+The snapshot of the original place may be days old, and its owner may have vacuumed files since. So the originals of
+files that the copy lacks are requested. A missing original proves nothing if the original place is empty now: a place
+that was abandoned after a migration no longer shows what was copied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 
 def without_vacuumed_originals(evidence: Evidence, suspects: Relation) -> Relation:
-    """The verdict rows; files that copies lack are consistent if their originals are gone now, too."""
+    """Mark lost files of copies as consistent if their originals are gone now, too."""
     maps, confirmed = evidence.context.clients.maps, [t for t in evidence.scope if evidence.confirms(t)]
     tables = [table for table in confirmed if _is_copy(table)]
     if not maps or not tables:
@@ -56,7 +56,7 @@ def _is_copy(table: Table) -> bool:
 
 
 def _still_holds_files(evidence: Evidence, table: Table) -> bool:
-    """Whether the other place has any file of the table now; a refusal is no proof of it."""
+    """Whether the original place has any file of the table now; a refusal counts as no."""
     clients = evidence.context.clients
     try:
         return any(next(list_files(clients, place), None) for place in origins(clients.maps, table.location))
@@ -73,11 +73,11 @@ def _originals(maps: Aliases, bucket: str, key: str) -> Iterator[Location]:
 def _absent_originals(
     evidence: Evidence, copies: dict[tuple[str, str], list[Location]]
 ) -> Sequence[tuple[str, str]]:
-    """Copies all of whose originals storage does not have now."""
-    asked = sorted({place for places in copies.values() for place in places})
-    if not asked:
+    """Return copies for which storage has none of the originals now."""
+    originals = sorted({place for places in copies.values() for place in places})
+    if not originals:
         return []
-    rows = [{"bucket": place.bucket, "key": place.key, "footer": False, "fresh": True} for place in asked]
+    rows = [{"bucket": place.bucket, "key": place.key, "footer": False, "fresh": True} for place in originals]
     answers = evidence.look(pa.Table.from_pylist(rows, schema=ASKED)).to_pylist()
     absent = {
         Location(row["bucket"], row["key"])

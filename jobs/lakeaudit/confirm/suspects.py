@@ -1,6 +1,6 @@
-"""Recheck: suspects judged a second time, by all that can clear them.
+"""Confirms suspects: judges them again by everything that can clear them.
 
-Gaps, assumed vacuums, the ceiling, the live check and the tables' newest states can clear a suspect, never make one.
+Gaps, assumed vacuums, the ceiling, the live check and the tables' newest states can clear a suspect, never add one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,16 +26,16 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import ASKED, LIVE, POINTED_OBJECT, RECHECKED, plain_time
 
 FRESH = "NOT suspected AND known_as IS NULL"
-"""SQL: a row is of a fresh file; all others are suspects, or open in the ledger."""
+"""SQL for whether a row is a recent file; other rows are suspects or open discrepancies."""
 
 
 @dataclass(frozen=True)
 class ConfirmResult:
-    """Suspects judged again, the sample_checks of sources that lack too much, and the live answers.
+    """Suspects judged again, the sample checks of sources that lack too many files, and the live answers.
 
-    `not_rechecked` gives by table why its newest state could not be read again, where findings depend on it. `renamed`
-    are objects (bucket, key) that count as files whose names have empty parts. `incomplete` gives by table why the
-    report that decides there is not complete.
+    `not_rechecked` explains by table why its newest state could not be read again, if findings depend on it. `renamed`
+    are objects (bucket, key) of files whose recorded keys have empty parts. `incomplete` explains by table why the
+    deciding report is incomplete.
     """
 
     rows: Relation
@@ -54,28 +54,28 @@ def confirm(
     holed: Collection[str],
     vacuumed: Collection[str],
 ) -> ConfirmResult:
-    """Judge suspects again with everything that is known by now.
+    """Judge suspects again with all evidence.
 
     Args:
-        evidence: what the run knows.
+        evidence: the evidence of the run.
         suspects: verdict rows with known_as, known_at and suspected.
-        fresh: the same of files too young for the evidence, which are looked at all the same.
-        claimed: how many files each source should hold of each table, see `kernel.claimed_of_sources`.
+        fresh: verdict rows of recent files, which are also checked live.
+        claimed: the number of files of each table that each source should contain, see `kernel.claimed_of_sources`.
         holed: ids of sources with gaps.
         vacuumed: tables whose absent history an unlogged VACUUM explains.
     """
     con = evidence.con
-    looked_at = duck.union(con, [suspects, fresh])
-    if duck.is_empty(looked_at):
+    to_confirm = duck.union(con, [suspects, fresh])
+    if duck.is_empty(to_confirm):
         return ConfirmResult(duck.relation(con, RECHECKED.empty_table()), (), LIVE.empty_table())
     named = """
         SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known,
             NULL::VARCHAR AS recheck_words
         FROM input
     """
-    marked = with_gaps(con, duck.made_of(con, named, looked_at), holed)
+    marked = with_gaps(con, duck.made_of(con, named, to_confirm), holed)
     marked = duck.hold(con, with_vacuums(con, marked, vacuumed))
-    # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
+    # a live 404 overrides a gap in storage, so a gap must not prevent the request
     hopeful = duck.made_of(con, "SELECT * REPLACE (false AS h_storage), h_storage AS held FROM input", marked)
     hopeful = duck.hold(con, evidence.judge_again(hopeful))
     sample_checks = tuple(sample_absences(evidence, hopeful, claimed))
@@ -85,8 +85,8 @@ def confirm(
         rows = by_second_cut(con, evidence.judge_again(marked), _cuts_of_axes(evidence))
         return ConfirmResult(rows, sample_checks, LIVE.empty_table())
     answers = evidence.look(keys)
-    not_asked = [table.name for table in evidence.scope if not evidence.confirms(table)]
-    answered = duck.hold(con, evidence.judge_again(live_check.with_answers(con, marked, answers, not_asked)))
+    unchecked = [table.name for table in evidence.scope if not evidence.confirms(table)]
+    answered = duck.hold(con, evidence.judge_again(live_check.with_answers(con, marked, answers, unchecked)))
     renamed = under_single_slashes(evidence, without_vacuumed_originals(evidence, answered))
     current, not_rechecked = _by_newest_states(evidence, renamed.rows, marked)
     twice = by_second_cut(con, current, _cuts_of_axes(evidence))
@@ -96,9 +96,9 @@ def confirm(
 
 
 def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:
-    """What nobody could look at is confirmed by a picture that is newer than the one that showed it first.
+    """Confirm findings without a live answer by a snapshot that is newer than the one that showed them first.
 
-    The ledger goes by the oldest picture that the axis of the table is judged by: `cuts` (judged_table, axis, cut_at).
+    The ledger uses the oldest snapshot by which the table's axis is judged: `cuts` (judged_table, axis, cut_at).
     """
     sql = """
         SELECT input.* REPLACE (CASE WHEN outcome = 'finding' AND l_confirmation <> 'live'
@@ -119,7 +119,7 @@ def _cuts_of_axes(evidence: Evidence) -> pa.Table:
 
 
 def by_sample(evidence: Evidence, rows: Rows, lost: Sequence[SampleCheck]) -> Relation:
-    """Of a mass loss the sample speaks for what was beyond the limit of live looks: it is one loss, and told as one."""
+    """Confirm files of a mass loss beyond the limit of live checks by the sample: they are one loss."""
     of_these = [
         f"(judged_table = {duck.literal(check.missing.table)} AND {source_of()} = {duck.literal(check.missing.source)})"
         for check in lost
@@ -131,9 +131,9 @@ def by_sample(evidence: Evidence, rows: Rows, lost: Sequence[SampleCheck]) -> Re
 
 
 def _keys_to_look_at(evidence: Evidence, suspects: Rows, sample_checks: Sequence[SampleCheck]) -> pa.Table:
-    """The keys of the live check, worst first, within each table's limit and the lake's.
+    """Return the keys of the live check, worst first, within each table's limit and the lake's.
 
-    Where a sample has shown that the evidence is bad, nothing more of the table is looked at.
+    If a sample has shown that the evidence is wrong, no more files of the table are checked.
     """
     limits = evidence.limits(without=[check.missing.table for check in sample_checks if check.verdict == BAD])
     if not limits:
@@ -153,17 +153,17 @@ _LOOKED_AT = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
 def _by_newest_states(
     evidence: Evidence, suspects: Relation, by_cut: Rows
 ) -> tuple[Relation, Mapping[str, str]]:
-    """Clear suspects whose table has moved on since it was read; also returns the tables that nobody could read again.
+    """Clear suspects that newer commits changed; also return the tables that could not be read again.
 
-    `by_cut` are the same rows before storage answered: what the snapshots alone show.
+    `by_cut` are the same rows before storage answered, from the snapshots alone.
     """
     con = evidence.con
     if not duck.count_of(duck.made_of(con, f"FROM input WHERE {_LOOKED_AT} LIMIT 1", suspects)):
-        return suspects, {}  # nothing that a newer state could take back
+        return suspects, {}  # a newer state could clear none of them
     unread: dict[str, str] = {}
     for newer in changes(evidence.observed, evidence.lake, evidence.context):
         unread |= newer.unsure
-        # what the readable part of a table's newest state lacks may be in the other part
+        # a file that the readable part of the newest state lacks may be in the unreadable part
         read = f"NOT coalesce(table_name IN ({duck.literals([*newer.unsure])}), false)"
         sql = f"""
             SELECT suspects.* REPLACE (CASE WHEN {_LOOKED_AT} AND touched.bucket IS NOT NULL
@@ -184,16 +184,16 @@ def _by_newest_states(
 def with_snapshot_findings_only(
     con: Connection, suspects: Rows, by_cut: Rows, reasons: Mapping[str, str]
 ) -> Relation:
-    """Findings of tables whose newest state could not be read again: those that the snapshots show stay, marked.
+    """Keep and mark only findings of the snapshots, for tables whose newest state could not be read again.
 
-    The state was read after every snapshot, so a file that it lists and a snapshot lacked is lost. A loss that only the
-    later look saw may be a VACUUM after a newer commit: it becomes undecided.
+    The state was read after every snapshot, so a file that it lists and a snapshot lacks is lost. A loss that only the
+    live check shows may be a VACUUM after a newer commit: it becomes undecided.
 
     Args:
         con: where the query runs.
         suspects: verdict rows after storage answered.
-        by_cut: verdict rows as the snapshots alone show them.
-        reasons: by table why its newest state could not be read.
+        by_cut: verdict rows from the snapshots alone.
+        reasons: by table the reason why its newest state could not be read.
     """
     sql = f"""
         WITH shown AS (

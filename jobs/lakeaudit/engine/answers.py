@@ -1,4 +1,4 @@
-"""The answers of an engine run on the driver: small kinds as they came, large kinds in tables that spill."""
+"""Holds the answers of an engine run on the driver: small kinds in memory, large kinds in tables that spill."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ AnswersByKind = Mapping[str, Relation | pa.Table]
 """Answers by kind of row."""
 
 FEW = 1000
-"""Kinds with fewer rows stay as they came: a table of them takes longer to make than to read."""
+"""Kinds with fewer rows stay in memory: to create a table takes longer than to read them."""
 
 
 def hold_answers(con: Connection, answers: Answers) -> AnswersByKind:
@@ -51,15 +51,15 @@ def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequenc
 
 
 def answers_of(con: Connection, answers: AnswersByKind, kind: str) -> Relation:
-    """The rows of one kind; an empty relation if there are none."""
+    """Return the rows of one kind; an empty relation if there are none."""
     return duck.relation(con, answers.get(kind, ANSWERS[kind].empty_table()))
 
 
 def few_answers(answers: AnswersByKind, kind: str) -> list[dict[str, Any]]:
-    """The rows of a kind that has few, as Python objects."""
+    """Return the rows of a small kind as Python objects."""
     return duck.rows_of(answers[kind]) if kind in answers else []
 
 
 def tallies_of(rows: Relation) -> Tallies:
-    """The tallies of rows that are few: tables x axes x outcomes."""
+    """Return tallies from few rows: tables x axes x outcomes."""
     return coverage.tallies(duck.rows_of(rows))

@@ -1,8 +1,8 @@
-"""Files of rows that an audit keeps beside its results for later readings; one that is torn is as good as none.
+"""Caches rows in files next to the results of an audit; an incomplete file counts as absent.
 
-FILE: records of a head (_HEAD), a kind and a payload. The first has what the file is named by, the next ones a batch of
-rows of that kind in Arrow's stream format, and the last one nothing: a file that ends without it is torn. A record is
-looked into only when its checksum holds.
+A file is a list of records: a head (_HEAD), a kind and a payload. The first record has the file's identity, the next
+ones a batch of rows of that kind in Arrow's stream format. The last one is empty: a file without it is incomplete.
+A record is decoded only if its checksum is correct.
 """
 
 import io
@@ -29,9 +29,9 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.scratch import scratch_root
 
 FORMAT = "1"
-"""Counts up with every change of what this module writes."""
+"""Version of the file format; increment it with every change."""
 _HEAD = struct.Struct("<IIQ")
-"""CRC of all that follows it in the record, bytes of the kind, bytes of the payload."""
+"""CRC of the rest of the record, length of the kind, length of the payload."""
 _LENGTHS = struct.Struct("<IQ")
 _FIRST, _LAST = "identity", "end"
 _PACKED = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -42,17 +42,17 @@ FAILED = (OSError, SourceError, ClientError, BotoCoreError)
 
 @dataclass(frozen=True)
 class CachedFiles:
-    """The files of one folder, each named by all that its rows follow from: plain data that travels to the tasks."""
+    """The cached files of one folder, each named by the identity of its rows: plain data that travels to the tasks."""
 
     folder: Location
     clients: Clients
 
     def place(self, named: str) -> Location:
-        """Where the file of this name is."""
+        """Return the place of the file with this name."""
         return self.folder.join(digest(_formatted(named)))
 
     def tidy(self, wanted: Collection[str]) -> None:
-        """On the driver, before files are written: the folder, without the files of other names than these."""
+        """Create the folder and delete files with other names; called on the driver before files are written."""
         places = {self.place(named) for named in wanted}
         with suppress(*FAILED):
             if self.folder.is_local and places:
@@ -63,7 +63,7 @@ class CachedFiles:
 
     @contextmanager
     def opened(self, named: str) -> Iterator[Iterator[Record] | None]:
-        """What a file has; None where there is none that is whole. It is checked whole before it is given."""
+        """Yield the records of a file; None if there is no complete one. All checksums are verified first."""
         with ExitStack() as held:
             found = None
             with suppress(*FAILED):
@@ -75,7 +75,7 @@ class CachedFiles:
 
     @contextmanager
     def writing(self, named: str) -> "Iterator[Writer]":
-        """What writes a file; where it cannot be kept it is not, and nothing else comes of it."""
+        """Yield the writer of a file; errors of the cache are ignored."""
         place = self.place(named)
         with TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
             at = Path(scratch, "rows")
@@ -100,7 +100,7 @@ class CachedFiles:
 
 
 class Writer:
-    """A file of rows while it is written. What fails on the way makes it worth nothing, and is told to nobody."""
+    """Writes a file of rows. After an error the file is discarded; errors are not reported."""
 
     def __init__(self, path: Path, named: str) -> None:
         self.is_whole = False
@@ -111,12 +111,12 @@ class Writer:
         self._write(_FIRST, named.encode())
 
     def add(self, kind: str, batch: pa.RecordBatch) -> None:
-        """A batch of rows."""
+        """Add a batch of rows."""
         if self._file is not None:
             self._write(kind, _packed(batch))
 
     def close(self) -> None:
-        """All rows were added."""
+        """Write the last record, after all rows were added."""
         self._write(_LAST, b"")
         with suppress(OSError):
             if self._file is not None:
@@ -124,7 +124,7 @@ class Writer:
                 self.is_whole = True
 
     def discard(self) -> None:
-        """Leave nothing behind, unless the file has been put where it belongs."""
+        """Delete the file, unless it was moved to its place."""
         if self._file is not None:
             file, self._file = self._file, None
             with suppress(OSError):
@@ -146,7 +146,7 @@ class Writer:
 
 
 def code_of(*names: str) -> str:
-    """A digest of these parts of the package: other code may make other rows of the same content."""
+    """Return a digest of these parts of the package: other code may make other rows of the same content."""
     package = files("lakeaudit")
     own = [text for name in names for text in _texts(package.joinpath(name))]
     return digest(*own, *(version(library) for library in ("duckdb", "pyarrow")))
@@ -165,7 +165,7 @@ def _formatted(named: str) -> str:
 
 
 def _sound(content: pa.Buffer, named: str) -> Sequence[tuple[str, pa.Buffer]] | None:
-    """The records of rows of a file that is whole and has this name; None: it is not, or has another."""
+    """Return the records of a complete file with this identity, or None."""
     records: list[tuple[str, pa.Buffer]] = []
     at = 0
     while at + _HEAD.size <= content.size:

@@ -1,10 +1,9 @@
-"""Rows of immutable parts, kept beside the results, so that they are decoded once and not in every reading.
+"""Caches rows of immutable parts next to the results, so that they are decoded once.
 
-A report's data file, or an export's, is gzipped CSV or JSON, and to decode it is most of an audit. What a part says of
-itself (`Part.identity`: the content's own checksum, and all that its rows are made with) names the file that keeps its
-rows: the second reading of the same audit takes it, and so does the next audit of the same report. Nothing but the rows
-is kept, nothing of what was judged. Where there is no sound file, the part is read. Files may be deleted at any time,
-and what an audit does not use, it deletes.
+A data file of a report or an export is gzipped CSV or JSON, and most of an audit is spent on decoding it. The identity
+of a part (`Part.identity`: the checksum of the content, and all parameters of its rows) names the cached file. The
+confirm step of the same audit reads it, and so does the next audit of the same report. Only rows are cached, not
+verdicts. Without an intact file the part is read. Files may be deleted at any time; an audit deletes unused files.
 """
 
 from collections.abc import Generator, Sequence
@@ -22,26 +21,26 @@ from lakeaudit.runtime.duck import Connection
 
 FOLDER = ".kept"
 WORTH = 1 << 20
-"""Bytes of a part, as stored, from which on its rows are kept."""
+"""Parts of at least this size, in stored bytes, are cached."""
 READERS = ("evidence", "keys.py", "schemas", "runtime/duck.py")
-"""The code that rows are made by."""
+"""The code that makes rows."""
 
 
 @dataclass(frozen=True)
 class CachedRows:
-    """The kept rows of one lake: plain data that travels to the tasks."""
+    """The cached rows of one lake: plain data that travels to the tasks."""
 
     files: CachedFiles
     code: str
-    """What is kept by other code is not taken, see `code_of_readers`."""
+    """Rows of other code are not used, see `code_of_readers`."""
 
     def rows(self, con: Connection, part: Part) -> Batches:
-        """A part's rows, as kept where they are, else as the part reads them."""
+        """Return a part's rows from the cache, or read the part."""
         if not _is_worth(part) or not (yield from self._from_cache(part)):
             yield from part.read(con)
 
     def rows_to_keep(self, con: Connection, part: Part) -> Batches:
-        """The same; rows that were not kept are, if the part was read without a fault."""
+        """Return a part's rows like `rows`, and cache them if the part is read without a fault."""
         if not _is_worth(part):
             yield from part.read(con)
         elif not (yield from self._from_cache(part)):
@@ -52,28 +51,28 @@ class CachedRows:
                 out.close()
 
     def prepare(self, parts: Sequence[Part]) -> None:
-        """On the driver, before parts are read: the folder, without the files of parts that are not among these."""
+        """Create the folder and delete files of other parts; called on the driver before parts are read."""
         self.files.tidy({self.file_name(part) for part in parts if _is_worth(part)})
 
     def file_name(self, part: Part) -> str:
-        """What the file of a part's rows is named by."""
+        """Return the identity that names the file of a part's rows."""
         return "\n".join((self.code, part.identity))
 
     def _from_cache(self, part: Part) -> Generator[tuple[str, pa.RecordBatch], None, bool]:
-        """Whether rows are kept (returned), after the rows."""
+        """Yield cached rows; return whether there were any."""
         with self.files.opened(self.file_name(part)) as records:
             yield from records or ()
             return records is not None
 
 
 def cached_rows(results: Location, lake: str, clients: Clients) -> CachedRows:
-    """The kept rows of a lake beside its results."""
+    """Return the cached rows of a lake, next to its results."""
     return CachedRows(CachedFiles(results.join(FOLDER, digest(lake)), clients), code_of_readers())
 
 
 @cache
 def code_of_readers() -> str:
-    """A digest of all code that rows are made by: another version of it may make others of the same content."""
+    """Return a digest of all code that makes rows: another version may make other rows of the same content."""
     return code_of(*READERS)
 
 
@@ -83,5 +82,5 @@ def _is_worth(part: Part) -> bool:
 
 def _add(out: Writer, kind: str, batch: pa.RecordBatch) -> None:
     if kind == "notes" and has_fault(batch):
-        out.discard()  # what was at fault may be mended without another content
+        out.discard()  # the cause of the fault may be repaired without a change of the content
     out.add(kind, batch)

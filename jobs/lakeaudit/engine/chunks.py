@@ -1,7 +1,7 @@
-"""Chunks: how rows of parts, and of stages, are cut for the shares of keys that they belong to.
+"""Splits rows of parts and stages into chunks for the shares of keys.
 
-Rows travel as chunks: batches of one kind in Arrow's own format. A kind is routed by the hash of what it meets others
-on, so that all rows that meet come to the same share.
+Rows travel as chunks: batches of one kind in Arrow's format. A kind is routed by the hash of its join columns, so that
+all rows that are joined come to the same share.
 """
 
 from collections import Counter
@@ -47,11 +47,11 @@ ROUTES: Mapping[str, str] = {
     "folder_files": "hash(bucket, folder) >> 32",
     "watched": "hash(bucket, folder) >> 32",
 }
-"""By kind of row, of all roles and of the audit's own stages, what it meets others on, as SQL."""
+"""SQL for the hash by which each kind of row is routed, for all roles and the audit's own stages."""
 
 
 def route_of(kind: str) -> str | None:
-    """What rows of a kind meet others on, as SQL; "": every share gets them; None: they are an answer."""
+    """Return the SQL by which a kind is routed; "": every share gets its rows; None: its rows are answers."""
     route = ROUTES.get(kind)
     if route is None and kind in (rows := row_kinds()):
         return rows[kind].route
@@ -59,7 +59,7 @@ def route_of(kind: str) -> str | None:
 
 
 Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
-"""What is made of sound rows once they were read."""
+"""Transforms valid rows after they were read."""
 
 
 def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
@@ -72,13 +72,11 @@ def _read(con: Connection, part: Part) -> Batches:
 
 @dataclass(frozen=True)
 class Reading:
-    """How parts are read: whole, unless told otherwise.
+    """Describes how parts are read: completely by default.
 
-    `left` is the fraction of the rows that this leaves, and `width` the room that one takes, beside one that is held
-    whole and judged.
-
-    `rows` gives a part's rows, which need not come from the part, see `cached_rows`; where it leaves some out, it also
-    says how many there are (`counted`).
+    `left` is the fraction of the rows that remains, and `width` the size of a row relative to a complete row that is
+    judged. `rows` returns a part's rows, possibly from elsewhere, see `cached_rows`; if it leaves rows out, it also
+    returns their number (`counted`).
     """
 
     project: Project = _as_they_are
@@ -90,12 +88,12 @@ class Reading:
 
 WHOLE = Reading()
 KEPT = Reading(width=3 / 8)
-"""Rows that are held alone."""
+"""Rows that are buffered and not judged."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Batches of one kind for one share; share -1: an answer."""
+    """A batch of one kind for one share; share -1: an answer."""
 
     share: int
     kind: str
@@ -104,7 +102,7 @@ class Chunk:
 
 @dataclass
 class ReadCounts:
-    """What was read of each source: rows, and those that could not be understood, with one of them."""
+    """Counts the rows of each source, and rejected rows with a sample."""
 
     rows: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -112,7 +110,7 @@ class ReadCounts:
     classes: dict[str, set[str]] = field(default_factory=dict)
 
     def sound(self, source: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch without its rejected rows, which are counted."""
+        """Return the batch without its rejected rows, which are counted."""
         self.rows[source] += batch.num_rows
         self._note_classes(source, batch)
         faults = batch.column("reject")
@@ -125,7 +123,7 @@ class ReadCounts:
         return batch.filter(pc.is_null(faults))
 
     def _note_classes(self, source: str, batch: pa.RecordBatch) -> None:
-        """Storage classes of which a reader does not know whether their objects can be read, by their buckets."""
+        """Record unknown storage classes, whose objects may need a restore, by bucket."""
         if not {"storage_class", "archived"} <= set(batch.schema.names):
             return
         archived = batch.column("archived")
@@ -141,7 +139,7 @@ class ReadCounts:
         known |= {f"{bucket}/{name}" for bucket, name in names if not is_tiered(name)}
 
     def table(self) -> pa.Table:
-        """A row per source: source, rows, rejected, sample, unknown_classes (`bucket/class`)."""
+        """Return a row per source: source, rows, rejected, sample, unknown_classes (`bucket/class`)."""
         rows = [
             {"source": s, "rows": n, "rejected": self.rejected[s], "sample": self.samples.get(s),
              "unknown_classes": sorted(self.classes.get(s, ()))}
@@ -162,7 +160,7 @@ COUNTED = pa.schema(
 
 
 def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
-    """The rows of a part, routed to `shares` shares (0: not yet); what it has to tell comes as answers."""
+    """Read the rows of a part, routed to `shares` shares (0: not yet); its counts come as answers."""
     counted = ReadCounts()
     router = con.cursor()  # while a connection streams rows it takes no other query
     batches = reading.rows(con, part)
@@ -177,7 +175,7 @@ def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE
 
 
 def read_guarded(part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
-    """`read_part` on a connection of its own. An answer of kind FAULTS says why the rest of the part cannot be read."""
+    """Call `read_part` on its own connection. An answer of kind FAULTS explains why the rest cannot be read."""
     try:
         with task_connection() as con:
             yield from read_part(con, part, shares, reading)
@@ -186,13 +184,13 @@ def read_guarded(part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[
 
 
 FAULTS = "faults"
-"""The kind of NOTE rows of parts whose reading failed in a way that their readers do not know."""
+"""The kind of NOTE rows for parts that failed with an error that their readers do not handle."""
 
 
 def _selected(
     router: Connection, kind: str, batch: pa.RecordBatch, shares: int, reading: Reading
 ) -> Iterator[Chunk]:
-    """The chunks of one batch of sound rows."""
+    """Return the chunks of one batch of valid rows."""
     if not batch.num_rows:
         return
     for of_kind, rows in reading.select(router, kind, batch):
@@ -201,23 +199,23 @@ def _selected(
 
 
 def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
-    """The chunks of a batch that was read, and its rows counted, before."""
+    """Return the chunks of a batch that was read and counted before."""
     for kind, rows in reading.project(con, chunk.kind, chunk.batch):
         for batch in list(batches_of(rows)):
             yield from _selected(con, kind, batch, shares, reading)
 
 
 def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
-    """What a stage makes of one share. Beside the share's own rows it is told among how many the keys are spread."""
+    """Run a stage on one share. The table `shares` contains the number of shares."""
     router = con.cursor()
-    told = pa.table({"shares": [max(shares, 1)]})
-    for kind, rows in stage(con, {**tables, "shares": told}):
+    number = pa.table({"shares": [max(shares, 1)]})
+    for kind, rows in stage(con, {**tables, "shares": number}):
         for batch in batches_of(rows):
             yield from routed(router, kind, batch, shares)
 
 
 def routed(con: Connection, kind: str, batch: pa.RecordBatch, shares: int) -> Iterator[Chunk]:
-    """The batch cut into one chunk for each share that it has rows of."""
+    """Split the batch into one chunk for each of its shares."""
     if not batch.num_rows:
         return
     route = route_of(kind)
@@ -247,14 +245,14 @@ def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
 
 
 def has_fault(notes: pa.RecordBatch) -> bool:
-    """Whether any of these NOTE rows says why something could not be read."""
+    """Whether any of these NOTE rows gives a reason why something could not be read."""
     return bool(notes.column("reason").null_count < notes.num_rows)
 
 
 def drain(
     part: Batches, con: Connection, project: Project = _as_they_are
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """All batches of what is made of a part's rows."""
+    """Yield all batches of a part's projected rows."""
     for kind, rows in part:
         yield from _drain(part, con, project, kind, rows)
 
@@ -262,22 +260,22 @@ def drain(
 def _drain(
     part: Batches, con: Connection, project: Project, kind: str, rows: Rows
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batches of what is made of rows that a part yielded.
+    """Yield the batches of rows that a part yielded.
 
-    Where their file proves to be broken, the part says what that means.
+    An error of a broken file is thrown into the part, which handles it.
     """
-    # what made the batch may still stream on the part's connection
+    # the batch's query may still stream on the part's connection
     free = con.cursor() if isinstance(rows, pa.RecordBatch) else con
     try:
         for of_kind, projected in project(free, kind, rows):
             yield from ((of_kind, batch) for batch in batches_of(projected))
-    except (duck.DuckError, OSError) as error:  # a reader of Arrow tells of DuckDB's errors as the system's
+    except (duck.DuckError, OSError) as error:  # an Arrow reader raises DuckDB's errors as OSError
         more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
         yield from _drain(part, con, project, *more)
 
 
 def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
-    """The rows, batch by batch."""
+    """Yield the rows batch by batch."""
     if isinstance(rows, pa.RecordBatch):
         yield rows
     elif isinstance(rows, pa.Table):

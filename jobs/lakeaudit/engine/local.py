@@ -1,7 +1,7 @@
-"""The engine: reads parts, brings all rows of one key together, and runs the kernel on them. Here in this process.
+"""Defines the engine, and the engine in this process: it reads parts and runs stages on all rows of a share of keys.
 
-One audit is one chain: parts are read, their rows are routed by the hash of what they meet on, and each stage is given
-all rows of its share of the keys. The twin for a cluster is `spark_engine`; both cut rows by `chunks`.
+An audit is one chain: parts are read, their rows are routed by hash, and each stage gets all rows of its share of the
+keys. The engine for a cluster is `engine.spark`; both split rows with `engine.chunks`.
 """
 
 from collections import Counter, defaultdict
@@ -27,36 +27,36 @@ Answers = Iterator[tuple[str, pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class LocalBufferedRows:
-    """Rows that were read already, in this process."""
+    """Rows that were read before, in this process."""
 
     chunks: Sequence[Chunk]
     notes: Sequence[Mapping[str, Any]]
     counts: Mapping[str, int]
 
     def batches(self, kind: str) -> Iterator[pa.RecordBatch]:
-        """The rows of one kind."""
+        """Yield the rows of one kind."""
         yield from (chunk.batch for chunk in self.chunks if chunk.kind == kind)
 
 
 class AuditEngine(Engine, Protocol):
-    """What runs an audit, beside what readers may ask of it."""
+    """Runs an audit, in addition to the operations for readers."""
 
     def run(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
     ) -> Answers:
-        """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
+        """Read the parts, run the stages, and yield the answers of parts and stages with their kind."""
         ...
 
     def begin(self) -> None:
-        """Start what this engine runs on, beside the reading of evidence: from here on there is something to do."""
+        """Start the session of this engine, in parallel to the reading of evidence."""
         ...
 
     def ready(self, progress: Progress) -> None:
-        """Wait for what this engine runs on, where that was started beside the reading of evidence."""
+        """Wait for the session of this engine, if `begin` started it."""
         ...
 
     def close(self) -> None:
-        """Let go of what was kept."""
+        """Release buffered rows."""
         ...
 
 
@@ -65,13 +65,13 @@ WAITING = 8
 
 
 class TooMuchError(Exception):
-    """There is more to read than may be read in this process."""
+    """Raised if there are more rows than this process may read."""
 
 
 class InProcessEngine:
-    """Runs everything in this process, a part a thread: for small scopes, and for tests.
+    """Runs everything in this process, a thread per part: for small scopes and for tests.
 
-    Beyond `limit` rows of evidence it stops with TooMuchError; None: it takes any.
+    Above `limit` rows it raises TooMuchError; None: there is no limit.
     """
 
     def __init__(self, parallelism: int = 2, limit: int | None = None) -> None:
@@ -87,7 +87,7 @@ class InProcessEngine:
         *,
         unlocked: bool = False,  # noqa: ARG002
     ) -> list[R]:
-        """See `evidence.protocol.Engine`; it mostly waits for stores."""
+        """See `evidence.protocol.Engine`; the threads mostly wait for stores."""
         with ThreadPoolExecutor(WAITING) as pool:
             return list(pool.map(function, items))
 
@@ -110,16 +110,16 @@ class InProcessEngine:
         yield from _answers_in(chunks)
 
     def begin(self) -> None:
-        """Nothing is to be started."""
+        """Do nothing: this engine needs no session."""
 
     def ready(self, progress: Progress) -> None:
-        """It always is."""
+        """Do nothing: this engine is always ready."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this engine buffers nothing."""
 
     def _read_all(self, rows: Sequence[Part | BufferedRows], reading: Reading) -> list[Chunk]:
-        """Everything, read."""
+        """Read all parts and buffered rows."""
         chunks = self._read([each for each in rows if isinstance(each, Part)], reading)
         held = [chunk for each in rows if isinstance(each, LocalBufferedRows) for chunk in each.chunks]
         again = partial(_read_again, reading)
@@ -129,7 +129,7 @@ class InProcessEngine:
             ]
 
     def _staged(self, stage: Stage, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """What a stage makes of all chunks that are no answers."""
+        """Run a stage on all chunks except answers."""
         held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         for chunk in chunks:
             if chunk.share >= 0:
@@ -173,14 +173,14 @@ def _buffered(chunks: Sequence[Chunk]) -> LocalBufferedRows:
 
 
 def require_sound(faults: Iterable[Mapping[str, Any]]) -> None:
-    """Rows that a reader keeps are whole, or its source cannot be read.
+    """Check that buffered rows are complete.
 
     Raises:
-        SourceError: a part failed in a way that its reader does not know.
+        SourceError: a part failed with an error that its reader does not handle.
     """
     for fault in faults:
         raise SourceError(
-            fault["subject"] or fault["source"], fault["reason"], "mend or remove the damaged file"
+            fault["subject"] or fault["source"], fault["reason"], "repair or remove the damaged file"
         )
 
 
@@ -191,5 +191,5 @@ def _answers_in(chunks: Sequence[Chunk]) -> Answers:
 
 
 def heaviest_first(parts: Sequence[Part]) -> list[Part]:
-    """So that no task is left with a heavy part at the end."""
+    """Sort parts by weight, so that no task gets a heavy part at the end."""
     return sorted(parts, key=lambda part: -part.weight)

@@ -1,4 +1,4 @@
-"""The engine on Spark: parts and stages run in Python workers, and Spark carries chunks between them.
+"""Runs an audit on Spark: parts and stages run in Python workers, and Spark exchanges chunks between them.
 
 Spark sees few rows: a chunk is one row (share, kind, rows, payload), its payload a batch in Arrow's stream format. One
 exchange by share brings all rows of a key to one task, whatever the kinds of rows and however many columns they have.
@@ -53,12 +53,12 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 BYTES_A_SHARE = 64 << 20
 """Bytes of evidence, as stored, whose rows make one share: about a million rows, which fit a worker of 1 GiB."""
 ROWS_HELD = 400_000
-"""Rows that a task gathers before it hands them on, so that chunks are not tiny."""
+"""Rows that a task collects before it emits them, so that chunks are not tiny."""
 SMALL = 256 << 10
-"""Bytes of an answer that comes to the driver with all others; larger ones come one task after the other."""
+"""Answers up to this size are collected together; larger ones one task after the other."""
 TASKS_A_CORE = 3
 ITEMS_HERE = 256
-"""Items that are worked on in the driver's own threads, unless they are heavy."""
+"""Up to this number, light items are processed in the driver's own threads."""
 BYTES_HERE = 16 << 20
 """Bytes of evidence that the driver reads and judges itself: jobs of Spark, and its Python workers, cost seconds."""
 ROOM_HERE = 192 << 20
@@ -72,12 +72,12 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.sql.adaptive.enabled": "false",
 }
-"""A plan is one exchange of few fat rows: there is nothing to adapt."""
+"""A plan is one exchange of few large rows, so adaptive execution has no use."""
 
 
 @dataclass(frozen=True)
 class SparkBufferedRows:
-    """Rows that were read already, as chunks in Spark's storage."""
+    """Rows that were read before, as chunks in Spark's storage."""
 
     frame: DataFrame
     notes: Sequence[Mapping[str, Any]]
@@ -85,7 +85,7 @@ class SparkBufferedRows:
     size: int
 
     def batches(self, kind: str) -> Iterator[pa.RecordBatch]:
-        """The rows of one kind, task by task."""
+        """Yield the rows of one kind, task by task."""
         for row in self.frame.filter(F.col("kind") == kind).toLocalIterator():
             yield from _decoded(row["payload"])
 
@@ -93,9 +93,9 @@ class SparkBufferedRows:
 class SparkEngine:
     """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself.
 
-    `session` gives the session, or waits for it: nothing asks for it before there is work for Spark. `start` begins to
-    build it, where that takes a while, and `check` raises what has come of that by now. `is_local`: whether tasks run
-    on this machine; then more than `bytes_here` is read here, see `ROOM_HERE`.
+    `session` returns the session, or waits for it; it is not called before there is work for Spark. `start` begins to
+    build it, and `check` raises an error of that. `is_local`: whether tasks run on this machine; then more than
+    `bytes_here` is read here, see `ROOM_HERE`.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class SparkEngine:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks run at a time."""
+        """Return how many tasks run at a time."""
         return self._spark.sparkContext.defaultParallelism
 
     def begin(self) -> None:
@@ -136,7 +136,7 @@ class SparkEngine:
         self._start()
 
     def ready(self, progress: Progress) -> None:
-        """See `engine.AuditEngine`. Where much is read here, work begins before Spark is there, if that is to come."""
+        """See `engine.AuditEngine`. If much is read in this process, work begins before Spark is ready."""
         with progress.stage("start Spark"):
             if self._room_here:
                 self._check()
@@ -156,7 +156,7 @@ class SparkEngine:
     def keep(self, parts: Sequence[Part]) -> BufferedRows:
         """See `evidence.protocol.Engine`."""
         if self._is_small(parts, KEPT):
-            # of some parts nobody knows the size: they are begun here, and anew on Spark if they are not small
+            # the size of some parts is unknown: they are read here first, and again on Spark if they are large
             with suppress(TooMuchError):
                 limit = None if all(part.weight for part in parts) else ROWS_HERE
                 return InProcessEngine(self._threads, limit).keep(parts)
@@ -167,7 +167,7 @@ class SparkEngine:
         if self._is_small(rows):
             return self._here.meet(rows, project, stage)
         chunks = self._plan(rows, [stage], Reading(project))
-        # what was read of the parts is counted where all of them are read, and not here a second time
+        # rows of the parts are counted by the run that reads all of them, not a second time here
         return (
             LocalBufferedRows([], [], Counter())
             if chunks is None
@@ -175,20 +175,20 @@ class SparkEngine:
         )
 
     def _kept_now(self, chunks: DataFrame) -> SparkBufferedRows:
-        """Chunks computed now, and held."""
+        """Compute chunks now and persist them."""
         frame = self._persist(chunks)
         payload = F.when(F.col("kind").isin("notes", FAULTS), F.col("payload")).alias("payload")
         about = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
-        told: dict[str, list[dict[str, Any]]] = {"notes": [], FAULTS: []}
+        reported: dict[str, list[dict[str, Any]]] = {"notes": [], FAULTS: []}
         for chunk in about:
-            told.get(chunk["kind"], []).extend(
+            reported.get(chunk["kind"], []).extend(
                 r for b in _decoded(chunk["payload"] or b"") for r in b.to_pylist()
             )
-        require_sound(told[FAULTS])
+        require_sound(reported[FAULTS])
         counts: Counter[str] = Counter()
         for chunk in about:
             counts[chunk["kind"]] += chunk["rows"]
-        return SparkBufferedRows(frame, told["notes"], counts, sum(chunk["size"] for chunk in about))
+        return SparkBufferedRows(frame, reported["notes"], counts, sum(chunk["size"] for chunk in about))
 
     def run(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
@@ -202,7 +202,7 @@ class SparkEngine:
     def _plan(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading
     ) -> DataFrame | None:
-        """The plan of the stages; None where there is nothing to read."""
+        """Return the plan of the stages; None if there is nothing to read."""
         parts = [each for each in rows if isinstance(each, Part)]
         kept = [each for each in rows if isinstance(each, SparkBufferedRows)]
         here = [each for each in rows if isinstance(each, LocalBufferedRows)]
@@ -237,19 +237,19 @@ class SparkEngine:
                 yield from ((_answer(row["kind"]), batch) for batch in _decoded(row["payload"]))
 
     def close(self) -> None:
-        """Let go of what Spark keeps."""
+        """Release the frames that Spark persists."""
         while self._kept:
             self._kept.pop().unpersist()
 
     def _chunks(self, chunks: Sequence[Chunk], shares: int, reading: Reading) -> DataFrame:
-        """Rows that this process has read, cut by share."""
+        """Split rows that this process has read by share."""
         with task_connection() as con:
             cut = (c for chunk in chunks for c in read_kept(con, chunk, shares, reading))
             rows = [tuple(row.values()) for batch in _gather(cut, shares) for row in batch.to_pylist()]
         return self._spark.createDataFrame(rows, _CHUNK)
 
     def _is_small(self, rows: Sequence[Part | BufferedRows], reading: Reading = WHOLE) -> bool:
-        """Whether this process is done with the rows sooner than tasks of Spark."""
+        """Whether this process handles the rows faster than Spark tasks."""
         if any(isinstance(each, SparkBufferedRows) for each in rows):
             return False
         weight = sum(each.weight for each in rows if isinstance(each, Part))
@@ -261,7 +261,7 @@ class SparkEngine:
         return kept
 
     def _parts(self, parts: Sequence[Part]) -> DataFrame:
-        """One row a task: the parts it reads, heavy ones first."""
+        """Return one row per task: its parts, heavy ones first."""
         tasks = _balanced(parts, self.parallelism * TASKS_A_CORE)
         pickled = [(bytearray(cloudpickle.dumps(task)),) for task in tasks]  # type: ignore[no-untyped-call]
         rdd = self._spark.sparkContext.parallelize(pickled, max(1, len(pickled)))
@@ -269,7 +269,7 @@ class SparkEngine:
 
 
 def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
-    """The parts dealt to at most so many tasks of about equal weight."""
+    """Distribute the parts to at most `tasks` lists of about equal weight."""
     piles: list[list[Part]] = [[] for _ in range(min(tasks, len(parts)))]
     weights = [0] * len(piles)
     for part in heaviest_first(parts):
@@ -280,7 +280,7 @@ def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
 
 
 def _read_parts(shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: the rows of some parts, as chunks."""
+    """Read the rows of some parts as chunks; runs on an executor."""
     pickled = (cell for batch in batches for cell in batch.column(0).to_pylist())
     parts = (part for cell in pickled for part in pickle.loads(cell))  # noqa: S301 - our own driver wrote it
     yield from _gather((chunk for part in parts for chunk in read_guarded(part, shares, reading)), shares)
@@ -289,7 +289,7 @@ def _read_parts(shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]
 def _route_again(
     shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: rows that were kept, cut by share."""
+    """Split buffered rows by share; runs on an executor."""
     with task_connection() as con:
         kept = (chunk for batch in batches for chunk in _chunks(batch))
         again = (c for chunk in kept for c in read_kept(con, chunk, shares, reading))
@@ -297,7 +297,7 @@ def _route_again(
 
 
 def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: one stage on all rows of one share; answers pass."""
+    """Run one stage on all rows of one share and pass answers on; runs on an executor."""
     held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for batch in batches:
         passing = [route_of(kind) is None for kind in batch.column("kind").to_pylist()]
@@ -312,7 +312,7 @@ def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> 
 
 
 def _gather(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
-    """Rows of _CHUNK: batches of one kind and share in few chunks."""
+    """Yield rows of _CHUNK: batches of one kind and share in few chunks."""
     held: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
     rows = 0
     for chunk in chunks:
@@ -325,7 +325,7 @@ def _gather(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
 
 
 def _encoded(held: dict[tuple[int, str], list[pa.RecordBatch]], shares: int) -> Iterator[pa.RecordBatch]:
-    """All that is held as one batch: each one costs the JVM a message of its own."""
+    """Encode all chunks as one batch: each batch costs a message to the JVM."""
     targets, kinds, rows, payloads = [], [], [], []
     for number, ((share, kind), batches) in enumerate(held.items()):
         targets.append(
@@ -341,7 +341,7 @@ def _encoded(held: dict[tuple[int, str], list[pa.RecordBatch]], shares: int) -> 
 
 
 def _payload(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """Batches of one kind as one stream, whose message is one batch: small ones cost more than their rows."""
+    """Encode batches of one kind as one stream with one batch: small batches cost more than their rows."""
     whole = pa.Table.from_batches(batches).combine_chunks()
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, whole.schema, options=_LZ4) as writer:
@@ -356,7 +356,7 @@ def _chunks(batch: pa.RecordBatch) -> Iterator[Chunk]:
 
 
 def _answer(kind: str) -> str:
-    """The kind of an answer as it is asked for."""
+    """Return the kind under which an answer is returned."""
     return "notes" if kind == FAULTS else kind
 
 

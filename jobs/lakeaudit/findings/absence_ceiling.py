@@ -1,6 +1,6 @@
-"""Ceiling: so much is missing that the evidence itself must be doubted, and what a live sample says of it. Pure.
+"""Compares missing files with a ceiling: above it a live sample decides whether the evidence is wrong. Pure.
 
-A lifecycle rule that wipes a table and an inventory report that lacks half of it look the same from afar.
+A lifecycle rule that wipes a table and an inventory report that lacks half of it cannot be distinguished otherwise.
 """
 
 from collections import defaultdict
@@ -15,10 +15,10 @@ ABSENCES = {
     "phantom": "storage",
     "hidden": "metastore",
 }
-"""Kinds that rest on something not being there, and the role that should hold it."""
+"""Kinds of findings that depend on absence, and the role of the source that should contain the file."""
 
 LEAST = 100
-"""Below so many there is no ceiling: all of them are looked at."""
+"""Below this number there is no ceiling: all files are checked."""
 
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.1
 
@@ -27,9 +27,9 @@ REAL, BAD, UNSURE = "real", "bad", "unsure"
 
 @dataclass(frozen=True)
 class Missing:
-    """What one source lacks of a table: `files` of `of` that another role claims.
+    """Files of a table that one source lacks: `files` of `of` that another role claims.
 
-    `whole`: it lacks every file of the table. `among` names the tables in words where the numbers are those of several.
+    `whole`: it lacks every file of the table. `among` describes the tables if the numbers are sums of several tables.
     """
 
     table: str
@@ -38,17 +38,17 @@ class Missing:
     files: int
     of: int
     label: str = ""
-    """What people know the source by."""
+    """The source's name in messages."""
     among: str = ""
     whole: bool = False
 
     def over(self, share: float) -> bool:
-        """Whether a sample has to be looked at before any of it is believed."""
+        """Whether a sample has to be checked before any of the losses is reported."""
         return self.files >= LEAST and self.files > share * self.of
 
     @property
     def message(self) -> str:
-        """What is missing, in a sentence's first half."""
+        """Return the first half of a sentence: what is missing."""
         of = self.among or self.table
         what = "the entries of " if self.role == "metastore" else ""
         return f"{self.label or self.source} lacks {what}{self.files:,} of {self.of:,} files of {of}"
@@ -57,19 +57,20 @@ class Missing:
 def over_ceiling(
     missing: Sequence[Missing], should_hold: Mapping[tuple[str, str], int], share: float
 ) -> list[Missing]:
-    """What needs a sample: tables over the share on their own, then the other tables of a source that is over it.
+    """Return the tables above the share, and the other tables of a source that is above it as a whole.
 
-    A source that lacks a little of every small table is over its ceiling though no table is. `should_hold` counts files
-    by table and source.
+    A source that lacks few files of every small table can be above the ceiling although no table is. `should_hold`
+    counts files by table and source.
     """
     alone = [each for each in missing if each.over(share)]
-    told = {(each.table, each.source) for each in alone}
+    reported = {(each.table, each.source) for each in alone}
     rest: dict[str, list[Missing]] = defaultdict(list)
     for each in missing:
-        if (each.table, each.source) not in told:
+        if (each.table, each.source) not in reported:
             rest[each.source].append(each)
     held = {
-        source: [n for of, n in should_hold.items() if of[1] == source and of not in told] for source in rest
+        source: [n for of, n in should_hold.items() if of[1] == source and of not in reported]
+        for source in rest
     }
     together = [each for source, pool in rest.items() for each in _pooled(pool, held[source])]
     return [*alone, *(each for each in together if each.over(share))]
@@ -83,7 +84,7 @@ def _pooled(pool: Sequence[Missing], held: Sequence[int]) -> Iterator[Missing]:
 
 @dataclass(frozen=True)
 class SampleCheck:
-    """A sample of what is missing: so many were asked for, so many answers were had, so many are missing indeed."""
+    """The result of a live sample: files requested, answers received, and files that are missing indeed."""
 
     missing: Missing
     asked: int = 0
@@ -92,7 +93,7 @@ class SampleCheck:
 
     @property
     def verdict(self) -> str:
-        """real: it is a loss; bad: the evidence is; unsure: neither is clear."""
+        """Return `real` for a loss, `bad` for wrong evidence, `unsure` otherwise."""
         if not self.asked:
             return BAD
         if self.answered * 2 < self.asked:
@@ -102,31 +103,31 @@ class SampleCheck:
 
     @property
     def message(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         if not self.asked:
-            return f"{self.missing.message}, and storage may not be asked (confirm.mode)"
+            return f"{self.missing.message}, and confirm.mode forbids requests to storage"
         entries = self.missing.role == "metastore"
         state = "are in storage and lack their entry" if entries else "are gone"
-        looked = f"of {self.answered:,} looked at now {self.gone:,} {state}"
+        looked = f"of {self.answered:,} checked now {self.gone:,} {state}"
         if self.verdict == REAL:
             return f"{MASS_LOSS}{'of entries, not of files: ' if entries else ''}{self.missing.message}, and {looked}"
         unanswered = self.asked - self.answered
-        more = f" ({unanswered:,} more were not answered)" if unanswered else ""
+        more = f" (no answer for {unanswered:,} more)" if unanswered else ""
         return f"{self.missing.message}, but {looked}{more}"
 
 
 def doubts(sample_checks: Iterable[SampleCheck]) -> list[SampleCheck]:
-    """Those after which the evidence is not believed."""
+    """Return the checks that do not confirm the evidence."""
     return [check for check in sample_checks if check.verdict != REAL]
 
 
 def losses(sample_checks: Iterable[SampleCheck]) -> list[SampleCheck]:
-    """Those after which it is."""
+    """Return the checks that confirm a loss."""
     return [check for check in sample_checks if check.verdict == REAL]
 
 
 def uncovered_tables(sample_checks: Iterable[SampleCheck]) -> list[str]:
-    """Tables of which storage has every file looked at, and a source of storage none: it does not name their place."""
+    """Return tables that a storage source does not cover: it lacks all files, and storage has the whole sample."""
     return [
         check.missing.table
         for check in sample_checks
@@ -136,7 +137,7 @@ def uncovered_tables(sample_checks: Iterable[SampleCheck]) -> list[str]:
 
 
 def of_table(sample_checks: Sequence[SampleCheck], table: str, axis: str) -> list[SampleCheck]:
-    """The sample_checks whose source this axis of a table rests on: a metadata store is asked on its own axes alone."""
+    """Return the checks of sources that this axis of a table uses; metadata stores count on their own axes alone."""
     of_store = axis.startswith("metastore")
     return [
         check for check in sample_checks

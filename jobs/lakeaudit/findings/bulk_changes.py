@@ -1,4 +1,4 @@
-"""Bulk changes: one finding about a table or partition instead of a row for each of its files."""
+"""Groups bulk changes: one finding about a table or partition instead of a row for each of its files."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,19 +13,19 @@ ENOUGH = 100
 """Below this many files every file keeps its own row."""
 
 SIZED = ("overwritten", "size_mismatch")
-"""Kinds of which only files with the same difference in size are one bulk change."""
+"""Kinds for which only files with the same difference in size are one bulk change."""
 
 PAD = 64
-"""Encryption on the client's side makes an object larger, by up to so many bytes: padding, a tag, a nonce."""
+"""Client-side encryption makes an object larger by at most this number of bytes: padding, a tag, a nonce."""
 
 ALIKE = {
     "archived": "are in a storage class that must be restored before reading: one cause, most likely a lifecycle rule",
     "hidden": "have no entry in the metadata store: one cause, most likely a store that was cleared, or never filled",
 }
-"""Kinds of which all files of a table or partition are one bulk change, with what is said of them."""
+"""Kinds for which all files of a table or partition are one bulk change, with their explanation."""
 
 GROUPED = {"archived": 10}
-"""Kinds of which so many files of a partition are one finding, however many others it has: one rule archived them."""
+"""Kinds for which this number of files of a partition is one finding, whatever its size: one rule archived them."""
 
 _DIFFERENCE = f"CASE WHEN kind IN ({duck.literals(SIZED)}) THEN storage_size - manifest_size END"
 
@@ -34,7 +34,7 @@ Partition = tuple[str, str]
 """A table's name and a partition path."""
 
 Count = Callable[[Collection[Partition]], Mapping[Partition, int]]
-"""How many files partitions have; one of which that is not known is not among the answers."""
+"""Counts the files of partitions; a partition with an unknown number is left out."""
 
 
 def _unknown(_: Collection[Partition]) -> Mapping[Partition, int]:
@@ -44,12 +44,12 @@ def _unknown(_: Collection[Partition]) -> Mapping[Partition, int]:
 def group_bulk_changes(
     con: Connection, findings: Relation, tallies: Tallies, stamp: RunStamp, count: Count = _unknown
 ) -> Relation:
-    """FINDINGS with the bulk changes of a table, or of a partition of it, folded into one row each.
+    """Group the bulk changes of a table, or of a partition, into one row each of FINDINGS.
 
-    A bulk change is more than half of all files of a table that an axis judges, and at least 100: rewritten at the same
-    size, off by one constant difference in size, archived, or hidden. `tallies` hold all files of the tables, suspects
-    included. Sizes that are larger by a few bytes each (see PAD) are off by one cause, too. Where that is not so of the
-    table it may be so of a partition; `count` is asked only of those that have so many such files.
+    A bulk change concerns more than half of all files of a table that an axis judges, and at least 100: rewritten at
+    the same size, different by one constant size, archived, or hidden. `tallies` contain all files of the tables, with
+    suspects. Sizes that are larger by a few bytes each (see PAD) have one cause, too. If the table has no bulk change,
+    a partition may have one; `count` is called only for partitions with enough such files.
     """
     changes = _single_cause(con, findings, _BY)
     changes = _without_padded([change for change in changes if _is_bulk(change, _files_of(change, tallies))])
@@ -63,9 +63,9 @@ def group_bulk_changes(
 
 
 def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None:
-    """Of the files in bulk changes: their discrepancy_id and spoken_by, that of the finding that speaks for them.
+    """Return discrepancy_id of each file in a bulk change and spoken_by, the discrepancy_id of the bulk change.
 
-    None where nothing was folded.
+    None if nothing was grouped.
 
     Args:
         con: holds the answer.
@@ -88,9 +88,9 @@ def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None
 def with_own_subjects(
     con: Connection, about_tables: Sequence[Mapping[str, Any]], about_files: Rows
 ) -> Iterator[Mapping[str, Any]]:
-    """Rows for FINDINGS about tables, under a subject of their own where a bulk change has the table's name.
+    """Yield findings about tables; change the subject if a bulk change already has the table's name.
 
-    Two findings of one run are never one discrepancy.
+    Two findings of one run must not be one discrepancy.
     """
     bulk = "SELECT DISTINCT table_name, axis FROM input WHERE subject_type = 'table'"
     taken = {
@@ -125,7 +125,7 @@ def _is_of_partition(change: Mapping[str, Any]) -> bool:
 
 
 def _without_padded(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without those of one difference that are among the padded ones of the same files."""
+    """Leave out changes of one difference whose files are already in a padded change."""
     padded = [change for change in changes if "least" in change]
     return [*padded, *(change for change in changes if "least" not in change and not _among(change, padded))]
 
@@ -141,7 +141,7 @@ def _among(change: Mapping[str, Any], padded: Sequence[Mapping[str, Any]]) -> bo
 
 
 def _in_partitions(con: Connection, findings: Rows, count: Count) -> list[dict[str, Any]]:
-    """One row per partition of which enough files are alike: of GROUPED so many, of the others more than half."""
+    """Return one row per partition with enough equal changes: a fixed number for GROUPED, else more than half."""
     of_partitions = (
         f"(SELECT * FROM input WHERE partition_path <> '' AND kind NOT IN ({duck.literals([*GROUPED])}))"
     )
@@ -152,7 +152,7 @@ def _in_partitions(con: Connection, findings: Rows, count: Count) -> list[dict[s
 
 
 def _grouped(con: Connection, findings: Rows) -> list[dict[str, Any]]:
-    """Small: a row per partition of which so many files are of one kind, see GROUPED."""
+    """Return few rows: partitions with enough files of one kind, see GROUPED."""
     if duck.are_few(findings, min(GROUPED.values())):
         return []
     enough = " OR ".join(f"kind = {duck.literal(kind)} AND count(*) >= {n}" for kind, n in GROUPED.items())
@@ -168,7 +168,7 @@ def _partition(change: Mapping[str, Any]) -> Partition:
 
 
 def _of_table(change: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a change of the whole table speaks for it."""
+    """Whether a change of the whole table includes it."""
     by = ("table_name", "kind", "severity")
     return any(all(change[name] == other[name] for name in by) for other in changes)
 
@@ -184,14 +184,14 @@ _SUMS = """count(*) AS files,
 
 
 def _single_cause(con: Connection, findings: Rows, by: str, of: str = "input") -> list[dict[str, Any]]:
-    """Small: a row per table, or partition, and difference of which enough files are alike."""
+    """Return few rows: one per table or partition and difference that enough files share."""
     if duck.are_few(findings, ENOUGH):
         return []
     return [*_padded(con, findings, by, of), *_candidates(con, findings, by, of)]
 
 
 def _padded(con: Connection, findings: Rows, by: str, of: str) -> list[dict[str, Any]]:
-    """Small: one row per table of which 100 files or more are larger by 1 to PAD bytes, not all by as many."""
+    """Return few rows: tables with 100 files or more that are larger by 1 to PAD bytes, by different numbers."""
     sql = f"""
         SELECT {by}, min({_DIFFERENCE}) AS least, max({_DIFFERENCE}) AS most, {_SUMS}
         FROM {of} WHERE kind = 'size_mismatch' AND ({_DIFFERENCE}) BETWEEN 1 AND {PAD}
@@ -201,7 +201,7 @@ def _padded(con: Connection, findings: Rows, by: str, of: str) -> list[dict[str,
 
 
 def _candidates(con: Connection, findings: Rows, by: str, of: str) -> list[dict[str, Any]]:
-    """Small: one row per table, kind and difference that 100 files or more share."""
+    """Return few rows: one per table, kind and difference that 100 files or more share."""
     sql = f"""
         SELECT {by}, {_DIFFERENCE} AS difference, {_SUMS}
         FROM {of} WHERE kind IN ({duck.literals([*SIZED, *ALIKE])})
@@ -217,7 +217,7 @@ def _files_of(change: Mapping[str, Any], tallies: Tallies) -> int | None:
 
 
 def _is_bulk(change: Mapping[str, Any], files: int | None) -> bool:
-    """Whether it is more than half of so many files; None: nobody knows how many there are."""
+    """Whether the change concerns more than half of the files; None: their number is unknown."""
     return files is not None and change["files"] * 2 > files
 
 
@@ -242,7 +242,7 @@ def _explanation(change: Mapping[str, Any]) -> str:
     if "least" in change:
         return (
             f"are larger than their writer recorded, each by {change['least']} to {change['most']} bytes: one cause, "
-            "most likely encryption on the client's side, which pads what it writes"
+            "most likely client-side encryption, which adds padding"
         )
     apart = "at the same size" if change["difference"] == 0 else f"each by {change['difference']:+d} bytes"
     what = "partition" if _is_of_partition(change) else "table"

@@ -1,7 +1,7 @@
-"""Causes: which request removed or wrote what a finding is about, by the requests that others have recorded. Pure.
+"""Finds the request that removed or wrote the object of a finding, in recorded requests. Pure.
 
-Records of requests may lack some, so nothing follows from what they do not say: a cause is named only where what they
-say fits what storage shows, in its order and its times. What happened within one second has no order.
+Records may be incomplete, so a missing request proves nothing. A cause is named only if the recorded requests fit the
+objects in storage, in order and time. Events within one second have no order.
 """
 
 from collections.abc import Mapping
@@ -25,17 +25,17 @@ EFFECTS = {
     "metastore_stale": CHANGED,
     "archived": ARCHIVED,
 }
-"""By kind what became of the object."""
+"""By kind the effect on the object."""
 MOST = 20_000
-"""Keys that are asked about in one run: of more the worst, which also speak for what is folded."""
+"""Keys per run for which a cause is searched, the worst first; they also represent grouped files."""
 
 WRITES, REMOVALS, MOVES = ("put", "copy"), ("delete", "expire"), ("transition",)
 CLOCKS = timedelta(minutes=1)
-"""By so much the time of an object and that of its request may differ, beside how long the request took."""
+"""The times of an object and of its request may differ by this, in addition to the request's duration."""
 LONGEST = timedelta(minutes=15)
-"""What a write may take of which nobody says it."""
+"""Assumed duration of a write without a recorded one."""
 MULTIPART = ("REST.POST.UPLOAD", "CompleteMultipartUpload", "CREATE in parts")
-"""An object that was uploaded in parts bears the time when its upload began."""
+"""Operations of multipart uploads; the object's time is the start of the upload."""
 
 DEEDS = {
     "delete": "deleted",
@@ -47,7 +47,7 @@ DEEDS = {
 
 
 def effects(con: Connection, found: Rows) -> Relation:
-    """EFFECT rows, the worst first, of verdict rows that are findings: one per key and effect, MOST at most."""
+    """Return EFFECT rows of findings, the worst first: one per key and effect, MOST at most."""
     claimed = "coalesce(c_claimed_at, e_claimed_at, m_last_updated, m_mod_time)"
     sql = f"""
         SELECT bucket, key, effect, max({claimed}) AS claimed_at, max(s_from + s_margin) AS until,
@@ -61,7 +61,7 @@ def effects(con: Connection, found: Rows) -> Relation:
 
 
 def of_these(con: Connection, rows: Rows, effects: Rows) -> Relation:
-    """Of REQUEST rows the changes that succeeded of keys that are asked about."""
+    """Return the successful changes of these keys from REQUEST rows."""
     actions = duck.literals([*WRITES, *REMOVALS, *MOVES])
     sql = f"""
         SELECT input.* FROM input SEMI JOIN asked USING (bucket, key) WHERE succeeded AND "action" IN ({actions})
@@ -70,11 +70,11 @@ def of_these(con: Connection, rows: Rows, effects: Rows) -> Relation:
 
 
 def causes(con: Connection, requests: Rows, effects: Rows) -> Relation:
-    """CAUSE rows, at most one per key and effect, of all changes of some keys.
+    """Return CAUSE rows, at most one per key and effect, from all changes of some keys.
 
-    Gone: the first removal after the last write, since every later one found nothing. Changed: the last write, where no
-    removal follows it and the object is as old. Only what was requested after the claim, and before anybody looked. A
-    removal of one version says nothing, unless that version was recorded.
+    Gone: the first removal after the last write, because later removals had no effect. Changed: the last write, if no
+    removal follows it and the object has its age. Only requests after the claim and before the storage snapshot count.
+    The removal of one version counts only if that version was recorded.
     """
     sql = f"""
         WITH told AS (
@@ -118,7 +118,7 @@ _FITS = f"""(CASE effect
 
 
 def with_causes(con: Connection, findings: Rows, causes: Rows) -> Relation:
-    """FINDINGS rows about single files with what is known to have caused them; the others as they are."""
+    """Add known causes to FINDINGS rows about single files."""
     sql = f"""
         SELECT findings.* REPLACE (
             CASE WHEN c.action IS NULL THEN findings.cause
@@ -134,13 +134,13 @@ def with_causes(con: Connection, findings: Rows, causes: Rows) -> Relation:
 
 
 def _case(of: str, words: Mapping[str, str]) -> str:
-    """SQL of the word for a value; null where there is none."""
+    """Return SQL that maps values to words; null without a word."""
     cases = " ".join(f"WHEN {duck.literal(value)} THEN {duck.literal(word)}" for value, word in words.items())
     return f"(CASE {of} {cases} END)"
 
 
 def most_common(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a bulk change, the cause of most of its files of which any is known, said as such."""
+    """Return the most common known cause of the files of a bulk change."""
     common = change.get("common")
     if common is None:
         return {}

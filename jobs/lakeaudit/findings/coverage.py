@@ -1,4 +1,4 @@
-"""Coverage: per table and axis what could be judged, and what could not and why. Plain rows from small counts."""
+"""Describes coverage per table and axis: what was judged, and what was not and why. Plain rows from small counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ OUTCOMES = ("consistent", "finding", "ignored", "out_of_window", "undecided", "m
 METASTORE_AXES = ("metastore", "metastore_tree")
 POINTER = "pointer"
 NOT_OF_MANIFESTS = (*METASTORE_AXES, POINTER)
-"""Axes that can be asked of a table whatever its manifests say."""
+"""Axes that can be judged without the table's manifests."""
 AXES = COVERED_AXES
 NOT_COVERED = "no storage source covers the table"
 NAMED = 3
-"""Places that storage sources cover and that a reason names."""
+"""The number of covered places that a reason names."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Files by outcome for one (table, axis); on the axis `commit` they are commits and whole writes."""
+    """Files by outcome for one (table, axis); on the axis `commit` the files are commits."""
 
     outcomes: Mapping[str, int] = field(default_factory=dict)
     bytes: int = 0
@@ -44,7 +44,7 @@ class Tally:
 
     @property
     def decided_share(self) -> float | None:
-        """(consistent + finding + ignored) / (files - out_of_window); null where that is 0."""
+        """Return (consistent + finding + ignored) / (files - out_of_window); None if the divisor is 0."""
         old_enough = self.files - self.outcomes.get(YOUNG_OUTCOME, 0)
         judged = sum(self.outcomes.get(outcome, 0) for outcome in JUDGED_OUTCOMES)
         return judged / old_enough if old_enough else None
@@ -54,7 +54,7 @@ Tallies = dict[tuple[str, str], Tally]
 
 
 def count(con: Connection, rows: Rows) -> Relation:
-    """Verdict rows of PAIR -> one row per (judged_table, axis, outcome): files, bytes, unconfirmed, refuted."""
+    """Count verdict rows per (judged_table, axis, outcome): files, bytes, unconfirmed, refuted."""
     unsure = "outcome = 'finding' AND l_confirmation IN ('limit', 'denied', 'error')"
     cleared = "suspected AND outcome <> 'finding' AND l_confirmation = 'live'"
     sql = f"""
@@ -67,7 +67,7 @@ def count(con: Connection, rows: Rows) -> Relation:
 
 
 def count_others(con: Connection, rows: Rows, size: str, *more: str) -> Relation:
-    """The same for rows (judged_table, axis, outcome, `size`) that no live check looks at, also by columns `more`."""
+    """Count rows (judged_table, axis, outcome, `size`) that are not checked live, also by columns `more`."""
     by = ", ".join(("judged_table", "axis", "outcome", *more))
     sql = f"""
         SELECT {by}, count(*) AS files, CAST(coalesce(sum({size}), 0) AS BIGINT) AS bytes,
@@ -78,9 +78,9 @@ def count_others(con: Connection, rows: Rows, size: str, *more: str) -> Relation
 
 
 def uncounted(con: Connection, rows: Rows, outcome: str | None = "consistent", size: str = "0") -> Relation:
-    """What takes rows from a tally again: they were counted under `outcome`, each with `size` (SQL) bytes.
+    """Return negative counts for rows that were counted under `outcome`, each with `size` (SQL) bytes.
 
-    Without an outcome each row was counted under its own.
+    Without an outcome each row was counted under its own outcome.
     """
     counted_as = "outcome" if outcome is None else duck.literal(outcome)
     sql = f"""
@@ -93,7 +93,7 @@ def uncounted(con: Connection, rows: Rows, outcome: str | None = "consistent", s
 
 
 def tallies(counts: Iterable[Mapping[str, Any]]) -> Tallies:
-    """Rows of `count` by (table, axis)."""
+    """Group rows of `count` by (table, axis)."""
     found: Tallies = {}
     for row in counts:
         place = (row["judged_table"], row["axis"])
@@ -103,7 +103,7 @@ def tallies(counts: Iterable[Mapping[str, Any]]) -> Tallies:
 
 
 def together(*parts: Tallies) -> Tallies:
-    """The sum of several tallies."""
+    """Return the sum of several tallies."""
     whole: Tallies = {}
     for part in parts:
         for place, tally in part.items():
@@ -113,7 +113,7 @@ def together(*parts: Tallies) -> Tallies:
 
 @dataclass(frozen=True)
 class AxisState:
-    """Whether an axis could be asked of a table at all, and what stood in the way."""
+    """Whether an axis could be judged for a table, and the reason if not."""
 
     status: str
     reason: str = ""
@@ -121,17 +121,15 @@ class AxisState:
 
 @dataclass(frozen=True)
 class Availability:
-    """What there is to judge with: the deciding cuts of storage and of metadata stores, by table.
+    """The evidence that is available to judge tables: the deciding cutoffs of storage and metadata stores, by table.
 
-    `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read, and
-    `treeless` those of which only stores of names alone do;
-    `overtaken` names the newer run that has settled a table; `sample_checks` are those of sources that lack too much;
-    `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole; `fresh` how many
-    files too young for the evidence a live look has answered for; `remarks` by (table, axis) why something is undecided
-    that nothing configured stands in the way of; `declared` are tables whose writes are held against storage as wholes.
-    `catalogs`: there are any; `catalog_cuts` are those of the catalogs that name a table, `catalog_gap` says why not
-    all could be read, and `catalog_holes` by table why its partitions are not known. `not_rechecked` gives by table why
-    its newest state could not be read again, though findings depend on it.
+    `metastores_wanted` are tables with a configured metadata store, readable or not; `treeless` are those with stores
+    of names alone. `overtaken` names the newer run that has settled a table. `sample_checks` are those of sources that
+    lack too many files. `narrowed` describes the requested parts of a table. `fresh` counts recent files that were
+    checked live. `remarks` explain by (table, axis) undecided files without a gap. `declared` are tables whose total
+    counts of writes are compared with storage. `catalogs`: there is a catalog; `catalog_cuts` are the cutoffs of
+    catalogs that name a table, `catalog_gap` explains why a catalog could not be read, and `catalog_holes` by table why
+    its partitions are unknown. `not_rechecked` explains by table why its newest state could not be read again.
     """
 
     storage_cuts: Mapping[str, SnapshotWindow]
@@ -152,37 +150,37 @@ class Availability:
     catalog_holes: Mapping[str, str] = field(default_factory=dict)
     not_rechecked: Mapping[str, str] = field(default_factory=dict)
     outside: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By table and axis which files lie where no storage source looks, and were not looked at or not compared."""
+    """By table and axis the files that no storage source covers and that were not checked or not compared."""
     looked_outside: Mapping[str, int] = field(default_factory=dict)
-    """By table how many of its files that lie where no storage source looks a live look has answered for."""
+    """By table the number of uncovered files that were checked live."""
     other_listers: Mapping[str, str] = field(default_factory=dict)
-    """By table why not all is known that another format, or another table of a catalog, lists of its folder."""
+    """By table why the files that another format or catalog table lists in its folder are not all known."""
     unnamed_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By table and axis which fields storage does not name, so that files are undecided."""
+    """By table and axis the fields that storage does not report, so that files are undecided."""
     covered: Sequence[str] = ()
     """URIs of the places that storage sources cover."""
     incomplete_reports: Mapping[str, str] = field(default_factory=dict)
-    """By table why the report that decides there is not complete, so that it does not show every object."""
+    """By table why the deciding report is incomplete."""
 
 
 def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> AxisState:
-    """The status of one axis of one table.
+    """Return the status of one axis of one table.
 
-    overtaken: a newer run has settled the table; off: nothing is configured for the axis; partial: something that is
-    configured could not be used whole, or is not believed, or only a part of the table was asked for. A complete axis
-    whose reason begins with a mass loss has lost much indeed.
+    overtaken: a newer run has settled the table; off: nothing is configured for the axis; partial: configured evidence
+    is incomplete or doubtful, or only a part of the table was requested. A complete axis whose reason begins with a
+    mass loss has a confirmed mass loss.
     """
     if newer := availability.overtaken.get(facts.table.name):
         return AxisState("overtaken", f"run {newer}, which is newer, has settled this table")
-    if unasked := _not_requested(axis, facts, availability):
-        return AxisState("off", unasked)
+    if why := _not_requested(axis, facts, availability):
+        return AxisState("off", why)
     sample_checks = absence_ceiling.of_table(availability.sample_checks, facts.table.name, axis)
     doubt = _messages(absence_ceiling.doubts(sample_checks))
     if hindrance := _unreadable(axis, facts, availability) or doubt or _gap(axis, facts, availability, tally):
         return AxisState("partial", hindrance)
-    if asked := availability.narrowed.get(facts.table.name):
-        return AxisState("partial", asked)
-    said = (
+    if requested := availability.narrowed.get(facts.table.name):
+        return AxisState("partial", requested)
+    remarks = (
         _messages(absence_ceiling.losses(sample_checks)),
         _recent_files(axis, facts, availability, tally),
         _elsewhere(axis, facts, availability),
@@ -190,28 +188,30 @@ def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: 
         availability.remarks.get((facts.table.name, axis), ""),
         facts.remark if axis == "content" else "",
     )
-    return AxisState("complete", "; ".join(filter(None, said)))
+    return AxisState("complete", "; ".join(filter(None, remarks)))
 
 
 def _recent_files(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> str:
-    """How many of the files too young for the evidence were looked at now."""
+    """Return how many recent files were checked live."""
     looked_at = availability.fresh.get(facts.table.name, 0)
     if axis != "content" or not looked_at:
         return ""
     young = looked_at + tally.outcomes.get("out_of_window", 0)
-    return f"{looked_at:,} of {young:,} files younger than the evidence were looked at now"
+    return f"{looked_at:,} of {young:,} files younger than the evidence were checked now"
 
 
 def _elsewhere(axis: str, facts: TableFacts, availability: Availability) -> str:
-    """How many of the files that lie where no storage source looks were looked at now."""
+    """Return how many uncovered files were checked live."""
     looked_at = availability.looked_outside.get(facts.table.name, 0)
     if axis != "content" or not looked_at:
         return ""
-    return f"{looked_at:,} {'file that lies' if looked_at == 1 else 'files that lie'} elsewhere were looked at now"
+    return (
+        f"{looked_at:,} {'file that lies' if looked_at == 1 else 'files that lie'} elsewhere were checked now"
+    )
 
 
 def _young(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> str:
-    """How many files are too young, and from when on a storage snapshot can judge them."""
+    """Return how many files are too young, and from when on a storage snapshot can judge them."""
     young, cut = tally.outcomes.get(YOUNG_OUTCOME, 0), availability.storage_cuts.get(facts.table.name)
     if axis != "content" or not young or cut is None:
         return ""
@@ -230,7 +230,7 @@ def _not_requested(axis: str, facts: TableFacts, availability: Availability) -> 
     if axis == "content" and facts.not_yet:
         return facts.not_yet
     if axis == "commit" and not facts.stateful and not facts.declared:
-        return "no manifest that keeps a log, or says what each write committed, is configured"
+        return "no manifest with a log, or with records of each write, is configured"
     if axis in METASTORE_AXES and facts.table.name not in availability.metastores_wanted:
         return "no metastore covers the table"
     if axis == POINTER and not availability.catalogs:
@@ -262,7 +262,7 @@ def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str
 
 
 def _uncovered(facts: TableFacts, availability: Availability) -> str:
-    """Where the table is, and what the storage sources cover instead."""
+    """Return the place of the table, and the places that storage sources cover instead."""
     if not availability.covered:
         return NOT_COVERED
     place = facts.table.location
@@ -274,7 +274,7 @@ def _uncovered(facts: TableFacts, availability: Availability) -> str:
 
 
 def _unseen(axis: str, table: str, availability: Availability) -> str | None:
-    """Why not all objects, or not all that lists them, is known, which axes about unlisted files rest on."""
+    """Return why not all objects, or not all lists of them, are known, for axes about unlisted files."""
     if axis in ("leftover", "duplicate") and table in availability.incomplete_reports:
         return availability.incomplete_reports[table]
     return availability.other_listers.get(table) if axis == "leftover" else None
@@ -292,12 +292,12 @@ def _gap(axis: str, facts: TableFacts, availability: Availability, tally: Tally)
     if axis in LIVE_AXES and facts.table.name in availability.not_rechecked:
         return not_rechecked(availability.not_rechecked[facts.table.name])
     if availability.holed_sources and tally.outcomes.get("undecided", 0):
-        return f"holes in {', '.join(availability.holed_sources)}"
+        return f"gaps in {', '.join(availability.holed_sources)}"
     return _of_files(axis, facts.table.name, availability, tally)
 
 
 def _of_files(axis: str, table: str, availability: Availability, tally: Tally) -> str | None:
-    """Why single files are not judged: no source covers them, or storage does not name what their rules need."""
+    """Return why single files are not judged: no source covers them, or storage does not report a required field."""
     if tally.outcomes.get("uncovered", 0):
         return availability.outside.get((table, axis), "some files lie where no storage source covers")
     if tally.outcomes.get("undecided", 0):
@@ -306,7 +306,7 @@ def _of_files(axis: str, table: str, availability: Availability, tally: Tally) -
 
 
 def not_rechecked(why: str) -> str:
-    """The reason, in coverage and in findings, of a table whose newest state could not be read again."""
+    """Return the reason for a table whose newest state could not be read again, for coverage and findings."""
     return f"the table's newest state could not be read again: {why}"
 
 
@@ -318,7 +318,7 @@ def rows(
     lake: str,
     axes: Sequence[str] = AXES,
 ) -> list[dict[str, Any]]:
-    """The rows of the `coverage` table, every axis of every table in scope."""
+    """Return the rows of the `coverage` table: every axis of every table in scope."""
     return [_row(facts, axis, tally, availability, run_id, lake) for facts in tables for axis in axes]
 
 

@@ -1,4 +1,4 @@
-"""Known inability: what a lake file expects to be unreadable stands in coverage and makes no run partial."""
+"""Marks expected gaps: evidence that the lake file expects to be unreadable does not make a run partial."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -11,7 +11,7 @@ from lakeaudit.config import Expected, glob_to_regex
 
 @dataclass(frozen=True)
 class ExpectedReasons:
-    """Coverage rows in which what was expected says so; `reasons` are those; `stale`: what no longer applies."""
+    """Coverage rows with expected gaps marked, the marked `reasons`, and `stale` entries that no longer apply."""
 
     rows: Sequence[dict[str, Any]]
     reasons: frozenset[str] = frozenset()
@@ -21,7 +21,7 @@ class ExpectedReasons:
 def mark_expected(
     rows: Sequence[dict[str, Any]], expected: Sequence[Expected], tables: Collection[str], day: date
 ) -> ExpectedReasons:
-    """Say in each partial row that is expected on this day why it is; `tables` are those that were asked for."""
+    """Mark each partial row that is expected on this day; `tables` are the tables in scope."""
     in_force = [each for each in expected if each.holds_on(day)]
     applied: set[int] = set()
     marked, reasons = [], set()
@@ -39,18 +39,18 @@ def mark_expected(
 
 
 def _is(row: dict[str, Any], each: Expected) -> bool:
-    asked = any(re.fullmatch(glob_to_regex(pattern), row["table_name"]) for pattern in each.tables)
-    return row["status"] == "partial" and asked and _says(row["reason"] or "", each.refused)
+    is_in = any(re.fullmatch(glob_to_regex(pattern), row["table_name"]) for pattern in each.tables)
+    return row["status"] == "partial" and is_in and _says(row["reason"] or "", each.refused)
 
 
 def _says(reason: str, pattern: str) -> bool:
-    """Anywhere in the reason, in any case; a star is any text."""
+    """Whether the reason contains the pattern, in any case; a star matches any text."""
     words = ".*".join(re.escape(part) for part in pattern.strip("*").split("*"))
     return re.search(words, reason, re.IGNORECASE | re.DOTALL) is not None
 
 
 def _stale(expected: Sequence[Expected], tables: Collection[str]) -> Iterator[str]:
-    """Only of what was asked for something can be said."""
+    """Yield entries that no longer apply, for tables in scope."""
     for each in expected:
         if any(re.fullmatch(glob_to_regex(pattern), name) for pattern in each.tables for name in tables):
             yield f"expect ({each.reason}) no longer applies: no table of it is refused for {each.refused!r}"

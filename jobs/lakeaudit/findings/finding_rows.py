@@ -1,4 +1,4 @@
-"""Findings: verdict rows with outcome `finding` become rows of the contract's `findings` and `leftover_files`.
+"""Turns verdict rows with outcome `finding` into rows of the tables `findings` and `leftover_files`.
 
 Times stay without a zone until they are written.
 """
@@ -22,7 +22,7 @@ LEFTOVER_ROWS = without_zone(LEFTOVER_FILES)
 
 @dataclass(frozen=True)
 class RunStamp:
-    """What every row of one run bears."""
+    """The values that every row of one run contains."""
 
     run_id: str
     lake: str
@@ -30,9 +30,9 @@ class RunStamp:
 
 
 def file_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
-    """FINDINGS about single files, from verdict rows of the content, metastore and duplicate axes.
+    """Make FINDINGS about single files, from verdict rows of the content, metastore and duplicate axes.
 
-    They say until when their older version is kept, see `kept_until.with_ends`.
+    They state until when an older version is retained, see `restorable_until.with_ends`.
     """
     sides = (("manifest", "c"), ("metastore", "m"), ("storage", "s"))
     given = {
@@ -71,7 +71,7 @@ _OF_PARENT = {
 
 
 def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
-    """FINDINGS about entries of a metadata store, and once about each parent that is at fault."""
+    """Make FINDINGS about entries of a metadata store, and one about each parent at fault."""
     slashed = "key || CASE WHEN is_dir THEN '/' ELSE '' END"
     given = _AS_ENTERED | {
         "subject_type": "CASE WHEN is_dir THEN 'prefix' ELSE 'file' END",
@@ -92,9 +92,9 @@ def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
 
 
 def parents_at_fault(con: Connection, rows: Rows) -> Relation:
-    """Folders that verdict rows of their entries blame, each once.
+    """Return parent folders at fault, by the verdict rows of their entries, each once.
 
-    Columns: axis, outcome, kind, severity, judged_table, bucket, key, size (of nothing), fault.
+    Columns: axis, outcome, kind, severity, judged_table, bucket, key, size (null), fault.
     """
     faults = " ".join(
         f"WHEN {duck.literal(rule)} THEN {duck.literal(fault)}" for rule, fault in _OF_PARENT.items()
@@ -108,7 +108,7 @@ def parents_at_fault(con: Connection, rows: Rows) -> Relation:
 
 
 def leftover_row(con: Connection, rows: Rows) -> Relation:
-    """The few columns of a leftover verdict row that its finding is made of."""
+    """Return the few columns of an unused-file verdict that its finding needs."""
     renamed = {
         "size": "s_size",
         "records": "c_records",
@@ -121,9 +121,9 @@ def leftover_row(con: Connection, rows: Rows) -> Relation:
 
 
 def leftover_files(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
-    """LEFTOVERS rows with the group that each belongs to: subject_type, subject, place, discrepancy_id.
+    """Add the group of each unused file: subject_type, subject, place, discrepancy_id.
 
-    Debris of failed tasks lies all over a table, and one command takes it away: it is one group a table.
+    Files of failed tasks are spread over a table and one command removes them: they are one group per table.
     """
     grouped = f"""
         SELECT *, judged_table AS table_name,
@@ -147,7 +147,7 @@ _PLACE = """left(key, length(key) - length(relative))
 _DEBRIS = duck.literal(
     "; readers go by the table's metadata, so it costs storage only, and the format's own clean-up takes it away"
 )
-"""Of Delta VACUUM, but not LITE, which goes by the log (Delta Lake documentation, "Remove old files")."""
+"""For Delta the clean-up is VACUUM, not VACUUM LITE, which reads the log (Delta Lake docs, "Remove old files")."""
 _COPIES = """
     '; ' || copies || ' of them have the name or the size of a live file that is lost, and may be its only copy: keep '
     || 'them until that file is back'
@@ -155,7 +155,7 @@ _COPIES = """
 
 
 def with_possible_copies(con: Connection, files: Rows, judged: Rows) -> Relation:
-    """`leftover_files` rows with `may_be_copy`: whether the file has the name or the size of a live file that is lost.
+    """Add `may_be_copy` to `leftover_files` rows: the file has the name or the size of a live file that is lost.
 
     `judged` are verdict rows. `reconcile` leaves these files (`reconcile.lost_content`).
     """
@@ -171,7 +171,7 @@ def with_possible_copies(con: Connection, files: Rows, judged: Rows) -> Relation
 
 
 def leftover_findings(con: Connection, files: Rows, stamp: RunStamp) -> Relation:
-    """One finding per (table, partition or prefix, kind) with its files and bytes, from `with_possible_copies` rows."""
+    """Make one finding per (table, partition or prefix, kind), with files and bytes."""
     by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket, by_log"
     groups = f"""
         SELECT {by}, min(place) AS place, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes_at_stake,
@@ -195,11 +195,11 @@ _LOSES_STATE = (
     f"kind IN ({duck.literals(STATE_LOST)})"
     f" OR (kind IN ({duck.literals(STATE_LOST_FROM_ERROR)}) AND coalesce(severity, '') NOT IN ('warning', 'info'))"
 )
-"""SQL: a finding after which files that no state lists may belong to a lost state; the twin of `kinds.loses_state`."""
+"""SQL for a finding that loses a state, which may list unlisted files; the twin of `kinds.loses_state`."""
 
 
 def with_losses(con: Connection, findings: Rows) -> Relation:
-    """FINDINGS, in which `uncommitted` files of a table that has lost a state are not called useless."""
+    """Change the explanation of `uncommitted` files of a table that has lost a state: they may be needed."""
     sql = f"""
         SELECT input.* REPLACE (CASE WHEN kind = 'uncommitted' AND losing IS NOT NULL
             THEN replace(explanation, {_DEBRIS}, '') || '; a state of the table is lost, which may list it: see the '
@@ -252,7 +252,7 @@ _BARE = pa.schema([field for field in FINDING_ROWS if field.name not in _STAMPED
 
 
 def uri(bucket: str, key: str) -> str:
-    """How a key is shown to people, as SQL; the twin of `keys.uri_of`."""
+    """Return SQL for the URI of a key; the twin of `keys.uri_of`."""
     azure = f"contains({bucket}, '@') AND NOT contains({bucket}, '/')"
     return (
         f"CASE WHEN {bucket} = '' THEN '/' || {key} "
@@ -262,12 +262,12 @@ def uri(bucket: str, key: str) -> str:
 
 
 def digest(*parts: str) -> str:
-    """The first half of the SHA-256 of the parts, NUL between them, as SQL; the twin of `keys.digest`."""
+    """Return SQL for the first half of the SHA-256 of the parts, separated by NUL; the twin of `keys.digest`."""
     return f"sha256({' || chr(0) || '.join(parts)})[1:32]"
 
 
 def _stamped(stamp: RunStamp) -> str:
-    """run_id, lake and discrepancy_id: the same subject over all runs."""
+    """Return SQL for run_id, lake and discrepancy_id, which identifies a subject over all runs."""
     lake = duck.literal(stamp.lake)
     parts = [f"coalesce({name}, '')" for name in ("table_name", "axis", "subject_type", "subject")]
     return f"{duck.literal(stamp.run_id)} AS run_id, {lake} AS lake, {digest(lake, *parts)} AS discrepancy_id"
@@ -275,7 +275,7 @@ def _stamped(stamp: RunStamp) -> str:
 
 @cache
 def because() -> str:
-    """The rule's reason in words, as SQL over `rule`."""
+    """Return SQL over `rule` for the rule's reason."""
     cases = " ".join(
         f"WHEN {duck.literal(rule.id)} THEN {duck.literal(rule.because)}"
         for rule in file_rules.RULES.values()
@@ -296,12 +296,12 @@ _LOST = "kind IN ('dropped', 'dropped_history', 'missing_metadata', 'size_mismat
 _MATCHES = "coalesce(s_older_matches, s_older_size = c_size, false)"
 _REMOVED = "kind IN ('dropped', 'dropped_history', 'missing_metadata')"
 _MARKED = "coalesce(s_older_beneath_marker, s_delete_marker, false)"
-"""A delete marker lies over the older version: it was written when that version was replaced."""
+"""SQL for whether a delete marker hides the older version."""
 COMES_BACK = f"({_LOST} AND s_older_version_id IS NOT NULL AND {_MATCHES})"
-"""SQL over verdict rows: an older version is known to hold what was recorded."""
+"""SQL over verdict rows for whether an older version has the recorded content."""
 
 _FROM_ARCHIVE = f"coalesce({COMES_BACK} AND s_older_class IS NOT NULL, false)"
-"""SQL over verdict rows: the version that brings the bytes back has to be restored from an archive first."""
+"""SQL over verdict rows for whether that version must be restored from an archive first."""
 
 _RECOVERY = {
     "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN {COMES_BACK} THEN 'yes'
@@ -312,7 +312,7 @@ _RECOVERY = {
     "recovery_version_id": f"CASE WHEN {_LOST} THEN s_older_version_id END",
     "cause_at": f"CASE WHEN {_REMOVED} AND {_MARKED} THEN s_older_since END",
 }
-"""Whether an older version can bring the recorded bytes back: `yes` only for one that matches the claim."""
+"""SQL for the recovery columns; `recoverable` is `yes` only for a version that matches the claim."""
 
 _DETAILS = (
     f"CASE WHEN c_kind = 'previous' THEN 'written ' ELSE 'listed since ' END || {_time('c_claimed_at')}",
@@ -332,4 +332,4 @@ _DETAILS = (
     f"CASE WHEN {_FROM_ARCHIVE} THEN 'that version is in ' || s_older_class || ' and must be restored first' END",
     f"'the same bytes as ' || {uri('bucket', 'related_key')}",
 )
-"""The times and sizes that a finding rests on; a null says nothing."""
+"""SQL for the times and sizes of an explanation; nulls are left out."""

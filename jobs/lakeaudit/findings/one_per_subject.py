@@ -1,4 +1,4 @@
-"""One finding a subject: everything that rules find about one subject on one axis is one discrepancy.
+"""Keeps one finding per subject: all findings about one subject on one axis are one discrepancy.
 
 File rules, witnesses of states, evidence gaps and bulk changes can all concern one subject. The worst of them is
 reported, among equals the one whose kind comes first in the rules, and its explanation names the others.
@@ -12,17 +12,17 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 NAMED = 5
-"""Others that an explanation names; the rest is a number."""
+"""The number of other findings that an explanation names; the rest is counted."""
 
 
 @cache
 def kind_order() -> tuple[str, ...]:
-    """Every kind, in the order of the first rule that reports it."""
+    """Return every kind, in the order of the first rule that reports it."""
     return tuple(dict.fromkeys(rule.verdict for rule in RULES.values() if rule.is_finding))
 
 
 def one_per_subject(con: Connection, findings: Rows) -> Relation:
-    """FINDINGS, of which no two have one discrepancy_id. Rows are read more than once."""
+    """Return FINDINGS with one row per discrepancy_id. Rows are read more than once."""
     repeated = "SELECT discrepancy_id FROM input GROUP BY discrepancy_id HAVING count(*) > 1"
     ids = duck.table(duck.made_of(con, repeated, findings))
     if not ids.num_rows:

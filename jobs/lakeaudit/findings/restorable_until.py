@@ -1,9 +1,9 @@
-"""Until when an older version is kept, by the lifecycle rules of its bucket.
+"""Computes until when an older version is retained, from the lifecycle rules of its bucket.
 
-A rule deletes a version so many days after it was replaced, at the midnight (UTC) that follows, where enough newer
-versions are not current either (S3 User Guide, "Lifecycle configuration elements"). Delete markers count among those:
-in a store that does not count them the version lasts longer than is said. A rule that asks for tags may concern a
-version or not: unless another rule deletes it no later, its end is not known.
+A rule deletes a version a number of days after it was replaced, at the next midnight (UTC), if enough newer noncurrent
+versions exist (S3 User Guide, "Lifecycle configuration elements"). Delete markers count as versions: a store that does
+not count them keeps the version longer. A rule with a tag filter may match a version or not: the end is unknown unless
+another rule deletes the version earlier.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
 def restorable_versions(con: Connection, rows: Rows) -> Relation:
-    """The OLDER_VERSIONS that can bring the files of these verdict rows back."""
+    """Return the OLDER_VERSIONS that can restore the files of these verdict rows."""
     sql = f"""
         SELECT DISTINCT bucket, key, s_older_version_id AS version_id, s_older_size AS size,
             s_older_since AS since, s_older_newer AS newer
@@ -24,16 +24,16 @@ def restorable_versions(con: Connection, rows: Rows) -> Relation:
 
 
 def buckets_of(con: Connection, versions: Rows) -> list[str]:
-    """Small: the buckets that hold these versions."""
+    """Return the buckets of these versions."""
     sql = "SELECT DISTINCT bucket FROM input ORDER BY bucket"
     return [row["bucket"] for row in duck.rows_of(duck.made_of(con, sql, versions))]
 
 
 def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
-    """What VERSION_RULES say of the end of each of OLDER_VERSIONS: no row where none concerns it.
+    """Apply VERSION_RULES to OLDER_VERSIONS; a version without a matching rule has no row.
 
-    Columns: bucket, key, version_id, recoverable_until (null: not known), kept_words (by which rule, or why it is not
-    known), doubt (what is not known of a bucket's rules, for all that it concerns; null: nothing).
+    Columns: bucket, key, version_id, recoverable_until (null: unknown), kept_words (the rule, or why the end is
+    unknown), doubt (what is unknown about the bucket's rules; null: nothing).
     """
     sql = f"""
         WITH acts AS (
@@ -72,7 +72,7 @@ _BY_RULE = """'lifecycle rule ' || sure_rule || ' deletes that version from ' ||
 
 
 def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:
-    """Verdict rows with recoverable_until and kept_words of the version that can bring their file back."""
+    """Add recoverable_until and kept_words of the version that can restore the file to verdict rows."""
     if duck.is_empty(ended):
         return duck.made_of(con, f"SELECT *, {_NEVER} FROM input", rows)
     sql = f"""
@@ -88,6 +88,6 @@ _NEVER = "CAST(NULL AS TIMESTAMP) AS recoverable_until, CAST(NULL AS VARCHAR) AS
 
 
 def doubts(con: Connection, ended: Rows) -> Sequence[str]:
-    """Small: what is not known of buckets' rules, once each."""
+    """Return the distinct doubts about buckets' rules."""
     sql = "SELECT DISTINCT doubt FROM input WHERE doubt IS NOT NULL ORDER BY doubt"
     return [row["doubt"] for row in duck.rows_of(duck.made_of(con, sql, ended))]

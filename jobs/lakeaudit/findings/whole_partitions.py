@@ -1,4 +1,4 @@
-"""Whole partitions that are gone: every file that the newest state of a table lists there is dropped. Pure.
+"""Finds partitions that are lost as a whole: every file that the newest state lists there is dropped. Pure.
 
 Each file keeps its finding; the explanation of each names the partition and the number of its files.
 """
@@ -12,19 +12,19 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 SMALL = 20_000
-"""Files of a table whose claims are counted for any lost file; in a larger table a partition has lost ENOUGH first."""
+"""Up to this number of files, claims are counted for any lost file; in larger tables only for ENOUGH lost files."""
 
 _WHOLE = pa.schema([("table_name", pa.string()), ("partition_path", pa.string()), ("lost", pa.int64())])
 
 
 def with_whole_partitions(con: Connection, findings: Relation, tallies: Tallies, count: Count) -> Relation:
-    """FINDINGS, in which the explanation of a dropped file names its partition where that is gone as a whole.
+    """Name the partition in the explanation of a dropped file if the partition is lost as a whole.
 
     Args:
-        con: holds the rows.
-        findings: about single files.
-        tallies: of the tables; empty where only parts of tables are audited.
-        count: how many files the newest states list in partitions.
+        con: the connection of the rows.
+        findings: FINDINGS about single files.
+        tallies: tallies of the tables; empty if only parts of tables are audited.
+        count: counts the files that the newest states list in partitions.
     """
     lost = {
         partition: files
@@ -47,7 +47,7 @@ def with_whole_partitions(con: Connection, findings: Relation, tallies: Tallies,
 
 
 def _lost_files(con: Connection, findings: Rows) -> dict[Partition, int]:
-    """Small: the number of dropped files by partition."""
+    """Return the number of dropped files by partition."""
     if duck.is_empty(findings):
         return {}
     sql = """
@@ -59,6 +59,6 @@ def _lost_files(con: Connection, findings: Rows) -> dict[Partition, int]:
 
 
 def _is_counted(partition: Partition, files: int, tallies: Tallies) -> bool:
-    """The claims of a table are read once more for this."""
+    """Whether the claims of the partition are counted; this reads the claims of the table once more."""
     tally = tallies.get((partition[0], "content"))
     return tally is not None and (tally.files <= SMALL or files >= ENOUGH)

@@ -1,4 +1,4 @@
-"""Duplicate content: visible files of one partition that hold the same bytes."""
+"""Finds duplicate content: visible files of one partition with the same bytes."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 def same_content_candidates(
     con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]
 ) -> Relation:
-    """PAIR rows of files that take part, with the `place`, `size` and `content` that they may share with others.
+    """Return PAIR rows of files that are compared, with the `place`, `size` and `content` that they may share.
 
-    A file takes part when it is live, or no manifest knows it and readers go by the folder, its name is visible to
-    readers, it is big enough, lies before the cut, and its content is known by a full checksum, an MD5-class ETag or
-    the ETag of an upload in parts.
+    A file is compared if it is live, or if no manifest lists it and readers read the folder. Its name must be visible
+    to readers, and it must be large enough and older than the cutoff. A full checksum, an MD5 as ETag or the ETag of a
+    multipart upload must identify its content.
     """
     members = _members(con, fired_rules, sources, scope)
     return duck.query(con, "SELECT * FROM input WHERE content IS NOT NULL", input=members)
@@ -27,9 +27,9 @@ def same_content_candidates(
 def candidates_without_content(
     con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]
 ) -> Relation:
-    """Of files that take part those whose content cannot be held against every other's: few columns, with their `name`.
+    """Return the files whose content cannot be compared with all others: few columns, with their `name`.
 
-    An ETag of an upload in parts may be equal, and then the content is; another one says nothing.
+    Equal ETags of multipart uploads prove equal content; different ones prove nothing.
     """
     sql = """
         SELECT judged_table, axis, place, size, regexp_extract(key, '[^/]*$') AS name, bucket, key, content
@@ -39,7 +39,7 @@ def candidates_without_content(
 
 
 def undecided_copies(con: Connection, rows: Rows) -> Relation:
-    """Files of one partition with one name and size, of which nobody can tell whether they hold the same bytes."""
+    """Return files of one partition with equal name and size whose content cannot be compared."""
     group = "judged_table, place, size, name"
     sql = f"""
         SELECT *, 'duplicate.alike' AS rule, 'undecided' AS outcome FROM input
@@ -50,8 +50,8 @@ def undecided_copies(con: Connection, rows: Rows) -> Relation:
 
 
 def _members(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
-    """PAIR rows of files that take part, whatever is known of their content."""
-    # what a table removed may well equal what replaced it; what no log lists, readers of a log never read
+    """Return PAIR rows of all files that may be compared, with or without known content."""
+    # a removed file may equal its replacement; readers of a log never read files that the log does not list
     sql = f"""
         SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in file_rules.PAIR_AXES)}), name AS judged_table,
             'duplicate' AS axis, rule_duplicate AS rule, {CONTENT} AS content, s_size AS size,
@@ -67,7 +67,7 @@ def _members(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Se
 
 
 def content_etag(etag: str, multipart: str, encryption: str) -> str:
-    """Whether equal ETags are equal bytes, as SQL: they are MD5s, or digests of the MD5s of as many parts.
+    """Return SQL for whether equal ETags prove equal bytes: MD5s, or digests of the MD5s of as many parts.
 
     An ETag of parts ends in their number (S3 User Guide, "Checking object integrity"); equal ones have equal parts.
     """
@@ -76,23 +76,23 @@ def content_etag(etag: str, multipart: str, encryption: str) -> str:
     return f"(({whole}) OR {parts}) AND coalesce({encryption} IN ('NONE', 'SSE-S3'), true)"
 
 
-# a listing tells no encryption; ETags that are no MD5s are never equal by chance
+# a listing has no encryption; ETags that are not MD5s are never equal by chance
 CONTENT = f"""
     coalesce(
         CASE WHEN {content_etag("s_etag", "s_multipart", "s_encryption")} THEN 'etag:' || s_etag END,
         CASE WHEN NOT starts_with(s_checksum, 'crc32') THEN s_checksum END)
 """
-"""What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum.
+"""SQL for the identity of an object's bytes: its ETag if that may be an MD5, else its full checksum.
 
-A CRC of 32 bits is equal by chance too often.
+CRCs of 32 bits are excluded: they are equal by chance too often.
 """
 
 
 def same_content(con: Connection, candidates: Rows) -> Relation:
-    """The redundant ones of all candidates of some groups, with related_key (the file that stays) and group_id.
+    """Return the redundant candidates of each group, with related_key (the file that stays) and group_id.
 
-    A file that a manifest claims stays before one that none does: that one came after the last storage snapshot, or was
-    never committed, whatever its time says. Then the oldest stays, then the lesser key.
+    A file that a manifest claims is preferred: an unclaimed one is younger than the last snapshot, or was never
+    committed. Among equals the oldest file stays, then the one with the smallest key.
     """
     sql = """
         SELECT * EXCLUDE (content, size, place, rule, ranked),

@@ -1,4 +1,4 @@
-"""What else lies in a table's folder: uploads never completed, and tables that the lake file does not name."""
+"""Finds unfinished uploads in a table's folder, and tables that the lake file does not name."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ _WAIT = pa.schema([("name", pa.string()), ("root_length", pa.int64()), ("wait", 
 
 
 def nested_roots(con: Connection, pairs: Rows) -> Relation:
-    """Roots of tables (bucket, key, format) in the folders of others, their own roots included, from PAIR rows.
+    """Find roots of tables (bucket, key, format) in the folders of tables, including their own, from PAIR rows.
 
-    Metadata of a format shows a root. What lies below `.hoodie` belongs to the Hudi table around it.
+    Metadata of a format shows a root. Objects below `.hoodie` belong to the Hudi table around it.
     """
     known = roots()
     # the expression is expensive, and hardly any key can match it
@@ -42,11 +42,11 @@ def nested_roots(con: Connection, pairs: Rows) -> Relation:
 
 LOG_OF_KEY = """CASE WHEN contains(key, '/_delta_log/') THEN regexp_extract(key, '^(.*)/_delta_log/', 1)
     WHEN starts_with(key, '_delta_log/') THEN '' END"""
-"""The folder of the table in whose Delta log a key lies, as SQL; empty at the root of a bucket, null of other keys."""
+"""SQL for the folder of the table whose Delta log contains a key; empty at a bucket's root, null for other keys."""
 
 
 def folders_of_logs(con: Connection, objects: Rows) -> Relation:
-    """Folders (bucket, key) of which a Delta log's file is among these rows (bucket, key)."""
+    """Return the folders (bucket, key) of the tables whose Delta log has a file among these rows (bucket, key)."""
     found = duck.made_of(con, f"SELECT bucket, {LOG_OF_KEY} AS log FROM input", objects)
     return duck.made_of(con, "SELECT DISTINCT bucket, log AS key FROM input WHERE log IS NOT NULL", found)
 
@@ -54,7 +54,7 @@ def folders_of_logs(con: Connection, objects: Rows) -> Relation:
 def unfinished_uploads(
     con: Connection, uploads: Rows, cuts: pa.Table, tables: Sequence[Table], roots: Places
 ) -> Relation:
-    """Uploads begun longer ago than leftover_age + max_upload: columns of a leftover verdict before its outcome."""
+    """Return uploads older than leftover_age + max_upload, with the columns of a verdict without its outcome."""
     waits = [
         (t.name, len(t.location.prefix), t.settings.leftover_age + t.settings.max_upload) for t in tables
     ]

@@ -1,4 +1,4 @@
-"""Lineage: what witnesses claim of tables' states, judged, and what that means for each table."""
+"""Judges witnesses: claims of other records about states of tables."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ Finding = dict[str, Any]
 
 @dataclass(frozen=True)
 class JudgedWitness:
-    """A witness with its verdict; `severity` is None where that is no finding."""
+    """A witness with its verdict; `severity` is None without a finding."""
 
     witness: Witness
     rule: str
@@ -37,7 +37,7 @@ class JudgedWitness:
 
     @property
     def is_loss(self) -> bool:
-        """Whether files that no readable state lists may belong to a lost state, even where the finding is ignored."""
+        """Whether files that no readable state lists may belong to a lost state, even if the finding is ignored."""
         return self.witness.claim in LOSSES and RULES[self.rule].is_finding
 
     @property
@@ -47,12 +47,12 @@ class JudgedWitness:
 
     @property
     def is_gap(self) -> bool:
-        """Whether older states are not known, so that live files may be among those that no state lists."""
+        """Whether older states are unknown, so that files that no state lists may be live."""
         return self.witness.claim == CUT_HISTORY and self.outcome == "undecided"
 
 
 def merge_witnesses(witnesses: Iterable[Witness]) -> list[Witness]:
-    """The witnesses, those that make one claim about one file as one."""
+    """Merge witnesses that make the same claim about the same file."""
     found: dict[tuple[str, str, str], Witness] = {}
     for one in witnesses:
         at = (one.table, one.claim, one.subject)
@@ -61,7 +61,7 @@ def merge_witnesses(witnesses: Iterable[Witness]) -> list[Witness]:
 
 
 def _together(one: Witness, other: Witness) -> Witness:
-    """Both as one: what either knows is known, and either may clear the claim."""
+    """Merge two witnesses: a value of either is used, and either may clear the claim."""
     return replace(
         one,
         evidence=tuple(dict.fromkeys([*one.evidence, *other.evidence])),
@@ -86,21 +86,21 @@ def judge_witnesses(
     witnesses: Sequence[Witness],
     tables: Sequence[Table],
     known: Collection[str],
-    words: FindingPolicy,
+    policy: FindingPolicy,
 ) -> list[JudgedWitness]:
-    """The verdict of every witness about these tables.
+    """Return the verdict of every witness about these tables.
 
     Args:
         con: where the rules are evaluated.
         witnesses: those of all tables.
         tables: the tables in scope.
-        known: names of tables that the lake file names, or that an audit has read before.
-        words: what the lake file says of findings.
+        known: names of tables in the lake file, or read by an earlier audit.
+        policy: the severities and ignores of the lake file.
     """
     locations = {table.name: table.location for table in tables}
     mine = [one for one in merge_witnesses(witnesses) if one.table in locations]
     rows = [(number, *_row(one, locations[one.table], known)) for number, one in enumerate(mine)]
-    verdicts = duck.rows_of(group_verdicts(con, duck.small(_NUMBERED, rows), TABLE, words))
+    verdicts = duck.rows_of(group_verdicts(con, duck.small(_NUMBERED, rows), TABLE, policy))
     return [
         JudgedWitness(mine[row["number"]], row["rule"], row["outcome"], row["severity"])
         for row in sorted(verdicts, key=lambda row: row["number"])
@@ -119,7 +119,7 @@ def _row(one: Witness, location: Location, known: Collection[str]) -> tuple[obje
 
 
 def finding(one: JudgedWitness) -> Finding:
-    """The row of FINDINGS of a witness whose verdict is a finding; `lost_state` beside it is the number of such one."""
+    """Return the FINDINGS row of a witness; a lost state adds its number as `lost_state`."""
     witness, rule = one.witness, RULES[one.rule]
     kind = KINDS[rule.verdict]
     bucket, key = identify(witness.subject) or (None, None)
@@ -146,7 +146,7 @@ def finding(one: JudgedWitness) -> Finding:
 
 
 def _subject(witness: Witness, kind: str) -> str:
-    """What the finding is about: the table as a whole, or the file of the state."""
+    """Return the subject of the finding: the table as a whole, or the file of the state."""
     return witness.table if kind in _SUBJECT_TYPES else witness.subject
 
 
@@ -154,7 +154,7 @@ _SUBJECT_TYPES = {"table_missing": "table"}
 
 
 def _subject_type(witness: Witness, kind: str, axis: str) -> str:
-    """What `subject` names; the file of a state that lists less is whole, so that it is not to be restored."""
+    """Return the type of `subject`; the file of a state that lists less is intact and is not restored."""
     if axis == "commit" or witness.claim == LESS_LISTED:
         return "commit"
     return _SUBJECT_TYPES.get(kind, "file")

@@ -1,7 +1,7 @@
-"""The metadata store's own tree: parents, types and needed fields of its entries, as TREE rows for the rules.
+"""Judges the tree of a metadata store: parents, types and required fields of its entries, as TREE rows.
 
-An entry meets what lies below its key (folders of stored objects) at its own key, and its parent's entry at its
-parent's key: two exchanges of narrow rows after the match, only where a metadata store is configured.
+An entry is joined with folders of stored objects at its own key, and with its parent's entry at the parent's key: two
+exchanges of narrow rows after the match, only if a metadata store is configured.
 """
 
 import pyarrow as pa
@@ -23,19 +23,19 @@ FOLDERS = pa.schema(
 """Folders of stored objects, see `folder_rows`."""
 
 FOLDER = "parse_dirpath(key, 'forward_slash')"
-"""What stands before the last slash of a key, as SQL; five times as fast as _PARENT, and wrong of a lone slash."""
+"""SQL for the text before the last slash of a key; five times as fast as _PARENT, and wrong for a lone slash."""
 _PARENT = "regexp_replace({}, '/?[^/]*$', '')"
 # last_updated, 0 counts as long ago; absent: mod_time
 _TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
 
 
 def of_trees(con: Connection, entries: Rows) -> Relation:
-    """Entries of stores that have folders: what knows names alone has no tree."""
+    """Return entries of stores that have folders: a store of names alone has no tree."""
     return duck.made_of(con, "SELECT * FROM input WHERE bare IS NOT TRUE", entries)
 
 
 def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts) -> Relation:
-    """Entries that a table owns, with what storage has at their key; ENTRY rows and PAIR rows of the same keys."""
+    """Join entries below a table's location with the PAIR rows of the same keys, for the object at each key."""
     owned = attach_label(con, entries, sources.roots, "owner")
     sql = f"""
         SELECT source, e.bucket, e.key, {_rooted(sources)} AS parent, is_dir, tombstone, expired, honoured,
@@ -50,7 +50,7 @@ def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts)
 
 
 def parent_rows(con: Connection, entries: Rows) -> Relation:
-    """What each entry is as a parent of others."""
+    """Return each entry as a possible parent: tombstone, file, present, time."""
     sql = f"""
         SELECT source, bucket, key, tombstone AND NOT expired AS parent_is_tombstone,
             NOT tombstone AND NOT is_dir AS parent_is_file, NOT tombstone OR NOT expired AS parent_there,
@@ -61,7 +61,7 @@ def parent_rows(con: Connection, entries: Rows) -> Relation:
 
 
 def folder_rows(con: Connection, pairs: Rows) -> Relation:
-    """Folders of stored objects: every one that has a key below it, and those with a child that is not entered."""
+    """Return folders with a key below them, and those with a child that has no entry."""
     edge = "least(s_from - s_margin, m_from - m_margin)"
     lacking = f"""m_state = 'none' AND m_honoured AND NOT regexp_matches(key, {duck.pattern(NOT_HADOOP)})
         AND s_modified_at + o_grace <= {edge}"""
@@ -77,7 +77,7 @@ def folder_rows(con: Connection, pairs: Rows) -> Relation:
 
 
 def folders_of(con: Connection, rows: Rows, folder: str = FOLDER) -> Relation:
-    """Every folder that has one of these current objects below it, as rows of `folder_rows`.
+    """Return every folder that has one of these current objects below it, as rows of `folder_rows`.
 
     `folder` is the folder of a row, as SQL. Folders are far fewer than keys, so the direct ones are gathered before
     their ancestors are.
@@ -94,7 +94,7 @@ def folders_of(con: Connection, rows: Rows, folder: str = FOLDER) -> Relation:
 
 
 def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
-    """File entries that are sound by themselves, by their folder: source, bucket, parent, owner, files, bytes."""
+    """Sum sound file entries by folder: source, bucket, parent, owner, files, bytes."""
     owned = attach_label(con, entries, sources.roots, "owner")
     sql = f"""
         SELECT source, e.bucket, {_rooted(sources)} AS parent, owner, count(*) AS files,
@@ -107,7 +107,7 @@ def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
 def sibling_tallies(
     con: Connection, siblings: Rows, parents: Rows, sources: SourceFacts, policy: FindingPolicy
 ) -> Relation:
-    """Siblings next to their parent's entry: their tallies, or `parent` where its state makes each of them a verdict.
+    """Tally siblings with their parent's entry; outcome is null if its state concerns each sibling.
 
     Columns: judged_table, axis, outcome (null: the siblings have to be judged one by one), files, bytes, source,
     bucket, parent.
@@ -141,7 +141,7 @@ def lost_siblings(con: Connection, entries: Rows, lost: pa.Table, sources: Sourc
 
 
 def lost_folders(con: Connection, entries: Rows, lost: pa.Table) -> Relation:
-    """The own entries of the folders `lost`: rows of `parent_rows`."""
+    """Return the entries of the folders `lost` themselves: rows of `parent_rows`."""
     same = "e.source = lost.source AND e.bucket = lost.bucket AND e.key = lost.parent"
     return parent_rows(
         con, duck.query(con, f"SELECT e.* FROM e SEMI JOIN lost ON {same}", e=entries, lost=lost)
@@ -149,7 +149,7 @@ def lost_folders(con: Connection, entries: Rows, lost: pa.Table) -> Relation:
 
 
 def etag_habits(con: Connection, entries: Rows) -> Relation:
-    """By source the number of live file entries, and of those with an ETag."""
+    """Count live file entries by source, and those with an ETag."""
     sql = """
         SELECT source, count(*) AS live_files, count(etag) AS with_etag FROM input
         WHERE NOT tombstone AND NOT is_dir AND NOT expired GROUP BY source
@@ -158,7 +158,7 @@ def etag_habits(con: Connection, entries: Rows) -> Relation:
 
 
 def with_folders(con: Connection, tree: Rows, folders: Rows) -> Relation:
-    """Tree rows with what lies below their keys; every share of the keys may have its own row of a folder."""
+    """Join tree rows with the folders below their keys; every share of the keys may have a row of the same folder."""
     sql = """
         SELECT tree.* EXCLUDE (honoured, authoritative), coalesce(keys_below, false) AS keys_below,
             coalesce(unentered, false) AND authoritative AND honoured AS children_missing
@@ -172,9 +172,9 @@ def with_folders(con: Connection, tree: Rows, folders: Rows) -> Relation:
 def tree_verdicts(
     con: Connection, children: Rows, parents: Rows, sources: SourceFacts, policy: FindingPolicy
 ) -> Relation:
-    """Verdict rows of entries next to their parents', each judged for either habit of its store: `mostly_etags`.
+    """Judge entries with their parents, once for each value of `mostly_etags`.
 
-    Whether most live file entries of a store have an ETag, so that one without lacks it, is known once all are read.
+    An entry lacks its ETag if most live file entries of its store have one, which is known after all are read.
     """
     sql = """
         SELECT c.* EXCLUDE lacks_field,
@@ -203,14 +203,14 @@ def tree_verdicts(
 
 
 def judged_tree(con: Connection, rows: Rows, policy: FindingPolicy) -> Relation:
-    """Verdict rows of TREE rows with their axis and judged_table; for those judged again after a gap was found too."""
+    """Judge TREE rows with axis and judged_table; also used to judge them again with evidence gaps."""
     fired = apply_rules(con, rows, TREE_FACTS, {"metastore_tree": file_rules.TREE})
     renamed = duck.made_of(con, "SELECT * RENAME (rule_metastore_tree AS rule) FROM input", fired)
     return with_outcome(con, renamed, policy)
 
 
 def _rooted(sources: SourceFacts) -> str:
-    """Entries directly below the place their store was read for: its own item was not read, so none is expected."""
+    """Return SQL for the parent; empty directly below the root of the store's scope, whose own item is not read."""
     tops = [f"{source}/{place.bucket}/{place.key}" for place, source in sources.scopes.items()]
     at_top = f"source || '/' || e.bucket || '/' || parent IN ({duck.literals(tops)})"
     return f"CASE WHEN {at_top} THEN '' ELSE parent END"

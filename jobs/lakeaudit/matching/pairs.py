@@ -1,8 +1,8 @@
-"""Match: bring what all sources say of one (bucket, key) together into PAIR rows. Nothing is judged here.
+"""Joins the rows of all sources for one (bucket, key) into PAIR rows. Nothing is judged here.
 
-It is given all rows of some keys, and so can fold them: the versions of an object, a table's actions on a file. Each
-side comes to at most one row per key; presence is a marker column, never a null that is taken for absence. References
-are matched over all tables of the lake, whichever are in scope.
+The input has all rows of some keys, so versions of an object and actions on a file can be folded. Each side has at most
+one row per key. Presence is a marker column: a null never means absence. References are matched over all tables of the
+lake, in scope or not.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,22 +21,22 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, READ_STATE, STORED, VERSION
 
 NOBODY = ""
-"""The label of places where a report should decide presence, and cannot: see `TableFacts.unseen`."""
+"""The label of places where a report should decide presence and cannot, see `TableFacts.unseen`."""
 
 Kinds = Mapping[str, Rows]
 
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """What holds for the sources of a run as wholes: plain data that travels to the tasks.
+    """Describes the sources of a run as wholes: plain data that travels to the tasks.
 
-    `folds` make claims of what manifests say of keys, `objects` one row a key of the versions that storage has.
-    `deciding` names for every covered place the source that decides presence there. `scopes` names for places the
-    metadata store that answers for them, `everywhere` the one that holds every bucket. Readers trust the stores of
-    `trusted_stores` alone, and others below the places of `trusted`; entries expire after `ttls`. `holed` are places
-    where a table with a hole in its log could list files. `event_kinds` is how many kinds of event manifests there are.
-    `contradictions` give what commits do to states that does not fit them. `co_owners` are tables of other formats at
-    the location of the table that `roots` names: what they claim there is their own. `read_states` has READ_STATE rows.
+    `folds` turn rows of manifests into claims, `objects` reduces versions to one row a key. `deciding` maps every
+    covered place to the source that decides presence there. `scopes` maps places to their metadata store; `everywhere`
+    is the store for all buckets. Readers trust the stores of `trusted_stores` without storage, and other stores below
+    the places of `trusted`; entries expire after `ttls`. `holed` are places where a table with a gap in its log could
+    list files. `event_kinds` is the number of kinds of event manifests. `contradictions` find commits that do not fit
+    the state before them. `co_owners` are tables of other formats at the location of a table in `roots`; they own the
+    files that they claim there. `read_states` has READ_STATE rows.
     """
 
     tables: pa.Table
@@ -60,13 +60,13 @@ class SourceFacts:
 
     @property
     def homes(self) -> Mapping[str, Location]:
-        """The location of every table."""
+        """Return the location of every table."""
         owned = {name: place for place, name in self.roots.items()}
         return owned | {name: owned[owner] for name, owner in self.co_owners.items()}
 
 
 def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
-    """PAIR rows of everything that any source names, with no hole but those known before anything was judged."""
+    """Return PAIR rows of all keys of all sources, with the evidence gaps that are known before anything is judged."""
     claimed = _claimed(con, rows, sources)
     stored = _stored(con, rows, sources)
     entered = _metastore_entries(con, rows, sources)
@@ -86,7 +86,7 @@ def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
 
 
 def _owned(con: Connection, rows: Rows, sources: SourceFacts) -> Relation:
-    """With `owner`: the table whose place holds the key, and of several there the one that claims it."""
+    """Add `owner`: the table whose location contains the key; among several the one that claims it."""
     owned = attach_label(con, rows, sources.roots, "owner")
     if not sources.co_owners:
         return owned
@@ -118,7 +118,7 @@ _CLAIM = (
 
 
 def _claimed(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
-    """One row per (table, bucket, key) that a manifest claims, with the references of all tables beside it."""
+    """Return one row per (table, bucket, key) that a manifest claims, with the references of all tables."""
     folded = [duck.conform(con, fold(con, rows), CLAIM) for fold in sources.folds]
     every = duck.query(
         con,
@@ -126,19 +126,19 @@ def _claimed(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
         every=duck.union(con, [CLAIM.empty_table(), *folded]), tables=sources.tables,
     )  # fmt: skip
     merged = _merged(con, every) if sources.event_kinds > 1 else every
-    # what says once what was written is checked against what says what the table is
-    side_by_side = _beside(con, merged) if sources.event_kinds else _alone(con, merged)
+    # event manifests, which record single writes, are checked against state manifests
+    side_by_side = _with_events(con, merged) if sources.event_kinds else _without_events(con, merged)
     return _with_references(con, duck.hold(con, side_by_side))
 
 
 _GAPS = ("size", "etag", "version_id", "checksum", "records")
-"""What of a claim another record of the same writing may know."""
+"""Columns of a claim that another record of the same write can fill."""
 
 
 def _merged(con: Connection, claims: Rows) -> Relation:
-    """Claims of which those of one table's event manifests on one file are one: what happened last holds.
+    """Merge the claims of one table's event manifests about one file; the latest event wins.
 
-    Records of one job are written about when it ends, so what the newest lacks is taken from those of the hour before.
+    Records of one job are written when it ends, so claims of the hour before fill columns that the newest lacks.
     """
     held = duck.hold(con, claims)
     event = f"manifest_kind NOT IN ({duck.literals(state_kinds())})"
@@ -163,7 +163,7 @@ def _merged(con: Connection, claims: Rows) -> Relation:
     return duck.query(con, sql, held=held)
 
 
-def _alone(con: Connection, claims: Rows) -> Relation:
+def _without_events(con: Connection, claims: Rows) -> Relation:
     renamed = ", ".join(f"{name} AS c_{name}" for name in _CLAIM)
     sql = f"""
         SELECT table_name, bucket, key, category, partition_path, shares, {renamed},
@@ -174,8 +174,8 @@ def _alone(con: Connection, claims: Rows) -> Relation:
     return duck.query(con, sql, claims=claims)
 
 
-def _beside(con: Connection, claims: Rows) -> Relation:
-    """State claims with what event manifests of the same table say; the writer's ETag and checksum fill gaps."""
+def _with_events(con: Connection, claims: Rows) -> Relation:
+    """Join state claims with event claims of the same table; the writer's ETag and checksum fill missing values."""
     held = duck.hold(con, claims)
     event = f"(manifest_kind NOT IN ({duck.literals(state_kinds())}) AND stateful)"
     state = duck.query(con, f"SELECT * FROM held WHERE NOT {event}", held=held)
@@ -190,13 +190,13 @@ def _beside(con: Connection, claims: Rows) -> Relation:
             {shared}, e.state AS e_state, e.claimed_at AS e_claimed_at
         FROM s FULL JOIN (SELECT * FROM held WHERE {event}) e USING (table_name, bucket, key)
     """
-    return duck.query(con, sql, s=_alone(con, state), held=held)
+    return duck.query(con, sql, s=_without_events(con, state), held=held)
 
 
 def _with_references(con: Connection, claims: Relation) -> Relation:
-    """Who else lists the key: references over all tables, who claims it as its own, which row stands for the object.
+    """Add references of all tables, the tables that claim the key as their own, and the first row of each object.
 
-    Nearly all keys have one claim, whose own columns answer; only the others are gathered.
+    Nearly all keys have one claim, whose own columns suffice; only the others are grouped.
     """
     sql = """
         WITH many AS (
@@ -220,7 +220,7 @@ def _with_references(con: Connection, claims: Relation) -> Relation:
 
 
 def _stored(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
-    """The deciding source's row of each key."""
+    """Return the deciding source's row of each key."""
     versions = rows.get("versions", VERSION.empty_table())
     labelled = attach_label(con, versions, sources.deciding, "decides")
     deciding = duck.query(con, "SELECT * EXCLUDE decides FROM input WHERE decides = source", input=labelled)
@@ -231,7 +231,7 @@ def _stored(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
 
 
 def _metastore_entries(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
-    """The row of the metadata store that answers for each key."""
+    """Return the row of the responsible metadata store for each key."""
     entries = attach_label(con, rows.get("entries", ENTRY.empty_table()), sources.scopes, "scope")
     wanted = ("expired", "honoured", "size", "etag", "version_id", "mod_time", "last_updated")
     renamed = ", ".join(f"{name} AS m_{name}" for name in wanted)
@@ -249,7 +249,7 @@ _FLAGS = ("manifest", "complete", "logged", "by_folder", "by_index")
 
 
 def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Relation:
-    """Cuts of the deciding sources, settings of the claiming table (t_) and the owner (o_), and what follows."""
+    """Add cutoffs of deciding sources, settings of the claiming table (t_) and the owner (o_), and derived columns."""
     sql = f"""
         SELECT j.* REPLACE (
                 CASE WHEN s_row THEN s_presence WHEN s_source IS NULL THEN 'uncovered' ELSE 'absent' END AS s_presence,
@@ -300,25 +300,25 @@ _CONFLICT = """
     AND len(list_filter(own_tables, lambda other: other <> table_name AND NOT list_contains(j.shares, other))) > 0
     AND table_name = CASE WHEN list_contains(own_tables, owner) THEN owner ELSE own_tables[1] END
 """
-"""The table that speaks for a key lists it as its own, and so does a stranger.
+"""SQL for a conflict: two tables that do not share list the key as their own. One of them reports it.
 
-The owner of the place speaks where it is one of them, else the first by name.
+The owner of the location reports it if it is one of them, else the first by name.
 """
 
 
 _INSTANT = f"regexp_extract(key, {duck.pattern(keys.HUDI_BASE)}, 1)"
 _SORTED = f"CASE length({_INSTANT}) WHEN 14 THEN {_INSTANT} || '999' WHEN 17 THEN {_INSTANT} END"
-"""The instant that the name of a base file bears; null: it bears none."""
+"""SQL for the instant in the name of a Hudi base file; null: there is none."""
 
 
 def _ttl(sources: SourceFacts) -> str:
-    """After how long the entries of a row's store expire; null: never."""
+    """Return SQL for the time after which entries of a row's store expire; null: never."""
     cases = [f"WHEN {duck.literal(source)} THEN {duck.literal(ttl)}" for source, ttl in sources.ttls.items()]
     return f"CASE m_source {' '.join(cases)} END" if cases else "NULL"
 
 
 def _trusted(sources: SourceFacts) -> str:
-    """Whether readers trust the store alone at a key that has no entry."""
+    """Return SQL for whether readers trust the store alone at a key that has no entry."""
     by_store = f"m_source IN ({duck.literals(sources.trusted_stores)})"
     return f"(coalesce({by_store}, false) OR ({label_of(sources.trusted)}) IS NOT NULL)"
 
@@ -328,14 +328,14 @@ def _false(*names: str) -> str:
 
 
 def partition_folder(relative: str) -> str:
-    """The leading `x=y` folders of a key below its table, unescaped: its partition where no manifest says one."""
+    """Return SQL for the leading `x=y` folders of a key, unescaped: its partition if no manifest names one."""
     folder = f"rtrim(regexp_extract({relative}, '^((?:[^/=]+=[^/]*/)*)', 1), '/')"
     decoded = f"coalesce(TRY(url_decode(replace({folder}, '+', '%2B'))), {folder})"
     return f"CASE WHEN contains({folder}, '%') THEN {decoded} ELSE {folder} END"
 
 
 def category_by_name(relative: str) -> str:
-    """What an unclaimed object is, by its name alone."""
+    """Return SQL for the category of an unclaimed object, by its name."""
     patterns = (
         ("marker", keys.MARKER),
         ("temporary", keys.TEMPORARY),

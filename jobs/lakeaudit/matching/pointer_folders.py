@@ -1,6 +1,6 @@
-"""What storage has in each folder that catalogs may point at: counted in tasks, while rows of storage are read.
+"""Counts the files of each folder that catalogs may name, in tasks, while rows of storage are read.
 
-A row a folder and never one a file comes together, so that no source is read a second time for catalogs.
+Only a row per folder is exchanged, and no source is read a second time for catalogs.
 """
 
 from dataclasses import dataclass, field
@@ -18,20 +18,20 @@ FOLDER = "regexp_replace(key, '[^/]*$', '')"
 _SEEN = rf"(^|/)[^/._][^/]*{keys.END}|(^|/)[._][^/]*=[^/]*{keys.END}"
 _WORK = rf"(_\$folder\$|\._COPYING_){keys.END}"
 SEEN = f"(regexp_matches(key, {duck.pattern(_SEEN)}) AND NOT regexp_matches(key, {duck.pattern(_WORK)}))"
-"""Whether readers of its folder see a key, by its last part alone: see `keys.UNSEEN`."""
+"""SQL for whether readers of its folder see a key, by its last part alone, see `keys.UNSEEN`."""
 HIDDEN_FOLDER = rf"{keys.HIDDEN}|{keys.TEMPORARY}"
 
 
 NAMED_AS_FILE = r"(\.[^/=.]+|/[0-9]{6}_[0-9]+)/*$"
-"""Keys that may be a file by their last part. Other locations of partitions, which are many, count as folders."""
+"""Keys whose last part may be a file name. Other locations of partitions, which are many, count as folders."""
 
 
 @dataclass(frozen=True)
 class FolderCount:
-    """What folders are counted by: plain data that travels to the tasks.
+    """Parameters of the folder counts: plain data that travels to the tasks.
 
-    `places` are those below which folders are counted, `deciding` says which source's word counts where. `objects`
-    are rows (bucket, key) of catalog locations that may be a single object, which then is its own content.
+    Folders below `places` are counted; `deciding` maps places to the source that decides presence. `objects` are rows
+    (bucket, key) of catalog locations that may be a single object, which counts as its own content.
     """
 
     places: Places
@@ -40,7 +40,7 @@ class FolderCount:
 
 
 def folder_files(count: FolderCount, con: Connection, versions: Rows) -> Relation:
-    """FOLDER_FILES rows of some VERSION rows below the places, of the source that decides there."""
+    """Count VERSION rows of the deciding source below the places, as FOLDER_FILES rows."""
     placed = attach_label(con, versions, count.places, "place")
     marked = f"""
         SELECT input.* REPLACE (CASE WHEN place IS NOT NULL OR single THEN true END AS place), coalesce(single, false)
@@ -64,7 +64,7 @@ def folder_files(count: FolderCount, con: Connection, versions: Rows) -> Relatio
 
 
 def sum_folder_files(con: Connection, rows: Rows) -> Relation:
-    """FOLDER_FILES rows of which there is one a folder."""
+    """Sum FOLDER_FILES rows to one row a folder."""
     sql = """
         SELECT source, bucket, folder, sum(objects) AS objects, sum(visible) AS visible, sum(files) AS files,
             sum(removed) AS removed, sum(bytes) AS bytes, min(oldest) AS oldest, max(newest) AS newest
@@ -74,7 +74,7 @@ def sum_folder_files(con: Connection, rows: Rows) -> Relation:
 
 
 def folders_above(con: Connection, folders: Rows) -> Relation:
-    """FOLDER_FILES rows once for each folder `above` that holds them, and the folder itself."""
+    """Repeat FOLDER_FILES rows for each folder `above` that contains them, and for the folder itself."""
     above = "list_transform(range(1, len(parts)), lambda n: array_to_string(parts[1:n], '/') || '/')"
     sql = f"""
         SELECT * EXCLUDE parts, unnest({above}) AS above

@@ -1,24 +1,22 @@
-"""The prefilter: lets go of keys on which all sources plainly agree, before anything is read in full.
+"""Defines the prefilter: it clears keys on which all sources plainly agree, before anything is read in full.
 
-A first, narrow reading makes a TRACE of every row: the hash of its key, which side it stands for, a few attributes,
-and whether it is plain, that is, whether nothing about the row alone could make a finding. Traces of one key meet. A
-key is let go where every side that must speak of it has exactly one plain trace and the traces agree; by the rules
-such a key is consistent on every axis that asks of it (a test walks all combinations). All other keys are read again,
-in full.
+A projection pass reads few columns and turns every row into a fingerprint: the hash of its key, its side (claim,
+object, entry), a few attributes, and whether it is plain, that is, whether the row alone cannot cause a finding.
+Fingerprints of one key are joined. A key is cleared if every required side has exactly one plain fingerprint and the
+fingerprints agree; by the rules such a key is consistent on every axis (a test checks all combinations). All other keys
+are read again in full.
 
-Keys are let go by bucket of their hash: a bucket that holds a key which is not let go is read again whole, so keys that
-share a bucket only ever send each other on to the kernel. Files that may have the same content as another are read
-again too, and judged on that alone. Where a metadata store has a tree, the folders of objects and entries are traces
-that are not plain: a key that is a folder as well is never let go.
+Keys are cleared by bucket of their hash: a bucket with a key that is not cleared is read again as a whole. Files that
+may have the same content as another file are read again too, and judged on that axis alone. If a metadata store has a
+tree, folders of objects and entries are fingerprints that are not plain: a key that is also a folder is never cleared.
 
-Two keys with the same hash of 64 bits meet as if they were one. Among n keys that happens n^2 / 2^65 times: among
-10^8 once in 3,700 audits. Nearly always it is harmless: of two sound files each brings one trace for every side, so
-sides and traces count twice and both are read again. It does harm where two keys make up a sound one between them: a
-file that storage has lost (a claim alone) and one that nobody lists (an object alone) pass for one sound file if they
-have the same owner and size, and times and ETags that agree. With d lost files and u unlisted ones that happens
-d * u / 2^64 times: with a million of each 5 * 10^-8 in an audit, and less by how seldom their sizes are equal. The hash
-has no secret, so keys that collide can be made on purpose; but who can write both the log and the object could as well
-write the object that is lost.
+Two keys with the same hash of 64 bits are joined as if they were one. Among n keys the expected number of such pairs is
+n^2 / 2^65: for 10^8 keys one in 3,700 audits. Nearly always this is harmless: two sound files have two fingerprints per
+side, so both are read again. It is harmful if a lost file (a claim alone) and an unlisted file (an object alone) have
+the same hash, owner and size, and times and ETags that agree. For d lost and u unlisted files this happens
+d * u / 2^64 times: for a million of each 5 * 10^-8 times per audit, and less often because sizes differ. The hash has
+no secret, so keys that collide can be made on purpose; but a person who can write both the log and the object could
+simply write the lost object.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,21 +36,21 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 CLAIM, OBJECT, ENTRY = 1, 2, 4
 OTHER = 64
-"""Sides of a trace. What stands for none of the three keeps its key from being let go."""
+"""Sides of a fingerprint. A fingerprint of side OTHER prevents that its key is cleared."""
 
 BITS = 26
-"""Buckets of hashes: 2 to the power of this many."""
+"""The number of buckets of hashes is 2 to this power."""
 
 
 def bucket_of(hashed: str) -> str:
-    """The bucket of a hash, in SQL."""
+    """Return SQL for the bucket of a hash."""
     return f"CAST({hashed} >> {64 - BITS} AS UINTEGER)"
 
 
 BUCKET = bucket_of("h")
 
 KEYED = ("versions", "entries", "claims", "known")
-"""Kinds of rows that are about one key each, beside those of manifests."""
+"""Kinds of rows that are about one key each, apart from the kinds of manifests."""
 
 
 def is_keyed(kind: str) -> bool:
@@ -62,7 +60,7 @@ def is_keyed(kind: str) -> bool:
 
 
 def is_filtered(kind: str) -> bool:
-    """Whether rows of a kind stand for nothing beside their own key, so that those of cleared keys can be dropped."""
+    """Whether rows of a kind matter only for their own key, so that rows of cleared keys can be dropped."""
     rows = row_kinds().get(kind)
     return kind == "claims" or (rows is not None and rows.filtered)
 
@@ -89,7 +87,7 @@ TABLE = pa.schema(
 
 @dataclass(frozen=True)
 class Prefilter:
-    """What traces are made with: plain data that travels to the tasks. `traces` are of manifests, by kind of row."""
+    """Parameters of fingerprints: plain data that travels to the tasks. `traces` make those of claims, by kind."""
 
     sources: SourceFacts
     tables: pa.Table
@@ -98,7 +96,7 @@ class Prefilter:
 
     @property
     def numbers(self) -> Places:
-        """By location the number of its table, as text."""
+        """Return the number of the table at each location, as text."""
         of_name = dict(zip(self.tables["name"].to_pylist(), self.tables["number"].to_pylist(), strict=True))
         return {place: str(of_name[name]) for place, name in self.sources.roots.items()}
 
@@ -106,11 +104,11 @@ class Prefilter:
 def prefilter_of(
     sources: SourceFacts, facts: Sequence[TableFacts], scope: Iterable[str], traces: Mapping[str, Fingerprint]
 ) -> Prefilter:
-    """The screen of a run whose tables are `facts`; tables out of `scope` are never let go, nor counted."""
-    asked = set(scope)
+    """Make the prefilter of a run; keys of tables outside of `scope` are neither cleared nor counted."""
+    in_scope = set(scope)
     edges = _edges(sources.storage_cuts) | _edges(sources.metastore_cuts)
     rows = [
-        _table(number, fact, sources, edges, fact.table.name in asked) for number, fact in enumerate(facts)
+        _table(number, fact, sources, edges, fact.table.name in in_scope) for number, fact in enumerate(facts)
     ]
     return Prefilter(sources, duck.small(TABLE, rows), _entry_limits(sources, facts), traces)
 
@@ -134,7 +132,7 @@ def _table(
 
 
 def _pruned_limit(location: Location, store: str, edge: datetime, sources: SourceFacts) -> datetime | None:
-    """Up to when an object was written whose entry may have been pruned, where no reader trusts the store alone."""
+    """Return the latest write time of objects whose entry may be pruned; None if readers trust the store alone."""
     trusted = any(place.contains(location) or location.contains(place) for place in sources.trusted)
     if trusted or store in sources.trusted_stores or store not in sources.ttls:
         return None
@@ -143,11 +141,11 @@ def _pruned_limit(location: Location, store: str, edge: datetime, sources: Sourc
 
 _MIXED = "mixed"
 _ANY_TIME = timedelta(days=36500)
-"""By which a copy may be younger than what it is a copy of."""
+"""The time by which a copy may be younger than its original."""
 
 
 def _one_label(location: Location, places: Places, everywhere: str | None) -> str | None:
-    """The label that holds everywhere below a location; `mixed` where there are several."""
+    """Return the label that holds everywhere below a location; `mixed` if there are several."""
     inside = [place for place in places if location.holds(place.bucket, place.key) and place != location]
     if inside:
         return _MIXED
@@ -160,7 +158,7 @@ def _edges(cuts: pa.Table) -> dict[str, datetime]:
 
 
 def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str, datetime]:
-    """By store the time up to which an entry may have been touched, whichever table it is about."""
+    """Return by store the latest time of change up to which entries of any table can be judged."""
     grace = max((fact.table.settings.grace for fact in facts), default=CLOCK_STEP)
     storage = list(_edges(sources.storage_cuts).values())
     return {store: min([edge, *storage]) - grace for store, edge in _edges(sources.metastore_cuts).items()}
@@ -169,10 +167,10 @@ def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str
 def cleared_keys(
     prefilter: Prefilter, con: Connection, rows: Mapping[str, Rows], *, singly: bool = False
 ) -> Iterator[tuple[str, Rows]]:
-    """Traces of some buckets -> what is let go, in sums by table, and the buckets that have to be read again.
+    """Join the fingerprints of some buckets: sum cleared keys by table, and name the buckets to read again.
 
-    Answers: `settled` (name, files, bytes), `buckets` (bucket), `twins` (bucket: of files whose content another has),
-    and where they are asked for `singly` also `keys` (bucket, number, size), a row for each key that is let go.
+    Answers: `settled` (name, files, bytes), `buckets` (bucket), `twins` (bucket: of files with equal content), and with
+    `singly` also `keys` (bucket, number, size), a row for each cleared key.
     """
     if "contents" in rows:
         twins = f"SELECT DISTINCT {BUCKET} AS bucket FROM input SEMI JOIN many USING (content)"
@@ -196,7 +194,7 @@ def cleared_keys(
 
 
 def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
-    """One row per hash of a key: name and size of what may be let go, and whether all of its traces agree."""
+    """Return one row per hash of a key: table and size, and whether all fingerprints of the key agree."""
     sql = f"""
         WITH met AS (
             SELECT h, CAST(sum(side) AS BIGINT) AS sides, count(*) AS traces,
@@ -223,4 +221,4 @@ AGREEMENT = (
     "modified <= claimed + slack",
     f"(entered IS NULL OR modified <= entered + {duck.literal(CLOCK_STEP)})",
 )
-"""What has to hold for a key to be let go, each a condition that a rule could ask."""
+"""Conditions for clearing a key; each of them could be the condition of a rule."""

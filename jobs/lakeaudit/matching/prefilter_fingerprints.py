@@ -22,7 +22,7 @@ ODD = (
     "ends_with(key, '/')",
     "ends_with(key, '_$folder$')",
 )
-"""Any of these makes a key one that a Hadoop path may not hold, see `keys.NOT_HADOOP`, or a folder's placeholder."""
+"""Conditions for a key that a Hadoop path may not contain, see `keys.NOT_HADOOP`, or for a folder's placeholder."""
 
 OBJECT_PLAIN = (
     "is_latest",
@@ -32,7 +32,7 @@ OBJECT_PLAIN = (
     f"(archived IS NOT NULL OR storage_class IN ({duck.literals(TIERED_CLASSES)}))",
     "NOT ({odd})",
 )
-"""All of these: the row is of a current object that can be read. `odd` is any of ODD."""
+"""Conditions, all of which hold for a current object that can be read. `odd` is any of ODD."""
 
 ENTRY_PLAIN = (
     "answers",
@@ -45,16 +45,16 @@ ENTRY_PLAIN = (
     "(bare OR last_updated_given)",
     "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01') <= {limit}",
 )
-"""All of these: the row is a file's entry that lacks nothing, in the store that `answers` for its place.
+"""Conditions, all of which hold for a complete entry of a file, in the responsible store (`answers`).
 
-`limit` is the time up to which an entry of its store may have been touched.
+`limit` is the latest time of change up to which entries of its store can be judged.
 """
 
 
 def fingerprints(prefilter: Prefilter, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """The traces of a part's rows; of objects what their content is known by, and whose logs are among them.
+    """Make fingerprints of a part's rows; for objects also hashes of contents, and the folders of Delta logs.
 
-    Notes pass: they tell of parts that could not be read.
+    Notes are passed on: they report parts that could not be read.
     """
     if kind == "versions":
         held = duck.table(_objects(prefilter, con, rows))
@@ -79,7 +79,7 @@ def fingerprints(prefilter: Prefilter, con: Connection, kind: str, rows: Rows) -
 
 
 def _fingerprint(side: int, plain: str, **given: str) -> str:
-    """The columns of a trace; a plain one has attributes."""
+    """Return SQL for the columns of a fingerprint; only a plain one has attributes."""
     columns = {
         "owner": "INTEGER",
         "size": "BIGINT",
@@ -102,14 +102,14 @@ def _hash(column: str) -> str:
 
 
 def _objects(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
-    """Of the source that decides presence: traces with `content`, and `bucket` and `folder` where those are needed."""
+    """Make fingerprints of the deciding source's objects, with `content`, and with `bucket` and `folder` if needed."""
     plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
     tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
     summed = "is_latest AND checksum IS NOT NULL AND NOT starts_with(checksum, 'crc32')"
     content = (
         f"CASE WHEN is_latest AND {tells} THEN hash(etag, size) WHEN {summed} THEN hash(checksum, size) END"
     )
-    # what is not comparable with all others is known by its name too: where another file has it, nobody can tell
+    # a content that cannot be compared with all others also gets a hash of name and size: an equal one is undecided
     unsure = f"""is_latest AND NOT is_delete_marker AND size IS NOT NULL
         AND NOT (({tells} AND NOT contains(etag, '-')) OR coalesce({summed}, false))"""
     alike = f"CASE WHEN {unsure} THEN hash(regexp_extract(key, '[^/]*$'), size, 'name') END"
@@ -134,12 +134,12 @@ def _objects(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
 
 
 def _entries(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
-    """Traces of entries, with `bucket` and `folder`."""
+    """Make fingerprints of entries, with `bucket` and `folder`."""
     limits = " ".join(
         f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in prefilter.entry_limits.items()
     )
     plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END" if limits else "NULL")
-    # of an opaque entry it counts whether it is younger than the object
+    # an opaque entry counts only if it is younger than the object
     since = "CASE WHEN opaque THEN last_updated END"
     attributes = _fingerprint(
         ENTRY, plain, size="size", etag=_hash("etag"), version=_hash("version_id"), time=since
@@ -147,14 +147,14 @@ def _entries(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, read, prefilter.sources.scopes, "scope")
     everywhere = duck.literal(prefilter.sources.everywhere)
-    # what another store says of the place has no word on the metastore axis, but its tree is judged
+    # entries of another store do not count on the metastore axis, but their tree is judged
     answering = f"SELECT *, coalesce(coalesce(scope, {everywhere}) = source, false) AS answers FROM input"
     sql = f"SELECT {attributes}, bucket, parent AS folder FROM input"
     return duck.query(con, sql, input=duck.query(con, answering, input=placed))
 
 
 def _folders(con: Connection, rows: Rows) -> Relation:
-    """Traces that keep the folders of these rows, and the folders above, from being let go."""
+    """Make fingerprints of the folders of these rows and of all folders above, so that such keys are not cleared."""
     folders = metastore_tree.folders_of(con, rows, "folder")
     return duck.query(con, f"SELECT {_fingerprint(OTHER, 'false')} FROM input", input=folders)
 
@@ -173,6 +173,6 @@ def _all(conditions: Iterable[str]) -> str:
 
 
 def deciding_rows(prefilter: Prefilter, con: Connection, versions: Rows) -> Relation:
-    """The rows of the source that decides presence."""
+    """Return the rows of the source that decides presence."""
     labelled = attach_label(con, versions, prefilter.sources.deciding, "decides")
     return duck.query(con, "SELECT * FROM input WHERE decides = source", input=labelled)

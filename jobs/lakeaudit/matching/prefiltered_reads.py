@@ -1,4 +1,4 @@
-"""What the screen has not let go, read again: which rows of a part that takes, and what of the others others need."""
+"""Selects the rows of keys that the prefilter has not cleared, and the rows of cleared keys that other keys need."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,40 +24,40 @@ class RowFilter:
 
     @property
     def count(self) -> int:
-        """How many buckets."""
+        """Return the number of buckets."""
         return count_of(self.again) + count_of(self.twins)
 
     @cached_property
     def buckets(self) -> pa.Table:
-        """The buckets of both, in a column `wanted`."""
+        """Return the buckets of both, in a column `wanted`."""
         octets = np.frombuffer(self.again, np.uint8) | np.frombuffer(self.twins, np.uint8)
         at = np.flatnonzero(octets)  # nearly all are zero
         bits = np.unpackbits(octets[at], bitorder="little").reshape(-1, 8)
         return pa.table({"wanted": (at[:, None] * 8 + np.arange(8))[bits == 1].astype(np.uint32)})
 
     def has(self, numbers: Any) -> Any:
-        """For each of these buckets, given as a NumPy array, whether it is read again."""
+        """Return for each bucket of a NumPy array whether it is read again."""
         return bits_at(self.again, numbers) | bits_at(self.twins, numbers)
 
     def filtered(self, con: Connection, rows: Rows) -> Relation:
-        """Of rows (bucket, key, ...) those that are read again."""
+        """Return the rows (bucket, key, ...) of buckets that are read again."""
         sql = f"SELECT * FROM input SEMI JOIN buckets ON {_bucket()} = wanted"
         return duck.query(con, sql, input=rows, buckets=self.buckets)
 
 
 def _bucket() -> str:
-    """The bucket of a row, in SQL."""
+    """Return SQL for the bucket of a row."""
     return bucket_of("hash(bucket, key)")
 
 
 def buckets_of(con: Connection, batch: pa.RecordBatch) -> Any:
-    """The bucket of each row (bucket, key), as a NumPy array."""
+    """Return the bucket of each row (bucket, key), as a NumPy array."""
     hashed = duck.query(con, f"SELECT {_bucket()} AS number FROM input", input=batch)
     return np.asarray(duck.table(hashed)["number"])
 
 
 def bitmap(buckets: Iterable[Any]) -> bytes:
-    """The buckets, given as NumPy arrays, as a map of bits."""
+    """Turn buckets (NumPy arrays) into a bitmap."""
     flags = np.zeros(1 << prefilter.BITS, dtype=bool)
     for numbers in buckets:
         flags[numbers] = True
@@ -65,18 +65,18 @@ def bitmap(buckets: Iterable[Any]) -> bytes:
 
 
 def count_of(bits: bytes) -> int:
-    """How many buckets are in a map of bits."""
+    """Count the buckets of a bitmap."""
     return int.from_bytes(bits).bit_count()
 
 
 def bits_at(bits: bytes, numbers: Any) -> Any:
-    """For each of these buckets, given as a NumPy array, whether it is in a map of bits."""
+    """Return for each bucket of a NumPy array whether it is in a bitmap."""
     octets = np.frombuffer(bits, dtype=np.uint8)
     return (octets[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 == 1
 
 
 def ask_again(wanted: RowFilter, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """Of rows that stand for nothing beside themselves only those that `read_again` would take: fewer are decoded."""
+    """Filter kinds of rows that matter only for their own key, so that fewer rows are decoded."""
     if is_filtered(kind):
         rows = wanted.filtered(con, rows)
     yield kind, rows
@@ -90,10 +90,10 @@ def read_again(
     kind: str,
     batch: pa.RecordBatch,
 ) -> Iterator[tuple[str, Rows]]:
-    """Of a batch of rows those that have to be read again, and what of the others has to meet other keys.
+    """Return the rows of a batch that are read again, and what other keys need of the other rows.
 
-    Kinds beside the rows' own: `settled_keys` (bucket, key) are let go and judged on their content alone; `folders`,
-    `siblings` and `etag_habits` stand for let-go objects and entries where metadata stores have a tree.
+    Additional kinds: `settled_keys` (bucket, key) are cleared and judged on their content alone; `folders`, `siblings`
+    and `etag_habits` represent cleared objects and entries if metadata stores have a tree.
     """
     if not is_keyed(kind):
         yield kind, batch
@@ -111,7 +111,7 @@ def read_again(
 def of_the_rest(
     prefilter: Prefilter, con: Connection, kind: str, batch: pa.RecordBatch
 ) -> Iterator[tuple[str, Rows]]:
-    """What of let-go objects and entries has to meet other keys."""
+    """Return what other keys need of cleared objects and entries."""
     rest = batch.select(REST[kind])
     if rest.num_rows and kind == "versions":
         yield "folders", metastore_tree.folders_of(con, deciding_rows(prefilter, con, rest))
@@ -124,7 +124,7 @@ def of_the_rest(
 def taken_off(
     prefilter: Prefilter, con: Connection, kind: str, batch: pa.RecordBatch
 ) -> Iterator[tuple[str, Rows]]:
-    """What takes objects and entries off again the sums of `of_the_rest`."""
+    """Return negative sums that remove objects and entries from the sums of `of_the_rest`."""
     for of_kind, rows in of_the_rest(prefilter, con, kind, batch):
         if counts := _COUNTS.get(of_kind):
             negative = ", ".join(f"-{name} AS {name}" for name in counts)
@@ -147,16 +147,16 @@ REST = {
         "bare",
     ],
 }
-"""By kind of row what folders, siblings and habits are made prefilter."""
+"""By kind of row the columns that folders, siblings and habits need."""
 
 
 def read_siblings(
     prefilter: Prefilter, wanted: RowFilter, lost: pa.Table, con: Connection, kind: str, batch: pa.RecordBatch
 ) -> Iterator[tuple[str, Rows]]:
-    """Of a batch of entries those let go whose folders are `lost`, and all entries of these folders themselves."""
+    """Return cleared entries in the folders `lost`, and the entries of these folders themselves."""
     if kind != "entries":
         return
-    let_go = ~bits_at(wanted.again, buckets_of(con, batch))
-    rest = metastore_tree.of_trees(con, batch.filter(pa.array(let_go)))
+    cleared = ~bits_at(wanted.again, buckets_of(con, batch))
+    rest = metastore_tree.of_trees(con, batch.filter(pa.array(cleared)))
     yield "parents", metastore_tree.lost_folders(con, metastore_tree.of_trees(con, batch), lost)
     yield "children", metastore_tree.lost_siblings(con, rest, lost, prefilter.sources)

@@ -1,4 +1,4 @@
-"""Longest-prefix match: which of many places holds each row's key, at a path boundary. The twin of `keys.owner_of`."""
+"""Finds the longest of many places that contains each row's key, at a path boundary; the twin of `keys.owner_of`."""
 
 from collections.abc import Mapping
 
@@ -11,15 +11,15 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 Places = Mapping[Location, str]
 
 FEW = 8
-"""Up to so many places are compared one after the other, which needs no join."""
+"""Up to this number, places are compared one after the other, which needs no join."""
 
 _PLACE = pa.schema([("place_bucket", pa.string()), ("place", pa.string()), ("label", pa.string())])
 
 
 def attach_label(con: Connection, rows: Rows, places: Places, column: str) -> Relation:
-    """Rows (bucket, key) with `column`: the label of the longest of `places` that holds the key, else null.
+    """Add `column` to rows (bucket, key): the label of the longest of `places` that contains the key, else null.
 
-    Many places cost one hash join for each depth at which they lie, mostly one.
+    Many places cost one hash join for each of their depths, mostly one.
     """
     if len(places) <= FEW:
         return duck.made_of(con, f"SELECT *, {label_of(places)} AS {duck.quoted(column)} FROM input", rows)
@@ -32,20 +32,20 @@ def attach_label(con: Connection, rows: Rows, places: Places, column: str) -> Re
 
 
 def label_around(places: Places, location: Location) -> str | None:
-    """The label of the longest of `places` that a location is, or lies in; None: there is none."""
+    """Return the label of the longest of `places` that equals or contains a location, or None."""
     around = [place for place in places if place.contains(location)]
     return places[max(around, key=lambda place: place.depth)] if around else None
 
 
 def label_of(places: Places) -> str:
-    """The same as one SQL expression over `bucket` and `key`."""
+    """Return SQL over `bucket` and `key` for the label of the longest place."""
     longest_first = sorted(places, key=lambda place: -place.depth)
     cases = [f"WHEN {holds(place)} THEN {duck.literal(places[place])}" for place in longest_first]
     return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS VARCHAR)"
 
 
 def holds(place: Location) -> str:
-    """Whether a place holds the key, as SQL over `bucket` and `key`."""
+    """Return SQL over `bucket` and `key` for whether a place contains the key."""
     inside = f" AND starts_with(key, {duck.literal(place.prefix)})" if place.prefix else ""
     return f"(bucket = {duck.literal(place.bucket)}{inside})"
 

@@ -1,8 +1,7 @@
-"""Fresh files: claims that the evidence cannot speak of, of which a few are looked at now. Pure.
+"""Selects recent files: claims that the evidence cannot judge, a limited number of which is checked live. Pure.
 
-A report of storage cannot speak of files that were committed after it was begun, and the listings of a live audit not
-of files that lie elsewhere. A live look can: of a young file as soon as its grace is over. So many of them are handed
-over as may be looked at, and no more.
+A storage report does not contain files that were committed after it began; the listings of a live audit do not contain
+files outside of the tables' folders. A live check can judge them: a young file as soon as its grace period is over.
 """
 
 from collections.abc import Mapping
@@ -17,21 +16,21 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 YOUNG = tuple(rule.id for rule in file_rules.CONTENT if rule.verdict == file_rules.OUT)
-"""Rules of the content axis that say of a file: too young for this evidence."""
+"""Rules of the content axis for files that are too young for this evidence."""
 
 OUTSIDE = tuple(rule.id for rule in file_rules.CONTENT if rule.verdict == file_rules.UNCOVERED)
-"""Rules of the content axis that say of a file: no storage source looks there."""
+"""Rules of the content axis for files that no storage source covers."""
 
 SPARE = 2
-"""By how much a share hands over more than its part, since keys are never spread quite evenly."""
+"""The factor by which a share exceeds its part, because keys are not spread evenly."""
 
 
 @dataclass(frozen=True)
 class RecentFileLimits:
-    """How many fresh files may be looked at: plain data that travels to the tasks.
+    """Limits for the live check of recent files: plain data that travels to the tasks.
 
     `limits` are by table, `limit` is for all tables together. `now` is the run's clock reading, without a zone.
-    `outside`: listed files where no storage source looks are among them.
+    `outside`: include listed files that no storage source covers.
     """
 
     now: datetime
@@ -41,7 +40,7 @@ class RecentFileLimits:
 
     @property
     def condition(self) -> str:
-        """SQL over rows with `rule_content`: whether a claim may be looked at."""
+        """Return SQL over rows with `rule_content` for whether a claim may be checked live."""
         young = f"""rule_content IN ({duck.literals(YOUNG)}) AND c_state = 'live'
             AND c_claimed_at + t_grace <= {duck.literal(self.now)}"""
         outside = f"rule_content IN ({duck.literals(OUTSIDE)}) AND c_state IN ('live', 'history')"
@@ -57,9 +56,9 @@ def fresh_claims(
     look: RecentFileLimits,
     shares: int,
 ) -> Relation:
-    """VERDICT rows of claims that the evidence cannot speak of and a live look can; one share's part.
+    """Return VERDICT rows of recent files to check live; one share's part.
 
-    What the ledger knows of is left out: it is looked at anyway.
+    Files with an open discrepancy are left out: they are checked anyway.
     """
     names = ", ".join(f"rule_{axis}" for axis in file_rules.PAIR_AXES)
     sql = f"""
@@ -73,12 +72,12 @@ def fresh_claims(
     """
     young = duck.query(con, sql, fired=fired_rules, known=known)
     most = look.limit if shares <= 1 else min(look.limit, SPARE * look.limit // shares + 1)
-    # held, since mostly there are none: the policy for them are planned only where there are some
+    # buffered: mostly there are none, and then the statement of the outcomes is not planned
     return with_outcome(con, duck.hold(con, fairly(con, young, look, most)), policy)
 
 
 def fairly(con: Connection, rows: Rows, look: RecentFileLimits, most: int | None = None) -> Relation:
-    """At most `most` of these rows (None: the limit for all), in turn from every table and each within its limit."""
+    """Return at most `most` rows (None: the limit for all), in turn from every table and within its limit."""
     limits = duck.small(_LIMITS, list(look.limits.items()))
     drawn = "hash(bucket, key)"
     sql = f"""

@@ -1,4 +1,4 @@
-"""What holds for each table as a whole, as one small table that matching looks up: settings, states and holes."""
+"""Collects facts about each table as a whole, in one small table: settings, states and evidence gaps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from lakeaudit.schemas import INSTANT, TABLE_FACTS, plain_time
 
 @dataclass(frozen=True)
 class TableFacts:
-    """One table: its lake-file entry, the states its manifests gave, and what of them could not be read."""
+    """One table: its entry in the lake file, its states, and the gaps of its manifests."""
 
     table: Table
     states: tuple[TableState, ...] = ()
     holes: tuple[EvidenceGap, ...] = ()
     declared: bool = False
-    """A manifest says what single writes of it committed as wholes, and no log of its own says what it is."""
+    """Whether a manifest records totals of single writes, and the table has no log of its own."""
     doubt: str = ""
-    """Why a state other than the one that was read may be the current one, so that no file is called unused."""
+    """Why another state than the one that was read may be the current one, so that no file counts as unused."""
     unseen: bool = False
-    """The report that should cover it names no file of its log: it does not cover the table, whatever it says."""
+    """Whether the report that should cover the table names no file of its log, so that it does not cover it."""
 
     @property
     def log_since(self) -> datetime | None:
@@ -38,17 +38,17 @@ class TableFacts:
 
     @property
     def remark(self) -> str:
-        """What the coverage of its content says beside all counts."""
+        """Return the remark for the coverage of its content."""
         return "; ".join(state.remark for state in self.states if state.remark)
 
     @property
     def not_yet(self) -> str | None:
-        """Why nothing can be claimed of it yet."""
+        """Return why no file can be claimed yet."""
         return next((state.not_yet for state in self.states if state.not_yet), None)
 
     @property
     def has_gap(self) -> bool:
-        """Whether files that the state that was read does not list may be listed all the same."""
+        """Whether the table may list files that are missing in the state that was read."""
         return bool(self.holes) or self.refusal is not None or bool(self.doubt)
 
     @property
@@ -57,7 +57,7 @@ class TableFacts:
 
     @property
     def horizon(self) -> datetime | None:
-        """The oldest moment since which every state can be read: the latest of its manifests' horizons."""
+        """Return the time since which every state can be read: the latest of its manifests' horizons."""
         known = [state.horizon for state in self.states if state.horizon is not None]
         return max(known) if known else None
 
@@ -67,7 +67,7 @@ class TableFacts:
 
     @property
     def archived_after(self) -> timedelta | None:
-        """The age after which a file is archived on purpose, by the lake file or the table's own word."""
+        """Return the age after which a file is archived on purpose, by the lake file or the table's properties."""
         said = [self.table.settings.archived.expected_after, *(state.archived_after for state in self.states)]
         return min((after for after in said if after is not None), default=None)
 
@@ -77,7 +77,7 @@ class TableFacts:
 
     @property
     def needed_log(self) -> Iterator[NeededFile]:
-        """Files of its logs that readers of the newest state need, beside those that are claims."""
+        """Yield files of its logs that readers of the newest state need and that are not claims."""
         for state in self.states:
             if state.needed_log is not None:
                 yield from state.needed_log()
@@ -88,7 +88,7 @@ class TableFacts:
 
 
 def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[TableFacts]:
-    """Every table of the lake with what the manifest readers say of it as a whole."""
+    """Return the facts of every table of the lake, from the claims of the manifest readers."""
     states: dict[str, list[TableState]] = {table.name: [] for table in tables}
     holes: dict[str, list[EvidenceGap]] = {table.name: [] for table in tables}
     for read in claims:
@@ -109,30 +109,30 @@ def _declared(table: Table, claims: Sequence[Claims]) -> bool:
 
 
 def facts_table(facts: Sequence[TableFacts]) -> pa.Table:
-    """One row per table of the lake, columns of TABLE_FACTS."""
+    """Return one row per table of the lake, with the columns of TABLE_FACTS."""
     shared = _shared([fact.table for fact in facts])
     return duck.small(TABLE_FACTS, [_row(fact, shared[fact.table.name]) for fact in facts])
 
 
 def completed_instants(facts: Sequence[TableFacts]) -> pa.Table:
-    """INSTANT rows of the tables that are read by Hudi's timelines."""
+    """Return INSTANT rows of the tables with a Hudi timeline."""
     known = [(fact.table.name, names) for fact in facts if (names := fact.committed_names) is not None]
     return duck.small(INSTANT, [(name, instant) for name, names in known for instant in names.instants])
 
 
 def roots(tables: Sequence[Table]) -> dict[Location, str]:
-    """Whose place each declared location is; of several tables there the one that owns what none of them lists."""
+    """Map each location to its table; among several tables to the one that owns unlisted files there."""
     return {table.location: table.name for table in sorted(tables, key=ownership_rank, reverse=True)}
 
 
 def co_owners(tables: Sequence[Table]) -> dict[str, str]:
-    """By table at another table's location, in another format, that table."""
+    """Map each table that shares its location with a table of another format to that table."""
     owners = roots(tables)
     return {table.name: owner for table in tables if (owner := owners[table.location]) != table.name}
 
 
 def ownership_rank(table: Table) -> tuple[bool, tuple[int, str], str]:
-    """The least ranks first: one whose manifests name all of its files, by its format, then by its name."""
+    """Rank tables at one location, the owner lowest: complete manifests first, then by format, then by name."""
     kinds = [manifest.kind for manifest in table.state_manifests]
     return not table.complete, min(map(format_rank, kinds), default=format_rank("")), table.name
 
@@ -166,7 +166,7 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
 
 
 def _shared(tables: Sequence[Table]) -> Mapping[str, list[str]]:
-    """Sharing holds both ways, whoever declared it."""
+    """Return the tables that each table shares files with; a declaration of either table holds for both."""
     pairs = {(table.name, other) for table in tables for other in table.shares}
     pairs |= {(other, name) for name, other in pairs}
     return {table.name: sorted(other for name, other in pairs if name == table.name) for table in tables}

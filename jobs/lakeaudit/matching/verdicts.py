@@ -1,6 +1,6 @@
-"""Verdicts: one row per (axis, table, key) with the rule that fired, its outcome, kind and severity.
+"""Judges PAIR rows: one row per (axis, table, key) with the rule that fired, its outcome, kind and severity.
 
-Columns beside those of PAIR: axis, judged_table, rule, outcome (consistent, finding, ignored, out_of_window,
+Columns in addition to those of PAIR: axis, judged_table, rule, outcome (consistent, finding, ignored, out_of_window,
 undecided, uncovered), kind, severity.
 """
 
@@ -21,17 +21,17 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 JUDGED_TABLE = {
     "content": "table_name",
-    # what no manifest knows is still in the table's folders, where readers of folders find it
+    # an unlisted file in the table's folders is visible to readers of folders
     "duplicate": "coalesce(table_name, owner)",
     "leftover": "CASE WHEN first THEN owner END",
     "metastore": "CASE WHEN first THEN owner END",
 }
-"""By axis the table that a PAIR row is judged for."""
+"""By axis the SQL for the table that a PAIR row is judged for."""
 
 
 @dataclass(frozen=True)
 class FindingPolicy:
-    """What the lake file says of findings: plain data that travels to the tasks.
+    """The scope, severities and ignores of the lake file: plain data that travels to the tasks.
 
     `scope` are the tables to be judged; `severities` (for_table, for_kind, lake_severity) replace a kind's own;
     `ignored` is a condition over kind, relative and judged_table.
@@ -43,7 +43,7 @@ class FindingPolicy:
 
     @property
     def scope_table(self) -> pa.Table:
-        """The tables to be judged as rows: scope_table."""
+        """Return the tables to be judged in a column scope_table."""
         return pa.table({"scope_table": pa.array(self.scope, pa.string())})
 
 
@@ -54,7 +54,7 @@ _MEANING = pa.schema(
 
 
 def finding_policy(tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> FindingPolicy:
-    """The words for findings about these tables on that day."""
+    """Return the policy for findings about these tables on that day."""
     said = [(t.name, kind, severity) for t in tables for kind, severity in t.severities.items()]
     conditions = [_ignore(entry) for entry in ignores if entry.holds_on(today)]
     scope = tuple(table.name for table in tables)
@@ -62,17 +62,17 @@ def finding_policy(tables: Sequence[Table], ignores: Sequence[Ignore], today: da
 
 
 def fired(con: Connection, pairs: Rows) -> Relation:
-    """PAIR rows with the rule that fired on every axis: columns rule_<axis>."""
+    """Add the rule that fires on every axis: columns rule_<axis>."""
     return apply_rules(con, pairs, ALL_FACTS, file_rules.PAIR_AXES)
 
 
 def verdicts(con: Connection, fired_rules: Rows, policy: FindingPolicy) -> Relation:
-    """Verdict rows of the tables in scope, from PAIR rows with their rules."""
+    """Return verdict rows of the tables in scope, from PAIR rows with their rules."""
     return with_outcome(con, _in_scope(con, _long(con, fired_rules), policy), policy)
 
 
 def settled(con: Connection, fired_rules: Rows, policy: FindingPolicy, known: Rows) -> Relation:
-    """Tallies of what no rule finds and the ledger does not hold open, see `coverage.count`; from the rules alone."""
+    """Tally files without a finding and without an open discrepancy, see `coverage.count`."""
     narrow = " UNION ALL ".join(
         f"""SELECT '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule, bucket, key,
             coalesce(s_size, c_size) AS size FROM fired WHERE rule_{axis} IN ({_quiet(axis)})"""
@@ -93,16 +93,16 @@ def settled(con: Connection, fired_rules: Rows, policy: FindingPolicy, known: Ro
 
 
 def _quiet(axis: str) -> str:
-    """The rules of an axis that ask, and find nothing, for an IN."""
+    """Return the rules of an axis with an outcome other than a finding or `none`, for an IN."""
     ids = {r.id for r in file_rules.PAIR_AXES[axis] if not r.is_finding and r.verdict != file_rules.NONE}
     return duck.literals(sorted(ids))
 
 
 def candidates(con: Connection, fired_rules: Rows, policy: FindingPolicy, known: Rows) -> Relation:
-    """Verdict rows on which a finding's rule fired, or which the ledger holds open: known_as, known_at, suspected.
+    """Return verdict rows with a finding or an open discrepancy, with known_as, known_at and suspected.
 
-    Of a claim that no readable commit dates any more the ledger remembers the time. It remembers that a file was lost:
-    an object of its size that was written since is the file put back, not one that was overwritten.
+    The ledger supplies the time of a claim that no readable commit dates any more. It also records lost files: an
+    object of the same size that was written since is the restored file, not an overwritten one.
     """
     of_pairs = dict.fromkeys(rule for axis in file_rules.PAIR_AXES.values() for rule in axis)
     finding = duck.literals([rule.id for rule in of_pairs if rule.is_finding])
@@ -121,7 +121,7 @@ def candidates(con: Connection, fired_rules: Rows, policy: FindingPolicy, known:
 
 
 def _long(con: Connection, fired_rules: Rows) -> Relation:
-    """One row per axis: axis, judged_table, rule."""
+    """Turn each row into one row per axis: axis, judged_table, rule."""
     names = ", ".join(f"rule_{axis}" for axis in file_rules.PAIR_AXES)
     each = [
         f"SELECT * EXCLUDE ({names}), '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule FROM fired"
@@ -131,7 +131,7 @@ def _long(con: Connection, fired_rules: Rows) -> Relation:
 
 
 def judge_again(con: Connection, suspects: Rows, policy: FindingPolicy) -> Relation:
-    """The same verdict rows judged anew after their PAIR columns changed (gaps, the live check)."""
+    """Judge verdict rows again after their PAIR columns changed (gaps, the live check)."""
     bare = duck.made_of(con, "SELECT * EXCLUDE (rule, outcome, kind, severity) FROM input", suspects)
     fired = apply_rules(con, bare, ALL_FACTS, file_rules.PAIR_AXES)
     cases = " ".join(f"WHEN '{axis}' THEN rule_{axis}" for axis in file_rules.PAIR_AXES)
@@ -141,7 +141,7 @@ def judge_again(con: Connection, suspects: Rows, policy: FindingPolicy) -> Relat
 
 
 def group_verdicts(con: Connection, rows: Rows, table: str, policy: FindingPolicy) -> Relation:
-    """Rows that a table of `group_rules` is asked of, with axis, rule, outcome, kind and severity.
+    """Judge rows by a table of `group_rules`: adds axis, rule, outcome, kind and severity.
 
     Rows need `judged_table` and `relative`; those of tables out of scope are left out.
     """
@@ -151,7 +151,7 @@ def group_verdicts(con: Connection, rows: Rows, table: str, policy: FindingPolic
 
 
 def with_outcome(con: Connection, rows: Rows, policy: FindingPolicy) -> Relation:
-    """Rows with `rule` and `judged_table`, and their outcome, kind and severity; rules that do not ask are left out."""
+    """Add outcome, kind and severity to rows with `rule` and `judged_table`; rows with verdict `none` are left out."""
     sql = f"""
         SELECT * EXCLUDE verdict REPLACE (CASE
                 WHEN verdict <> 'finding' THEN verdict
@@ -167,7 +167,7 @@ def with_outcome(con: Connection, rows: Rows, policy: FindingPolicy) -> Relation
 
 
 def severity_rank(column: str = "severity") -> str:
-    """0 for the worst, as SQL."""
+    """Return SQL for the rank of a severity; 0 for the worst."""
     cases = " ".join(f"WHEN '{name}' THEN {rank}" for rank, name in enumerate(SEVERITIES))
     return f"CASE {column} {cases} ELSE 9 END"
 
@@ -189,7 +189,7 @@ def _meaning(rule: file_rules.Rule) -> tuple[str, str, str | None, str | None]:
 
 
 def _ignore(entry: Ignore) -> str:
-    """Whether the entry takes a row out: every list it gives has to match."""
+    """Return SQL for whether an entry ignores a row: every list that it contains must match."""
     parts = [
         "("
         + " OR ".join(f"regexp_matches({name}, {duck.pattern(glob_to_regex(glob))})" for glob in globs)

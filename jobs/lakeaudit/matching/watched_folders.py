@@ -1,7 +1,7 @@
-"""What lies in watched places and belongs to no table: folders summed in tasks, and the prefixes they are grouped by.
+"""Sums files in watched places that belong to no table: by folder in tasks, and then by prefix.
 
-A row a folder and never one a file comes together. A folder counts partitions (`x=y`) and hidden folders (`_x`, `.x`)
-below it as its own, so that a table is mostly one folder, and its root is the folder that holds its log.
+Only a row per folder is exchanged. A folder includes partitions (`x=y`) and hidden folders (`_x`, `.x`) below it, so
+that a table is mostly one folder, and its root is the folder that contains its log.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -21,7 +21,7 @@ from lakeaudit.schemas import POINTED_OBJECT, UNOWNED_FOLDER, WATCHED_PREFIX
 
 EXAMPLES = 3
 MOST_PREFIXES = 1000
-"""Where more prefixes of a place hold what nobody owns, one row speaks for the place."""
+"""If more prefixes of a place have unowned files, one row represents the place."""
 
 _HIDDEN = "(starts_with(part, '_') OR starts_with(part, '.'))"
 _STOPS = f"({_HIDDEN} OR regexp_matches(part, '^[^=]+='))"
@@ -31,9 +31,9 @@ _DATA = rf"\.(parquet|orc|avro){keys.END}|^[0-9]{{6}}_[0-9]+"
 
 @dataclass(frozen=True)
 class Watch:
-    """What watched places are summed by: plain data that travels to the tasks.
+    """Parameters of the sums of watched places: plain data that travels to the tasks.
 
-    `places` have the names they are judged by; `ignored` is a condition over kind, relative and judged_table.
+    `places` have the names by which they are judged; `ignored` is a condition over kind, relative and judged_table.
     `objects` are rows (bucket, key) of catalog locations that may be a single object, which then belongs to a table.
     """
 
@@ -44,7 +44,7 @@ class Watch:
 
 
 def unowned_folders(con: Connection, matched: Rows, watch: Watch) -> Relation:
-    """UNOWNED_FOLDER rows of PAIR rows: current objects that no table owns and no manifest names."""
+    """Sum current objects that no table owns and no manifest names, as UNOWNED_FOLDER rows."""
     free = """
         SELECT bucket, key, s_size, s_modified_at, s_from, s_margin, h_references FROM input
         WHERE owner IS NULL AND first AND s_presence = 'present' AND category <> 'marker'
@@ -79,7 +79,7 @@ _NAMED = f"""
 
 
 def _is_of_log(root: TableRoot) -> str:
-    """SQL of a file of a table's log in a folder that readers of files do not pass over."""
+    """Return SQL for whether a file belongs to a table's log in a folder that is not hidden."""
     shown = duck.pattern(f"^{root.below}{keys.END}")
     last = "folders[len(folders)]"
     return f"{last} = {duck.literal(root.folder)} AND regexp_matches({last} || '/' || file, {shown})"
@@ -128,13 +128,13 @@ _SUMS = f"""
 
 
 def sum_unowned_folders(con: Connection, rows: Rows) -> Relation:
-    """UNOWNED_FOLDER rows of which there is one a folder."""
+    """Sum UNOWNED_FOLDER rows to one row a folder."""
     sql = f"SELECT {_FOLDER}, {_TOGETHER} FROM input GROUP BY {_FOLDER}"
     return duck.conform(con, duck.query(con, sql, input=rows), UNOWNED_FOLDER)
 
 
 def _few(condition: str = "true") -> str:
-    """Of many lists of examples the first."""
+    """Return SQL for the first examples of many lists."""
     return f"list_sort(flatten(list(examples) FILTER ({condition} AND examples IS NOT NULL)))[1:{EXAMPLES}]"
 
 
@@ -146,7 +146,7 @@ _TOGETHER = f"""
 
 
 def roots_of_tables(con: Connection, folders: Rows) -> tuple[list[Location], list[Location]]:
-    """Roots of tables among UNOWNED_FOLDER rows: of those with a log of their own, and of folders of partitions."""
+    """Return roots of tables among UNOWNED_FOLDER rows: those with a log, and those of Hive partitions."""
     found: tuple[list[Location], list[Location]] = ([], [])
     sql = "SELECT DISTINCT bucket, folder, format FROM input WHERE format IS NOT NULL ORDER BY ALL"
     for row in duck.rows_of(duck.query(con, sql, input=folders)):
@@ -156,10 +156,10 @@ def roots_of_tables(con: Connection, folders: Rows) -> tuple[list[Location], lis
 
 @dataclass(frozen=True)
 class NamedPlaces:
-    """What tells the folders of watched places apart, see `prefixes`.
+    """Places that the lake file or catalogs name, see `prefixes`.
 
-    `tables` are the places of the lake's tables, `named` those that others name, `partitions` rows (bucket, key) of
-    what catalogs register beside them; `untold`: of the catalogs not all could be read.
+    `tables` are the locations of the lake's tables, `named` those that catalogs name, `partitions` rows (bucket, key)
+    of registered partitions; `untold`: not all catalogs could be read.
     """
 
     tables: Collection[Location]
@@ -169,9 +169,9 @@ class NamedPlaces:
 
 
 def prefixes(con: Connection, folders: Relation, places: Places, known: NamedPlaces) -> Relation:
-    """WATCHED_PREFIX rows with `skipped`, `young` and `unsure` files, from UNOWNED_FOLDER rows, a folder each.
+    """Group UNOWNED_FOLDER rows into WATCHED_PREFIX rows with `skipped`, `young` and `unsure` files.
 
-    A table's root is a prefix; of other folders it is the highest one around that holds no table.
+    A table's root is a prefix; the prefix of other folders is the highest folder around them that contains no table.
     """
     logged, partitioned = roots_of_tables(con, folders)
     rows = duck.query(con, "SELECT *, folder AS key FROM input", input=folders)
@@ -191,7 +191,7 @@ _ROOTS = """
 
 
 def _registered(con: Connection, known: NamedPlaces) -> Relation:
-    """Folders (bucket, folder) around registered partitions."""
+    """Return folders (bucket, folder) around registered partitions."""
     sql = """
         SELECT DISTINCT bucket, regexp_extract(rtrim(key, '/') || '/', '^((?:[^/=]+/)*)', 1) AS folder FROM input
         WHERE key IS NOT NULL
@@ -200,7 +200,7 @@ def _registered(con: Connection, known: NamedPlaces) -> Relation:
 
 
 def _with_prefixes(con: Connection, rows: Relation, places: Places, trunk: Sequence[Location]) -> Relation:
-    """The rows with `prefix`: the table's root, or the highest folder around that holds no table."""
+    """Add `prefix`: the table's root, or the highest folder around that contains no table."""
     around = duck.small(_AROUND, sorted(set(_above(trunk))))
     starts = duck.small(_START, [(name, place.prefix, place.depth) for place, name in places.items()])
     sql = """
@@ -224,7 +224,7 @@ _START = pa.schema([("judged_table", pa.string()), ("start", pa.string()), ("dep
 
 
 def _above(places: Sequence[Location]) -> Iterator[tuple[str, str]]:
-    """(bucket, folder) of every folder that holds one of these."""
+    """Yield (bucket, folder) of every folder that contains one of these places."""
     for place in places:
         parts = place.key.split("/")
         for depth in range(1, len(parts) + 1):

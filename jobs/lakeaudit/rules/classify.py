@@ -1,4 +1,4 @@
-"""Classify: the rule tables written as DuckDB SQL. Rows in, the id of the rule that fired per axis out."""
+"""Evaluates rule tables as DuckDB SQL: every row gets the id of the rule that fires, per axis."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,7 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 def apply_rules(
     con: Connection, rows: Rows, facts: Mapping[str, Expr], tables: Mapping[str, Iterable[Rule]]
 ) -> Relation:
-    """Rows with `rule_<axis>` for each rule table: the id of its first rule whose conditions all hold."""
+    """Add a column `rule_<axis>` for each rule table: the id of the first rule whose conditions all hold."""
     columns = ", ".join(f"{duck_sql(fact)} AS f_{name}" for name, fact in facts.items())
     fired = ", ".join(f"{first_rule(table)} AS rule_{axis}" for axis, table in tables.items())
     helpers = ", ".join(f"f_{name}" for name in facts)
@@ -20,7 +20,7 @@ def apply_rules(
 
 
 def first_rule(table: Iterable[Rule]) -> str:
-    """The id of the first rule that matches, as one CASE expression; the twin of `rules.judge`."""
+    """Return a CASE expression for the id of the first rule that matches; the twin of `rule.judge`."""
     cases = [f"WHEN {_all(rule.when)} THEN {duck.literal(rule.id)}" for rule in table]
     return f"CASE {' '.join(cases)} END"
 

@@ -1,4 +1,4 @@
-"""A small language for facts: written once, evaluated on plain values and written as DuckDB SQL.
+"""Defines a small language for facts with two evaluators: plain Python values and DuckDB SQL.
 
 Nulls behave as in SQL on both sides: a comparison with null is null, AND and OR are three-valued. A test walks every
 fact and rule on both evaluators and demands agreement.
@@ -28,16 +28,16 @@ class Expr:
 
     @cached_property
     def sql(self) -> str:
-        """Written once: most expressions are constants that every statement about files holds."""
+        """Cached, because most expressions are constants that many statements contain."""
         return _to_sql(self)
 
     @cached_property
     def of_row(self) -> Callable[[Row], Any]:
-        """The same as a function of one plain row."""
+        """Return the expression as a function of one plain row."""
         return _function(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Functions do not travel to other processes."""
+        """Drop the cached function, which cannot be pickled."""
         return {"op": self.op, "args": self.args}
 
     def __and__(self, other: "Expr") -> "Expr":
@@ -71,49 +71,49 @@ class Expr:
         return Expr("in", (self, *(lit(value) for value in values)))
 
     def matches(self, pattern: str) -> "Expr":
-        """A regular expression that Python and RE2 both know (see `duck.pattern`), found anywhere in the text."""
+        """Search the text for a regular expression that Python and RE2 both know, see `duck.pattern`."""
         return Expr("matches", (self, lit(pattern)))
 
     def is_known(self) -> "Expr":
         return Expr("known", (self,))
 
     def sure(self) -> "Expr":
-        """True or false: what cannot be told counts as false."""
+        """Turn null into false, so that the result is never null."""
         return Expr("coalesce", (self, lit(False)))
 
 
 def col(name: str) -> Expr:
-    """A column of the row."""
+    """Return a column of the row."""
     return Expr("col", (name,))
 
 
 def lit(value: Any) -> Expr:
-    """A constant."""
+    """Return a constant."""
     return Expr("lit", (value,))
 
 
 def latest(*parts: Expr) -> Expr:
-    """The greatest of the parts that are known."""
+    """Return the greatest part that is not null."""
     return Expr("greatest", parts)
 
 
 def earliest(*parts: Expr) -> Expr:
-    """The least of the parts that are known."""
+    """Return the least part that is not null."""
     return Expr("least", parts)
 
 
 def first_known(*parts: Any) -> Expr:
-    """The first part that is known."""
+    """Return the first part that is not null."""
     return Expr("coalesce", tuple(_expr(part) for part in parts))
 
 
 def algorithm(checksum: Expr) -> Expr:
-    """`md5` of `md5:0cc1...`."""
+    """Return the algorithm of a checksum: `md5` for `md5:0cc1...`."""
     return Expr("algorithm", (checksum,))
 
 
 def concat(*parts: Any) -> Expr:
-    """The texts joined; null if any is."""
+    """Join texts; the result is null if a part is null."""
     return Expr("concat", tuple(_expr(part) for part in parts))
 
 
@@ -122,19 +122,19 @@ def _expr(value: Any) -> Expr:
 
 
 def columns_of(expr: Expr) -> set[str]:
-    """Names of the columns an expression reads."""
+    """Return the names of the columns that an expression reads."""
     if expr.op == "col":
         return {expr.args[0]}
     return set().union(*(columns_of(arg) for arg in expr.args if isinstance(arg, Expr)))
 
 
 def evaluate(expr: Expr, row: Row) -> Any:
-    """The value of the expression for one plain row."""
+    """Evaluate the expression for one plain row."""
     return expr.of_row(row)
 
 
 def duck_sql(expr: Expr) -> str:
-    """The same expression as DuckDB SQL."""
+    """Return the expression as DuckDB SQL."""
     return expr.sql
 
 
@@ -165,7 +165,7 @@ def _function(expr: Expr) -> Callable[[Row], Any]:
 def _first_decides(
     decision: bool, left: Callable[[Row], Any], right: Callable[[Row], Any]
 ) -> Callable[[Row], Any]:
-    """AND and OR in three values: one side that is `decision` decides, otherwise both have to be known."""
+    """Evaluate AND or OR with three values: a side equal to `decision` decides, else both sides must be known."""
 
     def either(row: Row) -> bool | None:
         first: bool | None = left(row)
@@ -227,7 +227,7 @@ _SQL: dict[str, Callable[..., str]] = {
     "coalesce": lambda *parts: f"coalesce({', '.join(parts)})",
     "greatest": lambda *parts: f"greatest({', '.join(parts)})" if len(parts) > 1 else parts[0],
     "least": lambda *parts: f"least({', '.join(parts)})" if len(parts) > 1 else parts[0],
-    # of a column that is always null split_part compared with a constant makes DuckDB 2.0 fail
+    # DuckDB 2.0 fails if split_part of a column that is always null is compared with a constant
     "algorithm": "string_split({}, ':')[1]".format,
     "concat": lambda *parts: f"({' || '.join(parts)})",
 }

@@ -1,7 +1,7 @@
-"""Facts: what can be said of one PAIR row, before any verdict. Every fact is true or false, never null.
+"""Defines the facts about one PAIR row, before any verdict. A fact is true or false, never null.
 
-The time rule (docs/evidence.md) lives here: a claim may be judged only where the claim, the object and the metastore
-entry all lie clearly before the storage cut.
+The time rule (docs/evidence.md) is here: a claim is judged only if the claim, the object and the metastore entry are
+all older than the storage cutoff by a margin.
 """
 
 from datetime import timedelta
@@ -14,7 +14,7 @@ MD5_TEXT = rf"^[0-9a-f]{{32}}{keys.END}"
 PARTS_TEXT = rf"^[0-9a-f]{{32}}-[0-9]+{keys.END}"
 PART_SUFFIX = rf"-[0-9]+{keys.END}"
 CLOCK_STEP = timedelta(seconds=2)
-"""S3 times have whole seconds, writers' clocks have skew: a younger object is not called rewritten below this."""
+"""S3 times have whole seconds and clocks of writers differ: an object counts as rewritten only beyond this."""
 
 LEAST_PARQUET = 12
 """Bytes of the shortest Parquet file: `PAR1`, the length of the metadata, `PAR1` (Parquet format, "File format")."""
@@ -43,17 +43,17 @@ _md5_against_etag = algorithm(col("c_checksum")).is_("md5") & _md5_etag
 _etags_comparable = _md5_etag & col("c_etag").matches(MD5_TEXT)
 _by_parts = first_known(col("s_multipart"), False) | first_known(col("s_etag").matches(PART_SUFFIX), False)
 
-# a class that moves objects between tiers itself says no more than its name; any other class has to be a known one
+# for a tiered class the name suffices; for any other class `s_archived` must be known
 _class_told = col("s_archived").is_known() | col("s_storage_class").among(*keys.TIERED_CLASSES)
 _size_told = ~col("c_size").is_known() | col("s_size").is_known()
-# a recorded ETag or MD5 is held against the object's ETag, an MD5 only where encryption lets the ETag be one
+# a recorded ETag or MD5 is compared with the object's ETag; an MD5 only if the encryption makes the ETag an MD5
 _content_told = (~col("c_etag").is_known() | col("s_etag").is_known()) & (
     ~first_known(algorithm(col("c_checksum")).is_("md5"), False)
     | first_known(_same_algorithm, False)
     | (col("s_etag").is_known() & col("s_encryption").is_known())
 )
 
-# a copy is always younger than its original, and another version; its ETag is the same, unless one is no MD5
+# a copy is younger than its original and has another version; its ETag is equal if both are MD5s
 _copy = col("c_kind").among(*original_kinds()) | col("t_moved")
 _copy_untold = first_known(
     col("c_etag").matches(MD5_TEXT)
@@ -71,34 +71,34 @@ def _shorter_than(least: int, name: str) -> Expr:
 
 
 TIME_RULE: dict[str, Expr] = {
-    # absence, and difference from the claim: the claim is older than the cut by its grace
+    # absence, and difference from the claim: the claim is older than the cutoff by the grace period
     "claim_in_window": col("c_claimed_at") + col("t_grace") <= edge,
-    # difference: the object itself was not touched after the cut began
+    # difference: the object itself was not changed after the cutoff
     "object_settled": col("s_modified_at") <= edge,
     # written again after the claim, by more than the grace and the clocks' step
     "modified_after_claim": ~_copy
     & (col("s_modified_at") > col("c_claimed_at") + col("t_grace"))
     & (col("s_modified_at") > col("c_claimed_at") + CLOCK_STEP),
-    # present and unreferenced: old enough, a multipart object counted from the longest possible upload
+    # present and unreferenced: old enough; a multipart object is dated by the start of its upload
     "leftover_in_window": (
         (~_by_parts & (col("s_modified_at") + col("o_leftover_age") <= edge))
         | (col("s_modified_at") + col("o_leftover_age") + col("o_max_upload") <= edge)
     ),
-    # ... and no state between the cut and the reading of the tables lists it
+    # ... and no state between the cutoff and the reading of the tables lists it
     "unlisted_since_cut": ~col("r_removed_at").is_known() | (col("r_removed_at") <= edge),
-    # retired: the job that retired it may still be about to delete it
+    # retired: the job that retired it may delete it soon
     "retired_in_window": ~col("r_removed_at").is_known() | (col("r_removed_at") + col("o_grace") <= edge),
     "past_retention": col("r_removed_at") + col("o_retention") <= edge,
     "within_horizon": col("s_modified_at") > col("o_horizon"),
     # an entry against storage: neither side touched within the grace before either cut; no time: long ago
     "entry_in_window": first_known(entry_touched + col("o_grace") <= earliest(edge, metastore_edge), True),
-    # an entry of a name alone was made when the file was opened, and storage has it once it is closed
+    # an entry without size is made when the file is opened; storage has the file after it is closed
     "closed_in_window": first_known(
         col("m_last_updated") + col("o_grace") + col("o_max_upload") <= earliest(edge, metastore_edge), True
     ),
-    # an entry that was made after the object is no deletion of it, nor about an older one
+    # an entry that is younger than the object describes this object, not an older one
     "entered_since": first_known(col("s_modified_at") <= col("m_last_updated") + CLOCK_STEP, False),
-    # whatever entry its write made would have expired since, and expired entries are pruned
+    # any entry that the write made has expired since, and expired entries are pruned
     "outlived_ttl": col("s_modified_at") + col("m_ttl") <= metastore_edge,
     # a writer's own record against the table's states
     "event_in_window": col("e_claimed_at") + col("t_grace") <= col("t_read_at"),
@@ -128,7 +128,7 @@ FACTS: dict[str, Expr] = {
         # an empty ORC file has no rows for its readers
         | (_shorter_than(LEAST_ORC, keys.ORC) & (_recorded_size > lit(0)))
     ),
-    # an ETag follows the content alone, so equal ones of any class say the same; unequal ones only if both are MD5s
+    # equal ETags prove equal content; unequal ETags prove different content only if both are MD5s
     "content_same": col("c_checksum").is_(col("s_checksum"))
     | col("c_checksum").is_(concat("md5:", col("s_etag")))
     | col("c_etag").is_(col("s_etag"))
@@ -216,6 +216,6 @@ TREE_FACTS: dict[str, Expr] = {
         "field_absent": col("field_absent"),
     }.items()
 }
-"""The same for one TREE row: an entry of a metadata store among its neighbours."""
+"""Facts about one TREE row: an entry of a metadata store with its parent and children."""
 
 ALL_FACTS: dict[str, Expr] = {name: fact.sure() for name, fact in (TIME_RULE | FACTS).items()}

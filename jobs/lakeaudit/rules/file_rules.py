@@ -1,9 +1,9 @@
-"""The rules: per axis an ordered table, first match wins, and the last row says `unclassified`.
+"""Defines the rules about files: an ordered table per axis, whose first match wins; the last row is `unclassified`.
 
-A rule's conditions are names of facts; a leading "!" negates one. A condition that the rules above it already settle
-is not repeated. Its verdict is an outcome that is no finding
-(consistent, out_of_window, undecided, uncovered, none) or a kind. `none` means that the axis does not ask of this row.
-Rules about what is no single file (commits, clones, pairs of folders, lifecycle rules) stand in `group_rules`.
+A rule's conditions are names of facts; a leading "!" negates one. A condition that earlier rules already imply is not
+repeated. The verdict is a kind of finding or an outcome (consistent, out_of_window, undecided, uncovered, none).
+`none` means that the axis does not judge the row. `group_rules` has the rules about commits, clones, pairs of folders
+and lifecycle rules.
 """
 
 from collections.abc import Mapping
@@ -97,11 +97,11 @@ CONTENT = ordered(
     ("replaced_young", "other_object !claim_in_window", OUT),
     ("replaced_unsettled", "other_object !object_settled", OUT),
     ("replaced", "other_object", "overwritten",
-     "ETag or version id are not those the writer recorded; whether the content changed cannot be told"),
+     "ETag or version id differ from those that the writer recorded; it is unknown whether the content changed"),
     ("rewritten_unsure", "modified_after_claim !certain", UNDECIDED),
     ("rewritten_unsettled", "modified_after_claim !object_settled", OUT),
     ("rewritten", "modified_after_claim", "overwritten",
-     "the object was written again after the commit that lists it; whether the content changed cannot be told"),
+     "the object was written again after the commit that lists it; it is unknown whether the content changed"),
     ("untold", "!told", UNDECIDED),
     ("same", "", CONSISTENT),
 )  # fmt: skip
@@ -254,5 +254,5 @@ RULES: Mapping[str, Rule] = {rule.id: rule for rules in TABLES.values() for rule
 
 
 def facts_of(row: Row, facts: Mapping[str, Expr] = ALL_FACTS) -> dict[str, bool]:
-    """Every fact of one plain row."""
+    """Evaluate every fact for one plain row."""
     return {name: evaluate(fact, row) for name, fact in facts.items()}

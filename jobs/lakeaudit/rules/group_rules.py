@@ -1,7 +1,7 @@
-"""Rules about what is no single file: commits, writes, attempts, clones, pairs of folders, lifecycles, watched places.
+"""Defines rules about commits, writes, attempts, clones, pairs of folders, lifecycle rules and watched places.
 
-Each table is asked of rows of its own (schemas.COMMIT, WRITE, ATTEMPT, CLONE_FILE, FOLDER_PAIR, EXPIRING,
-LINEAGE, WATCHED_PREFIX), with facts of its own; its verdicts count on the axis that its rules are named by.
+Each table has its own facts and judges its own kind of row (schemas.COMMIT, WRITE, ATTEMPT, CLONE_FILE, FOLDER_PAIR,
+EXPIRING, LINEAGE, WATCHED_PREFIX). The first part of a rule's id is the axis of its verdicts.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from lakeaudit.rules.pointer_rules import POINTER_FACTS, POINTER_TABLES
 from lakeaudit.rules.rule import CONSISTENT, NONE, OUT, UNCOVERED, UNDECIDED, Rule, ordered
 
 RACE = timedelta(hours=1)
-"""Two writers of one commit write within this; what is written again later may be a copy of a whole log."""
+"""Two writers of one commit write within this time; a later write may be a copy of a whole log."""
 COPY = timedelta(minutes=10)
-"""Neighbouring commits that were written within this of a late one were copied with it."""
+"""Neighbouring commits that were written within this time of a late commit were copied with it."""
 FEWEST = 2
-"""So many files of names that may repeat are no chance."""
+"""From this number of files on, equal names that may repeat are not a coincidence."""
 
 
 def _near(neighbour: Expr) -> Expr:
@@ -27,7 +27,7 @@ def _near(neighbour: Expr) -> Expr:
 
 
 def _mostly(live: Expr, files: Expr) -> Expr:
-    """More than half: a few may have been rewritten since."""
+    """Whether more than half of the files are live: a few may have been rewritten since."""
     return live + live > files
 
 
@@ -59,7 +59,7 @@ COMMIT_FACTS = _sure(
 COMMIT = ordered(
     "commit",
     ("lost", "versions_read something_lost", "overwritten_commit",
-     "another version took the place of the first one, and what that said no state says since"),
+     "another version replaced the first one, and no later state contains the changes of the first one"),
     ("unreadable", "versions_asked !versions_read versions_differ", "overwritten_commit",
      "another version with other content took its place, and one of the two cannot be read"),
     ("proved", "!versions_read log_proves", "overwritten_commit",
@@ -75,12 +75,12 @@ COMMIT = ordered(
 
 
 def _has_counts(what: str) -> Expr:
-    """Whether it was declared, and what there is of it is known."""
+    """Whether a number was declared and the number in storage is known."""
     return col(what).is_known() & col(f"{what}_there").is_known()
 
 
 def _lacks(what: str) -> Expr:
-    """Whether storage has less of it than was declared, beside what is named file by file."""
+    """Whether storage has less than was declared, apart from files that are listed by name."""
     return col(what) > col(f"{what}_there") + first_known(col(f"{what}_named"), 0)
 
 
@@ -129,7 +129,7 @@ WRITES = ordered(
     ("write_untold", "!write_told", UNDECIDED),
     ("writes_holed", "writes_holed", UNDECIDED),
     ("write_short", "", "incomplete_commit",
-     "nobody knows the names of what is missing"),
+     "the names of the missing files are not recorded"),
     last="write_unclassified",
 )  # fmt: skip
 
@@ -279,10 +279,10 @@ ACCESS = ordered(
     ("reused_name", "access_writes access_after_removal", "reused_name",
      "an object was written under the name of one that was removed"),
     ("overwrite_in_place", "access_writes !access_after_miss", "overwrite_in_place",
-     "an object was written over another one of its name, without a removal between them"),
+     "an object replaced another one of the same name, without a removal between them"),
     ("strong_store", "!access_weak", CONSISTENT),
     ("probe_before_put", "access_writes", "probe_before_put",
-     "a key was asked for, not found, and then first written, and the store may remember that it was not there"),
+     "a key was requested before it was first written, and the store may have cached that it did not exist"),
     ("list_after_put", "!access_reads", "list_after_put",
      "a folder was listed within a minute after a write to it, and listings of the store lag"),
     ("stale_read", "", "stale_read",
@@ -294,7 +294,7 @@ WATCHED_FACTS = _sure(
     {
         "watched_named": col("named"),
         "watched_table": col("format").is_known(),
-        # a table whose log is that young may be entered into the lake file or a catalog yet
+        # a young table may still be added to the lake file or to a catalog
         "watched_settled": (col("files") > lit(0)) & (~col("format").is_known() | col("signed")),
         "watched_untold": col("untold"),
     }

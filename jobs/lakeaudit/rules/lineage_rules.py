@@ -1,6 +1,6 @@
-"""Rules about lineage: what follows where something else names another state of a table than the one that was read.
+"""Defines rules about lineage: evidence that names another state of a table than the state that was read.
 
-Rows are those of schemas.LINEAGE. One table, whose rules have verdicts on several axes.
+The rows are those of schemas.LINEAGE. The rules of this table have verdicts on several axes.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from lakeaudit.rules.expr import Expr, col, lit
 from lakeaudit.rules.rule import CONSISTENT, UNDECIDED, Rule, ordered
 
 FEWEST_BUILT_ON = 2
-"""Data files that carry a state's name, from which on they prove it: one may be left by a write that failed."""
+"""Data files named after a state that prove the state: one file may come from a failed write."""
 
 _CLAIMS = [name for name in lineage.CLAIMS_ABOUT_STATES if name != lineage.REPEATED_MANIFEST]
 
@@ -28,7 +28,7 @@ _Row = tuple[str, str, str] | tuple[str, str, str, str]
 
 
 def _rules(axis: str, *rows: _Row) -> tuple[Rule, ...]:
-    """Rules of one axis, without the row that closes a table."""
+    """Return the rules of one axis, without the last row of a table."""
     return ordered(axis, *rows)[:-1]
 
 
@@ -46,7 +46,7 @@ LINEAGE: tuple[Rule, ...] = (
         ("checkpoint_short", "claims_short_checkpoint", "missing_metadata",
          "readers begin at this checkpoint and get other files than the commits list"),
         ("state_lists_less", "claims_less_listed", "missing_metadata",
-         "a state never changes: what it is made of was lost or replaced"),
+         "a state never changes: its files were lost or replaced"),
         ("hint_broken", "claims_broken_hint", "missing_metadata:warning",
          "readers that go by it cannot open the table"),
         ("metadata_table_broken", "claims_broken_metadata_table", "missing_metadata:error",
@@ -57,11 +57,11 @@ LINEAGE: tuple[Rule, ...] = (
     ),
     *_rules("commit",
         ("state_replaced", "claims_replaced_state", "overwritten_commit",
-         "the file of this state was written again, and readers get what is there now"),
+         "the file of this state was written again, and readers get the new content"),
         ("counts_unmet", "claims_unmet_counts", "incomplete_commit",
-         "what it counts and does not hold was lost, or was never committed"),
+         "the missing files were lost, or were never committed"),
         ("removal_idle", "claims_idle_removal", "ineffective_removal",
-         "if what it meant to replace is still read, readers get its rows twice"),
+         "if the files that it meant to replace are still read, readers get their rows twice"),
         ("overwrites_rival", "claims_rival_overwrites", "ineffective_removal",
          "each overwrite replaced the same state, so readers get the rows of both"),
         ("rewrite_changed_rows", "claims_changed_rows", "rows_changed_by_rewrite",

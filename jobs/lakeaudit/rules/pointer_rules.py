@@ -1,7 +1,7 @@
-"""Rules about what catalogs point at: partitions, folders that no partition holds, and tables.
+"""Defines rules about the places that catalogs name: partitions, tables, and folders that no partition contains.
 
-Each table is asked of rows of its own (schemas.PARTITION_POINTER, PARTITION_FOLDER, TABLE_POINTER); all of their
-verdicts count on the axis `pointer`.
+Each table judges its own kind of row (schemas.PARTITION_POINTER, PARTITION_FOLDER, TABLE_POINTER). All verdicts count
+on the axis `pointer`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ def _sure(facts: Mapping[str, Expr]) -> dict[str, Expr]:
 
 
 def _since(time: str) -> Expr:
-    """Whether what was done at a time, null: long ago, is older than the picture of storage."""
+    """Whether an event is older than the storage snapshot; without a time it counts as old."""
     return ~col(time).is_known() | (col(time) + col("grace") <= col("edge"))
 
 
@@ -67,7 +67,7 @@ FOLDER_FACTS = _sure(
         "folder_alike": col("alike"),
         "folder_values_registered": col("registered"),
         "folder_values_filled": col("registered_filled"),
-        # a job that writes for hours registers at its end; what has waited for days was forgotten
+        # a long job registers its partition at its end; a folder that waits for days was forgotten
         "folder_settled": (col("newest") + col("grace") <= _LIMIT)
         | (col("oldest") + col("leftover_age") <= _LIMIT),
         "folder_untold": col("untold"),

@@ -1,16 +1,16 @@
-"""A rule and its parts: conditions that are names of facts, a verdict, and how an ordered table of rules is asked."""
+"""Defines a rule (conditions that are names of facts, and a verdict) and ordered tables of rules."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 CONSISTENT, OUT, UNDECIDED, UNCOVERED, NONE = "consistent", "out_of_window", "undecided", "uncovered", "none"
 OUTCOMES = (CONSISTENT, OUT, UNDECIDED, UNCOVERED, NONE)
-"""Verdicts that are no finding; `none` means that the axis does not ask of this row."""
+"""Verdicts without a finding; `none` means that the axis does not judge the row."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`because` says why in words; `severity` overrides the kind's default."""
+    """A condition with its verdict; `because` explains the verdict, `severity` overrides the kind's default."""
 
     id: str
     when: tuple[str, ...]
@@ -30,7 +30,7 @@ class Rule:
 def ordered(
     axis: str, *rows: tuple[str, str, str] | tuple[str, str, str, str], last: str = "unclassified"
 ) -> tuple[Rule, ...]:
-    """(id, conditions, verdict or kind:severity, reason) -> rules, closed by `unclassified`, whose id is `last`."""
+    """Make rules of (id, conditions, verdict or kind:severity, reason); add `unclassified` with the id `last`."""
     made = []
     for row in rows:
         name, when, verdict = row[:3]
@@ -49,5 +49,5 @@ def holds(condition: str, facts: Mapping[str, bool]) -> bool:
 
 
 def judge(rules: Iterable[Rule], facts: Mapping[str, bool]) -> Rule:
-    """The first rule whose conditions all hold; the plain twin of `classify.first_rule`."""
+    """Return the first rule whose conditions all hold; the plain twin of `classify.first_rule`."""
     return next(rule for rule in rules if all(holds(condition, facts) for condition in rule.when))
