@@ -107,14 +107,14 @@ def damaged(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_each_damage_is_named_by_its_key(damaged: Damaged) -> None:
-    assert_told(damaged, damaged.outcome)
+    assert_reported(damaged, damaged.outcome)
     dropped = next(row for row in results_of(damaged.lake).worst("nightly", 9) if row["kind"] == "dropped")
     assert (dropped["rows_at_stake"], dropped["confirmation"], dropped["partition_path"]) == (
         50, "live", damaged.gone.split("/")[2],
     )  # fmt: skip
 
 
-def assert_told(damaged: Damaged, outcome: Outcome) -> None:
+def assert_reported(damaged: Damaged, outcome: Outcome) -> None:
     results = results_of(damaged.lake)
     leftovers = results.leftover_files("nightly")
     assert [row["key"] for batch in leftovers for row in batch.to_pylist()] == [damaged.copy]
@@ -350,7 +350,7 @@ class Nights:
     kept: set[str]
     """The runs whose files are kept after the second night."""
 
-    def told(self, table: str, night: int) -> list[tuple[str, str]]:
+    def findings_for(self, table: str, night: int) -> list[tuple[str, str]]:
         return [(kind, key) for of, kind, key in self.found[night] if of == table]
 
 
@@ -427,20 +427,20 @@ def test_a_run_that_fails_leaves_the_files_of_the_last_good_one(nights: Nights) 
 def test_an_open_upload_is_told_beside_the_loss_of_the_file_at_its_key(nights: Nights) -> None:
     """A HEAD of the key, which finds nothing, says nothing of the parts of an upload."""
     day = nights.lost.split("/")[2]
-    assert ("dropped", nights.lost) in nights.told("orders", 0)
-    assert ("unfinished_upload", f"{day}#unfinished_upload") in nights.told("orders", 0)
+    assert ("dropped", nights.lost) in nights.findings_for("orders", 0)
+    assert ("unfinished_upload", f"{day}#unfinished_upload") in nights.findings_for("orders", 0)
 
 
 def test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_claim(nights: Nights) -> None:
-    told = [nights.told("customers", night) for night in range(3)]
+    told = [nights.findings_for("customers", night) for night in range(3)]
     assert told == [[("overwritten", nights.written_again)]] * 3
 
 
 def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(nights: Nights) -> None:
     """A copy has a new time, by which it would seem to have been overwritten."""
-    content = [[each for each in nights.told("orders", n) if "#" not in each[1]] for n in range(3)]
+    content = [[each for each in nights.findings_for("orders", n) if "#" not in each[1]] for n in range(3)]
     assert content == [[("dropped", nights.lost), ("size_mismatch", nights.wrong)], [], []]
-    assert [nights.told("orders", night) for night in (1, 2)] == [[], []]
+    assert [nights.findings_for("orders", night) for night in (1, 2)] == [[], []]
     ends = {
         row["key"]: (row["state"], row["resolution"]) for row in nights.ledger if row["axis"] == "content"
     }
@@ -452,7 +452,7 @@ def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(nights: Nigh
 def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
     nights: Nights,
 ) -> None:
-    assert nights.told("outer", 0) == [("uncommitted", "outer#uncommitted")]
+    assert nights.findings_for("outer", 0) == [("uncommitted", "outer#uncommitted")]
     assert [key for key in nights.leftovers if "/outer/" in key] == nights.stray[:1]
     (told,) = [each for each in nights.warnings if "table of its own" in each]
     assert f"s3://{nights.shop.bucket}/warehouse/outer/archive " in told

@@ -31,7 +31,7 @@ def young(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
     return made
 
 
-def counted(lake: Lake, outcome: Outcome) -> dict[str, tuple[int, int, int]]:
+def counts_by_table(lake: Lake, outcome: Outcome) -> dict[str, tuple[int, int, int]]:
     """By table files that are consistent, findings, and too young."""
     rows = results_of(lake).coverage(outcome.run_id)
     return {
@@ -80,7 +80,7 @@ def test_a_file_lost_within_the_hour_is_found_tonight(tonight: Tonight) -> None:
         ("dropped", tonight.lost, "live"),
         ("size_mismatch", tonight.torn, "live"),
     ]
-    assert {table: counted(lake, outcome)[table] for table in ("orders", "customers")} == {
+    assert {table: counts_by_table(lake, outcome)[table] for table in ("orders", "customers")} == {
         "orders": (4, 2, 0), "customers": (6, 0, 0),
     }  # fmt: skip
     assert outcome.summary["coverage"]["orders"]["content"] == {
@@ -92,7 +92,7 @@ def test_a_file_lost_within_the_hour_is_found_tonight(tonight: Tonight) -> None:
 
 @pytest.mark.parametrize("table", QUIET)
 def test_files_that_are_not_looked_at_stay_too_young(tonight: Tonight, table: str) -> None:
-    assert counted(tonight.lake, tonight.outcome)[table] == (0, 0, 6)
+    assert counts_by_table(tonight.lake, tonight.outcome)[table] == (0, 0, 6)
     reason = tonight.outcome.summary["coverage"][table]["content"]["reason"]
     assert reason.startswith("6 files are too young to judge until a storage snapshot begins at ")
 
@@ -100,7 +100,7 @@ def test_files_that_are_not_looked_at_stay_too_young(tonight: Tonight, table: st
 def test_as_many_as_may_be_are_looked_at_fairly_over_tables(shop: Shop, tmp_path: Path) -> None:
     lake = shop.lake(tmp_path, defaults=f"{BUSY}, confirm: {{fresh: 4}}")
     outcome = audited(lake)
-    assert counted(lake, outcome) == {"orders": (2, 0, 4), "customers": (2, 0, 4)}
+    assert counts_by_table(lake, outcome) == {"orders": (2, 0, 4), "customers": (2, 0, 4)}
     assert outcome.exit_code == 0
 
 
@@ -108,4 +108,4 @@ def test_an_audit_of_the_past_looks_at_nothing(shop: Shop, tmp_path: Path) -> No
     lake = shop.lake(tmp_path)
     now = datetime.now(UTC)
     outcome = audited(lake, as_of=now, clock=lambda: now + timedelta(hours=1))
-    assert counted(lake, outcome) == {"orders": (0, 0, 6), "customers": (0, 0, 6)}
+    assert counts_by_table(lake, outcome) == {"orders": (0, 0, 6), "customers": (0, 0, 6)}

@@ -58,7 +58,7 @@ def test_files_are_the_sum_of_all_outcomes() -> None:
     assert Tally(dict.fromkeys(OUTCOMES, 2)).files == 2 * len(OUTCOMES)
 
 
-def counted(outcome: str, files: int, axis: str = "content", **more: int) -> dict[str, Any]:
+def count_row(outcome: str, files: int, axis: str = "content", **more: int) -> dict[str, Any]:
     numbers = {"files": files, "bytes": 0, "unconfirmed": 0, "refuted": 0} | more
     return {"judged_table": "orders", "axis": axis, "outcome": outcome, **numbers}
 
@@ -102,7 +102,7 @@ def test_redundant_copies_are_counted_anew_and_taken_out_where_they_were() -> No
     with closing(connection()) as con:
         counts = [*duck.rows_of(count_others(con, copies, "size")), *duck.rows_of(uncounted(con, copies))]
         by_size = duck.rows_of(count_others(con, copies, "size", "size"))
-    found = together(tallies([counted("consistent", 10, "duplicate")]), tallies(counts))
+    found = together(tallies([count_row("consistent", 10, "duplicate")]), tallies(counts))
     assert found == {("orders", "duplicate"): Tally({"consistent": 7, "finding": 2, "ignored": 1}, 11)}
     assert sorted((row["outcome"], row["files"], row["size"] or 0) for row in by_size) == [
         ("finding", 1, 5), ("finding", 1, 6), ("ignored", 1, 0)
@@ -110,8 +110,8 @@ def test_redundant_copies_are_counted_anew_and_taken_out_where_they_were() -> No
 
 
 def test_counts_of_one_place_add_up() -> None:
-    found = tallies([counted("consistent", 3, bytes=30), counted("finding", 2, bytes=7, unconfirmed=1),
-                     counted("undecided", 1, refuted=1), counted("consistent", 9, "leftover")])  # fmt: skip
+    found = tallies([count_row("consistent", 3, bytes=30), count_row("finding", 2, bytes=7, unconfirmed=1),
+                     count_row("undecided", 1, refuted=1), count_row("consistent", 9, "leftover")])  # fmt: skip
     assert found == {
         PLACE: Tally({"consistent": 3, "finding": 2, "undecided": 1}, 37, 1, 1),
         ("orders", "leftover"): Tally({"consistent": 9}),
@@ -132,8 +132,8 @@ def test_what_is_counted_in_parts_is_the_sum_of_the_parts() -> None:
 
 def test_files_with_another_verdict_leave_the_one_they_had() -> None:
     """Redundant copies are counted once as findings, and taken out of what was consistent about single files."""
-    found = tallies([counted("consistent", 5, "duplicate"), counted("consistent", -2, "duplicate"),
-                     counted("finding", 2, "duplicate")])  # fmt: skip
+    found = tallies([count_row("consistent", 5, "duplicate"), count_row("consistent", -2, "duplicate"),
+                     count_row("finding", 2, "duplicate")])  # fmt: skip
     assert found == {("orders", "duplicate"): Tally({"consistent": 3, "finding": 2})}
 
 
