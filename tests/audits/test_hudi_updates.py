@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, includes_soak, results_of
 from tests.builders.backdate import age_all
 from tests.builders.healthy_hudi import FOLDER, HudiHistory, Slice
 from tests.builders.hudi import commit, stat
@@ -123,16 +123,21 @@ LATER: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
 }
 """What becomes of a table of five inserts between two audits."""
 CASES = [(fate, layout) for fate in (*FATES, *LATER) for layout in (1, 2)]
+IN_BOTH = (lost_update, in_turn, *LATER)
+FEW = [(fate, layout) for n, (fate, layout) in enumerate(CASES) if fate in IN_BOTH or n % 4 in (0, 3)]
+"""Of the other fates one layout, in turn; the other one is in the long tests."""
 
 
 @pytest.fixture(scope="module")
-def results(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(
+    aws: Aws, s3: Endpoint, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Results:
     bucket, numbers = "hudi-updates", itertools.count(1)
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
     tables = {
         (fate, layout): HudiHistory(shop, f"{fate.__name__}_{layout}", random.Random(1), numbers, layout, DAY)
-        for fate, layout in CASES
+        for fate, layout in (CASES if includes_soak(request) else FEW)
     }
     for (fate, _), table in tables.items():
         table.begin()
@@ -161,7 +166,11 @@ def _of(results: Results, run: str, name: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["table_name"] == name and row["severity"] not in ("info", "warning")]
 
 
-@pytest.mark.parametrize(("fate", "layout"), CASES, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("fate", "layout"),
+    [pytest.param(*case, marks=() if case in FEW else pytest.mark.soak) for case in CASES],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 @pytest.mark.parametrize("run", ["after", "last"])
 def test_a_lost_update_or_lost_instant_is_a_finding_and_a_healthy_history_is_none(
     results: Results, fate: Callable[[HudiHistory], None], layout: int, run: str

@@ -1,12 +1,14 @@
 """Iceberg folders that hold a copy of another table's metadata.json: a table's own metadata says what it is."""
 
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
@@ -40,62 +42,93 @@ def _lake_of(folder: Path, s3: Endpoint, bucket: str, *names: str) -> Lake:
     return load_lake(path, {})
 
 
-@pytest.mark.parametrize("number", ["99999", "00000"])
-def test_the_own_metadata_of_a_folder_wins(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, number: str
-) -> None:
-    """`mixed` holds the metadata of `other` beside its own, newer or older, and has lost a file; `copied` is a copy."""
+MIXED = {"mixed_newer": "99999", "mixed_older": "00000"}
+"""Tables that hold the metadata of `other` beside their own, and the number of that file."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Two audits of one lake: before the second one the metadata of the dropped `orders` was moved away."""
+
+    bucket: str
+    results: Results
+    lost: dict[str, str]
+    """By table the key of the data file that it lost."""
+    old: list[str]
+    """Keys of the metadata of the dropped `orders`."""
+    data: list[str]
+    """Keys of its data files."""
+
+    def above_info(self, run: str) -> list[dict[str, Any]]:
+        return [row for row in rows_of(self.results.findings(run)) if row["severity"] != "info"]
+
+    def coverage(self, run: str) -> dict[tuple[str, str], dict[str, Any]]:
+        rows = self.results.coverage(run)
+        return {(row["table_name"], row["axis"]): row for row in rows if row["axis"] in JUDGED}
+
+
+@pytest.fixture(scope="module")
+def copies(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Copies:
+    """`copied` is a copy of `plain`, and `orders` was dropped without PURGE and created again in place."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
     lake = IcebergLake(aws.s3, s3, bucket)
-    for name in ("mixed", "other", "plain"):
+    for name in (*MIXED, "other", "plain", "orders"):
         lake.table(name)
-    _copy(lake, _metadata(lake, "other"), f"warehouse/mixed/metadata/{number}-{uuid.uuid4()}.metadata.json")
+    for name, number in MIXED.items():
+        _copy(
+            lake, _metadata(lake, "other"), f"warehouse/{name}/metadata/{number}-{uuid.uuid4()}.metadata.json"
+        )
     for key in lake.keys("warehouse/plain/"):
         _copy(lake, key, key.replace("/plain/", "/copied/"))
-    gone = lake.keys("warehouse/mixed/data/")[0]
-    aws.s3.delete_object(Bucket=bucket, Key=gone)
-    loaded = _lake_of(tmp_path, s3, bucket, "mixed", "other", "plain", "copied")
+    lost = {name: lake.keys(f"warehouse/{name}/data/")[0] for name in MIXED}
+    for key in lost.values():
+        lake.drop(key)
+    old = [key for key in lake.keys("warehouse/orders/metadata/") if key.endswith(".metadata.json")]
+    data = lake.keys("warehouse/orders/data/")
+    IcebergLake(aws.s3, s3, bucket).table("orders")
+    loaded = _lake_of(
+        tmp_path_factory.mktemp("copies"), s3, bucket, *MIXED, "other", "plain", "copied", "orders"
+    )
     audited(loaded, live=True, run_id="one")
-    results = results_of(loaded)
-    found = [row for row in rows_of(results.findings("one")) if row["severity"] != "info"]
-    assert [(row["table_name"], row["kind"], row["key"]) for row in found] == [("mixed", "dropped", gone)]
-    rows = {(row["table_name"], row["axis"]): row for row in results.coverage("one") if row["axis"] in JUDGED}
+    for key in old:
+        _copy(lake, key, key.replace("warehouse/orders/metadata/", "dropped/"))
+        lake.drop(key)
+    audited(loaded, live=True, run_id="two")
+    return Copies(bucket, results_of(loaded), lost, old, data)
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_the_own_metadata_of_a_folder_wins(copies: Copies, name: str) -> None:
+    """The table has lost a file of its own, which is reported whether the other metadata is newer or older."""
+    found = [row for row in copies.above_info("one") if row["table_name"] == name]
+    assert [(row["kind"], row["key"]) for row in found] == [("dropped", copies.lost[name])]
+    rows = copies.coverage("one")
+    assert (rows[name, "content"]["status"], rows[name, "leftover"]["status"]) == ("complete", "partial")
+    assert "is of another table" in rows[name, "leftover"]["reason"]
+
+
+def test_only_the_tables_whose_metadata_is_copied_are_in_doubt(copies: Copies) -> None:
+    assert {row["table_name"] for row in copies.above_info("one")} == {*MIXED}
+    rows = copies.coverage("one")
     status = {name: tuple(rows[name, axis]["status"] for axis in JUDGED) for name, _ in rows}
     assert status == {
-        "mixed": ("complete", "partial"),
+        **dict.fromkeys(MIXED, ("complete", "partial")),
         "other": ("complete", "complete"),
         "plain": ("complete", "complete"),
         "copied": ("complete", "partial"),
+        "orders": ("complete", "partial"),
     }
     assert rows["copied", "leftover"]["reason"] == (
-        f"its metadata says that the table lies in s3://{bucket}/warehouse/plain"
+        f"its metadata says that the table lies in s3://{copies.bucket}/warehouse/plain"
     )
-    assert "is of another table" in rows["mixed", "leftover"]["reason"]
 
 
-def test_the_reason_names_the_files_that_end_the_doubt_about_a_dropped_table(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
-) -> None:
-    """`orders` was dropped without PURGE and created again in place; then the named files are moved away."""
-    lake = IcebergLake(aws.s3, s3, bucket)
-    lake.table("orders")
-    old, data = (lake.keys(f"warehouse/orders/{folder}/") for folder in ("metadata", "data"))
-    old = [key for key in old if key.endswith(".metadata.json")]
-    IcebergLake(aws.s3, s3, bucket).table("orders")
-    loaded = _lake_of(tmp_path, s3, bucket, "orders")
-
-    def leftover(run: str) -> dict[str, Any]:
-        audited(loaded, live=True, run_id=run)
-        (row,) = (row for row in results_of(loaded).coverage(run, ["orders"]) if row["axis"] == "leftover")
-        return row
-
-    one = leftover("one")
+def test_the_reason_names_the_files_that_end_the_doubt_about_a_dropped_table(copies: Copies) -> None:
+    one, two = (copies.coverage(run)["orders", "leftover"] for run in ("one", "two"))
     assert (one["status"], one["findings"]) == ("partial", 0)
-    assert all(key.rpartition("/")[2] in one["reason"] for key in old), one["reason"]
-    for key in old:
-        _copy(lake, key, key.replace("warehouse/orders/metadata/", "dropped/"))
-        aws.s3.delete_object(Bucket=bucket, Key=key)
-    two = leftover("two")
+    assert all(key.rpartition("/")[2] in one["reason"] for key in copies.old), one["reason"]
     assert (two["status"], two["undecided"]) == ("complete", 0), two["reason"]
-    assert two["findings"] >= len(data)
-    above_info = [row for row in rows_of(results_of(loaded).findings("two")) if row["axis"] != "leftover"]
-    assert above_info == []
+    assert two["findings"] >= len(copies.data)
+    found = [row for row in rows_of(copies.results.findings("two")) if row["table_name"] == "orders"]
+    assert [row for row in found if row["axis"] != "leftover"] == []

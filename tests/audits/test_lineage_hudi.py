@@ -19,7 +19,7 @@ import pytest
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, includes_soak, results_of
 from tests.builders.hudi import commit, laid, lake_of, stat, unpacked
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -316,6 +316,18 @@ WITH_INDEX = (
     *(index_gone, index_without_a_clean, index_compacted, index_compacted_and_gone),
 )
 CASES = [(fate, layout) for fate in FATES for layout in (1, 2) if (fate, layout) != (archived, 1)]
+IN_BOTH = {
+    *(*LOSING, files_of_an_unknown_write, written_on, files_of_another_attempt, files_of_a_failed_write),
+    *(files_older_than_the_timeline, files_that_a_rollback_left, timeline_emptied, restored, index_compacted),
+    *(base_file_of_the_index_gone, properties_gone, untouched, rolled_back, created_again),
+}
+FEW = [
+    (fate, layout)
+    for number, fate in enumerate(FATES)
+    for layout in (1, 2)
+    if fate in IN_BOTH or layout == (2 if fate is archived else 1 + number % 2)
+]
+"""Both layouts where a rule reads the layout; else one, in turn, and the other one in the long tests."""
 
 
 def _name(fate: Fate, layout: int) -> str:
@@ -323,9 +335,9 @@ def _name(fate: Fate, layout: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    folder = tmp_path_factory.mktemp("lineage")
-    tables = [(fate, Table(folder / "wh" / _name(fate, layout), layout)) for fate, layout in CASES]
+def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder, cases = tmp_path_factory.mktemp("lineage"), CASES if includes_soak(request) else FEW
+    tables = [(fate, Table(folder / "wh" / _name(fate, layout), layout)) for fate, layout in cases]
     for layout in (1, 2):
         source = unpacked(folder / f"of_{layout}", layout, ["cleaned", "restored"])
         for fate, table in tables:
@@ -346,7 +358,11 @@ def _of(results: Results, run: str, table: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["table_name"] == table and row["severity"] != "info"]
 
 
-@pytest.mark.parametrize(("fate", "layout"), CASES, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("fate", "layout"),
+    [pytest.param(*case, marks=() if case in FEW else pytest.mark.soak) for case in CASES],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_a_lost_write_is_a_finding_until_it_is_back_and_a_healthy_history_is_none(
     results: Results, fate: Fate, layout: int
 ) -> None:

@@ -200,7 +200,7 @@ def test_a_folder_that_nobody_registered_and_a_partition_without_files(broken: B
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("screened", [False, True])
+@pytest.mark.parametrize("screened", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_partitions_that_were_emptied(
     hive: HiveLake, monkeypatch: pytest.MonkeyPatch, screened: bool
 ) -> None:

@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.audit.outcome import Outcome
@@ -42,6 +43,12 @@ def audited(
             lake, Options(**options), engine=engine, clients=clients_of(lake), clock=clock,
             progress=progress or SilentProgress(), pause=pause,
         )  # fmt: skip
+
+
+def includes_soak(request: pytest.FixtureRequest) -> bool:
+    """Whether long tests of this file were selected: its lake then needs their tables as well."""
+    items = (item for item in request.session.items if item.path == request.path)
+    return any(item.get_closest_marker("soak") for item in items)
 
 
 def findings_by_table(lake: Lake, run_id: str, tables: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
