@@ -145,7 +145,7 @@ def test_without_its_connection_nothing_is_submitted_anywhere(env: Mapping[str, 
     bare = {name: value for name, value in env.items() if not name.startswith("AIRFLOW_CONN_")}
     code, told = dags_test(bare, DEMO)
     assert code == 1
-    assert "Airflow has no connection spark_default: add it, such as with `airflow connections add" in told
+    assert "Airflow has no connection spark_default: add it, for example by `airflow connections add" in told
     assert "--master" not in told
 
 

@@ -41,7 +41,7 @@ def test_what_is_broken_in_a_table_since_when_why_and_can_it_come_back(
 
 def test_why_is_said_in_words(page: Page, served: Served) -> None:
     settled(page, f"{served.url}/table?table={quote(served.drawn.table)}")
-    page.get_by_text("In words: why, and what to do").click()
+    page.get_by_text("Explanations, and what to do").click()
     for loss in served.drawn.losses:
         for words in (loss.since, loss.why, loss.answers):
             expect(page.get_by_test_id("stMain"), f"seed {SEED}").to_contain_text(words, ignore_case=True)
@@ -53,9 +53,7 @@ def test_filters_are_in_the_address_and_back_leads_back(page: Page, served: Serv
     links = page.get_by_test_id("stPageLink").get_by_role("link")
     expect(links, f"seed {SEED}").to_have_count(1, timeout=PATIENCE)
     links.first.click()
-    expect(page.get_by_text("3 files that the last runs named"), f"seed {SEED}").to_be_visible(
-        timeout=PATIENCE
-    )
+    expect(page.get_by_text("3 files in the last runs"), f"seed {SEED}").to_be_visible(timeout=PATIENCE)
     page.go_back()
     expect(page.get_by_role("heading", name=served.drawn.table, level=1), f"seed {SEED}").to_be_visible(
         timeout=PATIENCE

@@ -16,7 +16,7 @@ from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
 from lakeaudit.dashboard.queries.lake import lake_days, lake_figures
-from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
+from lakeaudit.dashboard.queries.table import PAGE_ROWS, ListFilter
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
@@ -41,7 +41,7 @@ def table_page(results: Results, table: str) -> of_table.Listed:
     told = of_table.changes(changes(results), table)
     assert of_table.table_days(results, table, told)
     timeline(results, table, NOON, told)
-    return of_table.listed(results, table, Wanted(), NOON, 1)
+    return of_table.listed(results, table, ListFilter(), NOON, 1)
 
 
 def a_file(results: Results, discrepancy_id: str) -> of_subject.Subject:
@@ -63,12 +63,12 @@ def test_a_million_rows_stay_under_two_seconds_a_page(
     listed = table_page(results, TABLES[0])
     assert len(listed.rows) == PAGE_ROWS
     some = listed.rows[0]["discrepancy_id"]
-    like = Wanted(like="0ab", partition=f"region=eu/dt={NOON.date()}")
+    like = ListFilter(like="0ab", partition=f"region=eu/dt={NOON.date()}")
     pages: dict[str, Callable[[], object]] = {
         "the lake": lambda: (lake_figures(results.again(), lake, NOON), lake_days(results.again(), NOON)),
         "a table": lambda: table_page(results.again(), TABLES[1]),
         "its list, narrowed down": lambda: of_table.listed(results, TABLES[1], like, NOON, 1),
-        "its list, page 100": lambda: of_table.listed(results, TABLES[1], Wanted(), NOON, 100),
+        "its list, page 100": lambda: of_table.listed(results, TABLES[1], ListFilter(), NOON, 100),
         "a file": lambda: a_file(results.again(), some),
         "a run": lambda: of_runs.run_figures(results.again(), "r1"),
     }

@@ -376,8 +376,8 @@ def test_one_place_of_the_dashboard_touches_the_lake() -> None:
 
 
 OWN_MARKUP = (
-    "st.html(looks.STYLE)", "st.html(looks.tiles(by, days))", "st.html(looks.ticks(figures.runs))",
-    "st.html(looks.days(found, tables))",
+    "st.html(markup.STYLE)", "st.html(markup.tiles(by, days))", "st.html(markup.ticks(figures.runs))",
+    "st.html(markup.days(trend, tables))",
 )  # fmt: skip
 
 

@@ -179,7 +179,7 @@ def test_a_severity_of_others_is_text_and_no_tile(lake: str, place: Location) ->
     driver = page(lake, "lake")
     assert not driver.exception
     assert len(tiles(driver)) == 4
-    assert f"Of no known severity: 1 {visible(HOSTILE[0])}" in words(driver)
+    assert f"Unknown severity: 1 {visible(HOSTILE[0])}" in words(driver)
 
 
 def test_the_line_of_a_tile_starts_at_none() -> None:
@@ -240,7 +240,7 @@ def test_a_table_says_what_is_broken_since_when_why_and_whether_it_is_recoverabl
         "Cause: lifecycle rule.",
         "Why: listed since Monday.",
         f"Recoverable: yes, until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z (8 h ",
-        "Apart from these: 1 accepted",
+        "Not counted: 1 accepted",
         "day=1",
     ):
         assert sentence in told, sentence
@@ -387,9 +387,10 @@ def test_a_file_with_several_findings_has_the_claims_of_each(lake: str, place: L
     ] * 3
     assert "cannot be shown" not in told
     for name in ("Size mismatch of orders", "Size mismatch of other", "-o orders.size_mismatch.jsonl",
-                 "-o other.size_mismatch.jsonl", "What else is open of this file comes first."):  # fmt: skip
+                 "-o other.size_mismatch.jsonl",
+                 "Resolve the other open discrepancies of this file first."):  # fmt: skip
         assert name in told, name
-    assert "What the sources say now" in told
+    assert "Current answers of the sources" in told
     assert "Another file" in told
 
 
@@ -411,7 +412,7 @@ def test_what_differs_is_set_apart_and_only_that(lake: str, place: Location) -> 
 def test_a_group_names_its_files_and_makes_no_claims(lake: str, published: None) -> None:
     driver = page(lake, "file", id=STRAYS["discrepancy_id"])
     told = words(driver)
-    assert "2 files that the last runs named" in told
+    assert "2 files in the last runs" in told
     assert "`s3://lake/orders/x`" in told
     assert "claims" not in told
     assert [each.label for each in driver.button] == []
@@ -469,7 +470,7 @@ def test_only_files_of_the_lakes_own_places_are_asked_for(
 
 def test_a_page_does_not_ask_for_files_elsewhere(lake: str, published: None) -> None:
     driver = page(lake, "file", uri="/etc/passwd")
-    assert "It lies in no place of this lake" in words(driver)
+    assert "It is outside this lake" in words(driver)
     assert [each.label for each in driver.button] == []
 
 
@@ -510,7 +511,7 @@ def test_where_changes_bear_no_run_nobody_knows_which_one_made_them(lake: str, p
     publish(place, runs=[run(**TIMES)], coverage=[covered()], findings=[row], transitions=told)
     (listed,) = page(lake, "runs").dataframe[0].value.to_dict("records")
     assert {"new", "resolved"}.isdisjoint(listed)
-    assert "What it changed in the ledger was not recorded." in words(page(lake, "runs", run="r1"))
+    assert "Its changes of the ledger were not recorded." in words(page(lake, "runs", run="r1"))
 
 
 def test_what_is_so_of_most_tables_is_said_once(lake: str, place: Location) -> None:
@@ -520,7 +521,7 @@ def test_what_is_so_of_most_tables_is_said_once(lake: str, place: Location) -> N
         place, runs=[run(**TIMES)], coverage=[*tables, covered("odd", **half, reason="its log has a hole")]
     )
     driver = page(lake, "runs", run="r1")
-    assert "4 tables: of 3 no metastore covers the table." in words(driver)
+    assert "4 tables: 3 not fully judged (no metastore covers the table)." in words(driver)
     assert {*driver.dataframe[0].value["why not all"]} == {"", "its log has a hole"}
 
 
@@ -620,7 +621,7 @@ def test_a_fault_of_ours_is_one_sentence(lake: str, published: None, monkeypatch
         ("table", {"table": "<b>x</b>"}, "no table <b>x</b> in this lake"),
         ("file", {"id": "' OR 1=1"}, "no discrepancy ' OR 1=1 in the ledger"),
         ("file", {"uri": "ftp://x"}, "ftp://x names no file"),
-        ("file", {"uri": "s3://lake/orders/nobody"}, "that is no proof that all is well"),
+        ("file", {"uri": "s3://lake/orders/nobody"}, "does not prove that the file is intact"),
         (
             "runs",
             {"run": "\u202e[x](javascript:alert(1))"},

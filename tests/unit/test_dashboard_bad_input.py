@@ -58,7 +58,7 @@ def test_forty_partition_columns(lake: str, place: Location) -> None:
     publish(place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[*map(discrepancy, rows)])
     told = open_pages(lake)
     assert "29 dropped" in told["table"]
-    assert "alone" in told["table"], "the picture says by which two keys it is"
+    assert "only by c" in told["table"], "the caption names the two keys of the plot"
 
 
 def test_very_many_partitions(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,13 @@ from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
 from lakeaudit.dashboard.queries.lake import (
     Health,
-    Held,
+    LedgerSums,
     lake_days,
     lake_figures,
     levels,
     table_healths,
 )
-from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
+from lakeaudit.dashboard.queries.table import PAGE_ROWS, ListFilter
 from lakeaudit.errors import CannotAudit
 from lakeaudit.formatting import NO_TABLE
 from lakeaudit.keys import Location
@@ -83,7 +83,7 @@ CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "o
         ([run()], WHOLE, [], "fine", ""),
         ([run()], NOTHING, [], "unjudged", "nothing could be judged"),
         ([run()], OFF, [], "unjudged", "nothing could be judged"),
-        ([run()], [], [], "unjudged", "nothing could be judged: no published run looked at it"),
+        ([run()], [], [], "unjudged", "nothing could be judged: no published run checked it"),
         (
             [run()],
             PART,
@@ -92,7 +92,7 @@ CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "o
             "partly judged: the evidence is incomplete: files of the table 70.0 %",
         ),
         ([run(status="suspect")], WHOLE, [], "unjudged", "the evidence of its last audit is suspect"),
-        ([run(finished_at=NOON - WEEK)], WHOLE, [], "unjudged", "last looked at 7 d 2 h ago"),
+        ([run(finished_at=NOON - WEEK)], WHOLE, [], "unjudged", "last audited 7 d 2 h ago"),
         ([run()], WHOLE, [CRITICAL], "critical", ""),
         (
             [run()],
@@ -148,7 +148,9 @@ def test_a_table_is_judged_by_the_last_run_that_looked_at_it(
                   covered("b", run_id="r2"), *[row | {"run_id": "r3"} for row in NOTHING]],
     )  # fmt: skip
     found = {each.table: each for each in lake_figures(results, lake, LATER).tables}
-    assert {name: (each.level, each.looked and each.looked.run_id) for name, each in found.items()} == {
+    assert {
+        name: (each.level, each.last_audit and each.last_audit.run_id) for name, each in found.items()
+    } == {
         "orders": ("fine", "r1"),
         "b": ("fine", "r2"),
     }
@@ -190,7 +192,7 @@ def test_nothing_was_ever_published(results: Results, lake: Lake, place: Locatio
     failed = lake_figures(results.again(), lake, NOON)
     assert (failed.run, failed.tables) == (None, ())
     assert failed.troubles == (
-        "The last audit failed: run r1, begun 2026-11-21 12:00:00Z: no evidence",
+        "The last audit failed: run r1, started 2026-11-21 12:00:00Z: no evidence",
     )  # fmt: skip
 
 
@@ -211,7 +213,7 @@ def test_what_came_back_is_told_from_what_was_always_there(
         discrepancy(finding("hidden", "orders/c"), reopened=1), discrepancy(dropped("d"), "resolved", reopened=1),
     ]  # fmt: skip
     publish(place, runs=[run()], coverage=WHOLE, discrepancies=rows)
-    (held,) = [each.held for each in table_healths(results, lake, NOON) if each.table == "orders"]
+    (held,) = [each.ledger for each in table_healths(results, lake, NOON) if each.table == "orders"]
     assert held.again == 1, "of the worst severity alone"
     assert [(each.kind, each.number, each.again) for each in of_table.broken(results, "orders", NOON)] == [
         ("dropped", 2, 1), ("hidden", 1, 1),
@@ -220,7 +222,7 @@ def test_what_came_back_is_told_from_what_was_always_there(
 
 def test_what_belongs_to_no_table_is_not_counted_as_one() -> None:
     names = {"a": "critical", "b": "unjudged", "c": "fine", "d": "info", NO_TABLE: "unjudged"}
-    healths = [Health(name, level, "", Held({}, None), None) for name, level in names.items()]
+    healths = [Health(name, level, "", LedgerSums({}, None), None) for name, level in names.items()]
     assert levels(healths) == {"critical": 1, "unjudged": 1, "fine": 1, "info": 1}
 
 
@@ -245,7 +247,7 @@ def test_until_when_a_lost_version_can_be_read(
     lost = finding(kind, "orders/a", severity=severity, recoverable="yes", recoverable_until=until)
     others = [discrepancy(dropped("b", recoverable="no", recoverable_until=None))]
     publish(place, runs=[run()], coverage=WHOLE, discrepancies=[discrepancy(lost), *others])
-    (held,) = [each.held for each in table_healths(results, lake, NOON) if each.table == "orders"]
+    (held,) = [each.ledger for each in table_healths(results, lake, NOON) if each.table == "orders"]
     assert (held.worst_recovery.readable_until, held.recovery.until) == (
         told,
         NOON + WEEK if kind == "dropped" else None,
@@ -257,7 +259,7 @@ def test_until_when_a_lost_version_can_be_read(
     [
         (
             run("r2", "running", started_at=NOON),
-            "Run r2, begun 2026-11-21 12:00:00Z, has not finished after 2 h:",
+            "Run r2, started 2026-11-21 12:00:00Z, has not finished after 2 h:",
         ),
         (
             run("r2", "suspect", started_at=NOON, error="bad"),
@@ -476,20 +478,22 @@ LISTED = [
 @pytest.mark.parametrize(
     ("wanted", "keys"),
     [
-        (Wanted(), ["big", "small", "unknown", HOSTILE]),
-        (Wanted(standings=("accepted",)), ["accepted"]),
-        (Wanted(standings=()), ["accepted", "gone", "big", "small", "unknown", HOSTILE]),
-        (Wanted(severities=("info",)), [HOSTILE]),
-        (Wanted(kinds=("hidden", "'; DROP TABLE discrepancies")), [HOSTILE]),
-        (Wanted(partition="d=1"), ["big"]),
-        (Wanted(partition=""), ["small", "unknown", HOSTILE]),
-        (Wanted(like="orders/s"), ["small"]),
-        (Wanted(like=HOSTILE), [HOSTILE]),
-        (Wanted(like="%"), [HOSTILE]),
-        (Wanted(like="' OR ''='"), []),
+        (ListFilter(), ["big", "small", "unknown", HOSTILE]),
+        (ListFilter(standings=("accepted",)), ["accepted"]),
+        (ListFilter(standings=()), ["accepted", "gone", "big", "small", "unknown", HOSTILE]),
+        (ListFilter(severities=("info",)), [HOSTILE]),
+        (ListFilter(kinds=("hidden", "'; DROP TABLE discrepancies")), [HOSTILE]),
+        (ListFilter(partition="d=1"), ["big"]),
+        (ListFilter(partition=""), ["small", "unknown", HOSTILE]),
+        (ListFilter(like="orders/s"), ["small"]),
+        (ListFilter(like=HOSTILE), [HOSTILE]),
+        (ListFilter(like="%"), [HOSTILE]),
+        (ListFilter(like="' OR ''='"), []),
     ],
 )
-def test_a_list_is_narrowed_down(place: Location, results: Results, wanted: Wanted, keys: list[str]) -> None:
+def test_a_list_is_narrowed_down(
+    place: Location, results: Results, wanted: ListFilter, keys: list[str]
+) -> None:
     publish(place, discrepancies=LISTED)
     found = of_table.listed(results, "orders", wanted, LATER, 1)
     assert [row["subject"].removeprefix("s3://lake/orders/") for row in found.rows] == keys
@@ -498,7 +502,7 @@ def test_a_list_is_narrowed_down(place: Location, results: Results, wanted: Want
 
 def test_a_list_is_shown_page_by_page(place: Location, results: Results) -> None:
     publish(place, discrepancies=[discrepancy(dropped(f"{n:03d}")) for n in range(PAGE_ROWS + 3)])
-    pages = [of_table.listed(results, "orders", Wanted(), LATER, page) for page in (1, 2, 3)]
+    pages = [of_table.listed(results, "orders", ListFilter(), LATER, page) for page in (1, 2, 3)]
     assert [(len(page.rows), page.total) for page in pages] == [(PAGE_ROWS, 53), (3, 53), (0, 53)]
     assert pages[1].rows[0]["subject"].endswith("050")
 
@@ -531,7 +535,7 @@ def test_all_that_is_known_of_a_file(place: Location, results: Results) -> None:
 
 
 def test_the_files_behind_a_group(place: Location, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_subject, "LEFTOVERS", 2)
+    monkeypatch.setattr(of_subject, "GROUP_FILES", 2)
     strays = group("temporary", "d=1", 3)
     files = [
         leftover(strays, "orders/a", size=None),
@@ -554,7 +558,7 @@ def test_the_life_of_a_file() -> None:
         commit_id="5", recoverable="yes", recoverable_until=NOON + WEEK,
     ))  # fmt: skip
     held = {name: lost.get(name) for name in RESULTS["discrepancies"].names}
-    events = of_subject.life(
+    events = of_subject.events(
         [held], [transition(lost, "opened"), transition(lost, "resolved", at=LATER, run_id=None)]
     )
     assert [(event.what, event.by) for event in events] == [
@@ -566,20 +570,20 @@ def test_the_life_of_a_file() -> None:
         ("resolved", "a person"),
         ("the file is no longer recoverable", "the bucket's lifecycle rules"),
     ]
-    assert of_subject.life([dict.fromkeys(held)], []) == ()
+    assert of_subject.events([dict.fromkeys(held)], []) == ()
     done = {"action": "remove_delete_marker", "plan_id": "p1", "done_at": NOON}
     assert [
         (event.what, event.by)
         for status in ("applied", "undone", "moved_on")
-        for event in of_subject.life([], [], [done | {"status": status}])
+        for event in of_subject.events([], [], [done | {"status": status}])
     ] == [
         ("remove delete marker: done", "plan p1"),
-        ("remove delete marker: taken back", "plan p1"),
+        ("remove delete marker: undone", "plan p1"),
         ("remove delete marker: moved on", "plan p1"),
     ]
     other = held | {"table_name": "copies", "commit_id": None, "manifest_time": NOON, "recoverable": None}
     assert [
-        event.what for event in of_subject.life([held, other], []) if event.what.startswith("listed")
+        event.what for event in of_subject.events([held, other], []) if event.what.startswith("listed")
     ] == [
         "listed by orders, commit 5",  # the commits of two tables say nothing of each other
         "listed by copies",

@@ -97,15 +97,15 @@ def test_losses_openings_and_resolutions_are_marked(said: list[Any]) -> None:
         Timeline(commits, (Change(NOON, "opened", 2), Change(LATER, "resolved", 1)), earlier=3)
     )
     caption, chart, in_words = said
-    assert "of 1 something is open" in caption
-    assert "3 open ones go back to earlier commits" in caption
+    assert "1 with open discrepancies" in caption
+    assert "3 open ones belong to earlier commits" in caption
     bars, diamonds, feet = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
     assert [(bar["what"], bar["files"], bar["number"]) for bar in bars[:2]] == [
         ("files added", 5, 5.0), ("files removed", 0, 0.0),
     ]  # fmt: skip
     assert [bar["number"] for bar in bars[2:]] == [None, None], "what a log does not say is no zero"
-    assert [mark["told"] for mark in diamonds] == ["2 critical open, of commit 2"]
-    assert [mark["told"] for mark in feet] == ["2 opened", "1 resolved"]
+    assert [mark["text"] for mark in diamonds] == ["2 critical open, of commit 2"]
+    assert [mark["text"] for mark in feet] == ["2 opened", "1 resolved"]
     assert [*in_words["version"]] == ["`2`", "`1`"], "those of which something is open come first"
 
 

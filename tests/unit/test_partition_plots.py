@@ -7,7 +7,7 @@ import pytest
 import streamlit as st
 
 from lakeaudit.dashboard import partition_plots
-from lakeaudit.dashboard.partition_plots import Place, across_and_down, named_by, summed
+from lakeaudit.dashboard.partition_plots import Place, across_and_down, key_values, sum_places
 from lakeaudit.dashboard.queries.table import Partition, Partitions
 from tests.builders.pagedata import HOSTILE
 
@@ -39,7 +39,7 @@ def charts(monkeypatch: pytest.MonkeyPatch) -> list[alt.Chart]:
     ],
 )
 def test_the_keys_are_those_of_the_names_the_widest_first(paths: Sequence[str], keys: list[str]) -> None:
-    assert named_by([part(path) for path in paths])[0] == keys
+    assert key_values([part(path) for path in paths])[0] == keys
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_the_keys_are_those_of_the_names_the_widest_first(paths: Sequence[str], 
     ],
 )
 def test_days_run_across_else_the_key_with_more_values(paths: Sequence[str], told: tuple[str, str]) -> None:
-    assert across_and_down(*named_by([part(path) for path in paths])) == told
+    assert across_and_down(*key_values([part(path) for path in paths])) == told
 
 
 def test_a_place_sums_what_lies_there_under_its_worst_severity() -> None:
     parts = [part("a=1/b=1/c=1", warning=2), part("a=1/b=1/c=2", critical=1), part("a=2/b=1/c=2", info=1)]
-    _, values = named_by(parts)
-    assert summed(parts, values["a"], values["b"]) == [
+    _, values = key_values(parts)
+    assert sum_places(parts, values["a"], values["b"]) == [
         Place("1", "1", "critical", 3),
         Place("2", "1", "info", 1),
     ]

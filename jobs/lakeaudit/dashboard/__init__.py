@@ -1,1 +1,1 @@
-"""The dashboard: pages over the result tables. `figures` asks them, the pages show what it answers."""
+"""The dashboard shows the result tables as pages. `queries` reads the tables, the pages show the rows."""

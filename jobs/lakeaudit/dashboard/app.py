@@ -1,4 +1,4 @@
-"""What Streamlit runs: `app.py LAKE`. Makes the pages, opens the desk and shows the page that is asked for."""
+"""Entry point for Streamlit, as `app.py LAKE`: builds the pages, opens a session and shows the requested page."""
 
 import sys
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from functools import partial
 
 import streamlit as st
 
-from lakeaudit.dashboard import file_page, lake_page, looks, plans_page, runs_page, table_page, widgets
-from lakeaudit.dashboard.session import Desk, desk
+from lakeaudit.dashboard import file_page, lake_page, markup, plans_page, runs_page, table_page, widgets
+from lakeaudit.dashboard.session import PageSession, page_session
 
-PAGES: dict[str, tuple[str, Callable[[Desk], None]]] = {
+PAGES: dict[str, tuple[str, Callable[[PageSession], None]]] = {
     "lake": ("The lake", lake_page.show),
     "table": ("A table", table_page.show),
     "file": ("A file", file_page.show),
@@ -21,9 +21,9 @@ PAGES: dict[str, tuple[str, Callable[[Desk], None]]] = {
 
 
 def main(lake_file: str, first: str = "lake") -> None:
-    """One run of the page that the browser asks for; `first` is the one without a name in its address."""
+    """Run the page that the browser requested; `first` is the page without a name in its address."""
     st.set_page_config(page_title="lakeaudit", layout="wide")
-    st.html(looks.STYLE)
+    st.html(markup.STYLE)
     pages = st.session_state[widgets.PAGES] = _pages(lake_file, first)
     title, show = PAGES[first]
     named = st.Page(partial(_show, show, lake_file), title=title, url_path=first, visibility="hidden")
@@ -31,7 +31,7 @@ def main(lake_file: str, first: str = "lake") -> None:
 
 
 def _pages(lake_file: str, first: str) -> dict[str, st.Page]:
-    """The first has no name of its own to Streamlit, so that who types it is led there by another one."""
+    """Return the pages by name. For Streamlit the first page has no name, so `main` adds a hidden one with its name."""
     return {
         name: st.Page(
             partial(_show, show, lake_file),
@@ -44,16 +44,16 @@ def _pages(lake_file: str, first: str) -> dict[str, st.Page]:
 
 
 def rehearse(lake_file: str) -> None:
-    """Show every page to nobody: what they load and ask, no visitor waits for. What is wrong the pages tell."""
+    """Run every page once without a visitor, to import modules and to fill caches. Errors are ignored here."""
     st.session_state[widgets.PAGES] = _pages(lake_file, "lake")
     for _, show in PAGES.values():
         with suppress(Exception):
-            show(desk(lake_file, datetime.now(UTC)))
+            show(page_session(lake_file, datetime.now(UTC)))
 
 
-def _show(show: Callable[[Desk], None], lake_file: str) -> None:
-    with widgets.told():
-        show(desk(lake_file, datetime.now(UTC)))
+def _show(show: Callable[[PageSession], None], lake_file: str) -> None:
+    with widgets.show_failures():
+        show(page_session(lake_file, datetime.now(UTC)))
 
 
 if __name__ == "__main__":

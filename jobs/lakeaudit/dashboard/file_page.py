@@ -1,6 +1,6 @@
-"""One file or group: what each source claims, whether it is recoverable, its history, and the files behind it.
+"""Shows one file or group: the claims of each source, whether it is recoverable, its history, and a group's files.
 
-Nothing here touches the lake, but for the button that says so.
+Only the button `Ask now` sends requests to the lake.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
-from lakeaudit.dashboard.session import Desk
+from lakeaudit.dashboard.session import PageSession
 from lakeaudit.dashboard.source_query import ask_now
 from lakeaudit.formatting import SIDES, table_label, visible
 from lakeaudit.keys import identify, uri_of
@@ -23,25 +23,25 @@ from lakeaudit.kinds import KINDS, rank
 from lakeaudit.results.read import Row
 from lakeaudit.results.recovery import of_finding
 
-CALLED = {"etag": "ETag", "version_id": "version"}
+CLAIM_NAMES = {"etag": "ETag", "version_id": "version"}
 LONGEST = 2000
 """Characters of an address that are looked up: a key has at most 1,024 bytes."""
 
 
-def show(desk: Desk) -> None:
-    """The discrepancy that the address names by its id, or the file that it names by its place."""
+def show(session: PageSession) -> None:
+    """Show the discrepancy or the file of the address, by id or by location."""
     address = widgets.Address("file")
-    wanted, typed = address.given("id"), (address.given("uri") or "")[:LONGEST]
-    if not wanted and not typed:
+    discrepancy_id, typed = address.value("id"), (address.value("uri") or "")[:LONGEST]
+    if not discrepancy_id and not typed:
         st.title("A file", anchor=False)
         st.caption("Type the address of a file, or choose a discrepancy on the page of a table.")
     else:
-        _asked(desk, wanted, typed)
+        _show_requested(session, discrepancy_id, typed)
         widgets.section("Another file")
     address.typed("uri", "File", help="s3://bucket/key, or a local path")
 
 
-def _asked(desk: Desk, wanted: str | None, typed: str) -> None:
+def _show_requested(session: PageSession, discrepancy_id: str | None, typed: str) -> None:
     place = identify(typed) if typed else None
     if typed and (place is None or not place[1]):
         st.title("A file", anchor=False)
@@ -50,37 +50,41 @@ def _asked(desk: Desk, wanted: str | None, typed: str) -> None:
             "write s3://bucket/key, or a local path from the root",
         )
     elif place is not None:
-        found = desk.ask(("file", place), lambda: figures.file_of(desk.results, *place))
-        _file(desk, uri_of(*place), found, st.empty())
-    elif wanted:
-        _discrepancy(desk, wanted[:LONGEST])
+        found = session.load(("file", place), lambda: figures.file_of(session.results, *place))
+        _file(session, uri_of(*place), found, st.empty())
+    elif discrepancy_id:
+        _discrepancy(session, discrepancy_id[:LONGEST])
 
 
-def _discrepancy(desk: Desk, wanted: str) -> None:
-    asked = desk.ask(("row", wanted), lambda: figures.row_of(desk.results, wanted))
-    if asked is None:
+def _discrepancy(session: PageSession, discrepancy_id: str) -> None:
+    row = session.load(("row", discrepancy_id), lambda: figures.row_of(session.results, discrepancy_id))
+    if row is None:
         st.title("A file", anchor=False)
         widgets.failure(
-            f"no discrepancy {widgets.shortened(wanted, 100)} in the ledger",
+            f"no discrepancy {widgets.shortened(discrepancy_id, 100)} in the ledger",
             "choose one on the page of a table",
         )
         return
-    of_file = asked["subject_type"] in figures.ABOUT_FILES and asked["key"]
-    place = uri_of(asked["bucket"] or "", asked["key"]) if of_file else None
-    name, head = place or asked["subject"], st.empty()
-    _head(head, name, [asked], is_file=place is not None)  # all rows about it are sought in the whole ledger
-    found = desk.ask(("subject", wanted), lambda: figures.subject_of(desk.results, asked))
-    _file(desk, name, found, head, is_file=place is not None)
+    of_file = row["subject_type"] in figures.ABOUT_FILES and row["key"]
+    place = uri_of(row["bucket"] or "", row["key"]) if of_file else None
+    name, head = place or row["subject"], st.empty()
+    _head(
+        head, name, [row], is_file=place is not None
+    )  # shown at once: the next query reads the whole ledger
+    found = session.load(("subject", discrepancy_id), lambda: figures.subject_of(session.results, row))
+    _file(session, name, found, head, is_file=place is not None)
 
 
 def _head(at: DeltaGenerator, name: str, rows: Sequence[Row], *, is_file: bool) -> None:
     worst = min((row["severity"] or "" for row in rows if row["state"] != "resolved"), key=rank, default=None)
     with at.container():
         kicker = _kicker(next(iter(rows), None), is_file=is_file)
-        widgets.title(worst, _named(name), kicker=kicker, stored=True)
+        widgets.title(worst, _file_name(name), kicker=kicker, stored=True)
 
 
-def _file(desk: Desk, name: str, found: Subject, head: DeltaGenerator, *, is_file: bool = True) -> None:
+def _file(
+    session: PageSession, name: str, found: Subject, head: DeltaGenerator, *, is_file: bool = True
+) -> None:
     first = next(iter(found.rows), None)
     _head(head, name, found.rows, is_file=is_file)
     st.code(formatting.visible(name), language=None, wrap_lines=True)
@@ -90,18 +94,18 @@ def _file(desk: Desk, name: str, found: Subject, head: DeltaGenerator, *, is_fil
             f"All of {widgets.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
-    beside = [row for row in found.rows if row["state"] != "resolved"]
+    unresolved = [row for row in found.rows if row["state"] != "resolved"]
     for row in found.rows:
-        _row(desk, row, is_file=is_file, beside=beside)
-    _rest(desk, found)
+        _row(session, row, is_file=is_file, unresolved=unresolved)
+    _rest(session, found)
     _behind(found)
-    _life(desk, found)
+    _history(session, found)
     if is_file:
-        ask_now(desk, name, known=bool(found.rows or found.findings))
+        ask_now(session, name, known=bool(found.rows or found.findings))
 
 
-def _named(name: str) -> str:
-    """What it is called without its folders: the address stands below."""
+def _file_name(name: str) -> str:
+    """Return the name without folders; the full address is shown below."""
     return widgets.shortened(name.rstrip("/").rpartition("/")[2] or name, 70)
 
 
@@ -113,44 +117,44 @@ def _kicker(first: Row | None, *, is_file: bool) -> str:
     return f"{of} of table {widgets.prose(table_label(first['table_name']))}{inside}"
 
 
-def _rest(desk: Desk, found: Subject) -> None:
-    """What the last run found of the file beyond the ledger."""
+def _rest(session: PageSession, found: Subject) -> None:
+    """Show findings of the last run about the file that the ledger does not have."""
     known = {row["discrepancy_id"] for row in found.rows}
     new = [row for row in found.findings if row["discrepancy_id"] not in known]
     for row in new:
         widgets.plain(f"The last run also found: {row['kind'].replace('_', ' ')}: {row['explanation']}")
     if not found.rows and not new:
-        widgets.plain("The ledger knows nothing of it: that is no proof that all is well.")
-        shell = f"lakeaudit explain {operand(desk.lake_file)} URI"
+        widgets.plain("The ledger has no entry for it, which does not prove that the file is intact.")
+        shell = f"lakeaudit explain {operand(session.lake_file)} URI"
         st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
 
 
-def _row(desk: Desk, row: Row, *, is_file: bool, beside: Sequence[Row]) -> None:
-    """One discrepancy; `beside`: all that is open of its file, this one too."""
-    waits = next_steps.waits(row, {each["kind"] for each in beside})
+def _row(session: PageSession, row: Row, *, is_file: bool, unresolved: Sequence[Row]) -> None:
+    """Show one discrepancy; `unresolved` are all unresolved ones of its file, including this one."""
+    waits = next_steps.waits(row, {each["kind"] for each in unresolved})
     kind = widgets.prose((row["kind"] or "").replace("_", " "))
-    several = len({each["table_name"] for each in beside}) > 1
+    several = len({each["table_name"] for each in unresolved}) > 1
     of_table = f" of {widgets.prose(table_label(row['table_name']))}" if several else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(f"{kind[:1].upper()}{kind[1:]}{of_table}", anchor=False, width="content")
-        st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
-    recoverable = of_finding(row, desk.now)
+        st.markdown(f"{widgets.badge(row['severity'])} {_state(session, row)}", width="content")
+    recoverable = of_finding(row, session.now)
     if recoverable and not waits:
         widgets.plain(f"{recoverable[:1].upper()}{recoverable[1:]}.")
-    _commands(desk, row, beside, waits=waits)
+    _commands(session, row, unresolved, waits=waits)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
-        for line in _sentences(desk, row):
+        for line in _sentences(session, row):
             widgets.plain(line)
     if is_file:
         with right:
-            _claims(desk, row)
+            _claims(session, row)
     if waits:
-        widgets.plain("What else is open of this file comes first.")
+        widgets.plain("Resolve the other open discrepancies of this file first.")
     else:
-        _back(desk, row)
-    with st.expander("What else is known"):
-        widgets.facts(_facts(row), alt="What else is known")
+        _restore(session, row)
+    with st.expander("More details"):
+        widgets.facts(_facts(row), alt="More details")
 
 
 _ENDS = {
@@ -160,28 +164,28 @@ _ENDS = {
 }
 
 
-def _state(desk: Desk, row: Row) -> str:
+def _state(session: PageSession, row: Row) -> str:
     if row["state"] == "resolved":
-        said = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
+        badge = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
         how = widgets.prose(next_steps.ended(row))
-        return f"{said} {how} {formatting.second(row['resolved_at'])}"
-    if row["ack_until"] and row["ack_until"] > desk.now:
+        return f"{badge} {how} {formatting.second(row['resolved_at'])}"
+    if row["ack_until"] and row["ack_until"] > session.now:
         return ":gray-badge[accepted]"
     return f":gray-badge[{'open' if row['state'] == 'open' else formatting.PENDING}]"
 
 
-def _sentences(desk: Desk, row: Row) -> Iterator[str]:
-    told = KINDS[row["kind"]].words if row["kind"] in KINDS else ""
-    if told:
-        yield f"{told[:1].upper()}{told[1:]}."
-    if row["explanation"] and row["explanation"].lower() != told.lower():
+def _sentences(session: PageSession, row: Row) -> Iterator[str]:
+    description = KINDS[row["kind"]].words if row["kind"] in KINDS else ""
+    if description:
+        yield f"{description[:1].upper()}{description[1:]}."
+    if row["explanation"] and row["explanation"].lower() != description.lower():
         yield "Why: " + formatting.times(row["explanation"])
     if row["cause"]:
         by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
         yield f"Cause: {row['cause']}{by}{f', {formatting.second(at)}' if (at := row['cause_at']) else ''}"
     if row["confirmation"]:
         yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
-    age = formatting.age(row["first_seen_at"], desk.now)
+    age = formatting.age(row["first_seen_at"], session.now)
     since = f"First seen {formatting.second(row['first_seen_at'])} ({age} ago)"
     back = f"; reopened {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
     yield f"{since}{back}."
@@ -191,83 +195,89 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield f"Accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
 
 
-def _back(desk: Desk, row: Row) -> None:
-    """What to do about its kind, and the steps."""
+def _restore(session: PageSession, row: Row) -> None:
+    """Show advice for the kind, and the commands that restore the file."""
     if do := next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"]):
         widgets.plain(f"What to do: {do}")
-    at = desk.results.clients.endpoint(row["bucket"] or "")
+    at = session.results.clients.endpoint(row["bucket"] or "")
     step, look = next_steps.way_back(row, at), next_steps.look_at_versions(row, at)
     if step is not None and look is not None:
         with st.expander("The steps", expanded=True):
-            st.caption("Look at the versions first; lakeaudit changes nothing by itself.")
+            st.caption("List the versions first; lakeaudit changes nothing by itself.")
             st.code(look, language=None, wrap_lines=True)
             st.caption(f"Then {step.what}:")
             st.code(step.command, language=None, wrap_lines=True)
 
 
-def _commands(desk: Desk, row: Row, beside: Sequence[Row], *, waits: bool) -> None:
-    """What plans its mending, where that is of use, and what tells more."""
-    mendable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1})
-    plan = _plan(desk, row)
-    if len(beside) > 1:
-        alike = sum(each["kind"] == row["kind"] for each in beside) > 1
-        plan = next_steps.beside_others(plan, f"{row['table_name']}.{row['kind']}" if alike else row["kind"])
-    lines = [plan] if mendable and not waits else []
-    lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
+def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, waits: bool) -> None:
+    """Show the command that plans the repair, if one is possible now, and the one that explains more."""
+    repairable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1})
+    plan = _plan(session, row)
+    if len(unresolved) > 1:
+        same_kind = sum(each["kind"] == row["kind"] for each in unresolved) > 1
+        plan = next_steps.beside_others(
+            plan, f"{row['table_name']}.{row['kind']}" if same_kind else row["kind"]
+        )
+    lines = [plan] if repairable and not waits else []
+    lines += [next_steps.learn_more(session.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-    if told := next_steps.after_plans(lines, widgets.literal):
-        st.caption(told)
+    if hint := next_steps.after_plans(lines, widgets.literal):
+        st.caption(hint)
 
 
-def _plan(desk: Desk, row: Row) -> str:
+def _plan(session: PageSession, row: Row) -> str:
     causes = [row["cause"]] if row["cause"] else []
-    return next_steps.mend(desk.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes)
+    return next_steps.mend(session.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes)
 
 
 _SIDES = sorted(SIDES, key=("manifest", "storage", "metastore").index)
-"""On a phone two are in sight: what is recorded, and what is there."""
-_PUT = {"size": formatting.exact_size, "time": formatting.moment}
+"""The first two fit on a phone: the record and the object."""
+_FORMATS = {"size": formatting.exact_size, "time": formatting.moment}
 
 
-def _claims(desk: Desk, row: Row) -> None:
-    """What is claimed beside each other; only what differs is set apart."""
-    told, there = figures.claims(row), formatting.presence(row)
-    if not told and not there:
+def _claims(session: PageSession, row: Row) -> None:
+    """Show the claims of all sides in one table, with a mark where they differ."""
+    claims, presence = figures.claims(row), formatting.presence(row)
+    if not claims and not presence:
         return
     sides = [
-        side for side in _SIDES if there.get(side) or any(said[side] is not None for said in told.values())
+        side
+        for side in _SIDES
+        if presence.get(side) or any(each[side] is not None for each in claims.values())
     ]
-    rows = [("the file", *_there(there, sides))] if there else []
-    rows += [(CALLED.get(what, what), *_beside_each_other(what, said, sides)) for what, said in told.items()]
+    rows = [("the file", *_presence(presence, sides))] if presence else []
+    rows += [(CLAIM_NAMES.get(what, what), *_compared(what, each, sides)) for what, each in claims.items()]
     kind = (row["kind"] or "").replace("_", " ")
     widgets.grid(("", *sides), rows, alt=f"What each source claims: {kind}", of=row["discrepancy_id"])
     for side in SIDES:
         if side not in sides:
-            is_off = side == "metastore" and not desk.lake.metastores
+            is_off = side == "metastore" and not session.lake.metastores
             st.caption(f"{side}: {'not configured' if is_off else 'no data'}")
 
 
-def _there(there: Mapping[str, str | None], sides: Sequence[str]) -> Iterator[str]:
+def _presence(presence: Mapping[str, str | None], sides: Sequence[str]) -> Iterator[str]:
     for side in sides:
-        said = there[side]
-        yield ("no data" if said is None else said if said == formatting.THERE else f":red[\u2260 {said}]")
+        state = presence[side]
+        yield (
+            "no data" if state is None else state if state == formatting.THERE else f":red[\u2260 {state}]"
+        )
 
 
-def _beside_each_other(what: str, said: Mapping[str, object], sides: Sequence[str]) -> Iterator[str]:
-    recorded = said["manifest"]
+def _compared(what: str, claims: Mapping[str, object], sides: Sequence[str]) -> Iterator[str]:
+    recorded = claims["manifest"]
     for side in sides:
-        cell, value = _claim(what, said[side]), said[side]
-        apart = _differs(what, said) and value is not None and (recorded is None or value != recorded)
-        yield f":red[\u2260] {cell}" if apart else cell
+        cell, value = _claim(what, claims[side]), claims[side]
+        differs = _differs(what, claims) and value is not None and (recorded is None or value != recorded)
+        yield f":red[\u2260] {cell}" if differs else cell
 
 
 def _claim(what: str, value: object) -> str:
-    put = _PUT.get(what)
+    put = _FORMATS.get(what)
     return formatting.UNKNOWN if value is None else str(put(value)) if put else widgets.literal(value)  # type: ignore[operator]
 
 
-def _differs(what: str, said: Mapping[str, object]) -> bool:
-    return what != "time" and len({value for value in said.values() if value is not None}) > 1
+def _differs(what: str, claims: Mapping[str, object]) -> bool:
+    return what != "time" and len({value for value in claims.values() if value is not None}) > 1
 
 
 _KNOWN = ("recovery_version_id", "related_key", "storage_class", "category", "manifest_kind", "table_version",
@@ -284,13 +294,13 @@ def _facts(row: Row) -> dict[str, object]:
 def _behind(found: Subject) -> None:
     if not found.files:
         return
-    widgets.section("The files behind it")
+    widgets.section("Files of the group")
     more = (
-        f", the {formatting.count(len(found.files))} largest here"
+        f"; the {formatting.count(len(found.files))} largest are listed"
         if found.files_known > len(found.files)
         else ""
     )
-    st.caption(f"{widgets.number(found.files_known, 'file')} that the last runs named{more}")
+    st.caption(f"{widgets.number(found.files_known, 'file')} in the last runs{more}")
     rows = [
         (
             widgets.literal(uri_of(file["bucket"] or "", file["key"])),
@@ -299,35 +309,35 @@ def _behind(found: Subject) -> None:
         )
         for file in found.files
     ]
-    widgets.grid(("file", "size", "written"), rows, alt="The files behind it")
+    widgets.grid(("file", "size", "written"), rows, alt="Files of the group")
 
 
-def _life(desk: Desk, found: Subject) -> None:
-    """What happened to it and when, each in a row: what the results know, without a word about why they know it."""
-    events = figures.life(found.rows, found.history, found.steps)
+def _history(session: PageSession, found: Subject) -> None:
+    """Show each known event of the file or group in a row, oldest first."""
+    events = figures.events(found.rows, found.history, found.steps)
     if not events:
         return
-    widgets.section("What happened")
+    widgets.section("History")
     rows = [
         (
             formatting.second(event.at),
-            _from_now(desk, event.at),
+            _from_now(session, event.at),
             widgets.prose(event.what),
             widgets.prose(event.by),
         )
         for event in events
     ]
-    widgets.grid(("when", "", "what", "by or as told by"), rows, alt="What happened to it, the oldest first")
-    told = [change for change in found.history if change["reason"]]
-    if told:
-        with st.expander("What audits said"):
-            for change in told:
+    widgets.grid(("when", "", "event", "source"), rows, alt="History, oldest first")
+    explained = [change for change in found.history if change["reason"]]
+    if explained:
+        with st.expander("Reasons from the audits"):
+            for change in explained:
                 kinds = " to ".join(dict.fromkeys(filter(None, (change["from_kind"], change["to_kind"]))))
                 widgets.plain(
                     f"{formatting.second(change['at'])} {change['transition']} ({kinds}): {change['reason']}"
                 )
 
 
-def _from_now(desk: Desk, at: datetime) -> str:
-    ahead = at > desk.now
-    return f"in {formatting.age(desk.now, at)}" if ahead else f"{formatting.age(at, desk.now)} ago"
+def _from_now(session: PageSession, at: datetime) -> str:
+    ahead = at > session.now
+    return f"in {formatting.age(session.now, at)}" if ahead else f"{formatting.age(at, session.now)} ago"

@@ -1,8 +1,8 @@
-"""What stands before the dashboard's server: only known host names are answered, and a token is asked for.
+"""Guards the dashboard's server: it accepts only known host names, and requires a token.
 
-A page of another site may give its own name this machine's address (DNS rebinding); the Host header of its requests
-still has that name. Streamlit checks it for WebSockets alone. The token is asked for wherever more than this machine
-can reach the server. It comes in the address once and then in a cookie, or in `Authorization: Bearer`.
+Another site may point its own name to this machine's address (DNS rebinding); the Host header of such requests still
+has that name. Streamlit checks it only for WebSockets. A token is required if other machines can reach the server. It
+is in the address once and then in a cookie, or in `Authorization: Bearer`.
 """
 
 import hmac
@@ -18,9 +18,9 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 COOKIE = "lakeaudit_token"
 PARAMETER = "token"
 ALIVE = "/_stcore/health"
-"""Says that the server runs, and nothing else: asked without a token."""
+"""Returns only that the server runs, and needs no token."""
 _REFUSED = 1008
-"""WebSocket's code for a policy that is violated."""
+"""WebSocket's code for a policy violation."""
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -29,7 +29,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Return whether only this machine reaches a server at this host."""
     if host.lower() == "localhost":
         return True
     try:
@@ -39,14 +39,14 @@ def is_loopback(host: str) -> bool:
 
 
 def known_names(host: str, names: Collection[str]) -> frozenset[str]:
-    """The host names that are answered by a server that listens at `host`: its own, and those that are allowed."""
+    """Return the allowed host names of a server at `host`: the machine's own and `names`."""
     own = {"localhost"} if is_loopback(host) else {"localhost", socket.gethostname(), socket.getfqdn()}
     return frozenset(each.lower().rstrip(".") for each in {host, *own, *names})
 
 
 @dataclass(frozen=True)
 class Gate:
-    """An ASGI application in front of another. `token`: None where none is asked for."""
+    """An ASGI application in front of another. `token`: None if none is required."""
 
     app: App
     names: frozenset[str]
@@ -60,49 +60,49 @@ class Gate:
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
         if not self._knows(headers.get("host", "")):
-            await _refuse(scope, send, HTTPStatus.MISDIRECTED_REQUEST, "this host name is not answered")
-        elif self.token is None or scope["path"].endswith(ALIVE) or self._is_shown(headers):
+            await _refuse(scope, send, HTTPStatus.MISDIRECTED_REQUEST, "this host name is not allowed")
+        elif self.token is None or scope["path"].endswith(ALIVE) or self._has_token(headers):
             await self.app(scope, receive, send)
-        elif scope["type"] == "http" and self._is_in(scope):
-            await _let_in(scope, send, self.token)
+        elif scope["type"] == "http" and self._is_in_address(scope):
+            await _redirect_with_cookie(scope, send, self.token)
         else:
             await _refuse(
                 scope, send, HTTPStatus.UNAUTHORIZED, "open the address that `lakeaudit dashboard` printed"
             )
 
     def _knows(self, host: str) -> bool:
-        """An address in digits is nobody's name, so that no other site can go by it."""
+        """Return whether the host is allowed: a known name, or a numeric address, which no site has as its name."""
         try:
             name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
             return name in self.names or bool(ipaddress.ip_address(name))
         except ValueError:
             return False
 
-    def _is_shown(self, headers: Mapping[str, str]) -> bool:
+    def _has_token(self, headers: Mapping[str, str]) -> bool:
         cookies: SimpleCookie = SimpleCookie()
         try:
             cookies.load(headers.get("cookie", ""))
         except CookieError:
             cookies.clear()
-        shown = [headers.get("authorization", "").removeprefix("Bearer ")]
-        shown += [cookies[COOKIE].value] if COOKIE in cookies else []
-        return any(map(self._is_right, shown))
+        tokens = [headers.get("authorization", "").removeprefix("Bearer ")]
+        tokens += [cookies[COOKIE].value] if COOKIE in cookies else []
+        return any(map(self._is_right, tokens))
 
-    def _is_in(self, scope: Scope) -> bool:
+    def _is_in_address(self, scope: Scope) -> bool:
         return any(name == PARAMETER and self._is_right(value) for name, value in _parameters(scope))
 
-    def _is_right(self, shown: str) -> bool:
-        return self.token is not None and hmac.compare_digest(shown.encode(), self.token.encode())
+    def _is_right(self, token: str) -> bool:
+        return self.token is not None and hmac.compare_digest(token.encode(), self.token.encode())
 
 
 def _parameters(scope: Scope) -> list[tuple[str, str]]:
     return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
 
 
-async def _let_in(scope: Scope, send: Send, token: str) -> None:
-    """The same page without the token in its address, which would stand in histories and links; a cookie holds it."""
+async def _redirect_with_cookie(scope: Scope, send: Send, token: str) -> None:
+    """Redirect to the same page without the token, which would stay in histories and links; a cookie stores it."""
     rest = urlencode([(name, value) for name, value in _parameters(scope) if name != PARAMETER])
-    path = "/" + quote(scope["path"].lstrip("/"))  # two slashes would name another host
+    path = "/" + quote(scope["path"].lstrip("/"))  # with two slashes it would be another host
     cookie = f"{COOKIE}={token}; HttpOnly; SameSite=Lax; Path=/"
     headers = [("location", f"{path}?{rest}" if rest else path), ("set-cookie", cookie)]
     await _answer(send, HTTPStatus.SEE_OTHER, headers, "")

@@ -1,4 +1,4 @@
-"""Where in a table something is open: a picture that fits what its partitions are named by."""
+"""Draws the partitions with open discrepancies, as a calendar, bars or a matrix, depending on the partition keys."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,17 +16,17 @@ from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report import palette
 
 BARS = 30
-"""Values of one key that are drawn as bars, the worst."""
+"""Number of values of one key that are drawn as bars, worst first."""
 NAMED = 12
-"""Partitions told in words."""
+"""Number of partitions in the list."""
 _CELL = 20
 _BAR = 26
 _AROUND = 60
-"""Points that the legend and a title take."""
+"""Height of the legend and a title, in points."""
 _BELOW = 80
-"""Points that numbers and a title below take."""
+"""Height of numbers and a title below, in points."""
 _NAMES = 140
-"""Points that names below the columns take."""
+"""Height of names below the columns, in points."""
 _SEVERITY = alt.Color(
     "worst:N",
     scale=alt.Scale(domain=list(SEVERITIES), range=[palette.COLOURS[each] for each in SEVERITIES]),
@@ -36,7 +36,7 @@ _SEVERITY = alt.Color(
 
 @dataclass(frozen=True)
 class Place:
-    """Something open at a place of the picture: `across` and `down` are what is written at its sides."""
+    """A cell of the matrix: `across` and `down` are its labels, `number` counts open discrepancies."""
 
     across: str
     down: str
@@ -45,33 +45,37 @@ class Place:
 
 
 def draw(found: Partitions) -> None:
-    """A calendar for days, bars for other values of one key, a matrix for two keys; the numbers lie beside it."""
+    """Draw a calendar for days, bars for other values of one key, a matrix for two keys."""
     parts = [part for part in found.shown if part.path]
     if not parts:
         return
-    keys, values = named_by(parts)
+    keys, values = key_values(parts)
     days = {key: _days(values[key]) for key in keys}
-    alt_text = f"{count(len(parts))} partitions with something open; the worst of them stand in the list"
+    alt_text = f"{count(len(parts))} partitions with something open; the list has the worst of them"
     if len(keys) == 1 and days[keys[0]]:
         chart = _calendar(parts, days[keys[0]])
     elif len(keys) == 1:
         chart = _bars(parts, values[keys[0]])
     else:
         across, down = across_and_down(keys, values)
-        chart = _matrix(summed(parts, values[across], values[down]), across, down)
+        chart = _matrix(sum_places(parts, values[across], values[down]), across, down)
     st.altair_chart(chart, width="stretch", alt=alt_text)
     rest = f"; {count(found.rest)} more partitions are not drawn" if found.rest else ""
-    apart = sum(part.number for part in found.shown if not part.path)
-    rest += f"; {count(apart)} of no partition {'is' if apart == 1 else 'are'} not drawn" if apart else ""
-    more = f" by {keys[0]} and {keys[1]} alone" if len(keys) > 2 else ""
+    without = sum(part.number for part in found.shown if not part.path)
+    rest += (
+        f"; {count(without)} without a partition {'is' if without == 1 else 'are'} not drawn"
+        if without
+        else ""
+    )
+    more = f", only by {keys[0]} and {keys[1]}" if len(keys) > 2 else ""
     st.caption(f"Worst severity by colour, number by size{more}{rest}.")
 
 
-def named_by(parts: Sequence[Partition]) -> tuple[list[str], Mapping[str, Mapping[str, str]]]:
-    """The keys of the partitions, those with most different values first, and by key each path's value.
+def key_values(parts: Sequence[Partition]) -> tuple[list[str], Mapping[str, Mapping[str, str]]]:
+    """Return the keys of the partitions, those with most values first, and by key the value of each path.
 
-    A path that is not made of `key=value` is one value of a key called `partition`; but where the others have one key
-    only, and it begins with that, a value with a slash in it.
+    A path that is not made of `key=value` is a value of a key called `partition`. If the other paths have a single key
+    and the path begins with that key, the rest of the path is its value, with the slashes.
     """
     values: dict[str, dict[str, str]] = {}
     known = Counter(filter(None, (_keys(part.path) for part in parts))).most_common(1)
@@ -83,7 +87,7 @@ def named_by(parts: Sequence[Partition]) -> tuple[list[str], Mapping[str, Mappin
 
 
 def _keys(path: str) -> tuple[str, ...]:
-    """The keys of a path of `key=value`; empty for another path."""
+    """Return the keys of a path of `key=value`; empty for another path."""
     pairs = [level.partition("=") for level in path.split("/")]
     return tuple(key for key, _, _ in pairs) if all(sign for _, sign, _ in pairs) else ()
 
@@ -98,13 +102,13 @@ def _pairs(path: str, keys: Sequence[str]) -> Iterable[tuple[str, str]]:
 
 
 def across_and_down(keys: Sequence[str], values: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
-    """Of the two keys with most values the one of days runs across, else the one with more of them."""
+    """Order the two keys with most values: a key of days runs across, else the one with more values."""
     first, second = keys[:2]
     return (second, first) if _days(values[second]) and not _days(values[first]) else (first, second)
 
 
-def summed(parts: Iterable[Partition], across: Mapping[str, str], down: Mapping[str, str]) -> list[Place]:
-    """One place for each pair of values; a path without one of the keys stands at `(none)`."""
+def sum_places(parts: Iterable[Partition], across: Mapping[str, str], down: Mapping[str, str]) -> list[Place]:
+    """Return one place for each pair of values; a path without one of the keys is at `(none)`."""
     numbers: Counter[tuple[str, str]] = Counter()
     worst: dict[tuple[str, str], str] = {}
     for part in parts:
@@ -115,21 +119,21 @@ def summed(parts: Iterable[Partition], across: Mapping[str, str], down: Mapping[
 
 
 def _days(values: Mapping[str, str]) -> dict[str, date]:
-    """By path its day; empty where any value is none."""
-    found: dict[str, date] = {}
+    """Return the day of each path; empty if any value is not a date."""
+    days: dict[str, date] = {}
     for path, value in values.items():
         try:
-            found[path] = date.fromisoformat(value)
+            days[path] = date.fromisoformat(value)
         except ValueError:
             return {}
-    return found
+    return days
 
 
 def _calendar(parts: Sequence[Partition], days: Mapping[str, date]) -> alt.Chart:
-    """A column a week, a row a weekday; weeks in between are drawn too, so that a gap is seen as one."""
+    """Draw a column for each week and a row for each weekday, with empty weeks, so that gaps are visible."""
     rows = [
         {"week": f"{days[part.path]:%G-W%V}", "weekday": f"{days[part.path]:%a}", "partition": visible(part.path),
-         "worst": _known(part.worst), "open": part.number}
+         "worst": _drawn_severity(part.worst), "open": part.number}
         for part in parts
     ]  # fmt: skip
     weekdays = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -151,7 +155,7 @@ def _weeks(first: date, last: date) -> list[str]:
 def _bars(parts: Sequence[Partition], values: Mapping[str, str]) -> alt.Chart:
     shown = parts[:BARS]
     rows = [
-        {"value": visible(values[part.path])[:60], "worst": _known(severity), "open": number}
+        {"value": visible(values[part.path])[:60], "worst": _drawn_severity(severity), "open": number}
         for part in shown
         for severity, number in part.by_severity.items()
     ]
@@ -166,7 +170,7 @@ def _bars(parts: Sequence[Partition], values: Mapping[str, str]) -> alt.Chart:
 
 def _matrix(places: Sequence[Place], across: str, down: str) -> alt.Chart:
     rows = [
-        {"across": visible(each.across)[:40], "down": visible(each.down)[:60], "worst": _known(each.worst),
+        {"across": visible(each.across)[:40], "down": visible(each.down)[:60], "worst": _drawn_severity(each.worst),
          "open": each.number}
         for each in places
     ]  # fmt: skip
@@ -189,10 +193,10 @@ def _axis(title: str | None = None, *, overlap: bool = False) -> alt.Axis:
 
 
 def _amount() -> alt.Size:
-    """By size, and never by opacity: one critical must not look less bad than a hundred."""
+    """Show the number by size, not by opacity: one critical must not look less severe than a hundred."""
     most = (_CELL - 2) ** 2
     return alt.Size("open:Q", scale=alt.Scale(type="log", range=[most / 3, most]), legend=None)
 
 
-def _known(severity: str) -> str:
+def _drawn_severity(severity: str) -> str:
     return severity if severity in SEVERITIES else SEVERITIES[0]

@@ -1,4 +1,4 @@
-"""What was mended and who was told: the plans of reconcile, one of them in full, and the notices."""
+"""Shows the plans of reconcile, one of them in full, and the notices that were sent."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import streamlit as st
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import plans as figures
 from lakeaudit.dashboard.queries.plans import PlanSteps
-from lakeaudit.dashboard.session import Desk
+from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import (
     UNKNOWN,
     age,
@@ -26,9 +26,9 @@ from lakeaudit.kinds import rank
 from lakeaudit.results.read import Row
 
 WHOLE = 20
-"""Notices whose every line is shown, the worst of each round first."""
+"""Number of notices that are shown in full, the worst of each round first."""
 _NAMES = 72
-"""Characters of a file's name."""
+"""Highest number of characters of a file's name."""
 _MARKS = {
     "applied": "green",
     "undone": "gray",
@@ -39,41 +39,45 @@ _MARKS = {
 }
 
 
-def show(desk: Desk) -> None:
-    """The plans, or the one that the address names, and the notices."""
+def show(session: PageSession) -> None:
+    """Show the plan of the address, or all plans and the notices."""
     st.title("Plans and notices", anchor=False)
-    found = desk.ask(("plans",), lambda: figures.newest_plans(desk.results))
+    found = session.load(("plans",), lambda: figures.newest_plans(session.results))
     address = widgets.Address("plans")
     chosen = address.one("plan", "Plan", [plan["plan_id"] for plan in found.shown]) if found.shown else None
-    given = address.given("plan")
-    if chosen is None and given:
-        widgets.failure(f"no plan {widgets.shortened(given, 150)} among the newest", "choose one above")
-    one = desk.ask(("plan", chosen), lambda: figures.plan_steps(desk.results, chosen)) if chosen else None
+    requested = address.value("plan")
+    if chosen is None and requested:
+        widgets.failure(f"no plan {widgets.shortened(requested, 150)} among the newest", "choose one above")
+    one = (
+        session.load(("plan", chosen), lambda: figures.plan_steps(session.results, chosen))
+        if chosen
+        else None
+    )
     if one is not None:
-        _plan(desk, one)
+        _plan(session, one)
         return
     widgets.section("Plans")
     if not found.shown:
-        st.caption("Nothing was ever planned: `lakeaudit reconcile plan` writes a plan and changes nothing.")
+        st.caption("There is no plan yet. `lakeaudit reconcile plan` writes a plan and changes nothing.")
     else:
-        rows = [_line(desk, plan, found.steps.get(plan["plan_id"], {})) for plan in found.shown]
+        rows = [_line(session, plan, found.steps.get(plan["plan_id"], {})) for plan in found.shown]
         widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans", numbers=("steps", "for a person"))
     if found.rest:
         st.caption(f"{count(found.rest)} older plans are not shown.")
-    _notices(desk, desk.ask(("notices",), lambda: figures.newest_notices(desk.results)))
+    _notices(session, session.load(("notices",), lambda: figures.newest_notices(session.results)))
 
 
-_PLAN_COLUMNS = ("plan", "state", "what became of it", "steps", "for a person", "made", "by", "approved by")
+_PLAN_COLUMNS = ("plan", "state", "outcome", "steps", "for a person", "made", "by", "approved by")
 
 
-def _line(desk: Desk, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
+def _line(session: PageSession, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
     return (
         widgets.literal(plan["plan_id"]),
-        widgets.prose(_state(desk, plan)),
+        widgets.prose(_state(session, plan)),
         widgets.prose(steps_in_words(steps)) or "nothing done",
         count(plan["steps"]),
         count(plan["for_person"]),
-        f"{age(plan['created_at'], desk.now)} ago",
+        f"{age(plan['created_at'], session.now)} ago",
         _name(plan["created_by"]),
         _name(plan["approved_by"]),
     )
@@ -83,38 +87,38 @@ def _name(value: str | None) -> str:
     return widgets.literal(value) if value else UNKNOWN
 
 
-def _state(desk: Desk, plan: Row) -> str:
+def _state(session: PageSession, plan: Row) -> str:
     if plan["status"] != "planned" or plan["expires_at"] is None:
         return str(plan["status"])
-    left = plan["expires_at"] - desk.now
-    return f"planned, for {duration(left)} more" if left.total_seconds() > 0 else "planned, expired"
+    left = plan["expires_at"] - session.now
+    return f"planned, expires in {duration(left)}" if left.total_seconds() > 0 else "planned, expired"
 
 
-def _plan(desk: Desk, one: PlanSteps) -> None:
+def _plan(session: PageSession, one: PlanSteps) -> None:
     plan = one.plan
     st.header(widgets.literal(plan["plan_id"]), anchor=False)
-    became: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     for row in one.summed:
-        became[row["status"]] += row["number"]
-    if became:
-        widgets.plain(f"Of its {widgets.number(plan['steps'], 'step')}: {steps_in_words(became)}.")
+        outcomes[row["status"]] += row["number"]
+    if outcomes:
+        widgets.plain(f"{widgets.number(plan['steps'], 'step')}: {steps_in_words(outcomes)}.")
     widgets.plain(
-        f"{_state(desk, plan).capitalize()}; made {second(plan['created_at'])} by {plan['created_by'] or 'somebody'}, "
-        f"approved by {plan['approved_by'] or 'nobody'}; {count(plan['steps'])} steps, "
-        f"{count(plan['for_person'])} for a person."
+        f"{_state(session, plan).capitalize()}; made {second(plan['created_at'])} "
+        f"by {plan['created_by'] or 'somebody'}, approved by {plan['approved_by'] or 'nobody'}; "
+        f"{count(plan['steps'])} steps, {count(plan['for_person'])} for a person."
     )
     if plan["for_person"]:
-        st.caption("What it leaves for a person, and why, stands in the plan's file under `needs_person`.")
+        st.caption("The plan's file lists the findings for a person, with reasons, under `needs_person`.")
     if command := _NEXT.get(plan["status"]):
         st.caption(f"{command[0]}, with the plan's file:")
         st.code(f"lakeaudit reconcile {command[1]} PLAN_FILE", language=None)
     if not one.steps:
-        st.caption("None of its steps was begun.")
+        st.caption("No step was started.")
         return
     rows = [_sum(row) for row in one.summed]
-    columns = ("action", "table", "became of it", "can be taken back", "steps", "last")
-    widgets.grid(columns, rows, alt="What became of the plan's steps", numbers=("steps",))
-    widgets.section("Steps, what did not go well first")
+    columns = ("action", "table", "outcome", "reversible", "steps", "last")
+    widgets.grid(columns, rows, alt="Outcome of the plan's steps", numbers=("steps",))
+    widgets.section("Steps, failed ones first")
     with st.container(gap="xxsmall"):
         for row in one.steps:
             _step(row)
@@ -123,10 +127,10 @@ def _plan(desk: Desk, one: PlanSteps) -> None:
 
 
 _NEXT = {
-    "planned": ("To do what it says", "apply"),
-    "applying": ("To go on where it stopped", "apply"),
-    "applied": ("To take it back", "undo"),
-    "undoing": ("To go on taking it back", "undo"),
+    "planned": ("To apply it", "apply"),
+    "applying": ("To continue", "apply"),
+    "applied": ("To undo it", "undo"),
+    "undoing": ("To continue the undo", "undo"),
 }
 
 
@@ -163,32 +167,32 @@ def _mark(status: str) -> str:
     )
 
 
-def _notices(desk: Desk, notices: Sequence[Row]) -> None:
+def _notices(session: PageSession, notices: Sequence[Row]) -> None:
     widgets.section("Notices")
     if not notices:
         st.caption(
-            "No notice was sent yet: `lakeaudit alert` sends what is due to those whom `alerts` names."
+            "No notice was sent yet. `lakeaudit alert` sends due notices to the receivers in `alerts`."
         )
         return
     rounds = _rounds(notices)
     columns = ("severity", "what", "table", "state", "to", "made", "run")
-    rows = [(*_round(desk, each), widgets.prose(_why_not(each[0]))) for each in rounds]
+    rows = [(*_round(session, each), widgets.prose(_why_not(each[0]))) for each in rounds]
     if any(row["error"] for row in notices):
         widgets.grid((*columns, "why not"), rows, alt="The newest notices", numbers=("made",))
     else:
         widgets.grid(columns, [row[:-1] for row in rows], alt="The newest notices", numbers=("made",))
-    with st.expander("What they said"):
+    with st.expander("Messages"):
         for row in [row for each in rounds for row in each][:WHOLE]:
             _message(row)
 
 
 def _rounds(notices: Sequence[Row]) -> Sequence[Sequence[Row]]:
-    """What one run told one receiver, and went alike: failed ones first, then the newest; in each the worst first."""
-    found: dict[tuple[str, ...], list[Row]] = {}
+    """Group notices by run, receiver and outcome: failed groups first, then the newest; in each the worst first."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in notices:
         of = (row["run_id"], row["receiver"], row["status"], row["error"] or "", str(row["attempts"]))
-        found.setdefault(of, []).append(row)
-    by_worst = [sorted(rows, key=_pressing) for rows in found.values()]
+        groups.setdefault(of, []).append(row)
+    by_worst = [sorted(rows, key=_pressing) for rows in groups.values()]
     return sorted(by_worst, key=lambda rows: rows[0]["status"] != "failed")
 
 
@@ -201,8 +205,8 @@ def _pressing(row: Row) -> tuple[bool, int, int, str]:
     )
 
 
-def _round(desk: Desk, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Its worst in words, and how many tables it is about."""
+def _round(session: PageSession, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the cells of a group: its worst notice, and the number of its tables."""
     row, made = rows[0], max(row["made_at"] for row in rows)
     return (
         widgets.badge(row["severity"]) if row["severity"] else UNKNOWN,
@@ -210,13 +214,13 @@ def _round(desk: Desk, rows: Sequence[Row]) -> tuple[str, ...]:
         _tables(rows),
         _mark(row["status"]),
         widgets.literal(row["receiver"]),
-        f"{rough(max(desk.now - made, timedelta(0)))} ago",
+        f"{rough(max(session.now - made, timedelta(0)))} ago",
         _run(row["run_id"]),
     )
 
 
 def _run(run_id: str | None) -> str:
-    """By the end of its id, which is random: its beginning is the time."""
+    """Return a link named by the end of the run's id, which is random; its start is the time."""
     if not run_id:
         return UNKNOWN
     return widgets.cell_link("runs", widgets.literal(run_id.rpartition("-")[2][:8]), run=run_id)
@@ -236,16 +240,16 @@ def _tables(rows: Sequence[Row]) -> str:
 
 
 def _first_line(row: Row) -> str:
-    """Its severity and its table have columns of their own."""
+    """Return the first line without severity and table, which have columns of their own."""
     first = (row["message"] or row["kind"] or "").partition("\n")[0]
-    told = first.removeprefix(f"{(row['severity'] or '').upper()}: ").replace(
+    line = first.removeprefix(f"{(row['severity'] or '').upper()}: ").replace(
         f" in {row['table_name']}", "", 1
     )
-    return widgets.shortened(told, 120)
+    return widgets.shortened(line, 120)
 
 
 def _message(row: Row) -> None:
     if row["table_name"]:
         widgets.link("table", widgets.literal(widgets.shortened(row["table_name"])), table=row["table_name"])
-    told = (row["message"] or row["kind"] or "").split("\n")
-    st.code("\n".join(map(visible, told)), language=None, wrap_lines=True)
+    lines = (row["message"] or row["kind"] or "").split("\n")
+    st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)

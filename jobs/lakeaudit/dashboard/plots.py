@@ -1,4 +1,4 @@
-"""What came and went by day, beside its numbers in words: a canvas tells nothing to those who cannot see it."""
+"""Draws changes by day, and lists the numbers as text for readers who cannot see a canvas."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -14,22 +14,22 @@ from lakeaudit.report import palette
 
 DAYS_NAMED = 10
 SPAN = 90
-"""Days drawn, up to the last change: a burst a year ago would flatten what is open today."""
+"""Number of days that are drawn, up to the last change: a peak a year ago would flatten the present."""
 _HEIGHT = 220
 _WIDE = 400
-"""Points that the bars of all days may take together."""
+"""Width of the bars of all days together, in points."""
 _WHAT = {"opened": palette.COLOURS["critical"], "resolved": palette.COLOURS["fine"]}
 
 
 def trend(days: Sequence[Day], of: str) -> None:
-    """What opened and was resolved by day, and what was open at its end."""
+    """Show numbers of opened and resolved discrepancies by day, and of open ones at its end."""
     widgets.section("By day")
     if not days:
         st.caption("Nothing has opened or been resolved yet.")
         return
     drawn = [day for day in days if day.day > days[-1].day - timedelta(days=SPAN)]
     if len(drawn) > 1:
-        _drawn(drawn)
+        _charts(drawn)
     rows = [
         (day.day.isoformat(), *map(count, (day.opened, day.reopened, day.resolved, day.open)))
         for day in reversed(days[-DAYS_NAMED:])
@@ -38,12 +38,14 @@ def trend(days: Sequence[Day], of: str) -> None:
         f"In numbers: the last {widgets.number(len(rows), 'day')} with a change", expanded=len(rows) < 4
     ):
         columns = ("day (UTC)", "opened", "reopened", "resolved", "open at its end")
-        widgets.grid(columns, rows, alt=f"What changed in {of} by day")
-    st.caption("Open counts what is accepted too. A resolved one may be closed and not restored.")
+        widgets.grid(columns, rows, alt=f"Changes in {of} by day")
+    st.caption(
+        "Open includes accepted discrepancies. Resolved includes those closed without a restored file."
+    )
 
 
-def _drawn(days: Sequence[Day]) -> None:
-    """Days lie as far apart as they were; opened upwards, resolved downwards."""
+def _charts(days: Sequence[Day]) -> None:
+    """Draw two charts over time: opened (up) and resolved (down) by day, and open at the end of each day."""
     changes = [row for day in days for row in _changes(day)]
     ends = [{"day": day.day.isoformat(), "open": day.open} for day in days]
     span = (days[-1].day - days[0].day).days + 1
@@ -64,12 +66,8 @@ def _drawn(days: Sequence[Day]) -> None:
         tooltip=["day:T", "open:Q"],
     )  # fmt: skip
     left, right = st.columns(2)
-    left.altair_chart(
-        bars, width="stretch", alt="What opened and was resolved by day; the numbers stand below"
-    )
-    right.altair_chart(
-        line, width="stretch", alt="What was open at the end of each day; the numbers stand below"
-    )
+    left.altair_chart(bars, width="stretch", alt="Opened and resolved by day; the numbers are below")
+    right.altair_chart(line, width="stretch", alt="Open at the end of each day; the numbers are below")
 
 
 def _changes(day: Day) -> Iterator[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""The runs: how each went, what it read, and what one of them could decide."""
+"""Shows the runs, and for one of them its sources, coverage and changes."""
 
 from collections import Counter
 from collections.abc import Container, Sequence
@@ -10,7 +10,7 @@ import streamlit as st
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import runs as figures
 from lakeaudit.dashboard.queries.runs import Changed, RunFigures
-from lakeaudit.dashboard.session import Desk
+from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import UNKNOWN, age, count, duration, second, table_label, visible
 from lakeaudit.kinds import AXES, axis_words
 from lakeaudit.report import palette
@@ -19,32 +19,32 @@ from lakeaudit.results.read import PUBLISHED, Row
 
 _ROW = 30
 _MOST = 640
-"""Points that a grid takes at most; beyond that it scrolls."""
+"""Greatest height of a grid, in points; a longer grid scrolls."""
 COLOURS = {"complete": "blue", "partial": "yellow", "suspect": "violet", "failed": "red", "running": "gray"}
-"""That a run is complete says nothing good of the lake: it is not green."""
+"""A complete run may have found damage, so that its colour is not green."""
 
 
-def show(desk: Desk) -> None:
-    """The newest runs, or the one that the address names."""
+def show(session: PageSession) -> None:
+    """Show the run of the address, or the newest runs."""
     st.title("Runs", anchor=False)
-    found = desk.ask(("runs",), lambda: figures.newest_runs(desk.results))
+    found = session.load(("runs",), lambda: figures.newest_runs(session.results))
     if not found.shown:
-        widgets.failure(f"{desk.results.place.uri} holds no audit", "run `lakeaudit audit` first")
+        widgets.failure(f"{session.results.place.uri} holds no audit", "run `lakeaudit audit` first")
         return
     address = widgets.Address("runs")
     chosen = address.one("run", "Run", list(dict.fromkeys(run["run_id"] for run in found.shown)))
-    given = address.given("run")
-    if chosen is None and given:
-        widgets.failure(f"no run {widgets.shortened(given, 150)} among the newest", "choose one above")
+    requested = address.value("run")
+    if chosen is None and requested:
+        widgets.failure(f"no run {widgets.shortened(requested, 150)} among the newest", "choose one above")
     if chosen is not None:
-        one = desk.ask(("run", chosen), lambda: figures.run_figures(desk.results, chosen))
+        one = session.load(("run", chosen), lambda: figures.run_figures(session.results, chosen))
         if one is not None:
-            _run(desk, address, one)
+            _run(session, address, one)
         return
-    st.caption("The newest first.")
+    st.caption("Newest first.")
     rows = [_line(run, found.changed.get(run["run_id"])) for run in found.shown]
     st.dataframe(
-        pd.DataFrame(rows, columns=widgets.columns_said(rows)), hide_index=True,
+        pd.DataFrame(rows, columns=widgets.used_columns(rows)), hide_index=True,
         height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch", row_height=_ROW, placeholder=UNKNOWN,
         column_config=_columns(), alt="The newest runs",
     )  # fmt: skip
@@ -81,13 +81,13 @@ def _took(run: Row) -> str:
 
 
 def _why(run: Row) -> str:
-    """Why a run is not complete, in the words it left; empty where it is."""
+    """Return the reasons why a run is not complete; empty if it is."""
     rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
-    told = [run["error"]] if run["error"] else []
-    told += [f"{widgets.number(rejected, 'row')} could not be read"] if rejected else []
-    told += [gate.removeprefix("gate ") for gate in run["gates"] or ()]
-    return "; ".join(told) or (
-        "some tables not judged whole: see the run" if run["status"] == "partial" else ""
+    reasons = [run["error"]] if run["error"] else []
+    reasons += [f"{widgets.number(rejected, 'row')} could not be read"] if rejected else []
+    reasons += [gate.removeprefix("gate ") for gate in run["gates"] or ()]
+    return "; ".join(reasons) or (
+        "some tables not fully judged: see the run" if run["status"] == "partial" else ""
     )
 
 
@@ -99,7 +99,7 @@ def _columns() -> dict[str, Any]:
         "as of": column.DatetimeColumn("as of", width=100, format="distance", timezone="UTC"),
         "new": column.NumberColumn("new", width=58, format="localized", help="found for the first time"),
         "back": column.NumberColumn(
-            "back", width=58, format="localized", help="reopened: resolved before, and broken again"
+            "back", width=58, format="localized", help="reopened: resolved before, and found again"
         ),
         "of these": column.TextColumn("of these", width=250),
         "resolved": column.NumberColumn("resolved", width=70, format="localized"),
@@ -129,14 +129,14 @@ def _about(run: Row) -> str:
     return " · ".join(parts)
 
 
-def _run(desk: Desk, address: widgets.Address, one: RunFigures) -> None:
+def _run(session: PageSession, address: widgets.Address, one: RunFigures) -> None:
     run = one.run
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(widgets.prose(run["run_id"]), anchor=False, width="content")
         st.markdown(_status(run), width="content")
-    widgets.plain(f"{age(run['as_of'], desk.now)} ago \u00b7 {_about(run)}")
+    widgets.plain(f"{age(run['as_of'], session.now)} ago \u00b7 {_about(run)}")
     if run["status"] in PUBLISHED:
-        widgets.plain(_found(one.changed))
+        widgets.plain(_changes(one.changed))
     for gate in run["gates"] or ():
         widgets.plain(f"Failed: {gate}")
     if run["error"]:
@@ -151,21 +151,21 @@ def _coverage(address: widgets.Address, one: RunFigures) -> None:
         st.caption("Nothing could be judged: the run published no coverage.")
         return
     standings = address.several("decided", "Decided", list(STANDINGS.values()))
-    found = [table for table in one.tables if not standings or STANDINGS[table.standing] in standings]
-    _covered(found)
+    tables = [table for table in one.tables if not standings or STANDINGS[table.standing] in standings]
+    _covered(tables)
 
 
-def _found(changed: Changed | None) -> str:
-    """What the run changed in the ledger, in a sentence."""
+def _changes(changed: Changed | None) -> str:
+    """Return a sentence about the run's changes of the ledger."""
     if changed is None:
-        return "What it changed in the ledger was not recorded."
-    told = [
+        return "Its changes of the ledger were not recorded."
+    parts = [
         f"{count(changed.number(name))} {words} ({_severities(changed, name)})"
         for name, words in _TRANSITIONS.items()
         if changed.number(name)
     ]
-    told += [f"{count(changed.number('resolved'))} resolved"] if changed.number("resolved") else []
-    return f"In the ledger: {', '.join(told)}." if told else "It changed nothing in the ledger."
+    parts += [f"{count(changed.number('resolved'))} resolved"] if changed.number("resolved") else []
+    return f"In the ledger: {', '.join(parts)}." if parts else "It changed nothing in the ledger."
 
 
 _TRANSITIONS = {"opened": "new", "reopened": "back again", "escalated": "worse"}
@@ -179,7 +179,7 @@ def _sources(run: Row) -> None:
             widgets.literal(source["location"]),
             count(source["rows"]),
             count(source["rejected"]),
-            _cut(source),
+            _snapshot_time(source),
         )
         for source in run["sources"] or ()
     ]
@@ -194,7 +194,7 @@ def _sources(run: Row) -> None:
         st.caption("No source was read.")
 
 
-def _cut(source: Row) -> str:
+def _snapshot_time(source: Row) -> str:
     start, end = source["cut_from"], source["cut_to"]
     if start is None or end is None or start == end:
         return second(start or end)
@@ -202,34 +202,36 @@ def _cut(source: Row) -> str:
 
 
 def _covered(tables: Sequence[Judged]) -> None:
-    """A row a table; what is so of most of them is said once above."""
+    """Show a row for each table; reasons that most tables share are listed once, above."""
     common = _common(tables)
     if common:
-        told = "; ".join(f"of {count(number)} {reason}" for reason, number in common.items())
-        widgets.plain(f"{widgets.number(len(tables), 'table')}: {told}.")
+        reasons = "; ".join(
+            f"{count(number)} not fully judged ({reason})" for reason, number in common.items()
+        )
+        widgets.plain(f"{widgets.number(len(tables), 'table')}: {reasons}.")
     axes = [axis for axis in AXES if any(_differs(table, axis) for table in tables)]
     rows = [_judged(table, axes, common) for table in tables]
     shares = {axis_words(axis): st.column_config.TextColumn(axis_words(axis), width=96) for axis in axes}
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch",
         row_height=_ROW, placeholder=UNKNOWN, column_config=_table_columns() | shares,
-        alt="What could be judged, the least first",
+        alt="Coverage, least judged first",
     )  # fmt: skip
 
 
 def _differs(table: Judged, axis: str) -> bool:
-    """Whether it was not judged whole, where it was asked about; what is whole of every table is no column."""
+    """Return whether a requested axis was not fully judged; axes that are full in every table have no column."""
     return axis in table.cells and table.cells[axis].state not in ("off", "empty", "whole")
 
 
-def _said(table: Judged, axis: str) -> str:
-    """How much of an axis was judged; a dash where it is off or of no file."""
+def _extent(table: Judged, axis: str) -> str:
+    """Return how much of an axis was judged; a dash if it is off or has no files."""
     cell = table.cells.get(axis)
     return _SHORT.get(cell.state, cell.extent) if cell else UNKNOWN
 
 
 def _common(tables: Sequence[Judged]) -> dict[str, int]:
-    """Reasons that most tables share."""
+    """Return the reasons that most tables share, with their number."""
     reasons = Counter(reason for table in tables for reason in _reasons(table))
     return {
         reason: number for reason, number in reasons.most_common() if number > 1 and 2 * number > len(tables)
@@ -246,16 +248,16 @@ def _judged(table: Judged, axes: Sequence[str], common: Container[str]) -> dict[
         "judged": f"{palette.shape(level)} {STANDINGS[table.standing]}",
         "table": widgets.address_of("table", table=table_label(table.name or None)),
         "why not all": visible("; ".join(_own(table, common))),
-        **{axis_words(axis): _said(table, axis) for axis in axes},
+        **{axis_words(axis): _extent(table, axis) for axis in axes},
         "evidence up to": table.evidence_up_to,
     }
 
 
 def _own(table: Judged, common: Container[str]) -> list[str]:
-    """Why it was not judged whole; where no reason was recorded, of what how much."""
+    """Return why the table was not fully judged; without a recorded reason, the axis and its share."""
     partly = [cell for axis, cell in table.cells.items() if _differs(table, axis)]
-    told = [cell.reason or f"{axis_words(cell.axis)} {cell.extent}" for cell in partly]
-    return [reason for reason in dict.fromkeys(told) if reason not in common]
+    reasons = [cell.reason or f"{axis_words(cell.axis)} {cell.extent}" for cell in partly]
+    return [reason for reason in dict.fromkeys(reasons) if reason not in common]
 
 
 _SHORT = {"off": UNKNOWN, "empty": UNKNOWN, "nothing": "nothing", "young": "too young"}

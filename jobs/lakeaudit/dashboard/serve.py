@@ -1,4 +1,4 @@
-"""Starts Streamlit inside this process: bound where it is told, without statistics, mail prompts or file watching."""
+"""Starts Streamlit in this process at a given address, without statistics, mail prompts or file watching."""
 
 import logging
 import sys
@@ -20,16 +20,16 @@ from streamlit.web.server.starlette import starlette_server
 from lakeaudit.dashboard.gate import ALIVE, PARAMETER, Gate, known_names
 
 AGAIN = 120
-"""Seconds after which the first page is asked for again."""
+"""Seconds between two runs of the pages without a visitor."""
 _LOCAL = {"127.0.0.1": ["127.0.0.1", "localhost"], "localhost": ["127.0.0.1", "localhost"]}
 
 
 @dataclass(frozen=True)
 class Where:
-    """Where pages are served: the address that is bound, and as what browsers know them.
+    """The address of the server, and the names under which browsers reach it.
 
-    `names` are the host names that are answered beside the machine's own. `base_path` comes before every page's path,
-    as behind a proxy that serves other things.
+    `names` are allowed host names besides the machine's own. `base_path` precedes the path of every page, for a proxy
+    that also serves other sites.
     """
 
     host: str
@@ -37,18 +37,18 @@ class Where:
     names: tuple[str, ...] = ()
     base_path: str = ""
     any_port: bool = False
-    """Whether one of the next ports will do where `port` is taken by then."""
+    """Whether a following port may be used if `port` is taken."""
     token: str | None = None
-    """What visitors must show; None: nothing."""
+    """The token that visitors need; None: no token."""
 
     @property
     def known_names(self) -> frozenset[str]:
-        """Host names that are answered."""
+        """Return the allowed host names."""
         return known_names(self.host, self.names)
 
 
 def options(where: Where) -> dict[str, object]:
-    """Streamlit's settings: nothing leaves this machine, nothing of the machine's own set-up comes in."""
+    """Return Streamlit's settings: it sends nothing to other machines, and ignores the machine's own configuration."""
     return {
         "server.address": where.host,
         **({} if where.any_port else {"server.port": where.port}),
@@ -58,11 +58,11 @@ def options(where: Where) -> dict[str, object]:
         "server.fileWatcherType": "none",
         "server.enableStaticServing": False,
         "server.enableAgentApi": False,
-        # another site must not reach it by a name of its own; beyond this machine the gate alone knows all names
+        # another site must not reach it under its own name; for other hosts the gate checks the names
         "server.allowedHosts": [*_LOCAL[where.host], *where.names] if where.host in _LOCAL else [],
-        "theme.light.primaryColor": "#3b6ea5",  # Streamlit's own is the red of what is critical
+        "theme.light.primaryColor": "#3b6ea5",  # Streamlit's default is the red of critical
         "theme.dark.primaryColor": "#3b6ea5",
-        "theme.light.codeTextColor": "#2b2c33",  # and the green of what is fine
+        "theme.light.codeTextColor": "#2b2c33",  # its default is the green of fine
         "theme.dark.codeTextColor": "#e8e8ea",
         "theme.headingFontSizes": ["1.55rem", "1.2rem", "1.05rem"],
         "theme.baseFontSize": 15,
@@ -79,26 +79,26 @@ def options(where: Where) -> dict[str, object]:
 
 
 def serve(lake_file: str, where: Where, ready: Callable[[str], None]) -> None:
-    """Serve the dashboard of a lake until it is interrupted; `ready` is told the address once it answers."""
-    given = options(where)
-    flags = {name.replace(".", "_"): value for name, value in given.items()}
+    """Serve the dashboard of a lake until it is interrupted; `ready` gets the address once the server responds."""
+    settings = options(where)
+    flags = {name.replace(".", "_"): value for name, value in settings.items()}
     bootstrap.load_config_options(flags)
-    if where.any_port:  # set as if by nobody: then it looks further where another server was faster
+    if where.any_port:  # marked as a default: Streamlit then tries further ports
         config.set_option("server.port", where.port, ConfigOption.STREAMLIT_DEFINITION)
     logging.getLogger("streamlit").setLevel(logging.ERROR)
     threading.Thread(target=_wait, args=(where, ready), daemon=True).start()
-    # what takes seconds, no visitor shall wait for; not imported above, where Streamlit is not quiet yet
+    # slow imports, before the first visitor; not at the top, where Streamlit's logging is not configured yet
     rehearse = import_module("lakeaudit.dashboard.app").rehearse
     rehearse(lake_file)
     threading.Thread(target=_keep_warm, args=(rehearse, lake_file), daemon=True).start()
-    _stand_before(where)
+    _install_gate(where)
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
-    with app as path, redirect_stdout(sys.stderr):  # what Streamlit says is no result
+    with app as path, redirect_stdout(sys.stderr):  # stdout is for results
         bootstrap.run(str(path), False, [lake_file], flags)
 
 
-def _stand_before(where: Where) -> None:
-    """Every request passes the gate before it comes to Streamlit's application."""
+def _install_gate(where: Where) -> None:
+    """Put the gate in front of Streamlit's application."""
     server: Any = starlette_server
     build = server.create_starlette_app
 
@@ -109,27 +109,27 @@ def _stand_before(where: Where) -> None:
 
 
 def _keep_warm(rehearse: Callable[[str], None], lake_file: str) -> None:
-    """What a new audit has written is asked before anybody comes to look; where it wrote nothing, that costs little."""
+    """Load new results before a visitor requests them; without new results this costs little."""
     while True:
         time.sleep(AGAIN)
         rehearse(lake_file)
 
 
 def _wait(where: Where, ready: Callable[[str], None]) -> None:
-    """It listens before it can answer; and until it listens, another server may answer at that port."""
+    """Call `ready` once this server responds; before it listens, another server may respond at that port."""
     host, path = where.host, f"/{where.base_path}" if where.base_path else ""
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     for _ in range(600):
         port = _listening()
         if port and _answers(there, port, path):
-            shown = f"/?{PARAMETER}={where.token}" if where.token else ""
-            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}{path}{shown}")
+            query = f"/?{PARAMETER}={where.token}" if where.token else ""
+            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}{path}{query}")
             return
         time.sleep(0.1)
 
 
 def _listening() -> int | None:
-    """The port that this process has bound; None before: Streamlit starts its runtime after that."""
+    """Return the port that this process has bound, or None before: Streamlit starts its runtime after that."""
     if not runtime.exists() or runtime.get_instance().state is runtime.RuntimeState.INITIAL:
         return None
     return int(config.get_option("server.port"))

@@ -1,4 +1,4 @@
-"""What every page works with: the lake, its results as they lie there now, and what was already asked of them."""
+"""Gives every page the lake, its newest results, and cached figures."""
 
 import os
 from collections.abc import Callable
@@ -15,36 +15,36 @@ from lakeaudit.runtime.endpoints import clients_of
 
 T = TypeVar("T")
 
-FRESH = 5
-"""Seconds for which it is not asked again whether the results have changed."""
-REMEMBERED = 600
-"""Seconds for which a figure is remembered while the results stay the same: what is accepted runs out by the clock."""
+CHECK_AGE = 5
+"""Seconds after which the versions of the results are read again."""
+CACHED = 600
+"""Seconds for which a figure is cached while the results do not change: acceptances expire by the clock."""
 VERSIONED = ("runs", "discrepancies", "transitions", "plans", "actions", "notices")
-"""Result tables of which one changes with everything that pages show."""
+"""Result tables whose versions together identify the state of the results."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """One state of one lake's results. `stamp` names the state: the same stamp, the same answers."""
+class PageSession:
+    """One state of one lake's results. `state` identifies it: figures of the same state are equal."""
 
     lake: Lake
     lake_file: str
     results: Results
-    stamp: str
+    state: str
     now: datetime
 
-    def ask(self, about: tuple[object, ...], figure: Callable[[], T], *, by_clock: bool = True) -> T:
-        """A figure, from memory where this state of the results was asked for the same a short while ago.
+    def load(self, about: tuple[object, ...], figure: Callable[[], T], *, by_clock: bool = True) -> T:
+        """Return a figure, from the cache if it was computed for this state a short while ago.
 
-        It is shared by all who ask, so nobody changes it. One that is not `by_clock` stays as long as the results do.
+        Callers share it and must not change it. A figure that is not `by_clock` is cached until the results change.
         """
-        while_ago = int(self.now.timestamp()) // REMEMBERED if by_clock else 0
-        found: T = _kept(self.stamp, while_ago, repr(about), figure)
-        return found
+        period = int(self.now.timestamp()) // CACHED if by_clock else 0
+        value: T = _cached(self.state, period, repr(about), figure)
+        return value
 
 
-def desk(lake_file: str, now: datetime) -> Desk:
-    """The lake as its file says now, and its results as they lie there.
+def page_session(lake_file: str, now: datetime) -> PageSession:
+    """Return the lake of the current lake file, with its newest results.
 
     Raises:
         BadInput: the lake file cannot be used.
@@ -53,34 +53,32 @@ def desk(lake_file: str, now: datetime) -> Desk:
     lake = _lake(lake_file, _changed(lake_file))
     place = f"{lake.results.uri} {lake.name}"
     versions = _versions(place, Results(lake.results, clients_of(lake), lake.name))
-    stamp = f"{place} {versions} {_changed(lake_file)}"
-    return Desk(lake, lake_file, _results(stamp, lake), stamp, now)
+    state = f"{place} {versions} {_changed(lake_file)}"
+    return PageSession(lake, lake_file, _results(state, lake), state, now)
 
 
 def _changed(lake_file: str) -> int:
     try:
         return Path(lake_file).stat().st_mtime_ns
     except OSError:
-        return 0  # the loader says what is wrong
+        return 0  # the loader reports the error
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _lake(lake_file: str, changed_at: int) -> Lake:  # noqa: ARG001 - the key of the memory
+def _lake(lake_file: str, changed_at: int) -> Lake:  # noqa: ARG001 - the key of the cache
     return load_lake(lake_file, os.environ)
 
 
-@st.cache_data(ttl=FRESH, max_entries=16, show_spinner=False)
-def _versions(place: str, _results: Results) -> str:  # noqa: ARG001 - the key of the memory
+@st.cache_data(ttl=CHECK_AGE, max_entries=16, show_spinner=False)
+def _versions(place: str, _results: Results) -> str:  # noqa: ARG001 - the key of the cache
     return str([_results.version(table) for table in VERSIONED])
 
 
-@st.cache_resource(ttl=REMEMBERED, max_entries=4, show_spinner=False)  # a role's credentials run out
-def _results(stamp: str, _lake: Lake) -> Results:  # noqa: ARG001 - the key of the memory
+@st.cache_resource(ttl=CACHED, max_entries=4, show_spinner=False)  # a role's credentials run out
+def _results(state: str, _lake: Lake) -> Results:  # noqa: ARG001 - the key of the cache
     return Results(_lake.results, clients_of(_lake), _lake.name)
 
 
-@st.cache_resource(
-    max_entries=300, show_spinner=False
-)  # no copy for each who asks: of 2,000 tables it takes long
-def _kept(stamp: str, while_ago: int, key: str, _ask: Callable[[], T]) -> T:  # noqa: ARG001 - the key of the memory
-    return _ask()
+@st.cache_resource(max_entries=300, show_spinner=False)  # no copies: those of 2,000 tables take long
+def _cached(state: str, period: int, key: str, _figure: Callable[[], T]) -> T:  # noqa: ARG001 - the key of the cache
+    return _figure()

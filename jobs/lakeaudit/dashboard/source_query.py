@@ -1,4 +1,4 @@
-"""What the sources say of a file now: the one place of the dashboard that touches the lake, when it is asked to."""
+"""Queries the sources about one file when a button is pressed; no other module of the dashboard reads the lake."""
 
 import re
 
@@ -6,37 +6,39 @@ import streamlit as st
 
 from lakeaudit.config import Lake, glob_to_regex
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.session import Desk
+from lakeaudit.dashboard.session import PageSession
 from lakeaudit.explain.explanation import explain_file
 from lakeaudit.explain.source_answers import Said
 from lakeaudit.keys import identify
 from lakeaudit.runtime.endpoints import clients_of
 
 
-def ask_now(desk: Desk, uri: str, *, known: bool) -> None:
-    """A button; what the sources answer once it was pressed. Only of what the results know or the lake file names."""
-    widgets.section("What the sources say now")
-    if not known and not is_own(desk.lake, *(identify(uri) or ("", ""))):
+def ask_now(session: PageSession, uri: str, *, known: bool) -> None:
+    """Show a button and, once pressed, the answers of the sources; only for files of this lake or its results."""
+    widgets.section("Current answers of the sources")
+    if not known and not is_own(session.lake, *(identify(uri) or ("", ""))):
         st.caption(
-            "It lies in no place of this lake, so nothing is asked; `lakeaudit explain` asks of any file."
+            "It is outside this lake, so no source is queried here; `lakeaudit explain` works for any file."
         )
         return
     st.caption(
-        "Asks storage and a live metadata store about this one file: a few requests, and nothing is changed."
+        "Queries storage and a live metadata store about this one file: a few requests, which change nothing."
     )
     deep = st.checkbox("Also read the table's manifests")
     if st.button("Ask now"):
         with st.spinner("Asking"):
-            told = explain_file(desk.lake, desk.results.again(), clients_of(desk.lake), uri, deep=deep)
-        for said in told.sources:
-            _said(said)
+            explanation = explain_file(
+                session.lake, session.results.again(), clients_of(session.lake), uri, deep=deep
+            )
+        for answer in explanation.sources:
+            _show_answer(answer)
 
 
 def is_own(lake: Lake, bucket: str, key: str) -> bool:
-    """Whether a file lies in a place that the lake file names: whoever reaches the page may ask of no other."""
-    found = [place for by in lake.discoveries for place in getattr(by, "under", ())]
+    """Return whether a file is in a location of the lake file: visitors must not query other locations."""
+    discovered = [place for by in lake.discoveries for place in getattr(by, "under", ())]
     covered = [place for source in lake.inventories for place in getattr(source, "covers", None) or ()]
-    places = [*(table.location for table in lake.tables), *found, *covered]
+    places = [*(table.location for table in lake.tables), *discovered, *covered]
     return any(
         key.startswith(place.prefix) and re.fullmatch(glob_to_regex(place.bucket), bucket) for place in places
     )
@@ -45,12 +47,12 @@ def is_own(lake: Lake, bucket: str, key: str) -> bool:
 _ANSWERS = {"present": "green", "absent": "red", "deleted": "red"}
 
 
-def _said(said: Said) -> None:
-    colour = _ANSWERS.get(said.answer, "gray")
-    answer = said.answer.replace("_", " ")
+def _show_answer(answer: Said) -> None:
+    colour = _ANSWERS.get(answer.answer, "gray")
+    words = answer.answer.replace("_", " ")
     with st.container(border=True, gap="xsmall"):
-        st.markdown(f"{widgets.prose(said.source)} :{colour}-badge[{answer}]")
-        if said.reason:
-            widgets.plain(said.reason)
-        for line in said.lines:
+        st.markdown(f"{widgets.prose(answer.source)} :{colour}-badge[{words}]")
+        if answer.reason:
+            widgets.plain(answer.reason)
+        for line in answer.lines:
             widgets.plain(line)

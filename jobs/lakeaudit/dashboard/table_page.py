@@ -1,4 +1,4 @@
-"""One table: what is broken, where, since when, why, whether it is recoverable, and what of it was judged."""
+"""Shows one table: its damage by kind and partition, causes, recovery, history, and coverage."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -18,11 +18,11 @@ from lakeaudit.dashboard.queries.table import (
     Change,
     Commit,
     Listed,
+    ListFilter,
     Partitions,
-    Wanted,
 )
 from lakeaudit.dashboard.queries.timeline import timeline
-from lakeaudit.dashboard.session import Desk
+from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import (
     ACCEPTED,
     OUTCOMES,
@@ -44,109 +44,116 @@ from lakeaudit.results.recovery import brief, of_finding, sentence
 from lakeaudit.results.trends import changes
 
 NAME = 56
-"""Characters of a file's name in the list."""
+"""Highest number of characters of a file's name in the list."""
 BROKEN = 40
-"""Kinds written out; there are fewer, unless the rows come from elsewhere."""
+"""Highest number of kinds with a row; there are fewer, unless another program wrote the rows."""
 
 
-def show(desk: Desk) -> None:
-    """The table that the address names."""
-    tables = desk.ask(("tables",), lambda: table_healths(desk.results, desk.lake, desk.now))
+def show(session: PageSession) -> None:
+    """Show the table of the address."""
+    tables = session.load(("tables",), lambda: table_healths(session.results, session.lake, session.now))
     address = widgets.Address("table")
     table = address.one("table", "Table", [health.table for health in tables])
     if table is None:
-        _none(address.given("table"))
+        _none(address.value("table"))
         return
     health = next(each for each in tables if each.table == table)
-    of_lake = desk.ask(("changes",), lambda: changes(desk.results), by_clock=False)
-    told = desk.ask(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
-    _head(desk, health, told)
-    found = desk.ask(("broken", table), lambda: figures.broken(desk.results, table, desk.now))
+    of_lake = session.load(("changes",), lambda: changes(session.results), by_clock=False)
+    changed = session.load(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
+    _head(session, health, changed)
+    found = session.load(("broken", table), lambda: figures.broken(session.results, table, session.now))
     if found:
-        _broken(desk, table, found)
-    parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
+        _broken(session, table, found)
+    parts = session.load(
+        ("partitions", table), lambda: figures.partitions(session.results, table, session.now)
+    )
     _where(parts)
-    timeline_plot.show(desk.ask(("timeline", table), lambda: timeline(desk.results, table, desk.now, told)))
-    if found or told:
-        with nullcontext() if found else st.expander("What was resolved, file by file"):
-            _list(desk, address, table, found, parts)
-    plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table, told)), "the table")
-    _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
+    timeline_plot.show(
+        session.load(("timeline", table), lambda: timeline(session.results, table, session.now, changed))
+    )
+    if found or changed:
+        with nullcontext() if found else st.expander("Resolved discrepancies, file by file"):
+            _list(session, address, table, found, parts)
+    plots.trend(
+        session.load(("days", table), lambda: figures.table_days(session.results, table, changed)),
+        "the table",
+    )
+    _commits(session.load(("commits", table), lambda: figures.commits(session.results, table, session.now)))
     _coverage(health)
 
 
-def _none(given: str | None) -> None:
+def _none(requested: str | None) -> None:
     st.title("A table", anchor=False)
-    if given:
-        widgets.failure(f"no table {widgets.shortened(given, 200)} in this lake", "choose one above")
+    if requested:
+        widgets.failure(f"no table {widgets.shortened(requested, 200)} in this lake", "choose one above")
     else:
         st.caption("Choose a table.")
 
 
-def _head(desk: Desk, health: Health, told: Sequence[Change]) -> None:
-    held = health.held.by_severity("open")
-    numbers = ", ".join(f"{count(number)} {severity}" for severity, number in held.items())
+def _head(session: PageSession, health: Health, changed: Sequence[Change]) -> None:
+    open_now = health.ledger.by_severity("open")
+    numbers = ", ".join(f"{count(number)} {severity}" for severity, number in open_now.items())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(widgets.prose(widgets.shortened(health.table)), anchor=False, width="content")
         st.markdown(widgets.marks(health.level, health.doubt), width="content")
     with st.container(gap="xsmall"):
-        widgets.plain(f"Open: {numbers}." if numbers else f"Nothing is open{_since(desk, told)}.")
+        widgets.plain(f"Open: {numbers}." if numbers else f"Nothing is open{_since(session, changed)}.")
         if health.reason:
             widgets.plain(f"{health.reason[:1].upper()}{health.reason[1:]}.")
-        if health.looked:
-            at = health.looked.as_of
+        if health.last_audit:
+            at = health.last_audit.as_of
             widgets.plain(
-                f"Last audited {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}"
-                f"{_evidence(desk, health.looked.judged.evidence_up_to)}."
+                f"Last audited {second(at)}, {age(at, session.now)} ago, by run {health.last_audit.run_id}"
+                f"{_evidence(session, health.last_audit.judged.evidence_up_to)}."
             )
 
 
-def _evidence(desk: Desk, up_to: datetime | None) -> str:
-    """What happened after it nobody has judged."""
+def _evidence(session: PageSession, up_to: datetime | None) -> str:
+    """Return up to when the evidence reaches, and that later changes are not judged."""
     if up_to is None:
         return ""
-    return f", by evidence up to {second(up_to)}, {age(up_to, desk.now)} old; what came later is not judged"
+    return f", by evidence up to {second(up_to)}, {age(up_to, session.now)} old; later changes are not judged"
 
 
-def _since(desk: Desk, told: Sequence[Change]) -> str:
-    """Since when nothing is, where anything ever was."""
-    ends = [change.at for change in told if change.what == "resolved"]
-    return f" since {second(max(ends))} ({age(max(ends), desk.now)})" if ends else ""
+def _since(session: PageSession, changed: Sequence[Change]) -> str:
+    """Return since when nothing is open; empty if nothing ever was."""
+    ends = [change.at for change in changed if change.what == "resolved"]
+    return f" since {second(max(ends))} ({age(max(ends), session.now)})" if ends else ""
 
 
-def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
+def _broken(session: PageSession, table: str, found: Sequence[Broken]) -> None:
     widgets.section("What is broken")
     pressing = [each for each in found if each.standing == "open"]
-    apart = [each for each in found if each.standing != "open"]
+    others = [each for each in found if each.standing != "open"]
     if not pressing:
         st.caption("Nothing is open.")
     else:
         columns = (
             _COLUMNS if any(each.files != Amount(each.number, whole=True) for each in pressing) else _FEWER
         )
-        rows = [[cells[name] for name in columns] for cells in map(partial(_row, desk), pressing[:BROKEN])]
-        widgets.grid(columns, rows, alt="What is open by kind, the worst first", numbers=_NUMBERS)
-        lines = next_steps.mend_all(desk.lake_file, table, pressing[:BROKEN])
+        rows = [[cells[name] for name in columns] for cells in map(partial(_row, session), pressing[:BROKEN])]
+        widgets.grid(columns, rows, alt="Open discrepancies by kind, worst first", numbers=_NUMBERS)
+        lines = next_steps.mend_all(session.lake_file, table, pressing[:BROKEN])
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-        if told := next_steps.after_plans(lines, widgets.literal):
-            st.caption(told)
-        with st.expander("In words: why, and what to do"):
+        if hint := next_steps.after_plans(lines, widgets.literal):
+            st.caption(hint)
+        with st.expander("Explanations, and what to do"):
             for each in pressing[:BROKEN]:
-                _kind(desk, each)
-    if apart:
-        number = count(sum(each.number for each in apart))
-        with st.expander(f"Apart from these: {number} {ACCEPTED} or {PENDING}"):
-            for each in apart[:BROKEN]:
-                _kind(desk, each)
+                _kind(session, each)
+    if others:
+        number = count(sum(each.number for each in others))
+        with st.expander(f"Not counted: {number} {ACCEPTED} or {PENDING}"):
+            for each in others[:BROKEN]:
+                _kind(session, each)
 
 
 _COLUMNS = ("what", "severity", "recoverable", "since", "rows", "bytes", "files", "cause")
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
-"""Where each is one file, which its number says already."""
+"""Columns for kinds whose discrepancies are one file each, where `files` would repeat the number."""
 _NUMBERS = ("files", "rows", "bytes", "since")
 
 
-def _row(desk: Desk, each: Broken) -> dict[str, str]:
+def _row(session: PageSession, each: Broken) -> dict[str, str]:
     causes = "; ".join(each.causes[:2]) + (
         f" and {count(len(each.causes) - 2)} more" if len(each.causes) > 2 else ""
     )
@@ -154,8 +161,8 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
     cells = (
         f"**{count(each.number)} {kind}**{widgets.reopened(each.again, each.number)}",
         widgets.badge(each.severity),
-        widgets.prose(brief(each.recovery, desk.now)),
-        f"{rough(max(desk.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
+        widgets.prose(brief(each.recovery, session.now)),
+        f"{rough(max(session.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
         widgets.amount(each.rows),
         widgets.prose(widgets.amount(each.bytes, of_bytes=True)),
         widgets.amount(each.files),
@@ -164,26 +171,26 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
     return dict(zip(_COLUMNS, cells, strict=True))
 
 
-def _kind(desk: Desk, each: Broken) -> None:
+def _kind(session: PageSession, each: Broken) -> None:
     with st.container(border=True, gap="xsmall"):
         standing = f" :gray-badge[{each.standing}]" if each.standing in ("accepted", "pending") else ""
         kind = widgets.prose(each.kind.replace("_", " "))
         st.markdown(f"**{count(each.number)} {kind}** {widgets.badge(each.severity)}{standing}")
-        for line in sentences(desk, each):
+        for line in sentences(session, each):
             widgets.plain(line)
 
 
-def sentences(desk: Desk, each: Broken) -> Iterator[str]:
-    """What it is, what it costs, since when, why, and whether it is recoverable."""
+def sentences(session: PageSession, each: Broken) -> Iterator[str]:
+    """Yield sentences about a kind: its meaning, stake, age, causes, explanation, recovery and advice."""
     words = KINDS[each.kind].words if each.kind in KINDS else ""
     stake = f"{widgets.amount(each.rows)} rows and {widgets.amount(each.bytes, of_bytes=True)} at stake"
     yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{widgets.files(each.files)}, {stake}."
-    yield f"First seen {second(each.since)} ({age(each.since, desk.now)} ago)."
+    yield f"First seen {second(each.since)} ({age(each.since, session.now)} ago)."
     if each.causes:
         yield f"Cause: {'; '.join(each.causes[:5])}."
     if each.why and each.why.lower() != words.lower():
-        yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
-    recoverable = sentence(each.recovery, desk.now)
+        yield f"Why: {each.why}" + (" (one of them)." if each.number > 1 else ".")
+    recoverable = sentence(each.recovery, session.now)
     yield f"{recoverable[:1].upper()}{recoverable[1:]}."
     only_no = "no" if each.answers.get("no") == each.number else None
     if do := next_steps.to_do(each.kind, only_no, each.manifest_kind):
@@ -191,7 +198,7 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
 
 
 def _where(parts: Partitions) -> None:
-    """Of a table that has no partitions there is nothing to say."""
+    """Show the partitions with open discrepancies, if the table has partitions."""
     if not any(part.path for part in parts.shown):
         return
     widgets.section("Where")
@@ -224,28 +231,32 @@ def _commits(commits: Sequence[Commit]) -> None:
         for each in commits
     ]
     with st.expander(
-        f"{widgets.number(len({each.commit_id for each in commits}), 'commit')} that what is open goes back to",
+        f"{widgets.number(len({each.commit_id for each in commits}), 'commit')} with open discrepancies",
         expanded=len(rows) < 6,
     ):
         widgets.grid(("commit", "kind", "open", "first written"), rows, alt="Commits")
 
 
 def _list(
-    desk: Desk, address: widgets.Address, table: str, found: Sequence[Broken], parts: Partitions
+    session: PageSession, address: widgets.Address, table: str, found: Sequence[Broken], parts: Partitions
 ) -> None:
-    widgets.section("Discrepancies, the worst first")
-    wanted = _wanted(address, found, parts)
+    widgets.section("Discrepancies, worst first")
+    filters = _list_filter(address, found, parts)
     page = address.number("page", 10**7)
-    about = ("listed", table, wanted)
-    listed = desk.ask((*about, page), lambda: figures.listed(desk.results, table, wanted, desk.now, page))
-    st.caption(f"{count(listed.total)} of them")
+    about = ("listed", table, filters)
+    listed = session.load(
+        (*about, page), lambda: figures.listed(session.results, table, filters, session.now, page)
+    )
+    st.caption(f"{count(listed.total)} in this list")
     last = address.pages("page", listed.total, PAGE_ROWS)
     if last != page:
-        listed = desk.ask((*about, last), lambda: figures.listed(desk.results, table, wanted, desk.now, last))
+        listed = session.load(
+            (*about, last), lambda: figures.listed(session.results, table, filters, session.now, last)
+        )
     _rows(listed)
 
 
-def _wanted(address: widgets.Address, found: Sequence[Broken], parts: Partitions) -> Wanted:
+def _list_filter(address: widgets.Address, found: Sequence[Broken], parts: Partitions) -> ListFilter:
     with st.container(horizontal=True):
         standings = address.several("state", "State", STANDINGS, default=("open",))
         severities = address.several("severity", "Severity", SEVERITIES)
@@ -253,17 +264,17 @@ def _wanted(address: widgets.Address, found: Sequence[Broken], parts: Partitions
     with st.container(horizontal=True):
         partition = address.one("partition", "Partition", [part.path for part in parts.shown if part.path])
         like = address.typed("q", "Name contains")
-    return Wanted(standings, severities, kinds, partition, like)
+    return ListFilter(standings, severities, kinds, partition, like)
 
 
 def _rows(listed: Listed) -> None:
-    """A line a discrepancy: what it is, its file as a link, what it costs."""
+    """Show a line for each discrepancy: its kind, its file as a link, its stake."""
     with st.container(gap="xxsmall"):
         for row in listed.rows:
-            apart = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
+            standing = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
             kind = widgets.prose((row["kind"] or "").replace("_", " "))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.markdown(f"{widgets.badge(row['severity'])} **{kind}**{apart}", width="content")
+                st.markdown(f"{widgets.badge(row['severity'])} ***{kind}**{standing}", width="content")
                 name = widgets.literal(widgets.shortened(visible(row["subject"] or ""), NAME))
                 widgets.link("file", name, id=row["discrepancy_id"])
                 widgets.plain(_line(row))
@@ -284,25 +295,24 @@ def _line(row: Row) -> str:
 
 def _coverage(health: Health) -> None:
     widgets.section("Coverage")
-    if health.looked is None:
+    if health.last_audit is None:
         widgets.plain(f"{UNSEEN[:1].upper()}{UNSEEN[1:]}")
         return
-    judged = health.looked.judged
+    judged = health.last_audit.judged
     st.markdown(
-        f"{DECIDED[judged.standing].capitalize()} by run {widgets.literal(health.looked.run_id)}, "
-        f"evidence up to {second(judged.evidence_up_to)}, table version {count(judged.version)}{_asked(judged)}."
+        f"{DECIDED[judged.standing].capitalize()} by run {widgets.literal(health.last_audit.run_id)}, "
+        f"evidence up to {second(judged.evidence_up_to)}, table version {count(judged.version)}{_axes_note(judged)}."
     )
     rows = [(axis_words(axis), cell.extent, _outcomes(cell),
              widgets.literal(cell.reason) if cell.reason else "")
             for axis, cell in judged.cells.items()]  # fmt: skip
-    widgets.grid(("what was asked", "judged", "files", "why not all of it"), rows, alt="What could be judged")
+    widgets.grid(("axis", "judged", "files", "why not all"), rows, alt="Coverage")
 
 
-def _asked(judged: Judged) -> str:
-    """How many questions were asked, where not all were: nothing is said of the others."""
-    asked = sum(cell.state != "off" for cell in judged.cells.values())
-    every = len(judged.cells)
-    return f"; {count(asked)} of {count(every)} questions were asked" if asked < every else ""
+def _axes_note(judged: Judged) -> str:
+    """Return how many axes were requested, if some were off."""
+    requested, every = sum(cell.state != "off" for cell in judged.cells.values()), len(judged.cells)
+    return f"; {count(requested)} of {count(every)} axes were requested" if requested < every else ""
 
 
 def _outcomes(cell: Cell) -> str:

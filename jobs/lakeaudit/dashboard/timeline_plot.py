@@ -1,4 +1,4 @@
-"""A table's commits as bars over time, with marks where files of them are lost, and when runs noted and resolved it."""
+"""Draws a table's commits over time, with marks for commits with lost files and for opened and resolved findings."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -14,43 +14,39 @@ from lakeaudit.formatting import UNKNOWN, count, second, visible
 from lakeaudit.report import palette
 
 NAMED = 12
-"""Commits told in words: those of which something is lost, then the newest."""
+"""Number of commits in the list: those with open discrepancies, then the newest."""
 _HEIGHT = 230
-_LOOKS = {
+_MARKS = {
     "files added": (palette.COLOURS["info"], "square"),
     "files removed": (palette.STATUS_COLOURS["running"], "square"),
-    "of it open": (palette.COLOURS["critical"], "diamond"),
+    "open": (palette.COLOURS["critical"], "diamond"),
     "opened": (palette.COLOURS["error"], "triangle-up"),
     "resolved": (palette.COLOURS["fine"], "circle"),
 }
 
 
 def show(found: Timeline) -> None:
-    """The picture, and beside it the same in words; nothing where no commits are known."""
+    """Show the plot and a list of commits; nothing if no commits are known."""
     if not found.commits:
         return
     widgets.section("Commits")
     lost = [commit for commit in found.commits if commit.open]
-    told = f"The newest {widgets.number(len(found.commits), 'commit')}, {_span(found.commits)}; " + (
-        f"of {count(len(lost))} something is open, marked with a diamond"
+    summary = f"The newest {widgets.number(len(found.commits), 'commit')}, {_span(found.commits)}; " + (
+        f"{count(len(lost))} with open discrepancies, marked with a diamond"
         if lost
-        else "of none is anything open"
+        else "none with open discrepancies"
     )
-    earlier = f"; {count(found.earlier)} open ones go back to earlier commits" if found.earlier else ""
-    st.caption(
-        f"{widgets.prose(told + earlier)}. Triangles and dots: when runs noted something and when it was resolved."
-    )
-    st.altair_chart(
-        _drawn(found), width="stretch", alt=f"{told}{earlier}; the commits that matter stand below"
-    )
+    earlier = f"; {count(found.earlier)} open ones belong to earlier commits" if found.earlier else ""
+    st.caption(f"{widgets.prose(summary + earlier)}. Triangles: opened by a run. Dots: resolved by a run.")
+    st.altair_chart(_chart(found), width="stretch", alt=f"{summary}{earlier}; the list below has the numbers")
     shown = [*reversed(lost), *(commit for commit in reversed(found.commits) if not commit.open)][:NAMED]
-    with st.expander("In words", expanded=False):
+    with st.expander("In numbers", expanded=False):
         widgets.grid(
             _COLUMNS, [_row(commit) for commit in shown], alt="Commits, those with something open first"
         )
 
 
-_COLUMNS = ("version", "when", "operation", "files added", "files removed", "of it open")
+_COLUMNS = ("version", "when", "operation", "files added", "files removed", "open")
 
 
 def _row(commit: LoggedCommit) -> tuple[str, ...]:
@@ -70,20 +66,20 @@ def _span(commits: Sequence[LoggedCommit]) -> str:
     return f"of {first}" if first == last else f"{first} to {last}"
 
 
-def _drawn(found: Timeline) -> alt.LayerChart | alt.FacetChart:
+def _chart(found: Timeline) -> alt.LayerChart | alt.FacetChart:
     bars = pd.DataFrame([row for commit in found.commits for row in _bars(commit)], columns=_BAR)
     marks = pd.DataFrame([*map(_diamond, (each for each in found.commits if each.open))], columns=_MARK)
     floor = (
         -2 * max(commit.removed or 0 for commit in found.commits) - 3
     )  # below every bar, on a logarithmic scale
     feet = pd.DataFrame([_foot(change, floor) for change in found.changes], columns=_MARK)
-    scale = alt.Scale(domain=[*_LOOKS], range=[colour for colour, _ in _LOOKS.values()])
+    scale = alt.Scale(domain=[*_MARKS], range=[colour for colour, _ in _MARKS.values()])
     colour = alt.Color(
         "what:N", scale=scale, legend=alt.Legend(orient="top", title=None, symbolType="square")
     )
     shape = alt.Shape(
         "what:N",
-        scale=alt.Scale(domain=[*_LOOKS], range=[shape for _, shape in _LOOKS.values()]),
+        scale=alt.Scale(domain=[*_MARKS], range=[shape for _, shape in _MARKS.values()]),
         legend=None,
     )
     at = alt.X(
@@ -94,30 +90,30 @@ def _drawn(found: Timeline) -> alt.LayerChart | alt.FacetChart:
     files = alt.Y(
         "files:Q", scale=alt.Scale(type="symlog"), axis=alt.Axis(title="files", tickCount=5, format="~s")
     )
-    said = ["commit:N", "when:N", "operation:N", "what:N", "number:Q"]
-    drawn = alt.Chart(bars).mark_bar(width=5).encode(x=at, y=files, color=colour, tooltip=said)
+    tooltip = ["commit:N", "when:N", "operation:N", "what:N", "number:Q"]
+    drawn = alt.Chart(bars).mark_bar(width=5).encode(x=at, y=files, color=colour, tooltip=tooltip)
     over = alt.Chart(marks).mark_point(filled=True, size=110, opacity=1).encode(
-        x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "told:N"]
+        x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "text:N"]
     )  # fmt: skip
     under = alt.Chart(feet).mark_point(filled=True, size=60, opacity=1).encode(
-        x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "told:N"]
+        x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "text:N"]
     )  # fmt: skip
     return alt.layer(drawn, over, under).properties(height=_HEIGHT)
 
 
 def _format(found: Timeline) -> str:
-    """As fine as the time between the first and the last that is drawn asks for."""
+    """Return a time format that fits the period of the plot."""
     times = [*(each.at for each in found.commits), *(each.at for each in found.changes)]
     span = max(times) - min(times)
     return "%H:%M:%S" if span < timedelta(hours=1) else "%b %d %H:%M" if span < timedelta(days=4) else "%b %d"
 
 
 _BAR = ["at", "when", "commit", "operation", "what", "files", "number"]
-_MARK = ["at", "when", "what", "files", "told"]
+_MARK = ["at", "when", "what", "files", "text"]
 
 
 def _bars(commit: LoggedCommit) -> Iterator[tuple[object, ...]]:
-    """Added upwards, removed downwards; one of which nothing is said is drawn as none, and its hover says so."""
+    """Yield bars for added (up) and removed files (down); an unknown number has no height, and its hover shows that."""
     about = _at(commit.at), second(commit.at), visible(commit.commit_id), visible(commit.operation or UNKNOWN)
     yield *about, "files added", commit.added or 0, commit.added
     yield *about, "files removed", -(commit.removed or 0), commit.removed
@@ -125,8 +121,8 @@ def _bars(commit: LoggedCommit) -> Iterator[tuple[object, ...]]:
 
 def _diamond(commit: LoggedCommit) -> tuple[object, ...]:
     numbers = ", ".join(f"{count(number)} {visible(severity)}" for severity, number in commit.open.items())
-    told = f"{numbers} open, of commit {visible(commit.commit_id)}"
-    return _at(commit.at), second(commit.at), "of it open", commit.added or 0, told
+    text = f"{numbers} open, of commit {visible(commit.commit_id)}"
+    return _at(commit.at), second(commit.at), "open", commit.added or 0, text
 
 
 def _foot(change: Change, floor: int) -> tuple[object, ...]:
@@ -135,5 +131,5 @@ def _foot(change: Change, floor: int) -> tuple[object, ...]:
 
 
 def _at(time: datetime) -> str:
-    """In a form that the browser takes for UTC."""
+    """Return the time in a form that browsers read as UTC."""
     return f"{time:%Y-%m-%dT%H:%M:%S}Z"

@@ -1,8 +1,8 @@
-"""How things are shown on every page, and how stored text is kept from acting there.
+"""Elements of every page, which show stored text without interpreting it.
 
-Everything that was read may be hostile. Streamlit takes most texts for Markdown, with arrows, emoji, formulas and bare
-addresses of its own on top, so stored text goes through one of three doors: `st.text` or `st.code`, which interpret
-nothing; `literal`, a code span; `prose`, where every word that could mean anything becomes a code span.
+All stored text may be hostile. Streamlit interprets most texts as Markdown, and also arrows, emoji, formulas and plain
+addresses. So stored text is shown in one of three ways: by `st.text` or `st.code`, which interpret nothing; by
+`literal`, as a code span; by `prose`, in which every word that could be markup becomes a code span.
 """
 
 import re
@@ -15,7 +15,7 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit import formatting
-from lakeaudit.dashboard import looks
+from lakeaudit.dashboard import markup
 from lakeaudit.errors import AuditError, LakeFileError, one_line
 from lakeaudit.formatting import UNKNOWN, count, size, visible
 from lakeaudit.report.palette import display_name, shape
@@ -34,18 +34,18 @@ COLOURS = {
 shortened = formatting.shortened
 
 PAGES = "/pages"
-"""Where the session keeps its pages by name."""
+"""Key of the session's pages by name."""
 
 _NAME = r"[A-Za-z0-9]+(?:[._=/'-][A-Za-z0-9]+)*"
 _TAME = re.compile(
     rf"\(?{_NAME}[%]?\)?[,;.:]?|\d{{1,3}}(?:,\d{{3}})+[,;.:]?|\d\d:\d\d:\d\dZ\)?[,;.]?|[%\u2014\u2265]"
 )
-_TELLING = re.compile(r"www\.|https?|ftp|^\(?\d+[.)]$|^\((?:c|r|tm|p)\)", re.IGNORECASE)
-"""What Markdown, or Streamlit on top of it, makes a link, a list or a sign of, though it is letters and digits."""
+_MARKUP_WORDS = re.compile(r"www\.|https?|ftp|^\(?\d+[.)]$|^\((?:c|r|tm|p)\)", re.IGNORECASE)
+"""Words of letters and digits from which Markdown or Streamlit makes a link, a list or a sign."""
 
 
 def literal(value: object) -> str:
-    """A stored value as a Markdown code span that holds exactly it."""
+    """Return a stored value as a Markdown code span with exactly this text."""
     if value is None:
         return UNKNOWN
     text = re.sub(" {2,}", lambda spaces: r"\x20" * len(spaces[0]), visible(str(value)))
@@ -57,45 +57,45 @@ def literal(value: object) -> str:
 
 
 def prose(sentence: str) -> str:
-    """A sentence with stored words in it as Markdown: what is not a plain word is a code span."""
+    """Return a sentence with stored words as Markdown: words that are not plain become code spans."""
     words = visible(sentence).split(" ") if sentence else []
     return " ".join(word if _tame(word) else literal(word or r"\x20") for word in words)
 
 
 def _tame(word: str) -> bool:
-    return _TAME.fullmatch(word) is not None and _TELLING.search(word) is None
+    return _TAME.fullmatch(word) is not None and _MARKUP_WORDS.search(word) is None
 
 
 def badge(level: str, words: str | None = None) -> str:
-    """A severity, or other words of ours, as a coloured mark."""
+    """Return a severity, with its own or other fixed words, as a coloured mark."""
     if level not in COLOURS:
         return literal(level)
     return f":{COLOURS[level]}-badge[{shape(level)} {words or display_name(level)}]"
 
 
 def marks(level: str, doubt: str) -> str:
-    """How a table stands; what could not be decided always has its own mark, and never a green one."""
+    """Return the marks of a table; a doubt has a mark of its own, never a green one."""
     doubts = [badge("unjudged", doubt)] if doubt else []
     return " ".join([badge(level), *doubts] if level != "unjudged" else doubts)
 
 
 def link(page: str, label: str, **chosen: str) -> None:
-    """A link to another page, with what is chosen there; the label is Markdown that the caller has made safe."""
+    """Show a link to another page with its parameters; the label is Markdown that the caller has made safe."""
     st.page_link(st.session_state[PAGES][page], label=label, query_params=chosen)
 
 
 def address_of(page: str, **chosen: str) -> str:
-    """Where a page lies with what is chosen there, for what is no `link`: cells of grids and marks of charts."""
+    """Return the address of a page with parameters, for cells of grids and marks of charts."""
     return f"{page}?{urlencode(chosen, quote_via=quote, safe='')}"
 
 
 def cell_link(page: str, label: str, **chosen: str) -> str:
-    """The same in a cell of a `grid`; as everywhere in cells it opens a page of its own."""
+    """Return a link for a cell of a `grid`; links in cells open a new page."""
     return f"[{label}]({address_of(page, **chosen)})"
 
 
 def title(level: str | None, text: str, kicker: str = "", *, stored: bool = False) -> None:
-    """The head of a page: what it is about, and how that stands. `stored`: all of it is one stored name."""
+    """Show the title of a page and its severity. `stored`: the whole text is one stored name."""
     if kicker:
         st.caption(kicker)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -105,7 +105,7 @@ def title(level: str | None, text: str, kicker: str = "", *, stored: bool = Fals
 
 
 def section(words: str) -> None:
-    """The head of a part of a page, in words of ours."""
+    """Show the heading of a section; the text is ours."""
     st.header(words, anchor=False)
 
 
@@ -116,30 +116,30 @@ def grid(
     numbers: Sequence[str] = (),
     of: str = "",
 ) -> None:
-    """A real table of texts; cells are Markdown that the caller has made safe.
+    """Show an HTML table; cells are Markdown that the caller has made safe.
 
     Args:
-        columns: their heads.
+        columns: headings.
         rows: a cell for each column.
-        alt: what the table is called where it is read out.
-        numbers: columns set to the right.
-        of: what tells it from others of the same name on the page: an id of what it is about.
+        alt: name of the table for screen readers.
+        numbers: columns that are aligned right.
+        of: an id that distinguishes the table from others of the same name on the page.
     """
     frame = pd.DataFrame([[str(cell) for cell in row] for row in rows], columns=list(columns), dtype=str)
     right = "".join(f"n{at}-" for at, name in enumerate(columns, 1) if name in numbers)
-    with st.container(key=f"{looks.GRID}-{right}{re.sub('[^a-z0-9]+', '-', f'{alt} {of}'.lower())}"):
+    with st.container(key=f"{markup.GRID}-{right}{re.sub('[^a-z0-9]+', '-', f'{alt} {of}'.lower())}"):
         st.table(frame, border="horizontal", hide_index=True, alt=alt)
 
 
-def columns_said(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """The columns in which any row says something: the others only take room."""
+def used_columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the columns that have a value in any row."""
     return [
         name for name in (rows[0] if rows else ()) if any(row[name] not in (None, "", []) for row in rows)
     ]
 
 
 def facts(named: Mapping[str, object], alt: str) -> None:
-    """Names and stored values beside each other; what is unknown is left out."""
+    """Show names and stored values in two columns, without unknown values."""
     rows = [(name, literal(value)) for name, value in named.items() if value is not None]
     if rows:
         frame = pd.DataFrame(rows, columns=["what", "value"], dtype=str)
@@ -147,47 +147,47 @@ def facts(named: Mapping[str, object], alt: str) -> None:
 
 
 def amount(value: Amount, *, of_bytes: bool = False) -> str:
-    """A sum in words; where a part of it is unknown, it is at least that."""
-    told = size(value.known) if of_bytes else count(value.known)
-    return told if value.whole or value.known is None else f"\u2265 {told}"
+    """Return a sum as text, with `≥` where a part of it is unknown."""
+    text = size(value.known) if of_bytes else count(value.known)
+    return text if value.whole or value.known is None else f"\u2265 {text}"
 
 
 def reopened(again: int, number: int) -> str:
-    """How many of so many were resolved before; empty where none was."""
+    """Return how many of the discrepancies were resolved before; empty if none."""
     return f", {'' if again == number else f'{count(again)} '}reopened" if again else ""
 
 
 def number(value: int | None, noun: str) -> str:
-    """1 file, 2 files."""
+    """Return `1 file` or `2 files`."""
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def files(value: Amount) -> str:
-    """Of a sum of files."""
+    """Return a sum of files as text."""
     return number(1, "file") if value == Amount(1, whole=True) else f"{amount(value)} files"
 
 
 def plain(sentence: str) -> None:
-    """A sentence with stored words in it, as it is."""
+    """Show a sentence with stored words, uninterpreted."""
     st.text(visible(sentence))
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """A failure inside becomes one sentence on the page, with the way out, and never a traceback."""
+def show_failures() -> Iterator[None]:
+    """Show a failure inside the block as one sentence with a hint, never as a traceback."""
     try:
         yield
     except LakeFileError as error:
-        failure(str(error), "mend the lake file, then reload")
+        failure(str(error), "correct the lake file, then reload")
     except AuditError as error:
         failure(f"{error.where}: {error.what}", error.hint)
-    except Exception as error:  # noqa: BLE001 - a page says what happened, the rest of the session goes on
+    except Exception as error:  # noqa: BLE001 - the page shows the error, and the session continues
         first = one_line(next(iter(str(error).splitlines()), ""), 200)
         failure(f"unexpected {type(error).__name__}: {first}", "reload; if it stays, please report it")
 
 
 def failure(what: str, hint: str) -> None:
-    """What cannot be shown, and what to do about it."""
+    """Show an error, and what to do about it."""
     with st.container(border=True):
         st.markdown(":red-badge[cannot be shown]")
         for line in what.split("\n"):
@@ -197,29 +197,29 @@ def failure(what: str, hint: str) -> None:
 
 
 class Address:
-    """The page's own address: what is chosen lives there and nowhere else, so that every view can be shared.
+    """The parameters in the page's address, which hold every choice, so that every view can be shared.
 
-    Its values are hostile: what is not offered is not chosen.
+    The values may be hostile: a value that is not an option is ignored.
     """
 
     def __init__(self, page: str) -> None:
         self._page = page
 
-    def given(self, name: str) -> str | None:
-        """A text as it stands there."""
+    def value(self, name: str) -> str | None:
+        """Return the text of a parameter."""
         value = st.query_params.get(name)
         return None if value is None else value.encode("utf-8", "replace").decode()
 
     def number(self, name: str, most: int) -> int:
-        """A whole number from 1 on."""
-        given = self.given(name) or ""
-        wanted = int(given) if re.fullmatch(r"[0-9]{1,9}", given) else 1
-        return min(max(wanted, 1), max(most, 1))
+        """Return a whole number of at least 1."""
+        text = self.value(name) or ""
+        number = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 1
+        return min(max(number, 1), max(most, 1))
 
     def several(
         self, name: str, label: str, options: Sequence[str], default: Sequence[str] = ()
     ) -> tuple[str, ...]:
-        """A choice of several."""
+        """Show a choice of several options, and return the chosen ones."""
         there = st.query_params.get_all(name) if name in st.query_params else list(default)
         key = self._key(name)
         st.session_state[key] = [value for value in options if value in there]
@@ -229,22 +229,22 @@ class Address:
         return tuple(chosen)
 
     def one(self, name: str, label: str, options: Sequence[str]) -> str | None:
-        """A choice of one; None where nothing is chosen."""
-        key, given = self._key(name), self.given(name)
-        st.session_state[key] = given if given in options else None
+        """Show a choice of one option, and return it; None if nothing is chosen."""
+        key, value = self._key(name), self.value(name)
+        st.session_state[key] = value if value in options else None
         chosen: str | None = st.selectbox(
             label, options, key=key, index=None, on_change=self._put, args=(name,), format_func=visible
         )
         return chosen
 
     def typed(self, name: str, label: str, help: str | None = None) -> str:  # noqa: A002 - Streamlit's own word
-        """A text that is typed."""
+        """Show a text field, and return its text."""
         key = self._key(name)
-        st.session_state[key] = (self.given(name) or "")[:2000]
+        st.session_state[key] = (self.value(name) or "")[:2000]
         return st.text_input(label, key=key, on_change=self._put, args=(name,), help=help)
 
     def pages(self, name: str, total: int, size: int) -> int:
-        """Which page of a list is shown, with buttons to the next ones."""
+        """Show buttons for the pages of a list, and return the number of the current page."""
         last = max(-(-total // size), 1)
         page = self.number(name, last)
         if last > 1:

@@ -1,1 +1,1 @@
-"""What the dashboard's pages show, as a few rows each, asked of the result tables. Knows nothing of the pages."""
+"""Reads from the result tables the rows that the pages show. It does not depend on the pages."""

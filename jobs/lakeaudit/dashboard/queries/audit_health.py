@@ -1,4 +1,4 @@
-"""The audit itself: what is wrong with it, and how old the evidence is that it went by."""
+"""Reports trouble of the audit itself, and the age of its evidence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from lakeaudit.results.read import PUBLISHED, Row
 
 @dataclass(frozen=True)
 class EvidenceAge:
-    """From when the picture is that a source gave to the last published run; `limit` is its `max_age`, if it has one.
+    """The time of a source's snapshot in the last published run; `limit` is its `max_age`, if it has one.
 
-    `role` is storage, metastore or events: tables' logs are read anew each time.
+    `role` is storage, metastore or events: manifests are read live.
     """
 
     role: str
@@ -24,14 +24,14 @@ class EvidenceAge:
     limit: timedelta | None
 
     def nearness(self, now: datetime) -> float:
-        """How much of the limit has gone by: 0 where there is none."""
+        """Return the used part of the limit; 0 without a limit."""
         return max((now - self.at) / self.limit, 0.0) if self.limit else 0.0
 
 
 def evidence_ages(run: Row, lake: Lake, now: datetime) -> tuple[EvidenceAge, ...]:
-    """The sources whose picture has a time, those nearest to their limit first."""
+    """Return the sources whose snapshot has a time, those nearest to their limit first."""
     limits = source_limits(lake)
-    found = [
+    ages = [
         EvidenceAge(
             source["role"],
             source["kind"],
@@ -42,22 +42,22 @@ def evidence_ages(run: Row, lake: Lake, now: datetime) -> tuple[EvidenceAge, ...
         for source in run["sources"] or ()
         if source["cut_from"] is not None and source["role"] != "manifest"
     ]
-    return tuple(sorted(found, key=lambda source: (-source.nearness(now), source.role, source.location)))
+    return tuple(sorted(ages, key=lambda source: (-source.nearness(now), source.role, source.location)))
 
 
 def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str]:
-    """What is wrong with the audit itself, in sentences."""
+    """Return sentences about trouble of the audit itself."""
     if not runs:
         return []
-    told = _of_last(max(runs, key=lambda run: (run["started_at"], run["run_id"])), now)
+    sentences = _of_last(max(runs, key=lambda run: (run["started_at"], run["run_id"])), now)
     published = [run for run in runs if run["status"] in PUBLISHED]
     if published:
-        told += _late(published[-1], overdue, now)
-        told += [
+        sentences += _late(published[-1], overdue, now)
+        sentences += [
             f"Gate failed in run {published[-1]['run_id']}: {gate.removeprefix('gate ')}"
             for gate in published[-1]["gates"] or ()
         ]
-    return told
+    return sentences
 
 
 def _late(last: Row, overdue: timedelta, now: datetime) -> list[str]:
@@ -71,7 +71,7 @@ def _late(last: Row, overdue: timedelta, now: datetime) -> list[str]:
 
 def _of_last(run: Row, now: datetime) -> list[str]:
     because = f": {run['error']}" if run["error"] else ""
-    began = f"begun {second(run['started_at'])}"
+    began = f"started {second(run['started_at'])}"
     if run["status"] == "running":
         age = duration(now - run["started_at"])
         return [f"Run {run['run_id']}, {began}, has not finished after {age}: the ledger may be ahead of it"]

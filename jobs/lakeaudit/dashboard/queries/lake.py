@@ -1,4 +1,4 @@
-"""The lake as a whole: how each table stands, what was decided of it, and what came and went by day."""
+"""Reads the state of the whole lake: each table's health and coverage, and the changes by day."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
-from lakeaudit.dashboard.queries.plans import unheard
+from lakeaudit.dashboard.queries.plans import undelivered
 from lakeaudit.formatting import NO_TABLE, PENDING, count, duration, share, table_label
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
 from lakeaudit.report.coverage_view import NOTHING_JUDGED, STANDINGS, Cell, Judged, judged
@@ -30,21 +30,21 @@ NO_RECOVERY = Recovery()
 
 
 @dataclass(frozen=True)
-class Held:
-    """What the ledger holds of one table: numbers by standing and severity, and since when the oldest is open."""
+class LedgerSums:
+    """Sums of one table's ledger rows: numbers by standing and severity, and since when the oldest is open."""
 
     numbers: Mapping[str, Mapping[str, int]]
     since: datetime | None
     rows: Amount = NO_ROWS
-    """At stake in what is open of the worst severity above info: a file may have a finding of a lower one beside it."""
+    """Rows at stake in open discrepancies of the worst severity above info, so that no file is counted twice."""
     recovery: Recovery = NO_RECOVERY
     """How many open discrepancies above info can be restored; expired ones do not count."""
     worst_recovery: Recovery = NO_RECOVERY
     """How many open discrepancies of the worst severity can be restored."""
     worst_kinds: Mapping[str, int] = field(default_factory=dict)
-    """By kind how many are open of the worst severity, the most first."""
+    """Numbers of open discrepancies of the worst severity by kind, the most first."""
     again: int = 0
-    """Of these those that were resolved before."""
+    """Number of these that were resolved before."""
 
     def by_severity(self, of: str) -> Mapping[str, int]:
         return self.numbers.get(of, {})
@@ -54,8 +54,8 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """The last published run that looked at a table, and what it could decide."""
+class LastAudit:
+    """The last published run that checked a table, and its coverage of the table."""
 
     judged: Judged
     run_id: str
@@ -66,30 +66,30 @@ class Looked:
 
 @dataclass(frozen=True)
 class Health:
-    """One table as it stands now.
+    """The current state of one table.
 
-    `level` is the worst severity that is open; else `unjudged`, unless a look that is not too old decided all of it:
-    then `fine`. `reason` says why it is no better than that.
+    `level` is the worst open severity; without one it is `fine` if a recent audit fully judged the table, else
+    `unjudged`. `reason` explains a doubt.
     """
 
     table: str
     level: str
     reason: str
-    held: Held
-    looked: Looked | None
+    ledger: LedgerSums
+    last_audit: LastAudit | None
 
     @property
     def doubt(self) -> str:
-        """The reason in two words; empty where there is none."""
+        """Return a short form of the reason; empty if there is none."""
         if not self.reason:
             return ""
-        decided = self.looked.judged.standing if self.looked else "nothing"
-        return STANDINGS[decided] if decided != "whole" else "cannot tell"
+        decided = self.last_audit.judged.standing if self.last_audit else "nothing"
+        return STANDINGS[decided] if decided != "whole" else "uncertain"
 
 
 @dataclass(frozen=True)
 class Day:
-    """What changed on one day, and what was open, accepted or not, at its end."""
+    """Changes of one day, and the number of open discrepancies, accepted or not, at its end."""
 
     day: date
     opened: int
@@ -100,30 +100,30 @@ class Day:
 
 @dataclass(frozen=True)
 class LakeFigures:
-    """What the first page shows beside `lake_days`; `runs`: the last, oldest first; `evidence`: what the run used."""
+    """The data of the first page, except `lake_days`; `runs`: the last, oldest first; `evidence`: ages of sources."""
 
     run: Row | None
     verdict: Verdict | None
     tables: tuple[Health, ...]
-    totals: Held
+    totals: LedgerSums
     runs: tuple[Row, ...] = ()
     evidence: tuple[EvidenceAge, ...] = ()
     troubles: tuple[str, ...] = field(default=())
     quiet_since: datetime | None = None
-    """Where nothing is open: when the last of it was resolved, or the first run was that found nothing."""
+    """If nothing is open: the time of the last resolution, or of the first run."""
 
 
-NOTHING = Held({}, None)
+NOTHING = LedgerSums({}, None)
 
 
 def lake_figures(
     results: Results, lake: Lake, now: datetime, tables: tuple[Health, ...] | None = None
 ) -> LakeFigures:
-    """The first page but for its days, from one state of the results; `tables` as of `table_healths`, if known."""
+    """Return the data of the first page; `tables` is the result of `table_healths`, if the caller has it."""
     runs = results.runs()
     run = next((run for run in reversed(runs) if run["status"] in PUBLISHED), None)
     tables = table_healths(results, lake, now) if tables is None else tables
-    totals = _summed([table.held for table in tables] if run else held_by_table(results, now).values())
+    totals = _add([table.ledger for table in tables] if run else ledger_sums(results, now).values())
     return LakeFigures(
         run=run,
         verdict=headline(results, run, lake, now, tables) if run else None,
@@ -131,7 +131,7 @@ def lake_figures(
         totals=totals,
         runs=tuple(runs[-RUNS:]),
         evidence=evidence_ages(run, lake, now) if run else (),
-        troubles=(*troubles(runs, lake.overdue, now), *unheard(results)),
+        troubles=(*troubles(runs, lake.overdue, now), *undelivered(results)),
         quiet_since=None if totals.number("open") else _quiet_since(results, runs),
     )
 
@@ -142,20 +142,20 @@ def _quiet_since(results: Results, runs: Sequence[Row]) -> datetime | None:
     return resolved or min((run["as_of"] for run in runs if run["status"] in PUBLISHED), default=None)
 
 
-def lake_days(results: Results, now: datetime, told: pa.Table | None = None) -> OpenByDay:
-    """What was open on each of the last days; `told` as of `trends.changes`, if known."""
-    return open_by_day(results, [run for run in results.runs() if run["status"] in PUBLISHED], now, told)
+def lake_days(results: Results, now: datetime, changed: pa.Table | None = None) -> OpenByDay:
+    """Return what was open on each of the last days; `changed` is from `trends.changes`, if the caller has it."""
+    return open_by_day(results, [run for run in results.runs() if run["status"] in PUBLISHED], now, changed)
 
 
 def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, ...]:
-    """How each table stands, the worst first; none before a run was published."""
+    """Return the health of each table, worst first; empty before a run was published."""
     if results.last_published() is None:
         return ()
-    return healths(lake, held_by_table(results, now), looked_at(results), now)
+    return healths(lake, ledger_sums(results, now), last_audits(results), now)
 
 
-def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
-    """By table what is open, accepted or pending."""
+def ledger_sums(results: Results, now: datetime) -> dict[str, LedgerSums]:
+    """Return by table the sums of open, accepted and pending discrepancies."""
     over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
     answer = f"CASE WHEN {over} THEN 'unknown' ELSE recoverable END"
     sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
@@ -164,13 +164,13 @@ def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
             min(recoverable_until) FILTER (WHERE recoverable_until > {moment(now)}) AS recoverable_until
         FROM discrepancies WHERE state <> 'resolved'
         GROUP BY table_name, kind, severity, standing, {answer}, rows_at_stake IS NULL"""
-    found: dict[str, list[Row]] = {}
+    by_table: dict[str, list[Row]] = {}
     for row in ask(results, sql, "discrepancies"):
-        found.setdefault(table_label(row["table_name"]), []).append(row)
-    return {table: _held(rows) for table, rows in found.items()}
+        by_table.setdefault(table_label(row["table_name"]), []).append(row)
+    return {table: _sums(rows) for table, rows in by_table.items()}
 
 
-def _held(rows: Sequence[Row]) -> Held:
+def _sums(rows: Sequence[Row]) -> LedgerSums:
     numbers: dict[str, dict[str, int]] = {}
     for row in sorted(rows, key=lambda row: rank(row["severity"])):
         by = numbers.setdefault(row["standing"], {})
@@ -182,7 +182,7 @@ def _held(rows: Sequence[Row]) -> Held:
     for row in worst:
         kinds[row["kind"] or ""] += row["number"]
     serious = [row for row in opened if row["severity"] in AT_STAKE]
-    return Held(
+    return LedgerSums(
         numbers,
         since=min((row["since"] for row in opened), default=None),
         rows=Amount.of(row["rows_at_stake"] for row in worst if row in serious),
@@ -193,21 +193,21 @@ def _held(rows: Sequence[Row]) -> Held:
     )
 
 
-def _summed(parts: Collection[Held]) -> Held:
+def _add(parts: Collection[LedgerSums]) -> LedgerSums:
     numbers: dict[str, dict[str, int]] = {}
     for part in parts:
         for of, by in part.numbers.items():
             into = numbers.setdefault(of, {})
             for severity, number in by.items():
                 into[severity] = into.get(severity, 0) + number
-    return Held(numbers, min((part.since for part in parts if part.since), default=None))
+    return LedgerSums(numbers, min((part.since for part in parts if part.since), default=None))
 
 
-def looked_at(results: Results) -> dict[str, Looked]:
-    """By table the last published run that has a word on it.
+def last_audits(results: Results) -> dict[str, LastAudit]:
+    """Return by table the last published run with coverage of it.
 
-    That is nearly always the last one: of tables that it did not look at all runs are asked, of which a year leaves
-    millions of rows.
+    Coverage of earlier runs is queried only for tables that the last run did not check: a year of runs has millions of
+    rows.
     """
     last = results.last_published()
     if last is None:
@@ -219,7 +219,7 @@ def looked_at(results: Results) -> dict[str, Looked]:
         name = row["table_name"] or ""
         if row["run_id"] == earlier.get(name, last["run_id"]):
             by_table.setdefault(name, []).append(row)
-    return {table_label(name or None): _looked(rows, runs) for name, rows in by_table.items()}
+    return {table_label(name or None): _last_audit(rows, runs) for name, rows in by_table.items()}
 
 
 def _covered(results: Results, run_ids: Sequence[str]) -> list[Row]:
@@ -229,7 +229,7 @@ def _covered(results: Results, run_ids: Sequence[str]) -> list[Row]:
 
 
 def _earlier(results: Results, last: str) -> dict[str, str]:
-    """By table that the last run has no word on the published run that has the last one."""
+    """Return, for tables without coverage in the last run, the id of the last published run that has it."""
     sql = f""", named AS (SELECT coalesce(table_name, '') AS table_name, run_id FROM coverage),
         seen AS (SELECT DISTINCT table_name FROM named WHERE run_id = {text(last)}),
         unseen AS (SELECT named.* FROM named LEFT ANTI JOIN seen ON named.table_name = seen.table_name),
@@ -242,72 +242,74 @@ def _earlier(results: Results, last: str) -> dict[str, str]:
     return {row["table_name"]: row["run_id"] for row in ask(results, sql, "coverage", "runs")}
 
 
-def _looked(rows: Sequence[Row], runs: Mapping[str, Row]) -> Looked:
+def _last_audit(rows: Sequence[Row], runs: Mapping[str, Row]) -> LastAudit:
     (table,) = judged(rows)
     run = runs[rows[0]["run_id"]]
-    return Looked(table, run["run_id"], run["as_of"], run["finished_at"], run["status"])
+    return LastAudit(table, run["run_id"], run["as_of"], run["finished_at"], run["status"])
 
 
 def healths(
-    lake: Lake, held: Mapping[str, Held], looked: Mapping[str, Looked], now: datetime
+    lake: Lake, ledger: Mapping[str, LedgerSums], last_audit: Mapping[str, LastAudit], now: datetime
 ) -> tuple[Health, ...]:
-    """Every table of the lake file, the ledger or the coverage, the worst first."""
-    names = dict.fromkeys([*(table.name for table in lake.tables), *held, *looked])
-    found = [_health(name, held.get(name, NOTHING), looked.get(name), lake, now) for name in names]
-    return tuple(sorted(found, key=_worst_first))
+    """Return every table of the lake file, the ledger or the coverage, worst first."""
+    names = dict.fromkeys([*(table.name for table in lake.tables), *ledger, *last_audit])
+    every = [_health(name, ledger.get(name, NOTHING), last_audit.get(name), lake, now) for name in names]
+    return tuple(sorted(every, key=_worst_first))
 
 
 LEVELS = (*AT_STAKE, "unjudged", SEVERITIES[-1], "fine")
-"""Worst first: what could not be judged is worse than what is known to be old rubbish."""
+"""Worst first: a table that could not be judged is worse than one with findings at info."""
 
 
-UNSEEN = f"{NOTHING_JUDGED}: no published run looked at it"
-UNSURE = "that could not be judged whole"
-"""Tables of level `unjudged`: nothing worse is known of them."""
+UNSEEN = f"{NOTHING_JUDGED}: no published run checked it"
+NOT_FULLY_JUDGED = "that could not be fully judged"
+"""Describes tables of level `unjudged`, which have no worse findings."""
 
 
 def levels(tables: Iterable[Health]) -> Counter[str]:
-    """How many tables stand how; what belongs to none is not one."""
+    """Count the tables by level, without the line for findings that have no table."""
     return Counter(health.level for health in tables if health.table != NO_TABLE)
 
 
 def _worst_first(health: Health) -> tuple[int, int, int, str]:
-    """As the report has it: worst severity, most of it, most rows at stake, name."""
+    """Return the sort key, as in the report: worst severity, most of it, most rows at stake, name."""
     level = LEVELS.index(health.level) if health.level in LEVELS else 0
-    number = health.held.by_severity("open").get(health.level, 0)
-    return level, -number, -(health.held.rows.known or 0), health.table
+    number = health.ledger.by_severity("open").get(health.level, 0)
+    return level, -number, -(health.ledger.rows.known or 0), health.table
 
 
-def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: datetime) -> Health:
-    worst = next(iter(held.by_severity("open")), None)
-    doubt = "" if table == NO_TABLE else _doubt(looked, lake, now)
+def _health(
+    table: str, ledger: LedgerSums, last_audit: LastAudit | None, lake: Lake, now: datetime
+) -> Health:
+    worst = next(iter(ledger.by_severity("open")), None)
+    doubt = "" if table == NO_TABLE else _doubt(last_audit, lake, now)
     if worst is not None and worst != SEVERITIES[-1]:
-        return Health(table, worst, doubt, held, looked)
-    pending = held.number("pending")
+        return Health(table, worst, doubt, ledger, last_audit)
+    pending = ledger.number("pending")
     doubt = doubt or (f"{count(pending)} {PENDING}" if pending else "")
-    return Health(table, "unjudged" if doubt else worst or "fine", doubt, held, looked)
+    return Health(table, "unjudged" if doubt else worst or "fine", doubt, ledger, last_audit)
 
 
-def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
-    """Why nothing good may be said of a table; empty where it may."""
-    if looked is None:
+def _doubt(last_audit: LastAudit | None, lake: Lake, now: datetime) -> str:
+    """Return why a table does not count as fine; empty if it does."""
+    if last_audit is None:
         return UNSEEN
-    if looked.judged.standing in ("nothing", "idle"):
+    if last_audit.judged.standing in ("nothing", "idle"):
         return NOTHING_JUDGED
-    if looked.judged.standing == "young":
-        reason = looked.judged.cells["content"].reason if "content" in looked.judged.cells else None
+    if last_audit.judged.standing == "young":
+        reason = last_audit.judged.cells["content"].reason if "content" in last_audit.judged.cells else None
         return reason or STANDINGS["young"]
-    if looked.status == "suspect":
+    if last_audit.status == "suspect":
         return "the evidence of its last audit is suspect"
-    if looked.judged.standing == "part":
-        return f"{STANDINGS['part']}: {_not_whole(looked.judged)}"
-    if looked.finished_at < now - lake.overdue:
-        return f"last looked at {duration(now - looked.finished_at)} ago"
+    if last_audit.judged.standing == "part":
+        return f"{STANDINGS['part']}: {_not_whole(last_audit.judged)}"
+    if last_audit.finished_at < now - lake.overdue:
+        return f"last audited {duration(now - last_audit.finished_at)} ago"
     return ""
 
 
 def _not_whole(judged: Judged) -> str:
-    """By reason how much was decided of the axes that were not decided whole."""
+    """Return the shares of axes that were not fully judged, grouped by reason."""
     reasons: dict[str, list[Cell]] = {}
     for cell in judged.cells.values():
         if cell.state in ("part", "nothing"):
@@ -316,15 +318,15 @@ def _not_whole(judged: Judged) -> str:
 
 
 def _shares(cells: Sequence[Cell]) -> str:
-    """What is hidden by a hole is in no share: of all that is known all may be decided."""
+    """Return the shares below 1; a share does not count files behind an evidence gap, so it may be 1 here."""
     less = [cell for cell in cells if cell.share != 1]
     return ", ".join(f"{axis_words(cell.axis)} {share(cell.share or 0.0)}" for cell in less)
 
 
 def headline(results: Results, run: Row, lake: Lake, now: datetime, tables: Sequence[Health]) -> Verdict:
-    """The report's verdict on the lake after its last published run."""
-    looked = [table.looked for table in tables if table.looked]
-    mine = [each.judged for each in looked if each.run_id == run["run_id"]]
+    """Return the report's verdict on the lake after its last published run."""
+    audits = [table.last_audit for table in tables if table.last_audit]
+    mine = [each.judged for each in audits if each.run_id == run["run_id"]]
     coverage, known = sorted(mine, key=lambda each: each.name), [table.name for table in lake.tables]
     totals = _totals(results, run["run_id"])
     how = lake_standing(results, run, now, past=False)
@@ -340,10 +342,10 @@ def _totals(results: Results, run_id: str) -> list[Row]:
 
 
 def counted_back(newest_first: Sequence[Row], open_now: int) -> tuple[Day, ...]:
-    """Days from their changes and what is open after the last of them."""
-    found: list[Day] = []
+    """Return the days with their changes, counted back from the number that is open now."""
+    days: list[Day] = []
     left = open_now
     for row in newest_first:
-        found.append(Day(**row, open=max(left, 0)))
+        days.append(Day(**row, open=max(left, 0)))
         left += row["resolved"] - row["opened"] - row["reopened"]
-    return tuple(reversed(found))
+    return tuple(reversed(days))

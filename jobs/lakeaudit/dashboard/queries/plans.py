@@ -1,4 +1,4 @@
-"""What reconcile's plans hold, who made and approved them, what was done and taken back; and who was told what."""
+"""Reads the plans of reconcile with the outcome of their steps, and the notices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text
 
 PLANS = 50
-"""Plans shown, the newest; the rest is a number."""
+"""Number of newest plans that are shown; the others are counted."""
 STEPS = 200
-"""Steps of one plan that are named."""
+"""Number of steps of one plan that are shown."""
 NOTICES = 100
 _WORST_FIRST = """CASE status WHEN 'failed' THEN 0 WHEN 'started' THEN 1 WHEN 'undone' THEN 3
     WHEN 'applied' THEN 4 ELSE 2 END"""
@@ -27,7 +27,7 @@ class Plans:
 
 @dataclass(frozen=True)
 class PlanSteps:
-    """One plan: its row, numbers by (action, table, status), and its steps, those that did not go well first."""
+    """One plan: its row, numbers by (action, table, status), and its steps, failed ones first."""
 
     plan: Row
     summed: Sequence[Row]
@@ -35,7 +35,7 @@ class PlanSteps:
 
 
 def newest_plans(results: Results) -> Plans:
-    """The newest first."""
+    """Return the newest plans, newest first."""
     plans = ask(results, "SELECT * FROM plans ORDER BY created_at DESC, plan_id DESC", "plans")
     sql = "SELECT plan_id, status, count(*) AS number FROM actions GROUP BY plan_id, status ORDER BY status"
     steps: dict[str, dict[str, int]] = {}
@@ -45,7 +45,7 @@ def newest_plans(results: Results) -> Plans:
 
 
 def plan_steps(results: Results, plan_id: str) -> PlanSteps | None:
-    """One plan; None where there is none of that id."""
+    """Return one plan; None if there is no plan with this id."""
     of = f"WHERE plan_id = {text(plan_id)}"
     plans = ask(results, f"SELECT * FROM plans {of}", "plans")
     if not plans:
@@ -58,8 +58,8 @@ def plan_steps(results: Results, plan_id: str) -> PlanSteps | None:
     return PlanSteps(plans[0], summed, ask(results, sql, "actions"))
 
 
-def unheard(results: Results) -> list[str]:
-    """Receivers whose newest notices did not arrive, in sentences."""
+def undelivered(results: Results) -> list[str]:
+    """Return a sentence for each receiver whose newest notices did not arrive."""
     sql = """SELECT receiver, status, count(*) AS number, max(made_at) AS last, max(error) AS error
         FROM notices WHERE status IN ('failed', 'sent') GROUP BY receiver, status ORDER BY receiver"""
     rows = ask(results, sql, "notices")
@@ -72,5 +72,5 @@ def unheard(results: Results) -> list[str]:
 
 
 def newest_notices(results: Results) -> Sequence[Row]:
-    """The newest messages that went out, or were to."""
+    """Return the newest notices, sent or not."""
     return ask(results, f"SELECT * FROM notices ORDER BY made_at DESC, notice_id LIMIT {NOTICES}", "notices")

@@ -1,4 +1,4 @@
-"""The runs, the newest first, and the coverage of one of them."""
+"""Reads the runs, newest first, and the coverage of one of them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, texts
 
 RUNS = 100
-"""Runs shown; the rest is a number."""
+"""Number of newest runs that are shown; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The newest runs, what each changed in the ledger by its id where that is known, and how many are older."""
+    """The newest runs, the known changes of each by run id, and the number of older runs."""
 
     shown: Sequence[Row]
     rest: int
@@ -25,7 +25,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Changed:
-    """What a run changed in the ledger: by transition, and of that by severity, how many."""
+    """The changes of the ledger by a run: numbers by transition and severity."""
 
     numbers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
@@ -33,16 +33,16 @@ class Changed:
         return sum(sum(self.numbers.get(each, {}).values()) for each in transitions)
 
     def by_severity(self, *transitions: str) -> Mapping[str, int]:
-        """Worst first."""
-        found: Counter[str] = Counter()
+        """Return the sum of some transitions by severity, worst first."""
+        sums: Counter[str] = Counter()
         for each in transitions:
-            found.update(self.numbers.get(each, {}))
-        return {severity: found[severity] for severity in sorted(found, key=rank)}
+            sums.update(self.numbers.get(each, {}))
+        return {severity: sums[severity] for severity in sorted(sums, key=rank)}
 
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run, by table what it could decide, and what it changed; None: nobody recorded which run changed what."""
+    """One run with its coverage by table and its changes; None: changes were not recorded by run."""
 
     run: Row
     tables: tuple[Judged, ...]
@@ -50,16 +50,16 @@ class RunFigures:
 
 
 def newest_runs(results: Results) -> Runs:
-    """The newest first, by their start."""
+    """Return the newest runs, by start, newest first."""
     runs = sorted(results.runs(), key=lambda run: (run["started_at"], run["run_id"]), reverse=True)
     shown = runs[:RUNS]
     return Runs(shown, max(len(runs) - RUNS, 0), _changed(results, shown))
 
 
 def _changed(results: Results, runs: Sequence[Row]) -> dict[str, Changed]:
-    """Of those that were published: what a run that failed has left beside them is none of it.
+    """Return the changes of published runs by run id; those of failed runs are ignored.
 
-    Where changes bear no run's id, nobody knows of a run without any of its own whether it changed nothing.
+    If some changes have no run id, runs without changes are left out: they may have made those.
     """
     published = tuple(run["run_id"] for run in runs if run["status"] in PUBLISHED)
     if not published:
@@ -69,18 +69,18 @@ def _changed(results: Results, runs: Sequence[Row]) -> dict[str, Changed]:
         FROM transitions WHERE at >= {moment(since)} AND (run_id IN ({texts(published)}) OR run_id IS NULL
             AND transition IN ('opened', 'reopened', 'resolved')) GROUP BY 1, 2, 3"""
     rows = ask(results, sql, "transitions")
-    unsaid = any(row["run_id"] is None for row in rows)
-    found: dict[str, dict[str, dict[str, int]]] = {} if unsaid else {run_id: {} for run_id in published}
+    incomplete = any(row["run_id"] is None for row in rows)
+    changes: dict[str, dict[str, dict[str, int]]] = {} if incomplete else {run_id: {} for run_id in published}
     for row in rows:
         if row["run_id"] is not None:
-            found.setdefault(row["run_id"], {}).setdefault(row["transition"], {})[row["severity"]] = row[
+            changes.setdefault(row["run_id"], {}).setdefault(row["transition"], {})[row["severity"]] = row[
                 "number"
             ]
-    return {run_id: Changed(numbers) for run_id, numbers in found.items()}
+    return {run_id: Changed(numbers) for run_id, numbers in changes.items()}
 
 
 def run_figures(results: Results, run_id: str) -> RunFigures | None:
-    """One run; None where there is none of that id."""
+    """Return one run; None if there is no run with this id."""
     try:
         run = results.run(run_id)
     except BadInput:

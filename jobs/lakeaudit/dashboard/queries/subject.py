@@ -1,4 +1,4 @@
-"""One discrepancy, or one file: its claims, how it is recoverable, its history, the files behind a group."""
+"""Reads one discrepancy or file: its claims, its recovery, its history, and the files of a group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 
 ABOUT_FILES = ("file", "commit")
-LEFTOVERS = 200
-"""Files of a group that are named; the rest is a number."""
+GROUP_FILES = 200
+"""Number of files of a group that are listed; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What the results hold of one subject.
+    """Everything that the results contain about one subject.
 
-    `rows` are its rows of the ledger, the worst first and of these the one asked for; `findings` are the last
-    published run's about the same file; `history` has the transitions of all `rows`, oldest first; `steps` are those of
-    plans; `files` are those behind a group of leftovers, the largest first, of `files_known` that the last runs named.
+    `rows` are its rows of the ledger, worst first, and among equals the requested one first; `findings` are those of
+    the last published run about the same file; `history` has the transitions of all `rows`, oldest first; `steps` are
+    those of plans; `files` are the largest files of a group, of `files_known` in the last runs.
     """
 
     rows: Sequence[Row]
@@ -34,19 +34,19 @@ class Subject:
 
 
 def row_of(results: Results, discrepancy_id: str) -> Row | None:
-    """The ledger's row of that id; None where it has none."""
+    """Return the ledger's row with this id; None if there is none."""
     return next(iter(_rows(results, f"discrepancy_id = {text(discrepancy_id)}")), None)
 
 
-def subject_of(results: Results, asked: Row) -> Subject:
-    """What is known of a row of the ledger: of its file, where it is about one, or about the commit that one holds."""
-    if asked["subject_type"] not in ABOUT_FILES or not asked["key"]:
-        return _subject(results, [asked], [])
-    return file_of(results, asked["bucket"], asked["key"], asked["discrepancy_id"])
+def subject_of(results: Results, row: Row) -> Subject:
+    """Return the subject of a ledger row: its file or the file of its commit, if it has one, else the row itself."""
+    if row["subject_type"] not in ABOUT_FILES or not row["key"]:
+        return _subject(results, [row], [])
+    return file_of(results, row["bucket"], row["key"], row["discrepancy_id"])
 
 
 def file_of(results: Results, bucket: str, key: str, first: str = "") -> Subject:
-    """What is known of a file, whatever discrepancies it has."""
+    """Return the subject of a file, with or without discrepancies."""
     about = f"bucket = {text(bucket)} AND key = {text(key)}"
     rows = sorted(
         _rows(results, about),
@@ -57,9 +57,9 @@ def file_of(results: Results, bucket: str, key: str, first: str = "") -> Subject
     return _subject(results, rows, findings)
 
 
-def _worst_first(row: Row, asked: str) -> tuple[bool, int, bool]:
-    """What is resolved comes last, but for what was asked for."""
-    other = row["discrepancy_id"] != asked
+def _worst_first(row: Row, requested: str) -> tuple[bool, int, bool]:
+    """Return the sort key: resolved rows last, except the requested one."""
+    other = row["discrepancy_id"] != requested
     return other and row["state"] == "resolved", rank(row["severity"]), other
 
 
@@ -81,76 +81,76 @@ def _subject(results: Results, rows: Sequence[Row], findings: Sequence[Row]) -> 
 
 
 def _of(results: Results, ids: tuple[str, ...], table: str, more: str) -> list[Row]:
-    """The rows of a table about some discrepancies."""
+    """Return the rows of a table about some discrepancies."""
     if not ids:
         return []
     return ask(results, f"SELECT * FROM {table} WHERE discrepancy_id IN ({texts(ids)}) {more}", table)
 
 
 def _behind(results: Results, groups: tuple[str, ...]) -> tuple[list[Row], int]:
-    """The files behind groups, as published runs have written them; a run that failed has left its own beside them."""
+    """Return the files of groups that published runs wrote, without those of failed runs."""
     files = f"""FROM leftover_files WHERE discrepancy_id IN ({texts(groups)})
         AND run_id NOT IN (SELECT run_id FROM runs WHERE NOT ({PUBLISHED_RUNS}))"""
     counted = ask(results, f"SELECT count(*) AS known {files}", "leftover_files", "runs")
     sql = f"""SELECT bucket, key, size, modified_at, category {files}
-        ORDER BY size DESC NULLS LAST, key LIMIT {LEFTOVERS}"""
+        ORDER BY size DESC NULLS LAST, key LIMIT {GROUP_FILES}"""
     return ask(results, sql, "leftover_files", "runs"), sum(row["known"] for row in counted)
 
 
 def claims(row: Row) -> dict[str, dict[str, object]]:
-    """By what is claimed (size, etag ...) what each side says; only what any of them says."""
-    told = {what: {side: row[f"{side}_{what}"] for side in SIDES} for what in CLAIMS}
-    return {what: said for what, said in told.items() if any(value is not None for value in said.values())}
+    """Return the claims (size, etag ...) with the value of each side, if any side has one."""
+    every = {what: {side: row[f"{side}_{what}"] for side in SIDES} for what in CLAIMS}
+    return {what: by for what, by in every.items() if any(value is not None for value in by.values())}
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a file, or will; `by` is who says so."""
+    """Something that happened to a file, or will; `by` is the source of this information."""
 
     at: datetime
     what: str
     by: str
 
 
-def life(rows: Sequence[Row], history: Sequence[Row], steps: Sequence[Row] = ()) -> tuple[Event, ...]:
-    """What is known to have happened to one subject, the oldest first, and the end of its way back."""
+def events(rows: Sequence[Row], history: Sequence[Row], steps: Sequence[Row] = ()) -> tuple[Event, ...]:
+    """Return the known events of one subject, oldest first, with the end of its recovery."""
     named = len({row["table_name"] for row in rows}) > 1
-    told = [event for row in rows for event in _of_row(row, named=named)]
-    unseen = _UNSEEN if any(map(_went_unseen, rows)) else ""
-    told += [
+    every = [event for row in rows for event in _of_row(row, named=named)]
+    undated = _UNDATED if any(map(_has_undated_loss, rows)) else ""
+    every += [
         Event(
             change["at"],
-            change["transition"] + (unseen if change["transition"] == "opened" else ""),
+            change["transition"] + (undated if change["transition"] == "opened" else ""),
             _by(change),
         )
         for change in history
         if change["at"]
     ]
-    told += [Event(step["done_at"], _done(step), f"plan {step['plan_id']}") for step in steps]
-    return tuple(sorted(dict.fromkeys(told), key=lambda event: (event.at, event.what)))
+    every += [Event(step["done_at"], _step_text(step), f"plan {step['plan_id']}") for step in steps]
+    return tuple(sorted(dict.fromkeys(every), key=lambda event: (event.at, event.what)))
 
 
-def _done(step: Row) -> str:
-    """What a plan did, by the words of its status: a step is told once, as it stands now."""
-    became = _BECAME.get(step["status"], step["status"].replace("_", " "))
-    return f"{step['action'].replace('_', ' ')}: {became}"
+def _step_text(step: Row) -> str:
+    """Return the action of a step and its current status."""
+    outcome = _OUTCOMES.get(step["status"], step["status"].replace("_", " "))
+    return f"{step['action'].replace('_', ' ')}: {outcome}"
 
 
-_BECAME = {"applied": "done", "undone": "taken back"}
+_OUTCOMES = {"applied": "done", "undone": "undone"}
 
 
 _LOST = ("dropped", "dropped_history")
 
 
-def _went_unseen(row: Row) -> bool:
+def _has_undated_loss(row: Row) -> bool:
     return row["kind"] in _LOST and not row["cause_at"]
 
 
-_UNSEEN = ": it was gone by then, and nobody recorded since when"
+_UNDATED = ": the file was missing by then; the time of its loss was not recorded"
 
 
 def _by(change: Row) -> str:
-    """What bears no run a person did, but for what only audits do."""
+    """Return who made a change; without a run id it was a person, except for transitions that only audits make."""
     if change["run_id"]:
         return f"run {change['run_id']}"
     return "an audit" if change["transition"] in _OF_AUDITS else "a person"
@@ -160,7 +160,7 @@ _OF_AUDITS = ("opened", "reopened", "escalated", "reclassified")
 
 
 def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
-    """`named`: several tables tell of the file, each of a commit of its own."""
+    """Yield the events of a row; `named`: with its table, since several tables list the file."""
     table = f" by {table_label(row['table_name'])}" if named else ""
     commit = f"{table}, commit {row['commit_id']}" if row["commit_id"] is not None else table
     if row["manifest_time"]:
@@ -172,7 +172,7 @@ def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
     if row["cause_at"] and row["cause"]:
         yield Event(row["cause_at"], row["cause"], row["cause_principal"] or "a log of requests")
     elif row["cause_at"]:
-        yield Event(row["cause_at"], "a delete marker was written over it", "storage")
+        yield Event(row["cause_at"], "deleted: a delete marker became current", "storage")
     if row["recoverable_until"] and row["recoverable"] == "yes":
         what = (
             "the lost version is no longer readable"

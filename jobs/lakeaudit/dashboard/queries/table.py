@@ -1,4 +1,4 @@
-"""One table: what is broken in it, where, since when, why, and whether it is recoverable."""
+"""Reads one table: its damage by kind and partition, since when, causes, and recovery."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,19 +18,19 @@ from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, text, texts
 
 PAGE_ROWS = 50
-"""Discrepancies on a page of a list."""
+"""Number of discrepancies on a page of a list."""
 PARTITIONS = 2000
-"""Partitions drawn, the worst ones; the rest is a number."""
+"""Number of worst partitions that are drawn; the others are counted."""
 COMMITS = 50
 CHANGES = 5000
-"""Moments with a change: a run has two at most."""
+"""Number of moments with a change; a run has at most two."""
 DAYS = 60
-"""Days with a change."""
+"""Number of days with a change."""
 STANDINGS = ("open", "accepted", "pending", "resolved")
-"""How a discrepancy stands; accepted is what is open or pending and somebody has taken upon himself until later."""
+"""Standings of a discrepancy; an accepted one is open or pending, and somebody has accepted it until later."""
 
 RANK = f"array_position([{texts(SEVERITIES)}], severity)"
-"""1 is the worst; null for what is no severity of ours, which comes last."""
+"""1 is the worst; null for an unknown severity, which comes last."""
 
 WORST_FIRST = f"{RANK} ASC NULLS LAST, bytes_at_stake DESC NULLS LAST, subject, discrepancy_id"
 
@@ -39,7 +39,7 @@ WORST_FIRST = f"{RANK} ASC NULLS LAST, bytes_at_stake DESC NULLS LAST, subject, 
 class Broken:
     """Discrepancies of one kind, severity and standing in a table.
 
-    `again` of them were resolved before; `since` is the evidence that first showed any of them; `why` is the
+    `again` of them were resolved before; `since` is the time of their first evidence; `why` is the
     explanation of one of them, `causes` are known causes.
     """
 
@@ -64,7 +64,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Partition:
-    """What is open in one partition; `path` is empty for what is about the table as a whole."""
+    """Open discrepancies of one partition; `path` is empty for those of the whole table."""
 
     path: str
     worst: str
@@ -77,7 +77,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit, snapshot or job whose files open discrepancies are about."""
+    """A commit, snapshot or job whose files have open discrepancies."""
 
     commit_id: str
     kind: str
@@ -86,8 +86,8 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a list is narrowed down to; empty means any. `like` is a part of the subject."""
+class ListFilter:
+    """Filters of a list; empty means any. `like` is a part of the subject."""
 
     standings: tuple[str, ...] = ("open",)
     severities: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Listed:
-    """A page of a list, and how many there are in all."""
+    """A page of a list, and the number of all rows."""
 
     rows: Sequence[Row]
     total: int
@@ -106,19 +106,19 @@ class Listed:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The worst partitions with something open, by path, and how many more there are."""
+    """The worst partitions with open discrepancies, and the number of the others."""
 
     shown: tuple[Partition, ...] = field(default=())
     rest: int = 0
 
 
 def of_table(label: str) -> str:
-    """Rows of one table, as pages name it."""
+    """Return the condition for rows of one table, which may be `NO_TABLE`."""
     return "table_name IS NULL" if label == NO_TABLE else f"table_name = {text(label)}"
 
 
 def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
-    """What is not resolved in a table, the worst and most first."""
+    """Return the unresolved discrepancies of a table by kind, worst and most first."""
     sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, count(*) AS number,
             sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
             min(first_seen_at) AS since, min(recoverable_until) AS recoverable_until,
@@ -155,7 +155,7 @@ def _broken(rows: Sequence[Row]) -> Broken:
 
 
 def partitions(results: Results, table: str, now: datetime) -> Partitions:
-    """Where it is open and accepted by nobody."""
+    """Return the partitions with open discrepancies that nobody accepted."""
     sql = f"""SELECT coalesce(partition_path, '') AS path, severity, count(*) AS number
         FROM discrepancies WHERE state = 'open' AND {standing(now)} = 'open' AND {of_table(table)}
         GROUP BY path, severity"""
@@ -172,18 +172,18 @@ def partitions(results: Results, table: str, now: datetime) -> Partitions:
 
 @dataclass(frozen=True)
 class Change:
-    """How many discrepancies of a table opened, were reopened or resolved at one moment; `what` is which of these."""
+    """The number of discrepancies of a table that opened, reopened or were resolved (`what`) at one moment."""
 
     at: datetime
     what: str
     number: int
 
 
-def changes(told: pa.Table, table: str) -> tuple[Change, ...]:
-    """The newest changes of a table, oldest first, of those that `trends.changes` has told of the lake."""
-    of = pc.is_null(told["table_name"]) if table == NO_TABLE else pc.equal(told["table_name"], table)
+def changes(of_lake: pa.Table, table: str) -> tuple[Change, ...]:
+    """Return the newest changes of a table, oldest first, from the lake's `trends.changes`."""
+    of = pc.is_null(of_lake["table_name"]) if table == NO_TABLE else pc.equal(of_lake["table_name"], table)
     numbers: Counter[tuple[datetime, str]] = Counter()
-    for row in told.filter(pc.and_(of, pc.is_in(told["transition"], pa.array(_COUNTED)))).to_pylist():
+    for row in of_lake.filter(pc.and_(of, pc.is_in(of_lake["transition"], pa.array(_COUNTED)))).to_pylist():
         numbers[row["at"], row["transition"]] += row["number"]
     newest = sorted(sorted(numbers), key=lambda change: change[0], reverse=True)[:CHANGES]
     return tuple(Change(*change, numbers[change]) for change in reversed(newest))
@@ -192,23 +192,23 @@ def changes(told: pa.Table, table: str) -> tuple[Change, ...]:
 _COUNTED = ("opened", "reopened", "resolved")
 
 
-def table_days(results: Results, table: str, told: Sequence[Change]) -> tuple[Day, ...]:
-    """The last days on which any of these changes fell, oldest first."""
-    (held,) = ask(
+def table_days(results: Results, table: str, changed: Sequence[Change]) -> tuple[Day, ...]:
+    """Return the last days with any of these changes, oldest first."""
+    (now,) = ask(
         results, f"SELECT count(*) AS open FROM discrepancies WHERE state = 'open' AND {of_table(table)}",
         "discrepancies",
     ) or [{"open": 0}]  # fmt: skip
     days: dict[date, Row] = {}
-    for change in reversed(told):
+    for change in reversed(changed):
         none = {"day": change.at.date(), "opened": 0, "reopened": 0, "resolved": 0}
         days.setdefault(change.at.date(), none)[change.what] += change.number
-    return counted_back([*days.values()][:DAYS], held["open"])
+    return counted_back([*days.values()][:DAYS], now["open"])
 
 
 def commits(results: Results, table: str, now: datetime) -> tuple[Commit, ...]:
-    """Commits that what is open goes back to, the newest first; none where no row says them.
+    """Return the commits of open discrepancies, newest first.
 
-    A row's `table_version` is the state that it was judged by, and not what its file goes back to.
+    A row's `table_version` is the state by which it was judged, not the commit of its file.
     """
     sql = f"""SELECT commit_id, kind, count(*) AS number, min(manifest_time) AS committed
         FROM discrepancies WHERE state = 'open' AND {standing(now)} = 'open' AND {of_table(table)}
@@ -224,9 +224,9 @@ _LISTED = (
 )
 
 
-def listed(results: Results, table: str, wanted: Wanted, now: datetime, page: int) -> Listed:
-    """A page of a table's discrepancies, the worst first; pages begin at 1."""
-    where = " AND ".join([of_table(table), *_conditions(wanted, now)])
+def listed(results: Results, table: str, filters: ListFilter, now: datetime, page: int) -> Listed:
+    """Return a page of a table's discrepancies, worst first; pages begin at 1."""
+    where = " AND ".join([of_table(table), *_conditions(filters, now)])
     sql = f"""SELECT {_LISTED}, {standing(now)} AS standing FROM discrepancies WHERE {where}
         ORDER BY {WORST_FIRST} LIMIT {PAGE_ROWS} OFFSET {PAGE_ROWS * (page - 1)}"""
     rows = ask(results, sql, "discrepancies")
@@ -238,19 +238,19 @@ def listed(results: Results, table: str, wanted: Wanted, now: datetime, page: in
     return Listed(rows, counted["total"])
 
 
-def _conditions(wanted: Wanted, now: datetime) -> list[str]:
-    told = []
-    if wanted.standings:
-        told.append(f"{standing(now)} IN ({texts(wanted.standings)})")
-        told += (
-            ["state <> 'resolved'"] if "resolved" not in wanted.standings else []
-        )  # files of such alone are passed
-    if wanted.severities:
-        told.append(f"severity IN ({texts(wanted.severities)})")
-    if wanted.kinds:
-        told.append(f"kind IN ({texts(wanted.kinds)})")
-    if wanted.partition is not None:
-        told.append(f"coalesce(partition_path, '') = {text(wanted.partition)}")
-    if wanted.like:
-        told.append(f"strpos(subject, {text(wanted.like)}) > 0")
-    return told
+def _conditions(filters: ListFilter, now: datetime) -> list[str]:
+    conditions = []
+    if filters.standings:
+        conditions.append(f"{standing(now)} IN ({texts(filters.standings)})")
+        conditions += (
+            ["state <> 'resolved'"] if "resolved" not in filters.standings else []
+        )  # skips files with resolved rows only
+    if filters.severities:
+        conditions.append(f"severity IN ({texts(filters.severities)})")
+    if filters.kinds:
+        conditions.append(f"kind IN ({texts(filters.kinds)})")
+    if filters.partition is not None:
+        conditions.append(f"coalesce(partition_path, '') = {text(filters.partition)}")
+    if filters.like:
+        conditions.append(f"strpos(subject, {text(filters.like)}) > 0")
+    return conditions

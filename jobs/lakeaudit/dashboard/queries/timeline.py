@@ -1,4 +1,4 @@
-"""A table's commits over time, and on them what of each is lost, and when discrepancies opened and were resolved."""
+"""Reads a table's commits with their open discrepancies, and the times at which discrepancies changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask
 
 MARKED = 200
-"""Moments with a change that are marked, the newest."""
+"""Number of newest moments with a change that are marked."""
 
 
 @dataclass(frozen=True)
 class LoggedCommit:
-    """One of the newest commits as the last audit that read the log has seen it.
+    """One of the newest commits, as the last audit that read the log recorded it.
 
-    `added` and `removed` are numbers of files, None where the log does not say; `open` has by severity, worst first,
-    how many open discrepancies are about files that it added, or about itself.
+    `added` and `removed` are numbers of files, None if the log does not have them; `open` has by severity, worst first,
+    the number of open discrepancies of files that it added, or of itself.
     """
 
     version: int | None
@@ -33,35 +33,35 @@ class LoggedCommit:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Commits and changes, oldest first; `earlier` open discrepancies go back to commits before the first of these."""
+    """Commits and changes, oldest first; `earlier` open discrepancies belong to commits before the first of these."""
 
     commits: tuple[LoggedCommit, ...] = ()
     changes: tuple[Change, ...] = ()
     earlier: int = 0
 
 
-def timeline(results: Results, table: str, now: datetime, told: Sequence[Change] = ()) -> Timeline:
-    """The newest commits of a table, and the changes since the first of them.
+def timeline(results: Results, table: str, now: datetime, changed: Sequence[Change] = ()) -> Timeline:
+    """Return the newest commits of a table, and the changes since the first of them.
 
-    Nothing where no audit has kept any commits, as those of older versions.
+    The result is empty if no audit recorded commits, as in older versions.
     """
     rows = _logged(results, table)
     if not rows:
         return Timeline()
-    held = _open(results, table, now)
+    by_commit = _open(results, table, now)
     commits = tuple(
         LoggedCommit(
             row["version"], row["commit_id"], row["committed_at"], row["operation"], row["files_added"],
-            row["files_removed"], held.pop(row["commit_id"], {}),
+            row["files_removed"], by_commit.pop(row["commit_id"], {}),
         ) for row in rows
     )  # fmt: skip
-    earlier = sum(sum(by.values()) for by in held.values())
-    since = [change for change in told if change.at >= commits[0].at]
+    earlier = sum(sum(by.values()) for by in by_commit.values())
+    since = [change for change in changed if change.at >= commits[0].at]
     return Timeline(commits, tuple(since[-MARKED:]), earlier)
 
 
 def _logged(results: Results, table: str) -> list[Row]:
-    """Those of the published run that read the log last; `runs` first, since a table may lack them."""
+    """Return the commits of the published run that read the log last."""
     sql = f"""SELECT commits.* FROM commits JOIN (
             SELECT runs.run_id FROM runs WHERE {PUBLISHED_RUNS}
                 AND runs.run_id IN (SELECT run_id FROM commits WHERE {of_table(table)})
@@ -75,10 +75,10 @@ def _open(results: Results, table: str, now: datetime) -> dict[str, dict[str, in
     sql = f"""SELECT commit_id, severity, count(*) AS number FROM discrepancies
         WHERE state = 'open' AND {standing(now)} = 'open' AND {of_table(table)} AND commit_id IS NOT NULL
         GROUP BY commit_id, severity"""
-    found: dict[str, dict[str, int]] = {}
+    numbers: dict[str, dict[str, int]] = {}
     for row in sorted(ask(results, sql, "discrepancies"), key=_worst_first):
-        found.setdefault(row["commit_id"], {})[row["severity"]] = row["number"]
-    return found
+        numbers.setdefault(row["commit_id"], {})[row["severity"]] = row["number"]
+    return numbers
 
 
 def _worst_first(row: Row) -> tuple[int, str]:

@@ -1,6 +1,6 @@
-"""The dashboard's own style and markup; colours, shapes and words of severities stand in `report/palette.py`.
+"""Builds the dashboard's own style and markup; `report/palette.py` has colours, shapes and words of severities.
 
-Nothing here holds stored text, which would act as markup: severities of ours and numbers, no more.
+The markup contains only numbers, dates and severities, and no stored text, which could act as markup.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ GRID, DAYS = "grid", "days"
 """Keys of containers."""
 COLUMNS = 12
 LINE = 17
-"""Points that a table takes in the picture of days."""
+"""Height of a table in the plot of days, in points."""
 _NUMBERS = "\n".join(
     f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}), '
     f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}) * '
@@ -40,7 +40,7 @@ _PHONE = f"""@media (max-width: 640px) {{
     overflow-x: auto; box-shadow: inset -.7rem 0 .6rem -.7rem #888;
   }}
 }}"""
-"""A shade at a table's right edge says that there is more of it."""
+"""A shade at a table's right edge shows that it continues."""
 _OWN = """
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(4.6rem, 1fr)); gap: .5rem; }
 .tile { border: 1px solid #8885; border-radius: .4rem; padding: .3rem .6rem .35rem; min-width: 0; }
@@ -67,7 +67,7 @@ h1 { overflow-wrap: anywhere; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; }
 button[aria-label="Clear value"] { min-width: 24px; min-height: 24px; }
 """
-"""Streamlit's own spacing is made for a paper; an on-call screen shows its first answer without scrolling.
+"""Denser than Streamlit's own spacing, so that the first screen shows the verdict without scrolling.
 
 Its captions are too pale to read and its smallest button too small to hit (WCAG 2.2, 1.4.3 and 2.5.8)."""
 _AREAS = "\n".join(
@@ -81,9 +81,9 @@ STYLE = f"<style>{_OWN}{_INKS}\n{_AREAS}\n{_NUMBERS}\n{_PHONE}\n</style>"
 
 
 def tiles(numbers: Mapping[str, int], days: OpenByDay) -> str:
-    """A tile a severity: how many are open, and below it how many were at the end of each day, drawn from 0.
+    """Return a tile for each severity: the number of open ones, and a line of that number at the end of each day.
 
-    `st.html` keeps pictures and classes but no inline SVG, so the line is a picture.
+    `st.html` removes inline SVG and keeps images, so the line is an image.
     """
     drawn = "".join(_tile(name, numbers.get(name, 0), days.of_severity(name)) for name in SEVERITIES)
     return f'<div class="tiles">{drawn}</div>'
@@ -100,19 +100,19 @@ def _line(severity: str, days: Numbers) -> str:
         return ""
     size = f"viewBox='0 0 {len(days)} 20' preserveAspectRatio='none'"
     shape = f"<path fill='{palette.COLOURS[severity]}' d='{path}'/>"
-    told = f"at the end of each of {len(days)} days: at most {count(max(days))}, the last {count(days[-1])}"
+    label = f"at the end of each of {len(days)} days: at most {count(max(days))}, the last {count(days[-1])}"
     source = quote(f"<svg xmlns='http://www.w3.org/2000/svg' {size}>{shape}</svg>")
-    return f'<img alt="{told}" title="{told}" src="data:image/svg+xml,{source}">'
+    return f'<img alt="{label}" title="{label}" src="data:image/svg+xml,{source}">'
 
 
 def ticks(runs: Sequence[Row]) -> str:
-    """A mark a run in the colour of how it went, and a legend; of the run's id it holds the percent-encoded form."""
+    """Return a mark for each run in the colour of its status, and a legend; run ids are percent-encoded."""
     drawn = "".join(map(_tick, runs))
-    met = Counter(run["status"] for run in runs)
+    numbers = Counter(run["status"] for run in runs)
     words = "".join(
-        f'<span><i class="{status}"></i>{palette.STATUS_SHAPES[status]} {count(met[status])} {status}</span>'
+        f'<span><i class="{status}"></i>{palette.STATUS_SHAPES[status]} {count(numbers[status])} {status}</span>'
         for status in _STATUSES
-        if met[status]
+        if numbers[status]
     )
     return f'<div class="runs">{drawn}</div><div class="legend">{words}</div>'
 
@@ -121,30 +121,30 @@ _STATUSES = tuple(palette.STATUS_COLOURS)
 
 
 _MARKS = {status: mark for status, mark in palette.STATUS_SHAPES.items() if status != "complete"}
-"""What is normal bears none."""
+"""Complete runs have no mark."""
 
 
 def _tick(run: Row) -> str:
     status = run["status"] if run["status"] in _STATUSES else "unknown"
-    told = f"{status}, as of {second(run['as_of'])}"
+    label = f"{status}, as of {second(run['as_of'])}"
     address = f"runs?run={quote(run['run_id'], safe='')}"
-    return f'<a class="{status}" href="{address}" title="{told}" aria-label="{told}">{_MARKS.get(status, "")}</a>'
+    return f'<a class="{status}" href="{address}" title="{label}" aria-label="{label}">{_MARKS.get(status, "")}</a>'
 
 
-def days(found: OpenByDay, tables: Sequence[str]) -> str:
-    """A line a table, without its name: areas in the colour of the worst severity of the days that they span."""
-    told = "The worst severity of each table by day; the numbers stand in the grid beside it"
+def days(trend: OpenByDay, tables: Sequence[str]) -> str:
+    """Return a line for each table, without its name: areas in the colour of the worst severity of their days."""
+    label = "The worst severity of each table by day; the grid next to it has the numbers"
     heads = "".join(
-        f'<span style="grid-area: 1 / {at + 1} / 2 / span 5">{_named(found.days[at])}</span>'
-        for at in range(1, len(found.days) - 3, 7)
+        f'<span style="grid-area: 1 / {at + 1} / 2 / span 5">{_day_label(trend.days[at])}</span>'
+        for at in range(1, len(trend.days) - 3, 7)
     )
-    lines = "".join(_area(each, row) for row, table in enumerate(tables, 2) for each in _alike(found, table))
-    return f'<div class="days" role="img" aria-label="{told}">{heads}{lines}</div>'
+    lines = "".join(_area(each, row) for row, table in enumerate(tables, 2) for each in _spans(trend, table))
+    return f'<div class="days" role="img" aria-label="{label}">{heads}{lines}</div>'
 
 
 @dataclass(frozen=True)
-class _Alike:
-    """Days of one table beside each other that look alike; `at` counts the first of them from 0."""
+class _Span:
+    """Consecutive days of one table with the same severity and number; `at` is the position of the first, from 0."""
 
     at: int
     days: Sequence[date]
@@ -152,29 +152,29 @@ class _Alike:
     open: int
 
 
-def _alike(found: OpenByDay, table: str) -> Iterator[_Alike]:
-    by, totals = found.by_severity(table), found.of_table(table)
-    alike = groupby(range(len(found.days)), key=lambda at: (_worst(found, by, at), totals[at]))
-    for (worst, number), places in alike:
+def _spans(trend: OpenByDay, table: str) -> Iterator[_Span]:
+    by, totals = trend.by_severity(table), trend.of_table(table)
+    groups = groupby(range(len(trend.days)), key=lambda at: (_worst(trend, by, at), totals[at]))
+    for (worst, number), places in groups:
         at = [*places]
         if worst:
-            yield _Alike(at[0], [found.days[each] for each in at], worst, number)
+            yield _Span(at[0], [trend.days[each] for each in at], worst, number)
 
 
-def _worst(found: OpenByDay, by: Mapping[str, Numbers], at: int) -> str:
+def _worst(trend: OpenByDay, by: Mapping[str, Numbers], at: int) -> str:
     worst = next((severity for severity, numbers in by.items() if numbers[at]), "")
-    return worst or ("" if found.days[at] in found.audited else _NO_AUDIT)
+    return worst or ("" if trend.days[at] in trend.audited else _NO_AUDIT)
 
 
 _NO_AUDIT = "no-audit"
 
 
-def _area(alike: _Alike, row: int) -> str:
-    told = " to ".join(dict.fromkeys((_named(alike.days[0]), _named(alike.days[-1]))))
-    words = "no audit" if alike.worst == _NO_AUDIT else f"{alike.worst}, {count(alike.open)} open"
-    place = f"{row} / {alike.at + 1} / {row + 1} / span {len(alike.days)}"
-    return f'<i class="{alike.worst}" style="grid-area: {place}" title="{told}: {words}"></i>'
+def _area(span: _Span, row: int) -> str:
+    label = " to ".join(dict.fromkeys((_day_label(span.days[0]), _day_label(span.days[-1]))))
+    words = "no audit" if span.worst == _NO_AUDIT else f"{span.worst}, {count(span.open)} open"
+    place = f"{row} / {span.at + 1} / {row + 1} / span {len(span.days)}"
+    return f'<i class="{span.worst}" style="grid-area: {place}" title="{label}: {words}"></i>'
 
 
-def _named(day: date) -> str:
+def _day_label(day: date) -> str:
     return f"{day:%m-%d}"
