@@ -12,7 +12,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.demo.breaker import CATALOGUE, Fault, Site, state_faults
 from lakeaudit.demo.breaker.commit_faults import blank_commit_file, empty_newest_commit, lose_commit_file
 from lakeaudit.demo.compare import Comparison, compare, read_run
-from lakeaudit.demo.inventory import lay_inventory, next_second
+from lakeaudit.demo.inventory import next_second, write_inventory
 from lakeaudit.demo.scenario import SETTLED_SECONDS, write_lake_file
 from lakeaudit.demo.server import LAKE, Server, forget
 from lakeaudit.demo.state_tables import build_state_tables
@@ -38,7 +38,7 @@ def outcome(s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     rng = random.Random(7)
     site = Site(server.clients.s3(LAKE), server.clients.dynamodb(), LAKE, rng)
     made = [act(site) for act in ACTS.values()]
-    lay_inventory(server.clients, rng, next_second())
+    write_inventory(server.clients, rng, next_second())
     lake = load_lake(_lake_file(folder, server), {})
     findings, leftovers, gaps = read_run(results_of(lake), audited(lake).run_id)
     yield compare(made, findings, leftovers, gaps), findings

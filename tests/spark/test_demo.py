@@ -22,7 +22,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS, scenario
 from lakeaudit.demo.breaker import CATALOGUE
 from lakeaudit.demo.compare import Comparison, compare, read_run
-from lakeaudit.demo.mending import Mended, mend
+from lakeaudit.demo.repairs import RepairOutcome, repair
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
@@ -86,21 +86,21 @@ def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFac
         restored.append(remembered())
         return play(*given)
 
-    def audit_here_and_mend(lake: Lake, *given: Any) -> Mended:
-        """The same lake is audited again without a session, as of the same moment, before anything is mended."""
+    def audit_here_and_repair(lake: Lake, *given: Any) -> RepairOutcome:
+        """The same lake is audited again without a session, as of the same moment, before anything is repaired."""
         there = results_of(lake).last_published()
         assert there
         here = lake.model_copy(update={"results": Location(lake.results.bucket, f"{lake.results.key}-here")})
         audited(here, run_id=there["run_id"], clock=lambda: there["started_at"])
         assert_equal_results(here, lake)
-        return mend(lake, *given)
+        return repair(lake, *given)
 
     with pytest.MonkeyPatch.context() as patch:
         # what is brought back for the next draw must not have been closed with its last version
         patch.setattr(FakeKey, "dispose", lambda *_, **__: None)
         patch.setattr(scenario, "serving", lambda: nullcontext(server))
         patch.setattr(scenario, "play", remember_and_play)
-        patch.setattr(scenario, "mend", audit_here_and_mend)
+        patch.setattr(scenario, "repair", audit_here_and_repair)
         patch.setattr(SparkSession, "stop", lambda _: None)
         folder = tmp_path_factory.mktemp("told") / "lake"
         code = scenario.run(folder, seed=None, faults=None, progress=QUIET)
@@ -136,7 +136,7 @@ def remembered() -> Callable[[], None]:
 
 @pytest.mark.timeout(900)
 def test_the_whole_command_leaves_its_page_and_results(told: Told) -> None:
-    """What was broken was found and nothing else, what could be mended was, and all of that was taken back."""
+    """What was broken was found and nothing else, all repairable faults were repaired, and the repairs were undone."""
     assert told.code == 0
     _look_at(told.folder)
 
@@ -181,9 +181,9 @@ def test_what_was_broken_is_mended_and_broken_again(told: Told, _number: int) ->
     lake = load_lake(file, {})
     scenario.damage(told.server.clients, draw, QUIET)
     audited(lake)
-    mended = mend(lake, file, told.server.clients, random.Random(draw.seed), QUIET)
-    print(mended.words)  # noqa: T201 - pytest shows it with a failure
-    assert mended.well, mended.words
+    mended = repair(lake, file, told.server.clients, random.Random(draw.seed), QUIET)
+    print(mended.summary)  # noqa: T201 - pytest shows it with a failure
+    assert mended.well, mended.summary
 
 
 @pytest.mark.soak

@@ -360,7 +360,7 @@ def test_nothing_that_audits_knows_what_mends() -> None:
         "lakeaudit.commands.plan_summary",
         "lakeaudit.commands.purge",
         "lakeaudit.cli.reconcile",
-        "lakeaudit.demo.mending",
+        "lakeaudit.demo.repairs",
     }
 
 

@@ -196,9 +196,9 @@ def test_gaps_are_compared_by_table(made: list[Fault], gaps: set[str], told: lis
 
 
 def test_the_comparison_sums_up_in_one_line() -> None:
-    assert compare([LOST, TRAP], [FOUND], [], set()).words == (
-        "2 faults made (1 of them harmless, and rightly passed over), 2 judged rightly, nothing else"
+    assert compare([LOST, TRAP], [FOUND], [], set()).summary == (
+        "2 faults made (1 of them harmless), 2 judged correctly, nothing else reported"
     )
-    assert compare([LOST, CUT], [finding("phantom", "x")], [], {"u"}).words == (
-        "2 faults made, 0 judged rightly, 2 findings and gaps that nobody caused"
+    assert compare([LOST, CUT], [finding("phantom", "x")], [], {"u"}).summary == (
+        "2 faults made, 0 judged correctly, 2 findings and gaps without a fault"
     )

@@ -60,10 +60,10 @@ def ended_well(said: str) -> int:
 
 def load(path: str) -> Lake:
     """Load the lake of a lake file, and warn where it is a demo lake whose server has ended."""
-    from lakeaudit.demo import ended
+    from lakeaudit.demo import server_has_ended
 
     lake = load_lake(path, os.environ)
-    if ended(Path(path), lake.s3.endpoint):
+    if server_has_ended(Path(path), lake.s3.endpoint):
         told = "the server of this demo lake has ended with its command: what was found can still be read"
         warn([f"{told}; `lakeaudit demo --keep` lets it stay"])
     return lake

@@ -1,4 +1,4 @@
-"""What was found against what was broken, finding by finding and in both directions."""
+"""Compares the findings of a run with the faults of the breaker, in both directions."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from lakeaudit.results.read import Results, Row
 
 
 class Subject(NamedTuple):
-    """What a finding is about, as breaker and audit both name it. `key` is "" for a whole table or a source."""
+    """The subject of a finding, named the same by breaker and audit. `key` is "" for a whole table or a source."""
 
     axis: str
     kind: str
@@ -19,7 +19,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """One disagreement in words; `act` is the fault it belongs to, "" for a finding that nobody caused."""
+    """One difference in words; `act` is its fault, or "" for a finding without a fault."""
 
     act: str
     words: str
@@ -27,7 +27,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`missed` are faults of which something was not found; `differences` all disagreements, faults first."""
+    """The result of a comparison; `missed` are faults with missing findings, `differences` are ordered by fault."""
 
     faults: tuple[Fault, ...]
     missed: tuple[Fault, ...]
@@ -35,38 +35,38 @@ class Comparison:
 
     @property
     def matched(self) -> bool:
-        """Whether the audit found what was broken and nothing else."""
+        """Return whether the audit found exactly the faults."""
         return not self.differences
 
     @property
-    def words(self) -> str:
-        """The one line that sums it up."""
+    def summary(self) -> str:
+        """Return the result in one line."""
         made, traps = len(self.faults), sum(fault.is_trap for fault in self.faults)
-        harmless = f" ({traps} of them harmless, and rightly passed over)" if traps else ""
+        harmless = f" ({traps} of them harmless)" if traps else ""
         extra = sum(not difference.act for difference in self.differences)
-        told = f"{extra} findings and gaps that nobody caused" if extra else "nothing else"
-        return f"{made} faults made{harmless}, {made - len(self.missed)} judged rightly, {told}"
+        others = f"{extra} findings and gaps without a fault" if extra else "nothing else reported"
+        return f"{made} faults made{harmless}, {made - len(self.missed)} judged correctly, {others}"
 
 
 def compare(
-    faults: Sequence[Fault], findings: Iterable[Row], leftovers: Iterable[Row], gaps: Collection[str]
+    faults: Sequence[Fault], findings: Iterable[Row], unused: Iterable[Row], gaps: Collection[str]
 ) -> Comparison:
-    """Compare the breaker's own list with a run's findings; grouped leftovers are compared file by file.
+    """Compare the breaker's faults with a run's findings; groups of unused files are compared file by file.
 
     Args:
-        faults: what was done, each with what it must cause.
+        faults: the faults, each with its expected findings.
         findings: all rows of `findings` of the run.
-        leftovers: the rows of `leftover_files`, which stand for the grouped findings.
-        gaps: names of tables whose content was not judged completely.
+        unused: the rows of `leftover_files`, the files of the grouped findings.
+        gaps: names of tables whose content was not fully judged.
     """
     rows = [row for row in findings if row["axis"] != "leftover"]
     found = {subject: row for row in rows for subject in [_subject(row)]}
-    found |= {_leftover(row): row for row in leftovers}
-    wanted = {_wanted(expected): expected for fault in faults for expected in fault.expected}
+    found |= {_leftover(row): row for row in unused}
+    expected = {_expected_subject(each) for fault in faults for each in fault.expected}
     lacking = [(fault, list(_lacking(fault, found, gaps))) for fault in faults]
-    differences = [difference for _, told in lacking for difference in told]
+    differences = [difference for _, missing in lacking for difference in missing]
     differences += [
-        Difference("", f"not caused: {' '.join(subject)}") for subject in sorted(found.keys() - wanted.keys())
+        Difference("", f"not caused: {' '.join(subject)}") for subject in sorted(found.keys() - expected)
     ]
     differences += [
         Difference("", f"not caused: a gap of {table}")
@@ -74,14 +74,16 @@ def compare(
     ]
     if len(rows) != len({_subject(row) for row in rows}):
         differences.append(Difference("", "one subject has two findings of one kind"))
-    return Comparison(tuple(faults), tuple(fault for fault, told in lacking if told), tuple(differences))
+    return Comparison(
+        tuple(faults), tuple(fault for fault, missing in lacking if missing), tuple(differences)
+    )
 
 
 def _lacking(fault: Fault, found: dict[Subject, Row], gaps: Collection[str]) -> Iterator[Difference]:
     if fault.gap and fault.gap not in gaps:
         yield Difference(fault.act, f"not found: a gap of {fault.gap} ({fault.what})")
     for expected in fault.expected:
-        subject = _wanted(expected)
+        subject = _expected_subject(expected)
         row = found.get(subject)
         if row is None:
             yield Difference(fault.act, f"not found: {' '.join(subject)} ({fault.what})")
@@ -94,7 +96,7 @@ def _lacking(fault: Fault, found: dict[Subject, Row], gaps: Collection[str]) -> 
                 )
 
 
-def _wanted(expected: Expected) -> Subject:
+def _expected_subject(expected: Expected) -> Subject:
     return Subject(expected.axis, expected.kind, expected.table, expected.key)
 
 
@@ -108,10 +110,10 @@ def _leftover(row: Row) -> Subject:
 
 
 def read_run(results: Results, run_id: str) -> tuple[list[Row], list[Row], set[str]]:
-    """All findings, leftover files and tables with gaps of one run; the demo has a few hundred."""
+    """Return all findings, unused files and tables with gaps of one run; the demo has a few hundred."""
     findings = [row for batch in results.findings(run_id) for row in batch.to_pylist()]
-    leftovers = [row for batch in results.leftover_files(run_id) for row in batch.to_pylist()]
+    unused = [row for batch in results.leftover_files(run_id) for row in batch.to_pylist()]
     partial = [
         row for row in results.coverage(run_id) if row["axis"] == "content" and row["status"] == "partial"
     ]
-    return findings, leftovers, {row["table_name"] for row in partial}
+    return findings, unused, {row["table_name"] for row in partial}

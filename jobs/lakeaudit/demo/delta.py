@@ -1,4 +1,4 @@
-"""The demo's Delta tables: most written by Spark, some by delta-rs, with real history behind them."""
+"""Writes the demo's Delta tables with their history, most by Spark and some by delta-rs."""
 
 import hashlib
 import json
@@ -41,8 +41,8 @@ _QUICK = {
 }
 
 
-def written_by_spark(spark: SparkSession, clients: Clients) -> None:
-    """The Delta tables that need what only Spark writes, several at once."""
+def write_spark_tables(spark: SparkSession, clients: Clients) -> None:
+    """Write the Delta tables with features that only Spark supports, several at once."""
     with _settings(spark, _QUICK), ThreadPoolExecutor(3) as pool:
         jobs = [
             pool.submit(stock, spark),
@@ -54,7 +54,7 @@ def written_by_spark(spark: SparkSession, clients: Clients) -> None:
 
 
 def orders(spark: SparkSession, clients: Clients) -> None:
-    """Partitions with awkward names; one of them deleted and vacuumed; the writer keeps a list of what it wrote."""
+    """Write partitions with special characters, delete and vacuum one, and record the written files in a list."""
     shops = F.array(*[F.lit(shop) for shop in SHOPS])
     rows = _rows(spark, ORDERS.name, 3600).withColumn(
         "shop", F.element_at(shops, (F.col("id") % 6 + 1).cast("int"))
@@ -67,13 +67,13 @@ def orders(spark: SparkSession, clients: Clients) -> None:
 
 
 def customers(spark: SparkSession) -> None:
-    """Deletion vectors, by DELETE."""
+    """Write a table with deletion vectors, by DELETE."""
     _create(_rows(spark, CUSTOMERS.name, 1000).repartition(10), CUSTOMERS, enableDeletionVectors="true")
     SparkTable.forPath(spark, CUSTOMERS.path).delete("id % 50 = 0")
 
 
 def stock(spark: SparkSession) -> None:
-    """Change data, files rewritten by DELETE, OPTIMIZE in one partition; then a shallow clone of what that left."""
+    """Write change data, DELETE rows, OPTIMIZE one partition, and then make a shallow clone of the result."""
     rows = _rows(spark, STOCK.name, 1600).withColumn("zone", F.col("id") % 4)
     _create(rows.repartition(5), STOCK, "zone", enableChangeDataFeed="true")
     table = SparkTable.forPath(spark, STOCK.path)
@@ -83,7 +83,7 @@ def stock(spark: SparkSession) -> None:
 
 
 def options_of(at: Endpoint) -> dict[str, str]:
-    """How delta-rs reaches the demo's server."""
+    """Return the options with which delta-rs reaches the demo's server."""
     return {
         "AWS_ENDPOINT_URL": at.endpoint or "",
         "AWS_ALLOW_HTTP": "true",
@@ -93,8 +93,8 @@ def options_of(at: Endpoint) -> dict[str, str]:
     }
 
 
-def written_by_delta_rs(clients: Clients, at: Endpoint) -> None:
-    """Tables of another writer, each commit a small one."""
+def write_delta_rs_tables(clients: Clients, at: Endpoint) -> None:
+    """Write the tables of another writer, in small commits."""
     options = options_of(at)
     for number in range(5):
         append_rows(INVOICES, number, options, ["month"])
@@ -106,7 +106,7 @@ def written_by_delta_rs(clients: Clients, at: Endpoint) -> None:
 
 
 def prices(clients: Clients, options: dict[str, str]) -> None:
-    """Overwritten, checkpointed, vacuumed; then the log before the checkpoint is cleaned up, as Delta does by age."""
+    """Overwrite, checkpoint and vacuum a table, and then delete the log before the checkpoint, as Delta does by age."""
     at_once = {"delta.deletedFileRetentionDuration": AT_ONCE}
     append_rows(PRICES, 0, options, ["month"], configuration=at_once)
     append_rows(PRICES, 1, options, ["month"], mode="overwrite")
@@ -127,7 +127,7 @@ def append_rows(
     mode: Literal["append", "overwrite"] = "append",
     configuration: Mapping[str, str | None] | None = None,
 ) -> None:
-    """One commit of rows that no other commit has."""
+    """Write one commit of rows that no other commit has."""
     rows = some_rows(f"{table.name} {number}")
     write_deltalake(
         uri(table), rows, mode=mode, partition_by=by, storage_options=options, configuration=configuration
@@ -135,19 +135,19 @@ def append_rows(
 
 
 def some_rows(salt: str, count: int = 480) -> pa.Table:
-    """Rows that no other salt gives, and that do not compress."""
+    """Return rows that no other salt gives, and that do not compress."""
     text = [hashlib.sha512(f"{salt} {row}".encode()).hexdigest() for row in range(count)]
     months = [f"2026-0{row % 8 + 1}" for row in range(count)]
     return pa.table({"id": list(range(count)), "month": months, "text": text})
 
 
 def uri(table: DemoTable) -> str:
-    """The table's location."""
+    """Return the table's location."""
     return f"s3://{LAKE}/{table.location}"
 
 
 def _rows(spark: SparkSession, salt: str, count: int) -> DataFrame:
-    """Rows that no other write has and that do not compress, so that files are neither equal nor tiny."""
+    """Return rows that no other write has and that do not compress, so that files are neither equal nor tiny."""
     note = F.sha2(F.concat(F.lit(salt), F.col("id").cast("string")), 512)
     return spark.range(0, count, 1, 2).select("id", note.alias("note"))
 
@@ -158,23 +158,23 @@ def _create(rows: DataFrame, table: DemoTable, *by: str, **properties: str) -> N
 
 
 def _list_of_first_commit(clients: Clients, table: DemoTable) -> None:
-    """What the job that made the table would have recorded of its own files: paths, sizes and rows, no ETags."""
+    """Record the files of the first commit as a job would: paths, sizes and rows, without ETags."""
     commit = f"{table.location}/_delta_log/{0:020}.json"
     text = clients.s3(LAKE).get_object(Bucket=LAKE, Key=commit)["Body"].read()
     adds = [action["add"] for action in map(json.loads, text.splitlines()) if "add" in action]
-    record(clients, table, [_written(table, add) for add in adds])
+    record(clients, table, [_written_file(table, add) for add in adds])
 
 
-def _written(table: DemoTable, add: dict[str, Any]) -> WrittenFile:
-    """Paths in a log are percent-encoded; lists have them raw."""
+def _written_file(table: DemoTable, add: dict[str, Any]) -> WrittenFile:
+    """Return a file for a list, where paths are raw; in a log they are percent-encoded."""
     rows = json.loads(add["stats"])["numRecords"]
     return WrittenFile(f"{table.location}/{unquote(add['path'])}", add["size"], records=rows)
 
 
 @contextmanager
-def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
+def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Hudi tables by hand: the files of their timelines, by their paths below the table, and what commits say."""
+"""Builds the files of Hudi timelines and commits without Hudi, by their paths below the table."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,21 +6,21 @@ from datetime import datetime
 from types import MappingProxyType
 
 TABLE_VERSIONS = {1: "6", 2: "8"}
-"""By layout of the timeline the version of a table that has it."""
+"""Table version by layout of the timeline."""
 
 
 def instant_text(at: datetime) -> str:
-    """A time as Hudi names instants."""
+    """Return a time in the form of Hudi's instants."""
     return f"{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03}"
 
 
 def stat(path: str, size: int = 100, rows: int = 10, **more: object) -> dict[str, object]:
-    """What a commit says of one file."""
+    """Return a commit's record of one file."""
     return {"path": path, "fileSizeInBytes": size, "numWrites": rows, "prevCommit": "null", **more}
 
 
 def commit(*stats: Mapping[str, object], replaced: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The content of a commit's file; `replaced` are file groups by partition."""
+    """Return the content of a commit's file; `replaced` are file groups by partition."""
     by_partition: dict[str, list[Mapping[str, object]]] = {}
     for each in stats:
         by_partition.setdefault(str(each["path"]).rpartition("/")[0], []).append(each)
@@ -29,7 +29,7 @@ def commit(*stats: Mapping[str, object], replaced: Mapping[str, Sequence[str]] |
 
 
 def timeline(layout: int) -> str:
-    """The folder of the active timeline, below the table."""
+    """Return the folder of the active timeline, below the table."""
     return ".hoodie" if layout == 1 else ".hoodie/timeline"
 
 
@@ -39,9 +39,9 @@ def timeline_files(
     layout: int = 1,
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The properties of a table and its instants, which are given by the names of their files.
+    """Return the properties file of a table and the files of its instants, which are given by file name.
 
-    `properties` are more of hoodie.properties; one without a value is left out.
+    `properties` are added to hoodie.properties; one without a value is left out.
     """
     own = {"hoodie.table.version": TABLE_VERSIONS[layout], "hoodie.timeline.layout.version": str(layout)}
     lines = [f"{name}={value}\n" for name, value in {**own, **properties}.items() if value]
@@ -50,6 +50,6 @@ def timeline_files(
 
 
 def complete_instant(instant: str, content: str) -> dict[str, str]:
-    """The files of an instant of layout 1 that is complete: it was requested, began and ended."""
+    """Return the files of a complete instant of layout 1: requested, inflight and committed."""
     names = (f"{instant}.commit.requested", f"{instant}.inflight")
     return {**dict.fromkeys(names, ""), f"{instant}.commit": content}

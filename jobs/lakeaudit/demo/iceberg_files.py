@@ -1,6 +1,6 @@
-"""Iceberg tables by hand: the bytes of their metadata.json files, manifest lists and manifests, by their names.
+"""Builds metadata.json files, manifest lists and manifests of Iceberg tables by name, without an engine.
 
-No engine is needed, and states are possible that no writer leaves.
+So tests and the demo can have states that no writer leaves behind.
 """
 
 import io
@@ -37,7 +37,7 @@ Manifests = Mapping[str, Sequence[Entry]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One state: the manifests of its list by their names, each with the snapshot that wrote it if not this one."""
+    """One snapshot: the manifests of its list by name; `wrote` has the snapshots that wrote earlier ones."""
 
     manifests: Manifests
     at: datetime = AT
@@ -48,24 +48,24 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Form:
-    """How a table is written: the URI of its location, its format version and the codec of its Avro files."""
+    """The form of a table: the URI of its location, its format version and the codec of its Avro files."""
 
     home: str
     version: int = 2
     codec: str = "deflate"
 
     def path(self, name: str) -> str:
-        """The path of a file of the metadata folder, as the table names it."""
+        """Return the path of a file of the metadata folder, as the table names it."""
         return f"{self.home}/metadata/{name}"
 
 
 def epoch_ms(at: datetime) -> int:
-    """Milliseconds since 1970, as Iceberg records times."""
+    """Return milliseconds since 1970, as Iceberg records times."""
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def manifest_files(form: Form, snapshots: Mapping[int, Snapshot]) -> dict[str, bytes]:
-    """The manifests and manifest lists of some snapshots, by their names in the metadata folder."""
+    """Return the manifests and manifest lists of some snapshots, by their names in the metadata folder."""
     files: dict[str, bytes] = {}
     for id_, one in snapshots.items():
         own = {name: _manifest(form, entries) for name, entries in one.manifests.items()}
@@ -84,7 +84,7 @@ def metadata_content(
     uuid: str = UUID,
     **more: Any,
 ) -> dict[str, Any]:
-    """What the metadata.json says; main is the last snapshot.
+    """Return the content of metadata.json; main is the last snapshot.
 
     `more` are other fields of the metadata, by their names with `_` for `-`.
     """
@@ -102,7 +102,7 @@ def metadata_content(
 def avro(
     schema: Mapping[str, Any], records: Sequence[Any], header: Mapping[str, str], codec: str = "deflate"
 ) -> bytes:
-    """An Avro file."""
+    """Return an Avro file."""
     out = io.BytesIO()
     fastavro.writer(out, dict(schema), records, codec=codec, metadata=dict(header))
     return out.getvalue()

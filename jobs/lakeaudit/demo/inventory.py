@@ -1,4 +1,4 @@
-"""The nightly S3 Inventory reports of the demo's bucket, laid down as AWS does it: all versions, one of three formats.
+"""Writes the S3 Inventory reports of the demo's bucket as AWS does: all versions, in one of three formats.
 
 Layout, names and types as in the S3 User Guide, "Amazon S3 Inventory" and "Locating your inventory list": data files in
 `<source>/<id>/data/`, then `<source>/<id>/<time>/manifest.json`, and last its MD5 in `manifest.checksum`. CSV keys are
@@ -47,8 +47,8 @@ _COLUMNS = (
 """(CSV name, ORC and Parquet name, type)."""
 
 
-def lay_inventory(clients: Clients, rng: Random, at: datetime) -> tuple[str, int]:
-    """Write the reports of the lake's bucket whose scan began at `at`; gives their format and their number of rows."""
+def write_inventory(clients: Clients, rng: Random, at: datetime) -> tuple[str, int]:
+    """Write the reports of a scan that began at `at`; return their format and their number of rows."""
     s3 = clients.s3(LAKE)
     kind = rng.choice(FORMATS)
     rows = [_row(version) for version in _versions(s3)]
@@ -58,23 +58,25 @@ def lay_inventory(clients: Clients, rng: Random, at: datetime) -> tuple[str, int
         for name, prefix in _configured(s3).items()
     }
     for name, named in reports.items():
-        _lay_report(s3, f"nightly/{LAKE}/{name}", kind, named, at)
+        _write_report(s3, f"nightly/{LAKE}/{name}", kind, named, at)
     return kind, sum(map(len, reports.values()))
 
 
 def next_second() -> datetime:
-    """The next whole second, once it has come: what was done so far is not younger, what follows is not older."""
+    """Wait for the next whole second and return it: earlier changes are not younger, later ones are not older."""
     time.sleep(1.01 - datetime.now(UTC).microsecond / 1_000_000)
     return datetime.now(UTC).replace(microsecond=0)
 
 
 def _configured(s3: "S3Client") -> dict[str, str]:
-    """Name -> prefix of what the bucket's reports are made for; where nobody has said it, one names everything."""
-    found = s3.list_bucket_inventory_configurations(Bucket=LAKE).get("InventoryConfigurationList", [])
-    return {each["Id"]: each["Filter"]["Prefix"] for each in found} or {"all-versions": ""}
+    """Return the prefixes of the bucket's reports by name; without a configuration one report covers everything."""
+    configured = s3.list_bucket_inventory_configurations(Bucket=LAKE).get("InventoryConfigurationList", [])
+    return {each["Id"]: each["Filter"]["Prefix"] for each in configured} or {"all-versions": ""}
 
 
-def _lay_report(s3: "S3Client", prefix: str, kind: str, rows: Sequence[dict[str, Any]], at: datetime) -> None:
+def _write_report(
+    s3: "S3Client", prefix: str, kind: str, rows: Sequence[dict[str, Any]], at: datetime
+) -> None:
     files = [_data_file(s3, prefix, kind, rows[n::DATA_FILES]) for n in range(DATA_FILES)]
     manifest = {
         "sourceBucket": LAKE,
@@ -97,7 +99,7 @@ def _versions(s3: "S3Client") -> list[dict[str, Any]]:
 
 
 def _row(version: dict[str, Any]) -> dict[str, Any]:
-    """One version or delete marker, by ORC and Parquet names."""
+    """Return one version or delete marker, with the column names of ORC and Parquet."""
     row = {
         "bucket": LAKE,
         "key": version["Key"],

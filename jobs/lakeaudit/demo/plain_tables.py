@@ -1,4 +1,4 @@
-"""The demo's plain tables: Parquet and other files, with the lists that their writers keep."""
+"""Writes the demo's plain tables: Parquet and other files, with the lists of their writers."""
 
 import hashlib
 import random
@@ -24,7 +24,7 @@ DAYS = ("2026-03-01", "2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05")
 
 
 def build_plain(clients: Clients) -> None:
-    """All tables that no table format keeps and that Spark did not write."""
+    """Write all tables without a table format that Spark did not write."""
     s3 = clients.s3(LAKE)
     noise = random.Random(7)  # noqa: S311 - bytes to fill files with
     record(
@@ -41,7 +41,7 @@ def build_plain(clients: Clients) -> None:
 
 
 def events(spark: SparkSession, clients: Clients) -> None:
-    """Spark writes Parquet to a local folder; the upload notes what it sent: size, ETag, MD5, rows."""
+    """Write Parquet by Spark to a local folder, upload it, and record size, ETag, MD5 and rows of each file."""
     days = F.array(*[F.lit(day) for day in DAYS])
     rows = spark.range(2000).select("id", F.sha2(F.col("id").cast("string"), 256).alias("payload"),
                                     F.element_at(days, (F.col("id") % 5 + 1).cast("int")).alias("day"))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The S3Guard tables of the demo: what Hadoop 3.3 clients would have left behind for the objects that are there."""
+"""Writes the demo's S3Guard tables, with the rows that Hadoop 3.3 clients would have written for its objects."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +20,11 @@ VERSION_ROW: Row = {
     "table_version": {"N": "100"},
     "table_created": {"N": "1577836800000"},
 }
-"""The marker that says which layout the table has; it is no entry."""
+"""The marker of the table's layout; it describes no file."""
 
 
 def build_stores(clients: Clients) -> int:
-    """Create both tables and fill them with rows for everything below their tables' locations; gives the rows."""
+    """Create both tables, fill them with rows for all objects of their demo tables, and return the number of rows."""
     dynamodb = clients.dynamodb()
     versions = _versions(clients)
     written = 0
@@ -38,14 +38,14 @@ def build_stores(clients: Clients) -> int:
 
 
 def _versions(clients: Clients) -> list[dict[str, Any]]:
-    """The latest version or delete marker of every key."""
+    """Return the latest version or delete marker of every key."""
     pages = clients.s3(LAKE).get_paginator("list_object_versions").paginate(Bucket=LAKE)
-    found = [dict(v) for page in pages for v in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]]
-    return [version for version in found if version["IsLatest"]]
+    every = [dict(v) for page in pages for v in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]]
+    return [version for version in every if version["IsLatest"]]
 
 
 def _rows(versions: list[dict[str, Any]], places: tuple[str, ...]) -> Iterator[Row]:
-    """Files, tombstones of what was deleted through the store, and every folder above a live file."""
+    """Yield rows of files, tombstones of deleted files, and rows of every folder above a live file."""
     here = [version for version in versions if version["Key"].startswith(places)]
     live = [version for version in here if "Size" in version]
     folders = {folder for version in live for folder in _folders(version["Key"])}
@@ -62,7 +62,7 @@ def _rows(versions: list[dict[str, Any]], places: tuple[str, ...]) -> Iterator[R
 
 
 def _file(version: dict[str, Any], number: int) -> Row:
-    """Clients note their own clock's milliseconds. Renamed files, as every third is, have last_updated 0."""
+    """Return a file's row. Clients write their own clock's time; every third file is renamed, with last_updated 0."""
     at = _ms(version) + number % 1000
     renamed = number % 3 == 0
     row: Row = {
@@ -79,7 +79,7 @@ def _file(version: dict[str, Any], number: int) -> Row:
 
 
 def _folder(folder: str, at: int) -> Row:
-    """A folder counts as complete where that was asked for, and by chance where renames made it so."""
+    """Return a folder's row, authoritative if that is configured, and for some others as if by renames."""
     trusted = f"{folder}/".startswith(f"{EXPORTS.location}/") or len(folder) % 4 == 0
     row: Row = {
         "is_dir": {"BOOL": True},
@@ -95,14 +95,14 @@ def _tombstone(key: str, at: int) -> Row:
 
 
 def _attempts(place: str, newest: int) -> Iterator[Row]:
-    """Tombstones of committers' work, which clean up storage and leave these: some expired, some not."""
+    """Yield tombstones of temporary files of committers, some of them expired."""
     for number in range(40):
         key = f"{place}_temporary/0/task_{number:06}_m_000000/part-{number:05}.snappy.parquet"
         yield _tombstone(key, newest - (number % 4) * DAY_MS)
 
 
 def _folders(key: str) -> Iterator[str]:
-    """The key's folders, below the bucket's root, which has no row; a marker object is its folder's row."""
+    """Yield the key's folders without the bucket's root, which has no row; a marker object is its folder's row."""
     parts = key.split("/")[:-1]
     yield from ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
@@ -132,7 +132,7 @@ def _create(dynamodb: "DynamoDBClient", name: str) -> None:
 
 
 def _write(dynamodb: "DynamoDBClient", name: str, rows: Iterable[Row]) -> None:
-    """Batches of 25, the most that DynamoDB takes."""
+    """Write batches of 25, the most that DynamoDB accepts."""
     left = iter(rows)
     batches = iter(lambda: list(islice(left, 25)), [])
     with ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""The demo from top to bottom: serve, build, break, lay the nightly inventory, audit, compare, report."""
+"""Runs the whole demo: serve, build, break, write the inventory, audit, compare, report."""
 
 import random
 import shutil
@@ -25,10 +25,10 @@ from lakeaudit.config.load import load_lake
 from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS
 from lakeaudit.demo.breaker import Fault, Site, break_lake
 from lakeaudit.demo.compare import Comparison, compare, read_run
-from lakeaudit.demo.delta import written_by_delta_rs, written_by_spark
-from lakeaudit.demo.inventory import lay_inventory, next_second
-from lakeaudit.demo.mending import PLAN, Mended, mend
+from lakeaudit.demo.delta import write_delta_rs_tables, write_spark_tables
+from lakeaudit.demo.inventory import next_second, write_inventory
 from lakeaudit.demo.plain_tables import build_plain, events
+from lakeaudit.demo.repairs import PLAN, RepairOutcome, repair
 from lakeaudit.demo.s3guard_tables import build_stores
 from lakeaudit.demo.server import LAKE, Server, serving
 from lakeaudit.demo.spark_job import visits
@@ -48,29 +48,29 @@ from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 
 SETTLED_SECONDS = 3.0
-"""Storage notes whole seconds, and only what is written more than 2 s after a commit counts as written again."""
+"""Storage times are whole seconds, and a file counts as rewritten only more than 2 s after its commit."""
 LAKE_FILE = "lake.yaml"
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What the faults are drawn by."""
+    """The seed and number of the faults."""
 
     seed: int
     faults: int
 
     @classmethod
     def of(cls, seed: int | None, faults: int | None) -> "Draw":
-        """Fill in what was not asked for."""
+        """Return a draw; missing values are drawn."""
         seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
         if faults is not None and not 0 <= faults <= MOST_FAULTS:
-            raise BadInput("--faults", f"{faults} faults cannot be made", f"ask for 0 to {MOST_FAULTS}")
+            raise BadInput("--faults", f"{faults} faults are not possible", f"use 0 to {MOST_FAULTS}")
         return cls(seed, random.Random(seed).randint(*USUAL_FAULTS) if faults is None else faults)  # noqa: S311
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the audit did, and the page that shows what it found."""
+    """The comparison of findings and faults, and the data of the report page."""
 
     comparison: Comparison
     page: PageData
@@ -80,59 +80,59 @@ def run(folder: Path, *, seed: int | None, faults: int | None, progress: Progres
     """Build a lake, break it, audit it, and leave lake.yaml, results and report.html in `folder`, which is replaced.
 
     Args:
-        folder: a folder of the demo's own: missing, empty, or left by an earlier demo.
+        folder: missing, empty, or created by an earlier demo.
         seed: draws the faults; None draws a seed.
-        faults: how many acts, 0 to MOST_FAULTS; None draws a number.
-        progress: told of every stage.
-        keep: let the server stay until Ctrl-C, for commands on the lake.
+        faults: number of acts, 0 to MOST_FAULTS; None draws a number.
+        progress: shows every stage.
+        keep: keep the server running until Ctrl-C, for commands on the lake.
 
     Returns:
-        0 exactly when the audit found what was broken and nothing else, else 1.
+        0 if the audit found exactly the faults, else 1.
 
     Raises:
-        BadInput: the folder holds something else, or that many faults cannot be made.
+        BadInput: the folder has other content, or the number of faults is not possible.
     """
     draw = Draw.of(seed, faults)
     prepare(folder)
     with serving() as server:
-        with built(server, progress) as spark:
+        with healthy_lake(server, progress) as spark:
             verdict = play(spark, server, folder, draw, progress)
         code = leave(verdict, folder, draw, progress)
         file = folder / LAKE_FILE
         rng = random.Random(draw.seed)  # noqa: S311 - formats of reports
-        mended = mend(load_lake(file, {}), file, server.clients, rng, progress)
-        tell_mended(Console(), mended, folder)
+        outcome = repair(load_lake(file, {}), file, server.clients, rng, progress)
+        print_repairs(Console(), outcome, folder)
         if keep:
             stay(Console(), verdict.page)
-    return code or (0 if mended.well else 1)
+    return code or (0 if outcome.well else 1)
 
 
-def tell_mended(console: Console, mended: Mended, folder: Path) -> None:
-    """The second half in a few lines."""
+def print_repairs(console: Console, outcome: RepairOutcome, folder: Path) -> None:
+    """Print the outcome of the repairs in a few lines."""
     console.print()
     console.print(
-        text_output.plain(mended.words, "bold green" if mended.well else "bold red"), soft_wrap=True
+        text_output.plain(outcome.summary, "bold green" if outcome.well else "bold red"), soft_wrap=True
     )
     plan = operand(str(folder / PLAN))
     console.print(
-        text_output.plain(f"The plan: {plan}   What came of its steps: the table `actions`"), soft_wrap=True
+        text_output.plain(f"The plan: {plan}   Outcome of its steps: the table `actions`"), soft_wrap=True
     )
 
 
 def stay(console: Console, page: PageData) -> None:
-    """Keep the server until Ctrl-C; the last lines are what to try on the lake."""
-    for line in ("", "The server stays until Ctrl-C. In another terminal:", CREDENTIALS, *to_try(page)):
+    """Keep the server running until Ctrl-C, and print commands to try on the lake."""
+    for line in ("", "The server runs until Ctrl-C. In another terminal:", CREDENTIALS, *to_try(page)):
         console.print(text_output.plain(line), soft_wrap=True)
     with suppress(KeyboardInterrupt):
         Event().wait()
 
 
 CREDENTIALS = "export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_DEFAULT_REGION=us-east-1"
-"""The server takes any; without some, nothing is asked."""
+"""The server accepts any credentials, but clients send no request without some."""
 
 
 def to_try(page: PageData) -> list[str]:
-    """Five commands: what is wrong with the worst file, how it comes back, what closes it, what is left, live pages."""
+    """Return five commands: explain the worst file, restore it, audit again, list discrepancies, open the dashboard."""
     lake = operand(page.lake)
     rows = [row for row in page.findings if row["bucket"] and row["kind"] not in THINK_FIRST]
     ways = [(row, way_back(row, page.reach.get(row["bucket"]))) for row in rows]
@@ -140,14 +140,18 @@ def to_try(page: PageData) -> list[str]:
     if row is None or step is None:
         first = [f"lakeaudit findings {lake}", f"lakeaudit doctor {lake}", f"lakeaudit audit {lake}"]
     else:
-        look = f"lakeaudit explain {lake} {operand(uri_of(row['bucket'], row['key']))}"
-        first = [look, step.command, f"lakeaudit audit {lake} --live {option('--table', row['table_name'])}"]
+        explain = f"lakeaudit explain {lake} {operand(uri_of(row['bucket'], row['key']))}"
+        first = [
+            explain,
+            step.command,
+            f"lakeaudit audit {lake} --live {option('--table', row['table_name'])}",
+        ]
     return [*first, f"lakeaudit discrepancies {lake} --state all", f"lakeaudit dashboard {lake}"]
 
 
 @contextmanager
-def built(server: Server, progress: Progress) -> Iterator[SparkSession]:
-    """The session that has written a healthy lake to the server; it ends with the block, the lake does not."""
+def healthy_lake(server: Server, progress: Progress) -> Iterator[SparkSession]:
+    """Write a healthy lake to the server, and yield the Spark session, which ends with the block."""
     from lakeaudit.runtime.session import build_session
 
     with ThreadPoolExecutor(1) as beside:
@@ -162,10 +166,10 @@ def built(server: Server, progress: Progress) -> Iterator[SparkSession]:
 
 
 def prepare(folder: Path) -> None:
-    """An empty folder with the demo's mark; only what bears the mark is ever replaced."""
+    """Create an empty folder with the demo's mark; only a folder with the mark is replaced."""
     if folder.exists() and not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(
-            str(folder), "is not a folder that a demo left", "name a folder that is empty or not there"
+            str(folder), "is not a folder of a demo", "name a folder that is empty or does not exist"
         )
     if folder.exists():
         shutil.rmtree(folder)
@@ -174,16 +178,16 @@ def prepare(folder: Path) -> None:
 
 
 def build_without_spark(server: Server) -> None:
-    """The healthy tables of other writers."""
-    written_by_delta_rs(server.clients, server.endpoint)
+    """Write the healthy tables of other writers."""
+    write_delta_rs_tables(server.clients, server.endpoint)
     build_state_tables(server.clients, server.endpoint)
     build_plain(server.clients)
 
 
 def build(spark: SparkSession, server: Server, others: Future[None], progress: Progress) -> None:
-    """The rest of a healthy lake: the tables that Spark writes, and S3Guard rows for what is there."""
+    """Write the rest of a healthy lake: the tables of Spark, and S3Guard rows for all files."""
     with progress.stage("write tables") as log:
-        written_by_spark(spark, server.clients)
+        write_spark_tables(spark, server.clients)
         events(spark, server.clients)
         visits(spark, server.clients)
         others.result()
@@ -197,33 +201,33 @@ def build(spark: SparkSession, server: Server, others: Future[None], progress: P
 
 def play(spark: SparkSession, server: Server, folder: Path, draw: Draw, progress: Progress) -> Verdict:
     """Break the healthy lake and audit it, with lake file and results in `folder`."""
-    made = damage(server.clients, draw, progress)
+    faults = damage(server.clients, draw, progress)
     file = write_lake_file(folder / LAKE_FILE, folder / "results", server)
-    return judge(spark, load_lake(file, {}), file, made, draw, progress)
+    return judge(spark, load_lake(file, {}), file, faults, draw, progress)
 
 
 def leave(verdict: Verdict, folder: Path, draw: Draw, progress: Progress) -> int:
-    """The page for the reader, and the last words; 0 exactly when the audit was right."""
+    """Write the report page and print the result; return 0 if the audit found exactly the faults."""
     with progress.stage("write the report"):
         (folder / "report.html").write_text(render(verdict.page), encoding="utf-8")
-    say(Console(), verdict, draw, folder)
+    print_verdict(Console(), verdict, draw, folder)
     return 0 if verdict.comparison.matched else 1
 
 
 def damage(clients: Clients, draw: Draw, progress: Progress) -> list[Fault]:
-    """Break the lake; then comes the inventory report of the night that follows."""
+    """Break the lake, and then write the inventory report of the next night."""
     rng = random.Random(draw.seed)  # noqa: S311 - a seed that draws the same acts again
     with progress.stage("break the lake") as log:
-        made = break_lake(Site(clients.s3(LAKE), clients.dynamodb(), LAKE, rng), draw.faults)
-        log.note(faults=len(made))
-    with progress.stage("lay the S3 Inventory report") as log:
-        kind, rows = lay_inventory(clients, rng, next_second())
+        faults = break_lake(Site(clients.s3(LAKE), clients.dynamodb(), LAKE, rng), draw.faults)
+        log.note(faults=len(faults))
+    with progress.stage("write the S3 Inventory report") as log:
+        kind, rows = write_inventory(clients, rng, next_second())
         log.note(format=kind, rows=rows)
-    return made
+    return faults
 
 
 def write_lake_file(file: Path, results: Path, server: Server) -> Path:
-    """The lake file, filled in and left for the reader."""
+    """Write the lake file with its endpoint and paths, and return its path."""
     text = resources.files("lakeaudit.demo").joinpath(LAKE_FILE).read_text(encoding="utf-8")
     filled = {
         "@ENDPOINT@": server.endpoint.endpoint or "",
@@ -237,9 +241,9 @@ def write_lake_file(file: Path, results: Path, server: Server) -> Path:
 
 
 def judge(
-    spark: SparkSession, lake: Lake, lake_file: Path, made: list[Fault], draw: Draw, progress: Progress
+    spark: SparkSession, lake: Lake, lake_file: Path, faults: list[Fault], draw: Draw, progress: Progress
 ) -> Verdict:
-    """Audit the lake as any other, and hold what was published against what was done."""
+    """Audit the lake like any other, and compare the published findings with the faults."""
     clients = clients_of(lake)
     with closing(SparkEngine(lambda: spark)) as engine:
         outcome = audit(
@@ -252,7 +256,7 @@ def judge(
         )
     results = Results(lake.results, clients, lake.name)
     with progress.stage("compare") as log:
-        comparison = compare(made, *read_run(results, outcome.run_id))
+        comparison = compare(faults, *read_run(results, outcome.run_id))
         log.note(differences=len(comparison.differences))
     page = gather(
         results,
@@ -263,18 +267,18 @@ def judge(
         [table.name for table in lake.tables],
         limits=source_limits(lake),
     )
-    told = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
-    return Verdict(comparison, replace(page, demo=told))
+    demo = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
+    return Verdict(comparison, replace(page, demo=demo))
 
 
 def _acts(comparison: Comparison) -> list[dict[str, str]]:
-    """The breaker's list for the page: what was done, what it had to cause, and whether that was found."""
+    """Return the faults for the page, with expected findings and whether they were found."""
     return [
         {
             "fault": fault.act.replace("_", " "),
             "done": fault.what,
-            "must be found as": _expectation(fault),
-            "judged": "wrongly" if fault in comparison.missed else "rightly",
+            "expected": _expectation(fault),
+            "judged": "wrongly" if fault in comparison.missed else "correctly",
         }
         for fault in comparison.faults
     ]
@@ -282,32 +286,28 @@ def _acts(comparison: Comparison) -> list[dict[str, str]]:
 
 def _expectation(fault: Fault) -> str:
     kinds = ", ".join(sorted({expected.kind for expected in fault.expected}))
-    return kinds or (f"a gap in what is known of {fault.gap}" if fault.gap else "nothing: harmless")
+    return kinds or (f"an evidence gap of {fault.gap}" if fault.gap else "nothing: harmless")
 
 
-def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
-    """The findings, then whether they are what was broken."""
+def print_verdict(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
+    """Print the findings, and whether they are exactly the faults."""
     text_output.audit(console, verdict.page)
     console.print()
     for difference in verdict.comparison.differences:
         words = text_output.plain(f"{difference.act or 'audit'}: {difference.words}")
         console.print(Text("  ").append_text(words), soft_wrap=True)
     style = "bold green" if verdict.comparison.matched else "bold red"
-    console.print(text_output.plain(verdict.comparison.words, style), soft_wrap=True)
-    faults, found = len(verdict.comparison.faults), verdict.page.finding_count
-    if faults != found:
-        more = (
-            "one act can show as several findings, and some as none"
-            if faults
-            else "none was caused by an act"
-        )
+    console.print(text_output.plain(verdict.comparison.summary, style), soft_wrap=True)
+    faults, findings = len(verdict.comparison.faults), verdict.page.finding_count
+    if faults != findings:
+        more = "an act can cause several findings, or none" if faults else "no act caused one"
         console.print(
-            text_output.plain(f"{number(found, 'finding')} of {number(faults, 'act')}: {more}"),
+            text_output.plain(f"{number(findings, 'finding')} for {number(faults, 'act')}: {more}"),
             soft_wrap=True,
         )
     console.print(
         text_output.plain(
-            f"Seed {draw.seed}: the same acts again with --seed {draw.seed} --faults {draw.faults}"
+            f"Seed {draw.seed}: repeat the same acts with --seed {draw.seed} --faults {draw.faults}"
         )
     )
     console.print(

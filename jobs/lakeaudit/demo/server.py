@@ -1,4 +1,4 @@
-"""The embedded S3 and DynamoDB server: moto, in this process, on a free loopback port, with credentials of its own."""
+"""Runs moto's S3 and DynamoDB server in this process, on a free loopback port, with its own credentials."""
 
 import os
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from lakeaudit.runtime.aws import Clients, Endpoint
 
 LAKE, INVENTORIES, QUARANTINE = "lake", "inventories", "quarantine"
 CUT_OFF = "demo/cut-off/"
-"""Objects of the lake whose names are this and a prefix: its listing says that it goes on, and not where."""
+"""An object with this name and a prefix truncates the listing of the prefix, without a continuation token."""
 MOST_LISTED = 2
-"""Entries of a listing that is cut off."""
+"""Number of entries of a truncated listing."""
 _CONNECTIONS: dict[str, Any] = {
     "numthreads": 16,
     "timeout": 300,
     "request_queue_size": 128,
     "shutdown_timeout": 1,
 }
-_MOST_KEPT = 1_000
-"""Connections that wait for their next request: one thread reads them all."""
+_MOST_IDLE = 1_000
+"""Highest number of idle connections, which one thread reads."""
 _OWN = {
     "AWS_ACCESS_KEY_ID": "demo",
     "AWS_SECRET_ACCESS_KEY": "demo",
@@ -45,11 +45,11 @@ class Server:
 
     @property
     def clients(self) -> Clients:
-        """Clients of this server."""
+        """Return clients of this server."""
         return Clients(self.endpoint)
 
     def create_buckets(self) -> None:
-        """Both buckets, empty."""
+        """Create the buckets, empty; that of the lake is versioned."""
         s3 = self.clients.s3(LAKE)
         for bucket in (LAKE, INVENTORIES, QUARANTINE):
             s3.create_bucket(Bucket=bucket)
@@ -58,7 +58,7 @@ class Server:
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """A server that stops, and forgets everything, when the block ends."""
+    """Run a server until the block ends; its contents are then deleted."""
     with own_credentials(), moto() as endpoint:
         server = Server(endpoint)
         try:
@@ -70,7 +70,7 @@ def serving() -> Iterator[Server]:
 
 @contextmanager
 def own_credentials() -> Iterator[None]:
-    """The AWS chain of this process, and of those it starts, sees nothing of the user's own set-up for a while."""
+    """Hide the user's own AWS settings from this process and its child processes, until the block ends."""
     before = dict(os.environ)
     for name in [name for name in os.environ if name.startswith("AWS_") and name != "AWS_CA_BUNDLE"]:
         del os.environ[name]
@@ -80,15 +80,15 @@ def own_credentials() -> Iterator[None]:
     finally:
         for name in [name for name in os.environ if name.startswith("AWS_") or name in _OWN]:
             del os.environ[name]
-        kept = {name: value for name, value in before.items() if name.startswith("AWS_") or name in _OWN}
-        os.environ.update(kept)
+        restored = {name: value for name, value in before.items() if name.startswith("AWS_") or name in _OWN}
+        os.environ.update(restored)
 
 
 @contextmanager
 def moto() -> Iterator[Endpoint]:
-    """S3, DynamoDB and STS on a free loopback port. All servers of one process share their contents."""
+    """Serve S3, DynamoDB and STS on a free loopback port. All servers of one process share their contents."""
     try:
-        from cheroot.wsgi import Server as Kept
+        from cheroot.wsgi import Server as WsgiServer
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication as Application
         from moto.moto_server.werkzeug_app import create_backend_app
     except ImportError:
@@ -97,8 +97,8 @@ def moto() -> Iterator[Endpoint]:
     _look_services_up_once()
     _read_times_once()
     _cut_listings_off()
-    server = Kept(("127.0.0.1", 0), _with_raw_paths(Application(create_backend_app)), **_CONNECTIONS)
-    server.keep_alive_conn_limit = _MOST_KEPT
+    server = WsgiServer(("127.0.0.1", 0), _with_raw_paths(Application(create_backend_app)), **_CONNECTIONS)
+    server.keep_alive_conn_limit = _MOST_IDLE
     server.prepare()
     thread = Thread(target=server.serve, daemon=True)
     thread.start()
@@ -112,20 +112,20 @@ def moto() -> Iterator[Endpoint]:
 
 
 def _with_raw_paths(application: Any) -> Any:
-    """Moto tells keys such as `a//b` and `a%2Fb` apart by the path as it was sent; cheroot names it by another word."""
+    """Pass the raw path under moto's name: moto needs it to distinguish keys such as `a//b` and `a%2Fb`."""
 
-    def answered(environ: dict[str, Any], start_response: Any) -> Any:
+    def respond(environ: dict[str, Any], start_response: Any) -> Any:
         return application({**environ, "RAW_URI": environ["REQUEST_URI"]}, start_response)
 
-    return answered
+    return respond
 
 
 def _list_without_bodies() -> None:
-    """To list one key's versions moto copies every version of the bucket, body and all: 90 ms of 560 files."""
+    """Make listings of versions fast: moto copies every version of the bucket with its body, 90 ms for 560 files."""
     from moto.s3.models import FakeKey
 
     class Listed(FakeKey):
-        """A version as a listing tells of it: the body is that of the original, and is closed with that one."""
+        """A version in a listing, which shares the body of the original and does not close it."""
 
         def __init__(self, original: FakeKey) -> None:
             self.__dict__.update(original.__dict__)
@@ -137,7 +137,7 @@ def _list_without_bodies() -> None:
 
 
 def _look_services_up_once() -> None:
-    """At every request moto lists its own folders and tries the patterns of all services: a third of its time."""
+    """Cache the service of a host: at every request moto tries the patterns of all services, a third of its time."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
     dispatcher = cast("Any", DomainDispatcherApplication)
@@ -146,7 +146,7 @@ def _look_services_up_once() -> None:
 
 
 def _read_times_once() -> None:
-    """For each object of a listing moto reads its time as a text of any form: half of the time of a listing."""
+    """Cache parsed times: moto parses the time of each object of a listing, half of the time of a listing."""
     from moto.core import serialize
 
     module = cast("Any", serialize)
@@ -155,7 +155,7 @@ def _read_times_once() -> None:
 
 
 def _cut_listings_off() -> None:
-    """Listings of prefixes that objects in CUT_OFF name end early, without a token for the next page."""
+    """Truncate listings of prefixes that objects in CUT_OFF name, without a token for the next page."""
     from moto.s3.models import S3Backend
 
     backend = cast("Any", S3Backend)
@@ -173,7 +173,7 @@ def _cut_listings_off() -> None:
 
 
 def forget() -> None:
-    """All servers of one process share moto's memory: take out what is ours."""
+    """Delete the demo's own buckets and tables from moto's memory, which all servers of one process share."""
     from moto.dynamodb.models import dynamodb_backends
     from moto.s3.models import s3_backends
 

@@ -1,6 +1,6 @@
-"""The demo's small tables whose states the breaker ruins: Delta logs, lines of Iceberg metadata, a Hudi timeline.
+"""Writes small tables whose states the breaker destroys: Delta logs, Iceberg metadata, a Hudi timeline.
 
-Engines of Iceberg and Hudi would be dependencies of the demo alone, so the files of these tables are written by hand.
+Only the demo would need engines of Iceberg and Hudi, so their files are built here.
 """
 
 import json
@@ -28,7 +28,7 @@ DAY = "2026-03-01"
 
 
 def build_state_tables(clients: Clients, at: Endpoint) -> None:
-    """All tables of the fleet and of the depot."""
+    """Write all tables of the fleet and of the depot."""
     s3, options = clients.s3(LAKE), options_of(at)
     for table in (*FLEET, METERS, BINS):
         for number in range(COMMITS):
@@ -42,14 +42,14 @@ def build_state_tables(clients: Clients, at: Endpoint) -> None:
 
 
 def iceberg_table(table: DemoTable) -> dict[str, bytes]:
-    """An Iceberg table of a Hadoop catalog: a file an append, and a hint that names the newest state."""
+    """Return an Iceberg table of a Hadoop catalog: one file for each append, and a hint that names the newest state."""
     bodies = {f"{number:05}-{DAY}.parquet": _parquet(table, number) for number in range(COMMITS)}
     appends = [[Entry(name, len(body), rows, day=DAY)] for name, (body, rows) in bodies.items()]
     return _metadata_folder(table, appends) | {f"data/{name}": body for name, (body, _) in bodies.items()}
 
 
 def uniform_metadata(options: dict[str, str]) -> dict[str, bytes]:
-    """The Iceberg metadata of a Delta table's newest version, as UniForm keeps it beside the log."""
+    """Return the Iceberg metadata of a Delta table's newest version, as UniForm writes it."""
     table = DeltaTable(uri(BINS), storage_options=options)
     adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     entries = [
@@ -59,7 +59,7 @@ def uniform_metadata(options: dict[str, str]) -> dict[str, bytes]:
 
 
 def hudi_table(table: DemoTable) -> dict[str, bytes]:
-    """A Hudi table: each of its commits has written two files."""
+    """Return a Hudi table whose commits wrote two files each."""
     began = datetime.now(UTC)
     files: dict[str, bytes] = {}
     instants: dict[str, str] = {}
@@ -77,7 +77,7 @@ def hudi_table(table: DemoTable) -> dict[str, bytes]:
 
 
 def _metadata_folder(table: DemoTable, appends: Sequence[Sequence[Entry]], **more: Any) -> dict[str, bytes]:
-    """Manifests, lists and a metadata.json of every state, each of which appended some files to the one before."""
+    """Return the metadata folder of a table with one snapshot for each append."""
     form, table_id = Form(uri(table)), str(uuid.uuid5(uuid.NAMESPACE_URL, uri(table)))
     snapshots, log = _snapshots(appends), list[dict[str, Any]]()
     files = manifest_files(form, snapshots)
@@ -92,7 +92,7 @@ def _metadata_folder(table: DemoTable, appends: Sequence[Sequence[Entry]], **mor
 
 
 def _snapshots(appends: Sequence[Sequence[Entry]]) -> dict[int, Snapshot]:
-    """Snapshots by their ids, each with its own manifest and those of the ones before."""
+    """Return snapshots by id, each with its own manifest and those of the snapshots before."""
     began = datetime.now(UTC)
     names = [f"{uuid.uuid4()}-m0" for _ in appends]
     return {
@@ -108,7 +108,7 @@ def _snapshots(appends: Sequence[Sequence[Entry]]) -> dict[int, Snapshot]:
 
 
 def _summary(added: Iterable[Entry]) -> Mapping[str, str]:
-    """What an append says of itself."""
+    """Return the summary of an append."""
     sizes, rows = zip(*((entry.size, entry.rows) for entry in added), strict=True)
     return {
         "operation": "append",
@@ -119,13 +119,13 @@ def _summary(added: Iterable[Entry]) -> Mapping[str, str]:
 
 
 def _parquet(table: DemoTable, number: int) -> tuple[bytes, int]:
-    """A Parquet file of rows that no other one has, and their number."""
+    """Return a Parquet file of rows that no other file has, and their number."""
     rows, sink = some_rows(f"{table.name} {number}", 60 + 10 * number), pa.BufferOutputStream()
     pq.write_table(rows, sink)
     return sink.getvalue().to_pybytes(), rows.num_rows
 
 
 def _put(s3: "S3Client", table: DemoTable, files: Mapping[str, bytes]) -> None:
-    """Write a table's files, by their paths below it."""
+    """Write a table's files by their paths below its location."""
     for path, body in files.items():
         s3.put_object(Bucket=LAKE, Key=f"{table.location}/{path}", Body=body)

@@ -1,4 +1,4 @@
-"""The tables of the demo's lake: where each lies, what tells of it, and the role it plays for the breaker."""
+"""Lists the tables of the demo's lake: location, evidence, and role for the breaker."""
 
 import json
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "demo/lake.json"
 EVENT_LOGS = "event-logs/"
-"""Where the event logs of Spark lie."""
+"""Folder of Spark's event logs."""
 GUARD, OLD_GUARD = "demo-s3guard", "demo-old-s3guard"
 
 
 @dataclass(frozen=True)
 class DemoTable:
-    """`kind` is that of its writer's manifest, or none. `guard` names the S3Guard table that watches over it."""
+    """A table of the demo. `kind` is that of its manifest, or none. `guard` names its S3Guard table."""
 
     name: str
     location: str
@@ -29,7 +29,7 @@ class DemoTable:
 
     @property
     def path(self) -> str:
-        """The table as Spark addresses it."""
+        """Return the table's location for Spark."""
         return f"s3a://{LAKE}/{self.location}"
 
 
@@ -52,13 +52,13 @@ FLEET = tuple(
     DemoTable(f"fleet.{name}", f"fleet/{name}", "delta", "broken_log")
     for name in ("depots", "drivers", "fuel", "routes", "stops", "tolls", "trips")
 )
-"""Small Delta tables, each for one act that ruins a log."""
+"""Small Delta tables, each for one act that destroys a log."""
 METERS = DemoTable("fleet.meters", "fleet/meters", "delta", "checkpointed")
 PARCELS = DemoTable("depot.parcels", "depot/parcels", "iceberg", "broken_line")
 PALLETS = DemoTable("depot.pallets", "depot/pallets", "iceberg", "broken_line")
 SCANS = DemoTable("depot.scans", "depot/scans", "hudi", "broken_timeline")
 BINS = DemoTable("depot.bins", "depot/bins", "delta", "twin")
-"""Written as a Delta table; readers go by the Iceberg metadata that is converted from its log."""
+"""Written as a Delta table; readers use the Iceberg metadata that is converted from its log."""
 
 TABLES = (
     *(ORDERS, CUSTOMERS, STOCK, CLONE, EXPORTS, PRICES, INVOICES, RETURNS, JOURNAL),
@@ -68,11 +68,11 @@ TABLES = (
 
 
 def describe(s3: "S3Client", tables: Iterable[DemoTable] = TABLES) -> None:
-    """Write the plain description of tables to the bucket, for the breaker, which does not import lakeaudit."""
+    """Write a description of the tables to the bucket, for the breaker, which does not import lakeaudit."""
     described = [asdict(table) for table in tables]
-    told = {
+    description = {
         "tables": described,
         "guards": sorted({table["guard"] for table in described if table["guard"]}),
         "inventories": INVENTORIES,
     }
-    s3.put_object(Bucket=LAKE, Key=DESCRIPTION, Body=json.dumps(told).encode())
+    s3.put_object(Bucket=LAKE, Key=DESCRIPTION, Body=json.dumps(description).encode())

@@ -1,8 +1,8 @@
-"""Breaks a lake on purpose, straight on the server, and says what an honest audit has to find.
+"""Breaks a lake on purpose, directly on the server, and lists the findings that a correct audit must have.
 
-Nothing of lakeaudit is imported here, so that the breaker cannot make the audit's mistakes: it finds its victims by
+The breaker imports nothing else of lakeaudit, so that it cannot repeat the audit's mistakes: it selects files by
 listing the bucket, scanning DynamoDB, reading Delta logs and file lists itself, and from a plain JSON description of
-the lake. What it expects follows the documented kinds and rules, never what an audit happens to say.
+the lake. Its expectations follow the documented kinds and rules, never the output of an audit.
 """
 
 from lakeaudit.demo.breaker.fault_draw import CATALOGUE, break_lake

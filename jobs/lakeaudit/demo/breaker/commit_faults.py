@@ -1,4 +1,4 @@
-"""Acts on Delta logs: commits that are lost, torn or written over, and files and batches that are committed twice."""
+"""Acts on Delta logs: commits that are lost, torn or overwritten, and files and batches that are committed twice."""
 
 import json
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ def tear_commit_file(site: Site) -> Fault:
     key = _middle_commit(site)
     whole = site.body(key)
     site.put(key, whole[:-40])
-    # the bucket still has the whole one, which is a commit that was written over where the line added a file
+    # the bucket still has the complete commit; it counts as overwritten if the lost line added a file
     lost = "add" in json.loads(whole.splitlines()[-1])
     what = f"cut the last line of {key}"
     return missing_metadata(site.owner(key), "tear_commit_file", what, key, overwritten=lost)
 
 
 def blank_commit_file(site: Site) -> Fault:
-    """A commit in the middle of a Delta log holds blanks alone."""
+    """A commit in the middle of a Delta log contains only blanks."""
     key = _middle_commit(site)
     site.put(key, b" " * site.objects[key]["size"])
     what = f"wrote blanks over {key}"
@@ -66,7 +66,7 @@ def commit_twice(site: Site) -> Fault:
 
 
 def overwrite_commit(site: Site) -> Fault:
-    """Two writers write one commit, as they may without put-if-absent: the second one's file replaces the first's."""
+    """Two writers write the same commit without put-if-absent: the second one replaces the first."""
     table = site.table("open")
     lost, kept = (NewFile.new(site, table) for _ in range(2))
     site.commit(table, append_info(), lost.add)
@@ -78,7 +78,7 @@ def overwrite_commit(site: Site) -> Fault:
 
 
 def overwrite_removal(site: Site) -> Fault:
-    """The same, and what is lost is the removal of a file: it is listed still."""
+    """The same, and the removal of a file is lost: the file is still listed."""
     table = site.table("open")
     key = site.pick(site.live_files("open"))
     site.remove(table, key)
@@ -88,17 +88,17 @@ def overwrite_removal(site: Site) -> Fault:
 
 
 def overwrite_and_repeat(site: Site) -> Fault:
-    """A trap: a commit is written over, and its writer has seen that and commits its file once more."""
+    """A trap: a commit is overwritten, and its writer notices it and commits its file again."""
     table = site.table("open")
     lost, kept = (NewFile.new(site, table) for _ in range(2))
     site.commit(table, append_info(), lost.add)
     key = site.commit(table, append_info(), kept.add, again=True)
     site.commit(table, append_info(), lost.add)
-    return Fault("overwrite_and_repeat", f"wrote a commit over {key} and the lost one anew", ())
+    return Fault("overwrite_and_repeat", f"overwrote the commit {key} and wrote the lost one again", ())
 
 
 def append_twice(site: Site) -> Fault:
-    """A job runs again and appends its batch once more: new files with equal statistics, and both are live."""
+    """A job runs twice and appends its batch twice: new files with equal statistics, and both are live."""
     table = site.table("open")
     batch = [NewFile.new(site, table) for _ in range(2)]
     site.commit(table, append_info(), *(file.add for file in batch))
@@ -108,12 +108,12 @@ def append_twice(site: Site) -> Fault:
 
 
 def append_habitually(site: Site) -> Fault:
-    """A trap: a job appends the same few rows again and again, which is its habit and no accident."""
+    """A trap: a job regularly appends the same few rows on purpose."""
     table = site.table("open")
     beat = NewFile.new(site, table)
     for file in (beat, *(beat.written_again(site, table) for _ in range(4))):
         site.commit(table, append_info(), file.add)
-    return Fault("append_habitually", f"appended alike rows to {table.name} five times", ())
+    return Fault("append_habitually", f"appended equal rows to {table.name} five times", ())
 
 
 def remove_and_keep(site: Site) -> Fault:
@@ -124,7 +124,7 @@ def remove_and_keep(site: Site) -> Fault:
 
 
 def reload_batch(site: Site) -> Fault:
-    """A trap: a batch is appended, removed and appended again, as a job does that is run anew: it is there once."""
+    """A trap: a rerun job removes its batch and appends it again, so that the batch exists once."""
     table = site.table("open")
     first = NewFile.new(site, table)
     site.commit(table, append_info(), first.add)
@@ -142,8 +142,8 @@ class NewFile:
 
     @classmethod
     def new(cls, site: Site, table: Table) -> "NewFile":
-        """A file beside a live one; its statistics are like nobody else's."""
-        beside = site.pick(site.live_files(table.role))
+        """Return a file in the folder of a live one, with statistics that no other file has."""
+        other = site.pick(site.live_files(table.role))
         first, rows = site.rng.getrandbits(40), site.rng.randint(50, 500)
         stats = {
             "numRecords": rows,
@@ -151,27 +151,27 @@ class NewFile:
             "maxValues": {"id": first + rows - 1},
             "nullCount": {"id": 0},
         }
-        told = {"partitionValues": _add(site, table, beside)["partitionValues"], "stats": json.dumps(stats)}
-        return cls._put(site, table, folder_of(beside), 4500 + site.rng.randrange(500), told)
+        fields = {"partitionValues": _add(site, table, other)["partitionValues"], "stats": json.dumps(stats)}
+        return cls._put(site, table, folder_of(other), 4500 + site.rng.randrange(500), fields)
 
     def written_again(self, site: Site, table: Table) -> "NewFile":
-        """Another file with the same rows: equal size and statistics, but not the same bytes."""
-        told = {name: self.add["add"][name] for name in ("partitionValues", "stats")}
-        return self._put(site, table, folder_of(self.key), self.add["add"]["size"], told)
+        """Return another file with the same rows: equal size and statistics, but other bytes."""
+        fields = {name: self.add["add"][name] for name in ("partitionValues", "stats")}
+        return self._put(site, table, folder_of(self.key), self.add["add"]["size"], fields)
 
     @classmethod
-    def _put(cls, site: Site, table: Table, folder: str, size: int, told: dict[str, Any]) -> "NewFile":
+    def _put(cls, site: Site, table: Table, folder: str, size: int, fields: dict[str, Any]) -> "NewFile":
         key = site.new_key(folder)
         site.put(key, site.rng.randbytes(size))
         path = quote(key[len(table.location) + 1 :])
         return cls(
             key,
-            {"add": told | {"path": path, "size": size, "modificationTime": now_ms(), "dataChange": True}},
+            {"add": fields | {"path": path, "size": size, "modificationTime": now_ms(), "dataChange": True}},
         )
 
 
 def append_info() -> dict[str, Any]:
-    """What the writer of an append says of its commit."""
+    """Return the commit info of an append."""
     return {
         "commitInfo": {
             "timestamp": now_ms(),
@@ -184,7 +184,7 @@ def append_info() -> dict[str, Any]:
 def missing_metadata(
     table: Table, act: str, what: str, key: str, *, overwritten: bool = False, recoverable: str | None = None
 ) -> Fault:
-    """A file of a table's log is lost or damaged; `overwritten`: its older version is a commit that added files."""
+    """Return the fault of a lost or damaged log file; `overwritten`: its older version is a commit that added files."""
     expected = Expected("content", "missing_metadata", table.name, key, "critical", recoverable)
     more = [_overwritten_commit(table, key)] if overwritten else []
     return Fault(act, what, (expected, *more), gap=table.name)
@@ -199,6 +199,6 @@ def _add(site: Site, table: Table, key: str) -> dict[str, Any]:
 
 
 def _middle_commit(site: Site) -> str:
-    """A commit of a table that is there for this, neither its first nor its last."""
+    """Return a commit of a table for this act, neither the first nor the last."""
     table = site.whole_table("broken_log")
     return site.pick(site.commits(table)[1:-1])

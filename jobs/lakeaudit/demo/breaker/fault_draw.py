@@ -1,4 +1,4 @@
-"""The catalogue of acts, and the draw."""
+"""Lists all acts, and draws some of them for a lake."""
 
 from collections.abc import Callable
 
@@ -120,22 +120,22 @@ CATALOGUE: tuple[Act, ...] = (
 
 
 FIRST: Act = content.lose_in_commit
-"""What every broken lake shows."""
+"""The act of every broken lake."""
 
 
 def break_lake(site: Site, count: int) -> list[Fault]:
-    """Do `count` acts, FIRST before all others, each as seldom as possible, or as many as there are victims for."""
+    """Do `count` acts, FIRST at the start, each as rarely as possible; fewer if the lake has too few files."""
     faults: list[Fault] = []
-    able = list(CATALOGUE)
-    _done(FIRST, site, faults, count)
-    while able and len(faults) < count:
-        site.rng.shuffle(able)
-        able = [act for act in able if _done(act, site, faults, count)]
+    possible = list(CATALOGUE)
+    _do(FIRST, site, faults, count)
+    while possible and len(faults) < count:
+        site.rng.shuffle(possible)
+        possible = [act for act in possible if _do(act, site, faults, count)]
     return faults
 
 
-def _done(act: Act, site: Site, faults: list[Fault], count: int) -> bool:
-    """Whether the act may be drawn again."""
+def _do(act: Act, site: Site, faults: list[Fault], count: int) -> bool:
+    """Do an act unless `count` is reached; return whether it may be drawn again."""
     if len(faults) >= count:
         return True
     try:

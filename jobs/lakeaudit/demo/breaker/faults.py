@@ -1,18 +1,18 @@
-"""What was broken, and what an audit must say of it."""
+"""Defines faults and the findings that they must cause."""
 
 from dataclasses import dataclass
 
 
 class NoVictim(Exception):
-    """Nothing is left in the lake that this act could be done to."""
+    """The lake has no file left for this act."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """One finding that has to be there.
+    """A finding that the audit must have.
 
     `key` is the object's key, a folder's with a trailing slash, or "" where the subject is a whole table or source;
-    `table` is "" for a source. `severity` and `recoverable` are only given where the act decides them.
+    `table` is "" for a source. `severity` and `recoverable` are set only if the act determines them.
     """
 
     axis: str
@@ -25,9 +25,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Fault:
-    """One act: its name, what it did in words, and every finding it must cause.
+    """One act: its name, a description, and all findings that it must cause.
 
-    `gap` is the table of which the audit must say that it could not read everything. An act without findings and
+    `gap` is the table for which the audit must report an evidence gap. An act without findings and
     without a gap is a trap.
     """
 
@@ -38,5 +38,5 @@ class Fault:
 
     @property
     def is_trap(self) -> bool:
-        """Whether the act is harmless."""
+        """Return whether the act is harmless."""
         return not self.expected and not self.gap

@@ -1,4 +1,4 @@
-"""The lake as the breaker sees it: one bucket, its tables as the description names them, and what is already taken."""
+"""Holds the breaker's view of the lake: one bucket, its tables, and the objects that acts have used."""
 
 import json
 from collections.abc import Iterable
@@ -22,16 +22,16 @@ SACRIFICED = (
     *("broken_log", "broken_line", "broken_timeline", "checkpointed", "twin"),
     *("swept", "unreadable"),
 )
-"""Roles of tables that are there to be ruined whole: no other act touches them."""
+"""Roles of tables for acts that destroy a whole table; other acts do not touch them."""
 EXPIRES_AT_ONCE = ("vacuumed", "cleaned")
-"""Roles of Delta tables that promise removed files to nobody."""
+"""Roles of Delta tables without a retention for removed files."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table by the description: kind is delta, file_list or none; `guard` names its S3Guard table, if any.
+    """A table of the description: kind is delta, file_list or none; `guard` names its S3Guard table, if any.
 
-    `role` is what its story makes it good for, such as `clone` or `vacuumed`; `lists` is the folder of its file lists.
+    `role` describes its history, such as `clone` or `vacuumed`; `lists` is the folder of its file lists.
     """
 
     name: str
@@ -43,104 +43,104 @@ class Table:
 
 
 class Site(VersionedBucket):
-    """What can be broken. Objects and rows that an act has used are taken: no other act touches them."""
+    """The lake that acts break. Objects and rows that an act has used are taken: no other act touches them."""
 
     def __init__(self, s3: "S3Client", dynamodb: "DynamoDBClient", bucket: str, rng: Random) -> None:
         super().__init__(s3, bucket)
         self.rng = rng
-        told = json.loads(self.body(DESCRIPTION))
-        self.tables = {table["name"]: Table(**table) for table in told["tables"]}
-        self.inventories: str = told["inventories"]
-        self.guards = {name: Guard(dynamodb, name, bucket) for name in told["guards"]}
+        lake = json.loads(self.body(DESCRIPTION))
+        self.tables = {table["name"]: Table(**table) for table in lake["tables"]}
+        self.inventories: str = lake["inventories"]
+        self.guards = {name: Guard(dynamodb, name, bucket) for name in lake["guards"]}
         self.taken: set[str] = set()
         self._logs: dict[str, DeltaLog] = {}
         self._lists: dict[str, dict[str, dict[str, Any]]] = {}
-        for table in self.tables.values():  # as they are before the first act: one of them tears a log
+        for table in self.tables.values():  # read before the first act, since one of them destroys a log
             self.claims(table)
 
-    # what is there
+    # the current state
 
     def owner(self, key: str) -> Table:
-        """The table whose location is the longest that holds the key."""
+        """Return the table whose location is the longest that contains the key."""
         holding = [table for table in self.tables.values() if key.startswith(f"{table.location}/")]
         return max(holding, key=lambda table: len(table.location))
 
     def log(self, table: Table) -> DeltaLog:
-        """The table's newest state. Behind a cleaned-up log every present data file of these tables is live."""
+        """Return the table's newest state. If the log was cleaned up, every stored data file counts as live."""
         if table.name not in self._logs:
-            self._logs[table.name] = self._replayed(table)
+            self._logs[table.name] = self._replay(table)
         return self._logs[table.name]
 
     def claims(self, table: Table) -> dict[str, dict[str, Any]]:
-        """Key -> what the table's own manifest records of its live files."""
+        """Return by key the records of live files in the table's own manifest."""
         if table.kind == "delta":
             return self.log(table).live
         if table.lists and table.name not in self._lists:
-            self._lists[table.name] = self._listed(table.lists)
+            self._lists[table.name] = self._read_lists(table.lists)
         return self._lists.get(table.name, {})
 
     def below(self, table: Table, folder: str = "") -> list[str]:
-        """Keys of the objects in a folder of a table, with its slash; in the whole table without one."""
+        """Return the keys of the objects in a folder (with slash) of a table, by default in the whole table."""
         return sorted(key for key in self.objects if key.startswith(f"{table.location}/{folder}"))
 
     def commits(self, table: Table) -> list[str]:
-        """Keys of the commits of a Delta log, the oldest first."""
+        """Return the keys of the commits of a Delta log, oldest first."""
         keys = self.below(table, "_delta_log/")
         return [key for key in keys if key.rpartition("/")[2][20:] == ".json"]
 
     def table(self, role: str) -> Table:
-        """The table of a role that only one has."""
+        """Return the first table with a role."""
         return next(table for table in self.tables.values() if table.role == role)
 
     def live_in(self, key: str) -> list[str]:
-        """Names of the tables whose state lists the key now."""
+        """Return the names of the tables whose current state lists the key."""
         return [table.name for table in self.tables.values() if key in self.claims(table)]
 
     def history_in(self, key: str) -> list[str]:
-        """Names of Delta tables that removed the key and may still be asked for it."""
+        """Return the names of Delta tables whose older states still list the key."""
         keeping = [t for t in self.tables.values() if t.kind == "delta" and t.role not in EXPIRES_AT_ONCE]
         return [table.name for table in keeping if key in self.log(table).removed]
 
     def guard_of(self, key: str) -> Guard | None:
-        """The S3Guard table that watches over the key."""
+        """Return the S3Guard table of the key."""
         guard = self.owner(key).guard
         return self.guards[guard] if guard else None
 
     def entry(self, key: str) -> Row | None:
-        """The live S3Guard row of a file."""
+        """Return the live S3Guard row of a file."""
         guard = self.guard_of(key)
         return guard.live_file(key) if guard else None
 
     @cached_property
     def vacuumed(self) -> dict[str, str]:
-        """Keys of data files under a delete marker -> the marker's version id."""
+        """Return by key the version id of delete markers of data files."""
         pages = self.s3.get_paginator("list_object_versions").paginate(Bucket=self.bucket)
         markers = [marker for page in pages for marker in page.get("DeleteMarkers", [])]
         return {m["Key"]: m["VersionId"] for m in markers if m["IsLatest"] and m["Key"].endswith(".parquet")}
 
-    # choosing
+    # selection
 
     def live_files(self, *roles: str, kinds: tuple[str, ...] = ("delta", "file_list")) -> list[str]:
-        """Free data files that a table of one of these roles (none: any that is not sacrificed) lists now."""
+        """Return free data files that tables of these roles list now (no roles: any except SACRIFICED)."""
         tables = [
-            table for table in self.tables.values() if table.kind in kinds and self._asked(table, roles)
+            table for table in self.tables.values() if table.kind in kinds and self._has_role(table, roles)
         ]
         return sorted({key for table in tables for key in self.claims(table) if self.is_free(key)})
 
     def plain_files(self, *roles: str) -> list[str]:
-        """Free objects of tables without a manifest."""
+        """Return free objects of tables without a manifest."""
         places = [
-            f"{t.location}/" for t in self.tables.values() if t.kind == "none" and self._asked(t, roles)
+            f"{t.location}/" for t in self.tables.values() if t.kind == "none" and self._has_role(t, roles)
         ]
-        found = (key for key in self.objects if key.startswith(tuple(places)) and not key.endswith("/"))
-        return sorted(key for key in found if self.is_free(key))
+        keys = (key for key in self.objects if key.startswith(tuple(places)) and not key.endswith("/"))
+        return sorted(key for key in keys if self.is_free(key))
 
     def is_free(self, key: str) -> bool:
-        """Present, and neither the key nor its folder is taken."""
+        """Return whether the object exists, and neither the key nor its folder is taken."""
         return key in self.objects and key not in self.taken and folder_of(key) not in self.taken
 
     def pick(self, candidates: list[str]) -> str:
-        """One of the candidates, now taken."""
+        """Return one of the candidates, and mark it as taken."""
         if not candidates:
             raise NoVictim
         chosen = self.rng.choice(candidates)
@@ -148,30 +148,30 @@ class Site(VersionedBucket):
         return chosen
 
     def whole_table(self, role: str) -> Table:
-        """A table of a role that no act has taken yet, now taken."""
+        """Return a free table of a role, and mark it as taken."""
         tables = [table.name for table in self.tables.values() if table.role == role]
         return self.tables[self.pick([name for name in tables if name not in self.taken])]
 
     def pick_folder(self, files: list[str]) -> str:
-        """A folder of these files in which no act has done anything yet, taken whole; it ends in a slash."""
+        """Return a folder (with slash) of these files that no act has used, and mark it as taken."""
         used = {folder_of(key) for key in self.taken}
         return self.pick(sorted({folder_of(key) for key in files} - used))
 
     def new_key(self, folder: str, name: str = "part-{}-c000.snappy.parquet") -> str:
-        """A name that nothing has yet, now taken; `folder` ends in a slash."""
+        """Return a new key in a folder (with slash), and mark it as taken."""
         key = folder + name.format(f"{self.rng.getrandbits(64):016x}")
         self.taken.add(key)
         return key
 
-    # acting
+    # changes
 
     def put(self, key: str, body: bytes, **options: Any) -> None:
-        """Write an object, whatever was there."""
+        """Write an object, new or not."""
         super().put(key, body, **options)
         self._lists.clear()
 
     def commit(self, table: Table, *actions: dict[str, Any], again: bool = False) -> str:
-        """Append a commit to the table's log, as a writer would, or write its last one `again`; gives its key."""
+        """Append a commit to the table's log, or overwrite its last one (`again`); return its key."""
         version = self.log(table).version + (not again)
         text = "".join(json.dumps(action) + "\n" for action in actions)
         key = f"{table.location}/_delta_log/{version:020}.json"
@@ -189,24 +189,24 @@ class Site(VersionedBucket):
             "dataChange": True,
             "extendedFileMetadata": True,
         }
-        told = {"partitionValues": add["partitionValues"], "size": add["size"]}
-        self.commit(table, {"remove": remove | told})
+        copied = {"partitionValues": add["partitionValues"], "size": add["size"]}
+        self.commit(table, {"remove": remove | copied})
 
     def report_all_but(self, table: Table) -> None:
-        """Have the bucket's inventory made for prefixes below which lie all tables but this one."""
-        beside = table.location.partition("/")[0] + "/"
+        """Configure inventory reports with prefixes for all tables except this one."""
+        parent = table.location.partition("/")[0] + "/"
         places = [each.location for each in self.tables.values() if each != table]
-        folders = {place if place.startswith(beside) else place.partition("/")[0] for place in places}
+        folders = {place if place.startswith(parent) else place.partition("/")[0] for place in places}
         self.report_for(sorted(folders), self.inventories)
 
-    # what follows
+    # expectations
 
     def content(self, kind: str, key: str, recoverable: str | None = None) -> list[Expected]:
-        """The finding in every table that lists the key."""
+        """Return the finding for every table that lists the key."""
         return [Expected("content", kind, name, key, recoverable=recoverable) for name in self.live_in(key)]
 
     def entry_differs(self, key: str) -> list[Expected]:
-        """What S3Guard's row makes of an object that was written again."""
+        """Return the finding for an S3Guard row whose object was rewritten, if they differ."""
         row, now = self.entry(key), self.objects[key]
         if row is None:
             return []
@@ -219,11 +219,11 @@ class Site(VersionedBucket):
         return [Expected("metastore", "metastore_stale", self.owner(key).name, key)] if stale else []
 
     def entry_unneeded(self, key: str) -> list[Expected]:
-        """What S3Guard's row makes of an object that is gone: a phantom, unless a table lists it now."""
+        """Return the finding for an S3Guard row whose object was deleted: a phantom, unless a table lists it now."""
         unneeded = self.entry(key) is not None and not self.live_in(key)
         return [Expected("metastore", "phantom", self.owner(key).name, key)] if unneeded else []
 
-    def _replayed(self, table: Table) -> DeltaLog:
+    def _replay(self, table: Table) -> DeltaLog:
         commits = [(int(key.rpartition("/")[2][:20]), self.body(key).decode()) for key in self.commits(table)]
         log = replay(table.location, commits)
         if table.role == "cleaned":
@@ -234,22 +234,22 @@ class Site(VersionedBucket):
             }
         return log
 
-    def _listed(self, prefix: str) -> dict[str, dict[str, Any]]:
+    def _read_lists(self, prefix: str) -> dict[str, dict[str, Any]]:
         names = sorted(key for key in self.objects if key.startswith(prefix))
         lines = (json.loads(line) for name in names for line in self.body(name).decode().splitlines())
         return fold_lists(self.bucket, lines)
 
-    def _asked(self, table: Table, roles: tuple[str, ...]) -> bool:
+    def _has_role(self, table: Table, roles: tuple[str, ...]) -> bool:
         return table.role in roles if roles else table.role not in SACRIFICED
 
 
 def fold_lists(bucket: str, lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Key -> the line that lists it, from the lines of a writer's lists in order: what is retired is listed no more."""
+    """Return by key the line that lists it, from a writer's lines in order; retired files are not listed."""
     live: dict[str, dict[str, Any]] = {}
     for line in lines:
         key = line.get("path", "").removeprefix(f"s3://{bucket}/")
         if line.get("action") == "replace":
-            live = {each: told for each, told in live.items() if not each.startswith(line["scope"])}
+            live = {each: other for each, other in live.items() if not each.startswith(line["scope"])}
         if line.get("action") == "remove":
             live.pop(key, None)
         elif key:
@@ -258,5 +258,5 @@ def fold_lists(bucket: str, lines: Iterable[dict[str, Any]]) -> dict[str, dict[s
 
 
 def folder_of(key: str) -> str:
-    """The folder of a key, with its slash."""
+    """Return the folder of a key, with its slash."""
     return key.rstrip("/").rpartition("/")[0] + "/"

@@ -1,10 +1,10 @@
-"""Acts that leave files behind which no table lists."""
+"""Acts that leave unused files behind."""
 
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
 from lakeaudit.demo.breaker.lake_state import Site, Table, folder_of
 
 ORDERLY = ("vacuumed", "vectors", "history", "open", "cleaned", "events", "uploads")
-"""Roles of tables whose manifest names every file, so that any other file is a leftover."""
+"""Roles of tables whose manifest names every file, so that any other file is unused."""
 
 
 def stray_data_file(site: Site) -> Fault:
@@ -16,20 +16,20 @@ def stray_data_file(site: Site) -> Fault:
 
 
 def copy_in_partition(site: Site) -> Fault:
-    """A retry by hand: a data file is copied to a new name beside itself."""
+    """A manual retry: a data file is copied to a new name in the same folder."""
     source = site.pick([key for key in site.live_files(*ORDERLY) if site.objects[key]["size"] >= 4096])
     key = site.new_key(folder_of(source))
     site.put(key, site.body(source))
     owner = site.owner(key)
     kind = _unlisted(site, key)
-    twice = kind == "stale_visible"  # to readers of a log it is no data at all
+    twice = kind == "stale_visible"  # readers of a log do not read it
     double = Expected("duplicate", "duplicate_content", owner.name, key)
     expected = (Expected("leftover", kind, owner.name, key), *([double] if twice else []))
     return Fault("copy_in_partition", f"copied {source} to {key}", expected)
 
 
 def copy_to_other_partition(site: Site) -> Fault:
-    """A data file is copied into another partition of its table: no double there, but nothing lists it."""
+    """A data file is copied into another partition of its table: not a duplicate there, but unused."""
     source = site.pick(site.live_files("vacuumed", "history", "events"))
     table = site.owner(source)
     others = {folder_of(key) for key in site.claims(table) if key.startswith(table.location)} - {
@@ -41,7 +41,7 @@ def copy_to_other_partition(site: Site) -> Fault:
 
 
 def move_half_a_folder(site: Site) -> Fault:
-    """A folder is renamed, which copies every file and then deletes the old ones; the client dies among the copies."""
+    """A folder is renamed by copying all files and deleting the old ones; the client dies while it copies."""
     folder = site.pick_folder(site.live_files("events", "uploads"))
     table = site.owner(folder)
     files = sorted(key for key in site.claims(table) if folder_of(key) == folder)
@@ -65,36 +65,36 @@ def stray_deletion_vector(site: Site) -> Fault:
 
 
 def leave_task_attempt(site: Site) -> Fault:
-    """FileOutputCommitter's work of a job that died."""
+    """A job dies and leaves temporary files of FileOutputCommitter."""
     return _temporary(
         site, "leave_task_attempt", "_temporary/0/_temporary/attempt_{}_m_000003_0/part-00003.snappy.parquet"
     )
 
 
 def leave_magic_file(site: Site) -> Fault:
-    """The magic committer's work of a job that died."""
+    """A job dies and leaves files of the magic committer."""
     return _temporary(
         site, "leave_magic_file", "__magic_job-{}/tasks/attempt_000001_0/__base/part-00001.pending"
     )
 
 
 def leave_spark_staging(site: Site) -> Fault:
-    """Spark's dynamic partition overwrite, interrupted."""
+    """A dynamic partition overwrite of Spark is interrupted."""
     return _temporary(site, "leave_spark_staging", ".spark-staging-{}/day=1/part-00000.snappy.parquet")
 
 
 def leave_hive_staging(site: Site) -> Fault:
-    """A Hive INSERT, interrupted."""
+    """A Hive INSERT is interrupted."""
     return _temporary(site, "leave_hive_staging", ".hive-staging_hive_{}/-ext-10000/000000_0")
 
 
 def leave_impala_staging(site: Site) -> Fault:
-    """An Impala INSERT, interrupted."""
+    """An Impala INSERT is interrupted."""
     return _temporary(site, "leave_impala_staging", "_impala_insert_staging/{}/000000_0.parq")
 
 
 def leave_half_copy(site: Site) -> Fault:
-    """`hadoop fs -put`, interrupted: the bytes of a live file under a name that no reader looks at."""
+    """`hadoop fs -put` is interrupted: the bytes of a live file have a name that readers ignore."""
     source = site.pick(site.live_files(*ORDERLY))
     key = site.new_key(folder_of(source), "part-{}.snappy.parquet._COPYING_")
     site.put(key, site.body(source))
@@ -102,7 +102,7 @@ def leave_half_copy(site: Site) -> Fault:
 
 
 def bring_back_vacuumed(site: Site) -> Fault:
-    """A file that the table removed and a VACUUM deleted is undeleted; the log still tells of its removal."""
+    """A file that the table removed and a VACUUM deleted is undeleted; the log still has its removal."""
     table = site.table("vacuumed")
     key = site.pick([key for key in _vacuumed(site, table) if key in site.log(table).removed])
     site.undelete(key, site.vacuumed[key])
@@ -110,7 +110,7 @@ def bring_back_vacuumed(site: Site) -> Fault:
 
 
 def bring_back_forgotten(site: Site) -> Fault:
-    """The same where the log was cleaned up since: nothing readable knows the file."""
+    """The same after the log was cleaned up: no readable record mentions the file."""
     table = site.table("cleaned")
     key = site.pick([key for key in _vacuumed(site, table) if key not in site.log(table).removed])
     site.undelete(key, site.vacuumed[key])
@@ -118,11 +118,11 @@ def bring_back_forgotten(site: Site) -> Fault:
 
 
 def begin_upload(site: Site) -> Fault:
-    """A multipart upload is begun, gets a part, and is forgotten."""
+    """A multipart upload is started, gets a part, and is never completed."""
     key = site.new_key(f"{site.table('uploads').location}/", "clicks-{}.json.gz")
     upload = site.s3.create_multipart_upload(Bucket=site.bucket, Key=key)["UploadId"]
     site.s3.upload_part(Bucket=site.bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"[")
-    return _fault(site, "begin_upload", f"began an upload of {key}", "unfinished_upload", key)
+    return _fault(site, "begin_upload", f"started an upload of {key}", "unfinished_upload", key)
 
 
 def _fault(site: Site, act: str, what: str, kind: str, key: str) -> Fault:
@@ -130,7 +130,7 @@ def _fault(site: Site, act: str, what: str, kind: str, key: str) -> Fault:
 
 
 def _unlisted(site: Site, key: str) -> str:
-    """What a data file is that nothing lists: readers of a log pass it over, readers of a folder read it."""
+    """Return the kind of an unlisted data file: readers of a log ignore it, readers of a folder read it."""
     return "stale_visible" if site.owner(key).kind == "file_list" else "uncommitted"
 
 
@@ -143,7 +143,7 @@ def _temporary(site: Site, act: str, name: str) -> Fault:
 
 
 def _vacuumed(site: Site, table: Table) -> list[str]:
-    found = sorted(k for k in site.vacuumed if k.startswith(f"{table.location}/") and k not in site.taken)
-    if not found:
+    keys = sorted(k for k in site.vacuumed if k.startswith(f"{table.location}/") and k not in site.taken)
+    if not keys:
         raise NoVictim
-    return found
+    return keys

@@ -1,4 +1,4 @@
-"""Acts on the lists that writers keep of their files: files that were never written, or never taken away."""
+"""Acts on the file lists of writers: files that were never written, or never deleted."""
 
 import json
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from lakeaudit.demo.breaker.lake_state import Site, Table, folder_of
 
 
 def promise_file(site: Site) -> Fault:
-    """A writer's list records a file that the table never got: neither its commit nor the file is there."""
+    """A writer's list records a file, but neither its commit nor the file exists."""
     table = site.table("vacuumed")
     key = site.new_key(folder_of(site.pick(site.live_files("vacuumed"))))
     _record(site, table, key, 5000)
@@ -16,7 +16,7 @@ def promise_file(site: Site) -> Fault:
 
 
 def lose_commit_of_file(site: Site) -> Fault:
-    """A writer's list records a file that is there, but its commit never reached the table."""
+    """A writer's list records a file that exists, but its commit never reached the table."""
     table = site.table("vacuumed")
     key = site.new_key(folder_of(site.pick(site.live_files("vacuumed"))))
     site.put(key, site.rng.randbytes(3000))
@@ -46,7 +46,7 @@ def retire_and_keep(site: Site) -> Fault:
 
 
 def retire_and_delete(site: Site) -> Fault:
-    """A trap: a writer's list retires a file, which is deleted as it should be."""
+    """A trap: a writer's list retires a file, which is then deleted."""
     key = site.pick(site.live_files(kinds=("file_list",)))
     _record(site, site.owner(key), key, action="remove")
     site.delete(key)
@@ -54,7 +54,7 @@ def retire_and_delete(site: Site) -> Fault:
 
 
 def replace_and_keep(site: Site) -> Fault:
-    """A job writes a partition anew and fails before it has deleted the old files: both are read."""
+    """A job rewrites a partition and fails before it deletes the old files: both are read."""
     folder = site.pick_folder(site.live_files("events", "uploads"))
     table = site.owner(folder)
     old = [key for key in site.claims(table) if key.startswith(folder)]
@@ -66,7 +66,7 @@ def replace_and_keep(site: Site) -> Fault:
 
 
 def record_wrong_size(site: Site) -> Fault:
-    """A writer records another size than it wrote."""
+    """A writer records a size that differs from the written one."""
     table = site.table("uploads")
     key = site.pick(site.live_files("uploads"))
     _record(site, table, key, site.objects[key]["size"] + 1)
@@ -78,7 +78,7 @@ def record_wrong_size(site: Site) -> Fault:
 
 
 def claim_neighbours_file(site: Site) -> Fault:
-    """A plain table's list claims a file of the table that lies inside it."""
+    """A plain table's list claims a file of the table inside its folder."""
     table = site.table("events")
     key = site.pick([key for key in site.live_files("nested") if key not in site.claims(table)])
     _record(site, table, key, site.objects[key]["size"])
@@ -87,7 +87,7 @@ def claim_neighbours_file(site: Site) -> Fault:
 
 
 def _record(site: Site, table: Table, key: str, size: int | None = None, **more: str) -> None:
-    """One more list of the writer: JSON Lines with an end line."""
+    """Write one more list of the writer: JSON Lines with an end line."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     row = {"path": key, "committed_at": now, "job_id": f"job-{site.rng.getrandbits(32):08x}"} | more
     lines = [row if size is None else row | {"size": size}, {"end": True, "lines": 1}]

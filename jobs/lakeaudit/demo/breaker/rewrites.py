@@ -1,6 +1,6 @@
-"""Acts that write a listed file again, with its own bytes or others, and those that put back what was lost.
+"""Acts that rewrite a listed file with the same or other bytes, or restore a lost file.
 
-The bucket keeps versions, so an audit can hold today's bytes against those that were there when the file was listed.
+The bucket is versioned, so an audit can compare the current bytes with those from when the file was listed.
 """
 
 from lakeaudit.demo.breaker.faults import Expected, Fault
@@ -13,36 +13,36 @@ def change_recorded_bytes(site: Site) -> Fault:
 
 
 def change_unrecorded_bytes(site: Site) -> Fault:
-    """One byte is changed in a file of which the table knows only size and commit time: its older version tells."""
+    """One byte is changed in a file without a recorded ETag: its older version proves the change."""
     return _change(site, "change_unrecorded_bytes", site.pick(site.live_files(kinds=("delta",))))
 
 
 def change_forgotten_bytes(site: Site) -> Fault:
-    """The same, and the older versions are purged: whether the content changed cannot be told any more."""
+    """The same, and the older versions are purged, so that nothing proves whether the content changed."""
     key = site.pick(site.live_files(kinds=("delta",)))
     body = _other_bytes(site.body(key))
     site.purge(key)
     site.put(key, body)
-    return _fault("change_forgotten_bytes", f"changed one byte of {key} and purged what it was",
+    return _fault("change_forgotten_bytes", f"changed one byte of {key} and purged its older versions",
                   site.content("overwritten", key) + site.entry_differs(key))  # fmt: skip
 
 
 def rewrite_unrecorded_bytes(site: Site) -> Fault:
-    """A trap: a file is written again with its own bytes, as its older version shows."""
+    """A trap: a file is rewritten with the same bytes, as its older version shows."""
     key = site.pick(site.live_files(kinds=("delta",)))
     site.put(key, site.body(key))
     return _fault("rewrite_unrecorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
 
 
 def rewrite_recorded_bytes(site: Site) -> Fault:
-    """A trap: a file is written again with its own bytes, and the recorded ETag proves that nothing changed."""
+    """A trap: a file is rewritten with the same bytes, and the recorded ETag proves that nothing changed."""
     key = site.pick(recorded(site))
     site.put(key, site.body(key))
     return _fault("rewrite_recorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
 
 
 def restore_by_marker(site: Site) -> Fault:
-    """A trap: a listed file is deleted and put back by taking its delete marker away, so it is just what it was."""
+    """A trap: a listed file is deleted and restored by removing its delete marker, so it is the same as before."""
     key = site.pick(site.live_files())
     site.undelete(key, site.delete(key))
     return _fault(
@@ -51,7 +51,7 @@ def restore_by_marker(site: Site) -> Fault:
 
 
 def restore_by_copy(site: Site) -> Fault:
-    """A trap: a listed file is deleted and put back by copying its older version, with a new time and version."""
+    """A trap: a listed file is deleted and restored by copying its older version, with a new time and version."""
     key = site.pick(site.live_files())
     before = site.version_of(key)
     site.delete(key)
@@ -60,7 +60,7 @@ def restore_by_copy(site: Site) -> Fault:
 
 
 def restore_overwritten(site: Site) -> Fault:
-    """A trap: a listed file is overwritten with rubbish, and its older version is copied over that."""
+    """A trap: a listed file is overwritten with random bytes, and its older version is copied back."""
     key = site.pick(site.live_files())
     before = site.version_of(key)
     site.put(key, site.rng.randbytes(site.objects[key]["size"]))
@@ -71,7 +71,7 @@ def restore_overwritten(site: Site) -> Fault:
 
 
 def recorded(site: Site) -> list[str]:
-    """Files whose ETag a writer's list gives."""
+    """Return free files whose ETag is in a writer's list."""
     tables = [table for table in site.tables.values() if table.kind == "file_list"]
     return sorted(
         key for t in tables for key, line in site.claims(t).items() if "etag" in line and site.is_free(key)
