@@ -86,7 +86,7 @@ _ALL = (
         "dropped_history", "content", "warning",
         "a state still promised to readers lists it; storage has it not",
         "Bring it back while a version is left, or accept it (`lakeaudit ack`). If the table's clean-up removes files "
-        "before the promise ends, lower the promise to what it keeps.",
+        "before the promise ends, shorten the promise accordingly.",
     ),
     Kind(
         "missing_metadata", "content", "critical",
@@ -122,7 +122,7 @@ _ALL = (
     Kind(
         "archived", "content", "error",
         "in a storage class that must be restored before reading",
-        "Restore it from the archive (`aws s3api restore-object`), then mend the lifecycle rule that "
+        "Restore it from the archive (`aws s3api restore-object`), then correct the lifecycle rule that "
         "moves live files.",
     ),
     Kind(
@@ -147,7 +147,7 @@ _ALL = (
     Kind(
         "incomplete_commit", "commit", "error",
         "storage has less of a write than its writer committed",
-        "Read the rows of this write (`commit_id`) from its source again and write them anew; do not trust its "
+        "Read the rows of this write (`commit_id`) from its source again and write them once more; do not trust its "
         "`_SUCCESS` marker or the job's own report. Nobody knows the names of the missing files.",
     ),
     Kind(
@@ -178,8 +178,8 @@ _ALL = (
     Kind(
         "clone_at_risk", "hazard", "error",
         "a table lists files in another table's folder that the other one has removed or never listed",
-        "Make the clone a table of its own before the source's next VACUUM: a deep clone, or its rows "
-        "written anew. Until then keep the source from being vacuumed.",
+        "Make the clone a table of its own before the source's next VACUUM: a deep clone, or a table "
+        "of its rows that are written again. Until then keep the source from being vacuumed.",
     ),
     Kind(
         "overwrite_in_place", "hazard", "info",
@@ -333,7 +333,7 @@ _ALL = (
     Kind(
         "unreadable_evidence", "source", "warning",
         "part of a source could not be understood",
-        "Look at the samples; fetch the report again, or mend the rights (`lakeaudit doctor`).",
+        "Look at the samples; fetch the report again, or correct the rights (`lakeaudit doctor`).",
     ),
     Kind(
         "unclassified", "any", "error",

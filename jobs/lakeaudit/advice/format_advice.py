@@ -38,7 +38,7 @@ DO: Mapping[str, Mapping[str, str]] = {
     },
     "dropped_history": {
         "delta": "Bring it back while a version is left, or accept it (`lakeaudit ack`). If VACUUM runs below the "
-        "promise, lower `delta.deletedFileRetentionDuration` to what it keeps.",
+        "promise, shorten `delta.deletedFileRetentionDuration` accordingly.",
         "iceberg": "Bring it back while a version is left, or accept it (`lakeaudit ack`). Snapshots that nobody reads "
         "are ended by expire_snapshots, which removes their files in the right order.",
         "hudi": "Bring it back while a version is left, or accept it (`lakeaudit ack`). What removes files must be the "
@@ -176,15 +176,15 @@ DO: Mapping[str, Mapping[str, str]] = {
         "delta": "Run VACUUM (FULL, not LITE); it is safe once the table's readers are younger than the file's "
         "removal.",
         "iceberg": "Run remove_orphan_files; it is safe once the table's readers are younger than the file's removal.",
-        "hudi": "Run the table's cleaner; what it leaves may be removed once no reader and no timeline is older.",
+        "hudi": "Run the table's cleaner; the remaining files may be removed once no reader and no timeline is older.",
     },
 }  # fmt: skip
 """By kind and format the advice that stands for the general one."""
 
 NOT_BACK: Mapping[str, Mapping[str, str]] = {
     "dropped_history": {
-        "delta": "Accept it (`lakeaudit ack`). If VACUUM runs below the promise, lower "
-        "`delta.deletedFileRetentionDuration` to what it keeps.",
+        "delta": "Accept it (`lakeaudit ack`). If VACUUM runs below the promise, shorten "
+        "`delta.deletedFileRetentionDuration` accordingly.",
         "iceberg": "Accept it (`lakeaudit ack`), or end the snapshots that need it by expire_snapshots.",
         "hudi": "Accept it (`lakeaudit ack`). What removes files must be the table's own cleaner.",
     },
