@@ -61,7 +61,7 @@ def test_a_failed_run_names_its_cause_in_its_last_line(shop: Shop, tmp_path: Pat
 def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_markers(
     shop: Shop, tmp_path: Path
 ) -> None:
-    """Of a partition that has lost one file of two nothing is said but that file."""
+    """A message about a partition that lost one of two files names only that file."""
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Enabled"})
     shop.write("orders")  # these files have versions with ids
     whole = shop.keys(f"orders/day={DAYS[0]}")

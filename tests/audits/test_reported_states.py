@@ -174,7 +174,7 @@ class Night:
     undecided: dict[str, int]
 
 
-def _laid(storage: Storage, table: str, kind: str) -> str:
+def _write_table(storage: Storage, table: str, kind: str) -> str:
     """The table's entry of the lake file, once what the template does not have of it is laid."""
     if "iceberg" in kind:
         storage.iceberg(table)
@@ -198,7 +198,7 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> N
     storage = Storage(shop, IcebergLake(aws.s3, s3, bucket))
     shop.write("template", commits=4, rows=4, days=DAYS)
     shop.copy("template", *(table for table, kind, _ in TABLES if "delta" in kind))
-    entries = [_laid(storage, table, kind) for table, kind, _ in TABLES]
+    entries = [_write_table(storage, table, kind) for table, kind, _ in TABLES]
     shop.take_inventory()
     for table, _, fate in TABLES:
         fate(storage, table)

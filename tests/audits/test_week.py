@@ -1,4 +1,4 @@
-"""A week of one lake: faults come, are mended and return, evidence fails, tables are wiped; who is told of it, once."""
+"""A week of one lake: faults appear, are repaired and return, evidence fails, tables are wiped; one notice each."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ class Audit:
     told: tuple[str, ...] = ()
     """The headlines of its one message."""
     pressing: dict[str, int] | None = None
-    """What is found and not accepted, by severity; None: not looked at."""
+    """Numbers of findings that are not accepted, by severity; None: not checked."""
 
 
 def happens(*acts: Callable[[Week], Any]) -> Callable[[Week], None]:
@@ -209,7 +209,7 @@ def happened(week: Week, run_id: str, before: Counter[tuple[str, str, str]]) -> 
 
 
 def headlines(week: Week) -> tuple[str, ...]:
-    """Of the one message that was sent, in order; none of no message."""
+    """Return the parts of the only message that was sent, in order; empty without a message."""
     if not week.caught.posts:
         return ()
     (post,) = week.caught.posts

@@ -129,7 +129,9 @@ def _by_table(results: Results) -> dict[str, list[dict[str, Any]]]:
 ByTable = dict[str, list[dict[str, Any]]]
 
 
-def test_what_may_be_the_only_copy_of_a_lost_file_is_not_said_to_cost_storage_only(by_table: ByTable) -> None:
+def test_a_possible_only_copy_of_a_lost_file_does_not_count_as_costing_storage_only(
+    by_table: ByTable,
+) -> None:
     (copy,) = (row for row in by_table["stock"] if row["kind"] == "uncommitted")
     (debris,) = (row for row in by_table["raw"] if row["kind"] == "uncommitted")
     assert "1 of them have the name or the size of a live file that is lost" in copy["explanation"]
@@ -153,7 +155,7 @@ def test_a_neighbour_that_never_listed_a_file_has_not_removed_it(by_table: ByTab
     assert "removed them" not in row["explanation"]
 
 
-def test_a_finding_that_storage_was_not_asked_about_says_so(by_table: ByTable) -> None:
+def test_a_finding_without_a_request_to_storage_states_that(by_table: ByTable) -> None:
     words = {
         name: [row["explanation"] for row in by_table[name] if row["kind"] == "dropped"] for name in by_table
     }
@@ -164,7 +166,7 @@ def test_a_finding_that_storage_was_not_asked_about_says_so(by_table: ByTable) -
 
 @pytest.mark.parametrize("layout", [1, 2])
 @pytest.mark.parametrize("act", OF_HUDI)
-def test_empty_cleans_are_no_loss_and_layouts_agree(
+def test_empty_cleans_lose_nothing_and_layouts_agree(
     by_table: ByTable, act: Callable[[HudiHistory], None], layout: int
 ) -> None:
     rows = by_table.get(f"{act.__name__}_{layout}", [])

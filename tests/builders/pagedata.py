@@ -197,18 +197,19 @@ def totals(findings: Iterable[Row]) -> list[Row]:
 
 
 def _total(group: tuple[Any, ...], rows: Sequence[Row]) -> Row:
-    def told(name: str) -> list[Any]:
+    def values(name: str) -> list[Any]:
         return [row[name] for row in rows if row[name] is not None]
 
     sums = {
-        name: sum(told(name)) if told(name) else None for name in ("files", "rows_at_stake", "bytes_at_stake")
+        name: sum(values(name)) if values(name) else None
+        for name in ("files", "rows_at_stake", "bytes_at_stake")
     }
     names = dict(zip(("kind", "severity", "table_name", "partition_path"), group, strict=True))
     return {
         **names,
         "findings": len(rows),
         **sums,
-        "recoverable_until": min(told("recoverable_until"), default=None),
+        "recoverable_until": min(values("recoverable_until"), default=None),
     }
 
 

@@ -1,4 +1,4 @@
-"""A dashboard in a process of its own: its views without a browser, and what they cost it."""
+"""A dashboard in a process of its own: its views without a browser, and their cost."""
 
 import os
 import subprocess

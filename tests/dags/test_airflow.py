@@ -1,6 +1,6 @@
-"""The DAGs in a real Airflow, on a broken demo lake: what is found, what is tried again, and what is said.
+"""The DAGs in a real Airflow, on a broken demo lake: findings, retries and messages.
 
-Airflow lives in an environment of its own and is asked by its commands and its API, as its users do.
+Airflow has an environment of its own, and the tests use its commands and its API, as its users do.
 """
 
 import json
@@ -226,7 +226,7 @@ def service(env: dict[str, str], folder: Path) -> Iterator[Service]:
         yield service
 
 
-def asked(service: Service, path: str, method: str = "GET", **body: Any) -> dict[str, Any]:
+def request(service: Service, path: str, method: str = "GET", **body: Any) -> dict[str, Any]:
     answer = requests.request(method, f"{service.url}/api/v2/{path}", json=body or None, timeout=60)
     answer.raise_for_status()
     found: dict[str, Any] = answer.json()
@@ -243,10 +243,10 @@ def until(ready: Callable[[], Any], seconds: int = 300) -> Any:
 
 
 def run_of(service: Service, run_id: str) -> dict[str, Any]:
-    return asked(service, f"dags/{DEMO}/dagRuns/{quote(run_id)}")
+    return request(service, f"dags/{DEMO}/dagRuns/{quote(run_id)}")
 
 
-def ended(service: Service, run_id: str) -> str:
+def final_state(service: Service, run_id: str) -> str:
     """How a DAG run ends."""
     states = ("success", "failed")
     state: str = until(lambda: (state := run_of(service, run_id)["state"]) in states and state)
@@ -255,12 +255,14 @@ def ended(service: Service, run_id: str) -> str:
 
 def tries(service: Service, run_id: str) -> dict[str, tuple[str, int]]:
     """State and number of tries of each task."""
-    rows = asked(service, f"dags/{DEMO}/dagRuns/{quote(run_id)}/taskInstances")["task_instances"]
+    rows = request(service, f"dags/{DEMO}/dagRuns/{quote(run_id)}/taskInstances")["task_instances"]
     return {row["task_id"]: (row["state"], row["try_number"]) for row in rows}
 
 
 def triggered(service: Service, **params: Any) -> str:
-    run_id: str = asked(service, f"dags/{DEMO}/dagRuns", "POST", logical_date=None, conf=params)["dag_run_id"]
+    run_id: str = request(service, f"dags/{DEMO}/dagRuns", "POST", logical_date=None, conf=params)[
+        "dag_run_id"
+    ]
     return run_id
 
 
@@ -269,30 +271,30 @@ def scheduled(service: Service, folder: Path) -> str:
     """The first run that nobody asked for; from then on the lake file has no schedule."""
 
     def first() -> Any:
-        return [run["dag_run_id"] for run in asked(service, f"dags/{DEMO}/dagRuns")["dag_runs"]
+        return [run["dag_run_id"] for run in request(service, f"dags/{DEMO}/dagRuns")["dag_runs"]
                 if run["run_type"] == "scheduled"]  # fmt: skip
 
     run_id = until(first, 180)[0]
     file = folder / CONF / "demo.yaml"
     file.write_text(file.read_text().replace('schedule: "* * * * *", ', ""))
-    until(lambda: asked(service, f"dags/{DEMO}")["timetable_summary"] != "* * * * *", 120)
+    until(lambda: request(service, f"dags/{DEMO}")["timetable_summary"] != "* * * * *", 120)
     return str(run_id)
 
 
 def test_on_schedule(service: Service, scheduled: str, lake: Lake) -> None:
-    assert ended(service, scheduled) == "success"
+    assert final_state(service, scheduled) == "success"
     assert tries(service, scheduled) == dict.fromkeys(STEPS, ("success", 1))
     assert last_run(lake)["tables_audited"] == len(lake.tables)
 
 
 def test_by_hand_with_parameters(service: Service, scheduled: str, lake: Lake) -> None:
-    ended(service, scheduled)
+    final_state(service, scheduled)
     run_id = triggered(service, tables=["sales.orders"], live=True)
-    assert ended(service, run_id) == "success"
+    assert final_state(service, run_id) == "success"
     run = last_run(lake)
     listings = [source["location"] for source in run["sources"] if source["role"] == "storage"]
     assert (run["tables_audited"], listings) == (1, ["s3://lake/warehouse/orders"])
-    events = asked(service, "assets/events")["asset_events"]
+    events = request(service, "assets/events")["asset_events"]
     last = max(events, key=lambda event: str(event["timestamp"]))
     assert last["name"] == f"{DEMO}.discrepancies"
     assert last["extra"]["run_id"] == run["run_id"]
@@ -308,14 +310,14 @@ def test_what_a_retry_cures_is_tried_again(service: Service, scheduled: str, lak
     with leased(lake.results, Clients(), "other", SilentProgress()):
         run_id = triggered(service, tables=["sales.orders"])
         until(lambda: tries(service, run_id)["audit"] == ("up_for_retry", 1))
-    assert ended(service, run_id) == "success"
+    assert final_state(service, run_id) == "success"
     assert tries(service, run_id) == dict.fromkeys(STEPS, ("success", 1)) | {"audit": ("success", 2)}
 
 
 def test_what_a_retry_cannot_cure_is_not(service: Service, scheduled: str, lake: Lake) -> None:
     """There is no such table: the audit fails at once, people are still told, and there is no new report."""
     run_id = triggered(service, tables=["no.such_table"])
-    assert ended(service, run_id) == "failed"
+    assert final_state(service, run_id) == "failed"
     states = tries(service, run_id)
     assert states["audit"] == ("failed", 1)
     assert (states["alert"][0], states["report"][0]) == ("success", "upstream_failed")
@@ -327,13 +329,13 @@ RECONCILE = "lake_reconcile_demo"
 @pytest.fixture(scope="module")
 def asking(service: Service, scheduled: str, folder: Path) -> str:
     """The demo lake has a reconcile DAG, which waits for a person; the id of its run."""
-    ended(service, scheduled)
+    final_state(service, scheduled)
     file = folder / CONF / "demo.yaml"
     file.write_text(file.read_text().replace("airflow: {", "airflow: {reconcile: manual, "))
-    until(lambda: RECONCILE in {dag["dag_id"] for dag in asked(service, "dags")["dags"]}, 180)
-    asked(service, f"dags/{RECONCILE}", "PATCH", is_paused=False)
+    until(lambda: RECONCILE in {dag["dag_id"] for dag in request(service, "dags")["dags"]}, 180)
+    request(service, f"dags/{RECONCILE}", "PATCH", is_paused=False)
     given = {"allow": ["restore"], "kinds": ["dropped"]}
-    run: str = asked(service, f"dags/{RECONCILE}/dagRuns", "POST", logical_date=None, conf=given)[
+    run: str = request(service, f"dags/{RECONCILE}/dagRuns", "POST", logical_date=None, conf=given)[
         "dag_run_id"
     ]
     return run
@@ -343,7 +345,7 @@ def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str,
     place = f"dags/{RECONCILE}/dagRuns/{quote(asking)}"
 
     def waiting() -> Any:
-        details = asked(service, f"{place}/hitlDetails")["hitl_details"]
+        details = request(service, f"{place}/hitlDetails")["hitl_details"]
         return details[0] if details else None
 
     question = until(waiting)
@@ -351,9 +353,9 @@ def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str,
     assert "| `restore_version` |" in question["body"] or "| `remove_delete_marker` |" in question["body"]
     assert plans(lake)[-1]["status"] == "planned"
     answer = {"chosen_options": ["Approve"], "params_input": {}}
-    asked(service, f"{place}/taskInstances/approve/-1/hitlDetails", "PATCH", **answer)
-    until(lambda: asked(service, place)["state"] in ("success", "failed"))
-    rows = asked(service, f"{place}/taskInstances")["task_instances"]
+    request(service, f"{place}/taskInstances/approve/-1/hitlDetails", "PATCH", **answer)
+    until(lambda: request(service, place)["state"] in ("success", "failed"))
+    rows = request(service, f"{place}/taskInstances")["task_instances"]
     assert {row["task_id"]: row["state"] for row in rows} == dict.fromkeys(
         ("plan", "approve", "apply", "audit"), "success"
     )

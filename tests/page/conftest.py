@@ -24,7 +24,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 @dataclass(frozen=True)
 class Served:
-    """A dashboard that runs, and what it must tell."""
+    """A running dashboard, and the facts that it must show."""
 
     url: str
     drawn: Drawn
@@ -57,7 +57,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def visitors(browser: Browser) -> dict[Scheme, Visitor]:
-    """One of each scheme, who keep what they have fetched."""
+    """One visitor for each colour scheme, with a cache."""
     return {scheme: _visitor(browser, scheme) for scheme in ("light", "dark")}
 
 

@@ -29,7 +29,7 @@ OF_STREAMLIT = {
         "[data-testid=stTable]",
     ): "the box of st.table scrolls on a phone, and takes no key",
 }
-"""By rule and what the element lies in: why our code cannot mend it."""
+"""Rules and elements that our code cannot change, with the reason."""
 
 
 def violations(page: Page) -> list[tuple[str, str, str]]:
@@ -56,7 +56,7 @@ def _is_streamlits(page: Page, rule: str, target: str) -> bool:
 
 
 OTHERS = ("healthy", "undecided", "hostile")
-"""What they show besides is of the same parts, so that they need not be looked at each time."""
+"""Their other elements occur on other pages, so that they are not checked each time."""
 REPORTS = [
     ("light", "broken", "desktop"),  # tests/page/test_page.py measures contrast in both schemes at both widths
     *(

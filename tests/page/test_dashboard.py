@@ -39,7 +39,7 @@ def test_what_is_broken_in_a_table_since_when_why_and_can_it_come_back(
     assert visitor.strangers == [], f"seed {SEED}"
 
 
-def test_why_is_said_in_words(page: Page, served: Served) -> None:
+def test_causes_are_explained_in_sentences(page: Page, served: Served) -> None:
     settled(page, f"{served.url}/table?table={quote(served.drawn.table)}")
     page.get_by_text("Explanations, and what to do").click()
     for loss in served.drawn.losses:

@@ -1,4 +1,4 @@
-"""The report page in a real headless Chromium: what it looks like at both widths and in both schemes, and its filter.
+"""The report page in a real headless Chromium: its layout at both widths and in both schemes, and its filter.
 
 The page is put into frames of a harness page whose own script measures them.
 """
@@ -89,12 +89,12 @@ def rendered(name: str) -> str:
 
 
 @pytest.fixture(scope="module", params=["dark", "light"])
-def seen(
+def measured(
     request: pytest.FixtureRequest, visitors: dict[Scheme, Visitor], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Scheme, dict[str, Any], list[str]]:
     """Every page at every width in one scheme: the scheme, the measures by page and width, and complaints."""
     frames = [(f"{name} {width}", *size, rendered(name)) for name in PAGES for width, size in WIDTHS.items()]
-    file = tmp_path_factory.mktemp("seen") / "harness.html"
+    file = tmp_path_factory.mktemp("measured") / "harness.html"
     file.write_text(harness(*frames), encoding="utf-8")
     visitor = visitors[request.param]
     visitor.complaints.clear()
@@ -103,47 +103,47 @@ def seen(
     return request.param, measures, [*visitor.complaints]
 
 
-def each(seen: tuple[Scheme, dict[str, Any], list[str]], value: str) -> dict[str, Any]:
-    measures = {name: measure[value] for name, measure in seen[1].items()}
+def each(measured: tuple[Scheme, dict[str, Any], list[str]], value: str) -> dict[str, Any]:
+    measures = {name: measure[value] for name, measure in measured[1].items()}
     assert len(measures) == len(PAGES) * len(WIDTHS)
     return measures
 
 
-def test_no_page_is_wider_than_its_window(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
-    assert {name: wide for name, wide in each(seen, "wide").items() if wide > 0} == {}
+def test_no_page_is_wider_than_its_window(measured: tuple[Scheme, dict[str, Any], list[str]]) -> None:
+    assert {name: wide for name, wide in each(measured, "wide").items() if wide > 0} == {}
 
 
-def test_the_verdict_is_read_without_scrolling(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
-    assert max(each(seen, "headline").values()) < 400
-    assert min(each(seen, "headlineHeight").values()) > 20
+def test_the_verdict_is_read_without_scrolling(measured: tuple[Scheme, dict[str, Any], list[str]]) -> None:
+    assert max(each(measured, "headline").values()) < 400
+    assert min(each(measured, "headlineHeight").values()) > 20
 
 
-def test_every_text_stands_out_from_its_ground(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
+def test_every_text_stands_out_from_its_ground(measured: tuple[Scheme, dict[str, Any], list[str]]) -> None:
     """WCAG 2.2, 1.4.3: at least 4.5 to 1."""
-    assert {name: worst for name, worst in each(seen, "worst").items() if worst[0] < 4.5} == {}
-    assert min(each(seen, "smallest").values()) >= 10
-    assert min(each(seen, "texts").values()) > 50
+    assert {name: worst for name, worst in each(measured, "worst").items() if worst[0] < 4.5} == {}
+    assert min(each(measured, "smallest").values()) >= 10
+    assert min(each(measured, "texts").values()) > 50
 
 
-def test_the_page_follows_the_scheme(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
-    dark = seen[0] == "dark"
-    assert set(each(seen, "dark").values()) == {dark}
-    assert all((paper < 0.05) if dark else (paper > 0.9) for paper in each(seen, "paper").values())
+def test_the_page_follows_the_scheme(measured: tuple[Scheme, dict[str, Any], list[str]]) -> None:
+    dark = measured[0] == "dark"
+    assert set(each(measured, "dark").values()) == {dark}
+    assert all((paper < 0.05) if dark else (paper > 0.9) for paper in each(measured, "paper").values())
 
 
 def test_the_policy_lets_style_and_script_run_and_nothing_else(
-    seen: tuple[Scheme, dict[str, Any], list[str]],
+    measured: tuple[Scheme, dict[str, Any], list[str]],
 ) -> None:
-    assert set(each(seen, "styled").values()) == {"solid"}
-    assert {name for name, hidden in each(seen, "filter").items() if hidden is False} == {
+    assert set(each(measured, "styled").values()) == {"solid"}
+    assert {name for name, hidden in each(measured, "filter").items() if hidden is False} == {
         f"{name} {width}" for name in ("healthy", "broken", "hostile") for width in WIDTHS
     }
-    assert [fetched for fetched in each(seen, "fetched").values() if fetched] == []
-    assert seen[2] == []
+    assert [fetched for fetched in each(measured, "fetched").values() if fetched] == []
+    assert measured[2] == []
 
 
-def test_hostile_keys_do_nothing(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
-    assert {title for name, title in each(seen, "title").items() if "hostile" in name} == {
+def test_hostile_keys_do_nothing(measured: tuple[Scheme, dict[str, Any], list[str]]) -> None:
+    assert {title for name, title in each(measured, "title").items() if "hostile" in name} == {
         "critical: shop, lakeaudit"
     }
 

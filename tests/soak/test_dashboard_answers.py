@@ -21,7 +21,7 @@ SEEDS = range(20)
 
 
 def test_every_one_answers(tmp_path: Path) -> None:
-    """One server and one browser: the lake file is written anew for each, so that nothing is remembered."""
+    """One server and one browser: the lake file is rewritten for each, so that nothing is cached."""
     place = Location.parse(str(tmp_path / "results"))
     draw(place, 0, datetime.now(UTC).replace(microsecond=0))
     with serving(lake_file(tmp_path, place)) as server, browsing() as browser:

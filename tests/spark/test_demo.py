@@ -49,7 +49,7 @@ WITH_TICKS = f"""tables:
 
 
 @dataclass(frozen=True)
-class Told:
+class DemoRun:
     """What the whole command left, and its healthy lake, which is brought back at will."""
 
     folder: Path
@@ -67,7 +67,7 @@ class Told:
         return file
 
     def audited(self, draw: scenario.Draw, audit: Callable[[Lake], Outcome]) -> Comparison:
-        """The lake broken anew and audited."""
+        """Break the healthy lake, audit it, and compare the findings."""
         lake = load_lake(self.lake_file(), {})
         made = scenario.damage(self.server.clients, draw, QUIET)
         assert len(made) == draw.faults
@@ -75,15 +75,17 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def demo_run(
+    spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DemoRun]:
     """The whole command, in this process's session and on its server."""
     from moto.s3.models import FakeKey
 
     server, restored, play = Server(s3), [], scenario.play
     server.create_buckets()
 
-    def remember_and_play(*given: Any) -> scenario.Verdict:
-        restored.append(remembered())
+    def save_and_play(*given: Any) -> scenario.Verdict:
+        restored.append(snapshot_server())
         return play(*given)
 
     def audit_here_and_repair(lake: Lake, *given: Any) -> RepairOutcome:
@@ -99,16 +101,16 @@ def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFac
         # what is brought back for the next draw must not have been closed with its last version
         patch.setattr(FakeKey, "dispose", lambda *_, **__: None)
         patch.setattr(scenario, "serving", lambda: nullcontext(server))
-        patch.setattr(scenario, "play", remember_and_play)
+        patch.setattr(scenario, "play", save_and_play)
         patch.setattr(scenario, "repair", audit_here_and_repair)
         patch.setattr(SparkSession, "stop", lambda _: None)
-        folder = tmp_path_factory.mktemp("told") / "lake"
+        folder = tmp_path_factory.mktemp("demo_run") / "lake"
         code = scenario.run(folder, seed=None, faults=None, progress=QUIET)
-        yield Told(folder, code, server, restored[0], tmp_path_factory)
+        yield DemoRun(folder, code, server, restored[0], tmp_path_factory)
     forget()
 
 
-def remembered() -> Callable[[], None]:
+def snapshot_server() -> Callable[[], None]:
     """What the server holds now; calling it brings all of that back, times and versions included."""
     from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.dynamodb.models import dynamodb_backends
@@ -135,10 +137,10 @@ def remembered() -> Callable[[], None]:
 
 
 @pytest.mark.timeout(900)
-def test_the_whole_command_leaves_its_page_and_results(told: Told) -> None:
+def test_the_whole_command_leaves_its_page_and_results(demo_run: DemoRun) -> None:
     """What was broken was found and nothing else, all repairable faults were repaired, and the repairs were undone."""
-    assert told.code == 0
-    _look_at(told.folder)
+    assert demo_run.code == 0
+    _look_at(demo_run.folder)
 
 
 @pytest.mark.soak
@@ -162,11 +164,11 @@ def _look_at(folder: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("_number", range(SOAK))
 def test_what_was_broken_is_found_both_ways_and_nothing_else(
-    told: Told, spark: SparkSession, _number: int
+    demo_run: DemoRun, spark: SparkSession, _number: int
 ) -> None:
     draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
-    comparison = told.audited(draw, partial(audited_both_ways, spark=spark))
+    comparison = demo_run.audited(draw, partial(audited_both_ways, spark=spark))
     assert [difference.words for difference in comparison.differences] == []
     assert len(comparison.faults) >= USUAL_FAULTS[0]
 
@@ -174,44 +176,44 @@ def test_what_was_broken_is_found_both_ways_and_nothing_else(
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("_number", range(SOAK))
-def test_what_was_broken_is_mended_and_broken_again(told: Told, _number: int) -> None:
+def test_faults_are_repaired_and_restored_by_the_undo(demo_run: DemoRun, _number: int) -> None:
     draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
-    file = told.lake_file()
+    file = demo_run.lake_file()
     lake = load_lake(file, {})
-    scenario.damage(told.server.clients, draw, QUIET)
+    scenario.damage(demo_run.server.clients, draw, QUIET)
     audited(lake)
-    mended = repair(lake, file, told.server.clients, random.Random(draw.seed), QUIET)
+    mended = repair(lake, file, demo_run.server.clients, random.Random(draw.seed), QUIET)
     print(mended.summary)  # noqa: T201 - pytest shows it with a failure
     assert mended.well, mended.summary
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_all_acts_together_are_told_apart(told: Told) -> None:
+def test_all_acts_together_are_distinguished(demo_run: DemoRun) -> None:
     draw = scenario.Draw(scenario.Draw.of(None, None).seed, len(CATALOGUE))
     print(f"seed {draw.seed}")  # noqa: T201 - to repeat it
-    comparison = told.audited(draw, audited)
+    comparison = demo_run.audited(draw, audited)
     assert [difference.words for difference in comparison.differences] == []
 
 
 @pytest.mark.timeout(600)
-def test_a_healthy_lake_has_no_finding_at_all(told: Told) -> None:
-    comparison = told.audited(scenario.Draw.of(1, 0), audited)
+def test_a_healthy_lake_has_no_finding_at_all(demo_run: DemoRun) -> None:
+    comparison = demo_run.audited(scenario.Draw.of(1, 0), audited)
     assert [difference.words for difference in comparison.differences] == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_writer_at_work_during_the_audit_disturbs_nothing(
-    told: Told, spark: SparkSession, s3: Endpoint
+    demo_run: DemoRun, spark: SparkSession, s3: Endpoint
 ) -> None:
     draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
-    file = told.lake_file(WITH_TICKS)
+    file = demo_run.lake_file(WITH_TICKS)
     lake = load_lake(file, {})
     with BusyWriter(f"s3://{LAKE}/{TICKS}", delta_rs_options(s3, LAKE)) as writer:
-        made = scenario.damage(told.server.clients, draw, QUIET)
+        made = scenario.damage(demo_run.server.clients, draw, QUIET)
         comparison = scenario.judge(spark, lake, file, made, draw, QUIET).comparison
     assert [difference.words for difference in comparison.differences] == []
     assert writer.rounds > 3

@@ -1,4 +1,4 @@
-"""Who is told what of a run: given news and routes, the notices."""
+"""The notices about a run: given news and routes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ def news(*changes: Change, **given: object) -> News:
     return replace(News("r1", NOON, "complete", changes=changes), **given)  # type: ignore[arg-type]
 
 
-def told(notices: list[Notice]) -> list[tuple[str, str | None, str, str, int]]:
+def as_rows(notices: list[Notice]) -> list[tuple[str, str | None, str, str, int]]:
     return [
         (notice.receiver.rpartition(":")[2], notice.table, notice.kind, notice.transition,
          sum(change.number for change in notice.changes))
@@ -58,15 +58,15 @@ WHO = [
 
 
 @pytest.mark.parametrize(("changes", "expected"), WHO)
-def test_each_receiver_is_told_of_its_tables_from_its_severity_on(
+def test_each_receiver_gets_its_tables_from_its_severity_on(
     changes: list[Change], expected: list[tuple[str, str | None, str, str, int]]
 ) -> None:
-    assert told(decide(news(*changes), [SLACK, PAGER, SALES], {})) == expected
+    assert as_rows(decide(news(*changes), [SLACK, PAGER, SALES], {})) == expected
 
 
 def test_two_routes_to_one_receiver_are_one_notice_a_table() -> None:
     both = [SALES, replace_route(SALES, tables=("raw.*",))]
-    assert told(decide(news(LEFT, STRAY), both, {})) == [
+    assert as_rows(decide(news(LEFT, STRAY), both, {})) == [
         ("SALES", "sales.orders", "discrepancies", "opened", 9),
         ("SALES", "raw.events", "discrepancies", "opened", 2),
     ]
@@ -94,7 +94,7 @@ def test_a_table_is_over_when_nothing_that_concerns_the_receiver_is_open(
     assert notice.over is over
 
 
-def test_a_mass_loss_is_told_as_one() -> None:
+def test_a_mass_loss_is_one_notice() -> None:
     lost = {"sales.orders": "mass loss: 400 of 500 files"}
     (notice,) = decide(news(DROPPED, losses=lost, open={"sales.orders": {"critical": 3}}), [SLACK], {})
     assert (notice.kind, notice.words, notice.severity) == ("mass_loss", lost["sales.orders"], "critical")
@@ -119,7 +119,7 @@ AUDITS = [
 
 
 @pytest.mark.parametrize(("status", "last", "expected"), AUDITS)
-def test_trouble_of_the_audit_is_told_when_it_begins_and_when_it_ends(
+def test_trouble_of_the_audit_is_reported_when_it_begins_and_when_it_ends(
     status: str, last: str | None, expected: list[str]
 ) -> None:
     before = {SLACK.receiver: last} if last else {}
@@ -128,7 +128,7 @@ def test_trouble_of_the_audit_is_told_when_it_begins_and_when_it_ends(
     assert {notice.severity for notice in found} <= {"critical", "info"}
 
 
-def test_no_audit_for_long_is_told_once() -> None:
+def test_an_overdue_audit_is_reported_once() -> None:
     receivers = [SLACK.receiver, PAGER.receiver]
     before = {SLACK.receiver: "audit_overdue"}
     assert [notice.receiver for notice in overdue(receivers, "since Monday", before)] == [PAGER.receiver]
@@ -149,7 +149,7 @@ OPEN = {"sales.orders": {"critical": 3, "info": 9}, "raw.events": {"info": 1}, N
         ([WEEKLY.model_copy(update={"tables": ("raw.*",)})], {}, [None]),
     ],
 )
-def test_what_is_open_for_long_is_told_again(
+def test_discrepancies_that_stay_open_are_reported_again(
     routes: list[Alert], told: dict[str | None, timedelta], expected: list[str | None]
 ) -> None:
     before = {(SLACK.receiver, table): NOON - ago for table, ago in told.items()}

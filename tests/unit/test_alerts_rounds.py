@@ -130,7 +130,7 @@ def test_a_message_without_keys(tmp_path: Path, place: Location, slack: Catcher)
 
 
 @pytest.mark.parametrize(
-    "trouble", ["answers 500", "hangs", "is not there", "has no variable", "is no address"]
+    "trouble", ["answers 500", "hangs", "is not there", "has no variable", "has a bad address"]
 )
 def test_a_receiver_that_fails_hides_no_other_and_is_tried_again(
     tmp_path: Path, place: Location, slack: Catcher, ops: Catcher, trouble: str
@@ -147,7 +147,7 @@ def test_a_receiver_that_fails_hides_no_other_and_is_tried_again(
             broken["SLACK"] = "json://127.0.0.1:1/"
         case "has no variable":
             del broken["SLACK"]
-        case "is no address":
+        case "has a bad address":
             broken["SLACK"] = "hunter2"
     first = Rounds(tmp_path, place, broken, [SLACK, OPS])()
     assert (first.sent, len(first.failures), len(ops.posts)) == (1, 1, 1)
@@ -185,7 +185,7 @@ def _killed(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_runs_that_are_old_or_unfinished_are_no_news(tmp_path: Path, place: Location, slack: Catcher) -> None:
+def test_old_and_unfinished_runs_make_no_notices(tmp_path: Path, place: Location, slack: Catcher) -> None:
     publish(place, runs=[run(status="running")], discrepancies=[discrepancy(LOST)],
             transitions=[transition(LOST, "opened")])  # fmt: skip
     told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
@@ -194,7 +194,7 @@ def test_runs_that_are_old_or_unfinished_are_no_news(tmp_path: Path, place: Loca
     assert told().sent == 0
 
 
-def test_trouble_of_audits_is_told_once_and_so_is_its_end(
+def test_trouble_of_audits_is_reported_once_and_so_is_its_end(
     tmp_path: Path, place: Location, slack: Catcher
 ) -> None:
     told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
@@ -214,10 +214,10 @@ def test_trouble_of_audits_is_told_once_and_so_is_its_end(
     assert "the last one was published 2026-11-21 15:00:00Z" in slack.posts[-1]["message"]
 
 
-def test_what_stays_open_is_told_again_where_the_route_asks_for_it(
+def test_open_discrepancies_are_repeated_if_the_route_has_repeat(
     tmp_path: Path, place: Location, slack: Catcher, ops: Catcher
 ) -> None:
-    """Nights of a loss that nobody mends, then somebody accepts it."""
+    """Nights with a loss that nobody repairs, until somebody accepts it."""
     day = timedelta(days=1)
     publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
     told = Rounds(
@@ -241,7 +241,7 @@ def test_what_stays_open_is_told_again_where_the_route_asks_for_it(
 def test_of_two_runs_told_in_one_round_the_later_one_counts(
     tmp_path: Path, place: Location, slack: Catcher, killed: str, well: str
 ) -> None:
-    """Whatever their ids: the failure that was over is told first, and the next failure is told again."""
+    """For any ids, the end of the first failure is reported first, and then the next failure."""
     told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
     hour = timedelta(hours=1)
     publish(place, runs=[run(killed, "failed", finished_at=NOON), run(well, finished_at=NOON + hour)])

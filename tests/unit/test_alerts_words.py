@@ -1,4 +1,4 @@
-"""What a message says, and what it must not do to those who read it."""
+"""The text of a message, and that stored text in it cannot act."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -90,7 +90,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("change", "line"), SAID)
-def test_each_change_is_said(change: Change, line: str) -> None:
+def test_each_change_has_its_lines(change: Change, line: str) -> None:
     assert line in text(notice(change), "lake.yaml", "r1", redact=False)
 
 

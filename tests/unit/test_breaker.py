@@ -83,7 +83,7 @@ class FakeSite:
         self.rng = random.Random(seed)
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, able: dict[str, int], count: int, seed: int = 1) -> list[str]:
+def drawn_acts(monkeypatch: pytest.MonkeyPatch, able: dict[str, int], count: int, seed: int = 1) -> list[str]:
     """Names of acts drawn from acts that can be done so many times."""
     left = Counter(able)
 
@@ -102,26 +102,26 @@ def drawn(monkeypatch: pytest.MonkeyPatch, able: dict[str, int], count: int, see
 
 
 def test_acts_repeat_only_once_all_were_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = drawn(monkeypatch, dict.fromkeys("abc", 9), 7)
+    names = drawn_acts(monkeypatch, dict.fromkeys("abc", 9), 7)
     assert sorted(names[:3]) == sorted(names[3:6]) == ["a", "b", "c"]
     assert len(names) == 7
 
 
 def test_acts_without_a_victim_leave_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Counter(drawn(monkeypatch, {"a": 1, "b": 3}, 40)) == {"a": 1, "b": 3}
+    assert Counter(drawn_acts(monkeypatch, {"a": 1, "b": 3}, 40)) == {"a": 1, "b": 3}
 
 
 def test_a_seed_draws_the_same_acts_again(monkeypatch: pytest.MonkeyPatch) -> None:
     able = dict.fromkeys("abcdefgh", 3)
-    assert drawn(monkeypatch, able, 10, seed=5) == drawn(monkeypatch, able, 10, seed=5)
-    assert len({tuple(drawn(monkeypatch, able, 10, seed=seed)) for seed in range(5)}) > 1
+    assert drawn_acts(monkeypatch, able, 10, seed=5) == drawn_acts(monkeypatch, able, 10, seed=5)
+    assert len({tuple(drawn_acts(monkeypatch, able, 10, seed=seed)) for seed in range(5)}) > 1
 
 
 def test_no_faults_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert drawn(monkeypatch, {"a": 1}, 0) == []
+    assert drawn_acts(monkeypatch, {"a": 1}, 0) == []
 
 
-def test_the_catalogue_is_large_and_every_act_says_what_it_does() -> None:
+def test_the_catalogue_is_large_and_every_act_has_a_docstring() -> None:
     names = [act.__name__ for act in CATALOGUE]
     assert MOST_FAULTS >= len(names) == len(set(names)) >= 90
     assert all(act.__doc__ for act in CATALOGUE)

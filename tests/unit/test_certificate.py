@@ -1,4 +1,4 @@
-"""When there is a certificate, and what it states."""
+"""The conditions of a certificate, and its content."""
 
 import hashlib
 import json
@@ -34,20 +34,22 @@ def covered(axis: str = "content", **given: Any) -> dict[str, Any]:
     return named | counts | rest | given
 
 
-def held(*rows: dict[str, Any], run: dict[str, Any] | None = None, **given: Any) -> CertificateBasis:
+def basis(*rows: dict[str, Any], run: dict[str, Any] | None = None, **given: Any) -> CertificateBasis:
     told: dict[str, Any] = {"open_findings": {}, "tables": ["orders"]} | given
     return CertificateBasis(RUN | (run or {}), rows or (covered(),), **told)
 
 
 HEALTHY = {
-    "all agrees": held(),
-    "no metadata store": held(
+    "all agrees": basis(),
+    "no metadata store": basis(
         covered(), covered("metastore", status="off", reason="no metastore covers the table")
     ),
-    "some files are too young, which is said": held(covered(consistent=4, out_of_window=1)),
-    "findings of other axes": held(covered(), covered("leftover", findings=5, consistent=0)),
-    "an empty table": held(covered(files=0, consistent=0)),
-    "what is known to be unreadable": held(
+    "some files are too young, and the certificate has their number": basis(
+        covered(consistent=4, out_of_window=1)
+    ),
+    "findings of other axes": basis(covered(), covered("leftover", findings=5, consistent=0)),
+    "an empty table": basis(covered(files=0, consistent=0)),
+    "what is known to be unreadable": basis(
         covered(), covered("leftover", status="partial", reason="expected (uc): catalogManaged", undecided=3)
     ),
 }
@@ -59,34 +61,34 @@ def test_there_is_one(healthy: CertificateBasis) -> None:
 
 
 REFUSED = {
-    "the audit r1 is partial, not complete": held(run={"status": "partial"}),
-    "the audit covers 1 of 2 tables": held(run={"tables_expected": 2}),
-    "s3://inv/: 3 rows could not be understood": held(run={"sources": [SOURCE | {"rejected": 3}]}),
-    "an expectation does not hold: too few": held(run={"gates": ["too few"]}),
-    "clicks: was not audited": held(tables=["orders", "clicks"]),
-    "orders: content: nothing is compared: no manifest is configured": held(
+    "the audit r1 is partial, not complete": basis(run={"status": "partial"}),
+    "the audit covers 1 of 2 tables": basis(run={"tables_expected": 2}),
+    "s3://inv/: 3 rows could not be understood": basis(run={"sources": [SOURCE | {"rejected": 3}]}),
+    "an expectation does not hold: too few": basis(run={"gates": ["too few"]}),
+    "clicks: was not audited": basis(tables=["orders", "clicks"]),
+    "orders: content: nothing is compared: no manifest is configured": basis(
         covered(status="off", reason="no manifest is configured", files=None, consistent=None)
     ),
-    "orders: leftover: the log has a hole": held(
-        covered(), covered("leftover", status="partial", reason="the log has a hole")
+    "orders: leftover: the log has a gap": basis(
+        covered(), covered("leftover", status="partial", reason="the log has a gap")
     ),
-    "orders: duplicate: 2 files undecided": held(covered(), covered("duplicate", undecided=2)),
-    "orders: content: 1 file uncovered": held(covered(uncovered=1)),
-    "orders: content: 1 file with a finding": held(covered(findings=1)),
-    "orders: content: no file could be decided yet": held(covered(consistent=0, out_of_window=5)),
-    "orders: a state of the table is lost, so what the audit read may be older than the table": held(
+    "orders: duplicate: 2 files undecided": basis(covered(), covered("duplicate", undecided=2)),
+    "orders: content: 1 file uncovered": basis(covered(uncovered=1)),
+    "orders: content: 1 file with a finding": basis(covered(findings=1)),
+    "orders: content: no file could be decided yet": basis(covered(consistent=0, out_of_window=5)),
+    "orders: a state of the table is lost, so what the audit read may be older than the table": basis(
         lost_states=["orders"]
     ),
-    "orders: content: no file is listed, though the table has files": held(
+    "orders: content: no file is listed, though the table has files": basis(
         covered(files=0, consistent=0), covered("leftover")
     ),
-    "orders: content: 2 of kind dropped pending or open in the ledger": held(
+    "orders: content: 2 of kind dropped pending or open in the ledger": basis(
         open_findings={("orders", "content", "dropped"): 2}
     ),
-    "orders: commit: 1 of kind rows_changed_by_rewrite pending or open in the ledger": held(
+    "orders: commit: 1 of kind rows_changed_by_rewrite pending or open in the ledger": basis(
         open_findings={("orders", "commit", "rows_changed_by_rewrite"): 1}
     ),
-    "source: 1 of kind unclassified pending or open in the ledger": held(
+    "source: 1 of kind unclassified pending or open in the ledger": basis(
         open_findings={("", "source", "unclassified"): 1}
     ),
 }
@@ -138,9 +140,9 @@ def test_nothing_grave_is_open_on_any_axis(case: str, tmp_path: Path) -> None:
         assert exclusions["severity_lowered"][""] == {"phantom": "info"}
 
 
-def test_it_states_what_it_rests_on_and_its_own_digest() -> None:
+def test_it_states_its_evidence_and_its_own_digest() -> None:
     rows = covered(consistent=3, out_of_window=1, ignored=1), covered("leftover", ignored=2)
-    stated = certificate(held(*rows, exclusions={"ignore": [{"reason": "GX"}]}), AT, "1.0")
+    stated = certificate(basis(*rows, exclusions={"ignore": [{"reason": "GX"}]}), AT, "1.0")
     assert (stated["files_agreed"], stated["files"], stated["bytes"]) == (3, 5, 500)
     assert (stated["through"], stated["files_too_young"]) == ("2026-11-23T12:00:00Z", 1)
     assert stated["evidence"][0]["identity"] == "2026 md5:ab"

@@ -1,4 +1,4 @@
-"""`lakeaudit alert` and the end of an audit: what is said, the exit code, and that an audit never fails by it."""
+"""`lakeaudit alert` and the end of an audit: messages, the exit code, and that alerts never fail an audit."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ def test_what_is_due_is_sent_once(
     assert f"lakeaudit explain {file} s3://lake/orders/lost" in post["message"]
 
 
-def test_what_could_not_be_sent_is_said(
+def test_notices_that_could_not_be_sent_are_reported(
     capsys: Captured, tmp_path: Path, place: Location, receiver: Catcher
 ) -> None:
     receiver.answer = 500
@@ -71,7 +71,7 @@ def test_nothing_published_is_nothing_to_tell(capsys: Captured, tmp_path: Path, 
     assert receiver.posts == []
 
 
-def test_two_at_once_tell_nothing_twice(
+def test_two_rounds_at_once_send_nothing_twice(
     capsys: Captured, tmp_path: Path, place: Location, receiver: Catcher
 ) -> None:
     file = lake_file(tmp_path, place, alerts=[ROUTE])

@@ -1,4 +1,4 @@
-"""The dashboard's pages, run by Streamlit's own test driver: what they say, and what stored text cannot do."""
+"""The dashboard's pages, run by Streamlit's own test driver: their text, and that stored text cannot act."""
 
 import http.client
 import re
@@ -93,7 +93,7 @@ SHOWN = (
 )
 
 
-def words(driver: AppTest) -> str:
+def page_text(driver: AppTest) -> str:
     """Everything that the page says, as it was handed to the browser."""
     told = [repr(each) for each in driver.exception]
     for kind in SHOWN:
@@ -134,7 +134,7 @@ def published(place: Location) -> None:
         place,
         runs=[run(**TIMES)],
         coverage=[covered(), covered("blind", consistent=0, undecided=10, status="partial", decided_share=None,
-                                     reason="its log has a hole")],
+                                     reason="its log has a gap")],
         findings=[LOST, STRAYS],
         discrepancies=[discrepancy(LOST, first_seen_at=NOW - 3 * HOUR), discrepancy(STRAYS), accepted],
         transitions=[transition(LOST, "opened", at=NOW - HOUR)],
@@ -147,7 +147,7 @@ def published(place: Location) -> None:
 
 def test_the_first_page(lake: str, published: None) -> None:
     driver = page(lake, "lake")
-    told = words(driver)
+    told = page_text(driver)
     assert [each.value for each in driver.title] == ["1 dropped in 1 table"]
     assert tiles(driver) == ["\u25c6 critical1", "\u25b2 error0", "\u25a0 warning0", "\u25cf info1"]
     assert "1 accepted" in told
@@ -168,7 +168,7 @@ def test_what_is_less_than_the_worst_may_be_recoverable_too(lake: str, place: Lo
     publish(
         place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[*map(discrepancy, (gone, older))]
     )
-    told = words(page(lake, "lake"))
+    told = page_text(page(lake, "lake"))
     assert "1 dropped \u00b7 recoverable: no" in told
     assert f"lakeaudit reconcile plan {lake} --allow restore" in told
 
@@ -179,7 +179,7 @@ def test_a_severity_of_others_is_text_and_no_tile(lake: str, place: Location) ->
     driver = page(lake, "lake")
     assert not driver.exception
     assert len(tiles(driver)) == 4
-    assert f"Unknown severity: 1 {visible(HOSTILE[0])}" in words(driver)
+    assert f"Unknown severity: 1 {visible(HOSTILE[0])}" in page_text(driver)
 
 
 def test_the_line_of_a_tile_starts_at_none() -> None:
@@ -198,12 +198,12 @@ def test_the_grid_has_a_row_a_table(lake: str, published: None) -> None:
     assert [*first["open"]] == ["\u25c6 1", "\u25cf 1"]
     assert first["30 days"][-1] == 1, "above info"
     assert first["since"] < NOW - HOUR
-    assert first["judged"] != first["judged"], "what is normal is said once"
+    assert first["judged"] != first["judged"], "a normal value is shown once"
     assert (rows.iloc[1]["judged"], rows.iloc[1]["why not all"]) == (0.0, "nothing could be judged")
     assert "owner" not in rows, "nobody has one"
 
 
-def test_stored_names_in_the_grid_are_no_address_of_their_own(lake: str, place: Location) -> None:
+def test_stored_names_in_the_grid_cannot_change_the_address(lake: str, place: Location) -> None:
     publish(place, runs=[run(**TIMES)], coverage=[covered(name) for name in HOSTILE])
     (grid,) = page(lake, "lake").dataframe
     assert all(re.fullmatch(r"table\?table=[A-Za-z0-9%._~-]+", address) for address in grid.value["table"])
@@ -213,22 +213,22 @@ def test_a_table_with_nothing_decided_is_never_green(lake: str, place: Location)
     blind = covered(consistent=0, undecided=10, status="partial", decided_share=None)
     publish(place, runs=[run(**TIMES)], coverage=[blind])
     for name, address in {"lake": {}, "table": {"table": "orders"}, "runs": {"run": "r1"}}.items():
-        told = words(page(lake, name, **address))
+        told = page_text(page(lake, name, **address))
         assert "nothing could be judged" in told.lower()
         assert "green" not in told
 
 
 def test_a_healthy_table_is_green(lake: str, place: Location) -> None:
     publish(place, runs=[run(**TIMES)], coverage=[covered()])
-    assert ":green-badge[\u2713 quiet]" in words(page(lake, "lake"))
-    assert ":green-badge[\u2713 quiet]" in words(page(lake, "table", table="orders"))
+    assert ":green-badge[\u2713 quiet]" in page_text(page(lake, "lake"))
+    assert ":green-badge[\u2713 quiet]" in page_text(page(lake, "table", table="orders"))
 
 
 def test_a_table_says_what_is_broken_since_when_why_and_whether_it_is_recoverable(
     lake: str, published: None
 ) -> None:
     driver = page(lake, "table", table="orders")
-    told = words(driver)
+    told = page_text(driver)
     for sentence in (
         "**1 dropped** :red-badge[\u25c6 critical]",
         f"lakeaudit reconcile plan {lake} --table orders --kind dropped --allow restore",
@@ -288,7 +288,7 @@ def test_choosing_a_filter_writes_it_into_the_address(lake: str, published: None
     assert len([to for _, to in links(driver) if to.startswith("id=")]) == 2
     driver.selectbox(key="table/table").select("blind").run()
     assert driver.query_params["table"] == "blind"
-    assert "its log has a hole" in words(driver)
+    assert "its log has a gap" in page_text(driver)
 
 
 def test_a_long_list_has_pages(lake: str, place: Location) -> None:
@@ -309,7 +309,7 @@ def test_a_long_list_has_pages(lake: str, place: Location) -> None:
 def test_a_file(lake: str, published: None) -> None:
     for address in ({"id": LOST["discrepancy_id"]}, {"uri": LOST["subject"]}):
         driver = page(lake, "file", **address)
-        told = words(driver)
+        told = page_text(driver)
         for sentence in (
             "s3://lake/orders/day=1/a.parquet",
             "Why: listed since Monday",
@@ -338,14 +338,14 @@ def test_what_is_not_recoverable_has_no_advice_to_restore_it(lake: str, place: L
     publish(
         place, runs=[run(**TIMES)], coverage=[covered()], findings=[lost], discrepancies=[discrepancy(lost)]
     )
-    told = words(page(lake, "file", id=lost["discrepancy_id"]))
+    told = page_text(page(lake, "file", id=lost["discrepancy_id"]))
     assert "Recoverable: no." in told
     assert "What to do: Write the rows again from the source; repair the log only last." in told
     assert "recoverable_until" not in told
     assert "--allow restore" not in told
     assert f"lakeaudit explain {lake} s3://lake/orders/a" in told
     assert "Why: seen 2026-11-23 18:46:09Z, s3://a/2026-11-23T18:46:09Z.gz" in told
-    assert "recoverable: no" in words(page(lake, "lake"))
+    assert "recoverable: no" in page_text(page(lake, "lake"))
 
 
 def test_a_commit_that_was_written_twice_is_never_copied_over(lake: str, place: Location) -> None:
@@ -354,7 +354,7 @@ def test_a_commit_that_was_written_twice_is_never_copied_over(lake: str, place: 
     publish(
         place, runs=[run(**TIMES)], coverage=[covered()], findings=[lost], discrepancies=[discrepancy(lost)]
     )
-    told = words(page(lake, "file", id=lost["discrepancy_id"]))
+    told = page_text(page(lake, "file", id=lost["discrepancy_id"]))
     assert "copy-object" not in told
     assert (
         "aws s3api get-object --bucket lake --key orders/_delta_log/1.json --version-id v1 lost-1.json"
@@ -381,7 +381,7 @@ def test_a_file_with_several_findings_has_the_claims_of_each(lake: str, place: L
         discrepancies=[*map(discrepancy, rows)],
     )
     driver = page(lake, "file", uri=rows[0]["subject"])
-    told = words(driver)
+    told = page_text(driver)
     assert [each.value.values.tolist() for each in driver.table if "storage" in each.value] == [
         [["size", "5 B", ":red[\u2260] 4 B", "5 B"]]
     ] * 3
@@ -411,7 +411,7 @@ def test_what_differs_is_set_apart_and_only_that(lake: str, place: Location) -> 
 
 def test_a_group_names_its_files_and_makes_no_claims(lake: str, published: None) -> None:
     driver = page(lake, "file", id=STRAYS["discrepancy_id"])
-    told = words(driver)
+    told = page_text(driver)
     assert "2 files in the last runs" in told
     assert "`s3://lake/orders/x`" in told
     assert "claims" not in told
@@ -423,15 +423,15 @@ def test_the_lake_is_not_touched_without_a_click(
 ) -> None:
     asked: list[str] = []
 
-    class Told:
+    class Answers:
         sources = (
             Said("storage s3://lake", "absent"),
             Said("metastore", "unknown", {"size": 4}, "access <b>denied"),
         )
 
-    def explain(_lake: object, _results: object, _clients: object, uri: str, **_: object) -> type[Told]:
+    def explain(_lake: object, _results: object, _clients: object, uri: str, **_: object) -> type[Answers]:
         asked.append(uri)
-        return Told
+        return Answers
 
     monkeypatch.setattr("lakeaudit.dashboard.source_query.explain_file", explain)
     for name in PAGES:
@@ -440,7 +440,7 @@ def test_the_lake_is_not_touched_without_a_click(
     assert asked == []
     next(each for each in driver.button if each.label == "Ask now").click().run()
     assert asked == ["s3://lake/orders/day=1/a.parquet"]
-    told = words(driver)
+    told = page_text(driver)
     assert ":red-badge[absent]" in told
     assert "access <b>denied" in [each.value for each in driver.text]
     assert "size 4" in told
@@ -458,7 +458,7 @@ def test_the_lake_is_not_touched_without_a_click(
         ("", "etc/passwd", False),
     ],
 )
-def test_only_files_of_the_lakes_own_places_are_asked_for(
+def test_only_files_of_the_lakes_own_places_can_be_queried(
     tmp_path: Path, place: Location, bucket: str, key: str, own: bool
 ) -> None:
     found = {"discover": {"from": "inventory", "under": ["s3://prod-*/wh/"]}}
@@ -470,7 +470,7 @@ def test_only_files_of_the_lakes_own_places_are_asked_for(
 
 def test_a_page_does_not_ask_for_files_elsewhere(lake: str, published: None) -> None:
     driver = page(lake, "file", uri="/etc/passwd")
-    assert "It is outside this lake" in words(driver)
+    assert "It is outside this lake" in page_text(driver)
     assert [each.label for each in driver.button] == []
 
 
@@ -485,14 +485,14 @@ def test_the_runs(lake: str, place: Location) -> None:
     assert [*rows["run"]] == ["runs?run=r2", "runs?run=r1"]
     assert [*rows["state"]] == ["\u25c6 failed", "\u2713 complete"]
     assert [*rows["why not complete"]] == ["no <b>evidence</b>", "suite x"]
-    assert ":red-badge[failed] nothing published" in words(page(lake, "runs", run="r2"))
-    assert "The last audit failed: run r2" in words(page(lake, "lake"))
+    assert ":red-badge[failed] nothing published" in page_text(page(lake, "runs", run="r2"))
+    assert "The last audit failed: run r2" in page_text(page(lake, "lake"))
     one = page(lake, "runs", run="r1")
     assert [*one.dataframe[0].value["table"]] == ["table?table=orders"]
-    assert "Failed: suite x" in words(one)
+    assert "Failed: suite x" in page_text(one)
 
 
-def test_a_run_says_what_it_changed(lake: str, place: Location) -> None:
+def test_a_run_shows_its_changes(lake: str, place: Location) -> None:
     opened = [dropped(str(at)) for at in range(3)]
     told = [transition(row, "opened", at=NOW - HOUR, to_severity="critical") for row in opened]
     told.append(transition(opened[0], "reopened", at=NOW - HOUR, to_severity="warning"))
@@ -501,7 +501,7 @@ def test_a_run_says_what_it_changed(lake: str, place: Location) -> None:
     (row,) = page(lake, "runs").dataframe[0].value.to_dict("records")
     told_in_list = (row["new"], row["back"], row["of these"], row["resolved"])
     assert told_in_list == (3, 1, "3 critical, 1 warning", 1)
-    told_of_one = words(page(lake, "runs", run="r1"))
+    told_of_one = page_text(page(lake, "runs", run="r1"))
     assert "In the ledger: 3 new (3 critical), 1 back again (1 warning), 1 resolved." in told_of_one
 
 
@@ -511,18 +511,18 @@ def test_where_changes_bear_no_run_nobody_knows_which_one_made_them(lake: str, p
     publish(place, runs=[run(**TIMES)], coverage=[covered()], findings=[row], transitions=told)
     (listed,) = page(lake, "runs").dataframe[0].value.to_dict("records")
     assert {"new", "resolved"}.isdisjoint(listed)
-    assert "Its changes of the ledger were not recorded." in words(page(lake, "runs", run="r1"))
+    assert "Its changes of the ledger were not recorded." in page_text(page(lake, "runs", run="r1"))
 
 
-def test_what_is_so_of_most_tables_is_said_once(lake: str, place: Location) -> None:
+def test_a_reason_of_most_tables_is_shown_once(lake: str, place: Location) -> None:
     half: Row = {"consistent": 0, "undecided": 10, "status": "partial", "decided_share": None}
     tables = [covered(f"t{at}", **half, reason="no metastore covers the table") for at in range(3)]
     publish(
-        place, runs=[run(**TIMES)], coverage=[*tables, covered("odd", **half, reason="its log has a hole")]
+        place, runs=[run(**TIMES)], coverage=[*tables, covered("odd", **half, reason="its log has a gap")]
     )
     driver = page(lake, "runs", run="r1")
-    assert "4 tables: 3 not fully judged (no metastore covers the table)." in words(driver)
-    assert {*driver.dataframe[0].value["why not all"]} == {"", "its log has a hole"}
+    assert "4 tables: 3 not fully judged (no metastore covers the table)." in page_text(driver)
+    assert {*driver.dataframe[0].value["why not all"]} == {"", "its log has a gap"}
 
 
 # --- nothing, damage, the unknown --------------------------------------------------------------------------
@@ -533,8 +533,8 @@ def test_nothing_was_ever_audited(lake: str, name: str) -> None:
     driver = page(lake, name)
     assert not driver.exception
     if name in ("lake", "runs"):
-        assert "run `lakeaudit audit` first" in words(driver)
-    assert "green" not in words(driver)
+        assert "run `lakeaudit audit` first" in page_text(driver)
+    assert "green" not in page_text(driver)
 
 
 def _half_written(place: Location) -> None:
@@ -576,9 +576,9 @@ def test_results_that_cannot_be_read_are_one_sentence(
     for name, address in {"lake": {}, "table": {"table": "orders"}, "file": {"id": "x"}}.items():
         driver = page(lake, name, **address)
         assert not driver.exception
-        assert "Traceback" not in words(driver)
-        assert "green" not in words(driver)
-        assert re.search(told, words(driver)) or (name != "lake" and driver.title)
+        assert "Traceback" not in page_text(driver)
+        assert "green" not in page_text(driver)
+        assert re.search(told, page_text(driver)) or (name != "lake" and driver.title)
 
 
 def test_a_lake_file_that_broke_meanwhile(lake: str, published: None) -> None:
@@ -586,8 +586,8 @@ def test_a_lake_file_that_broke_meanwhile(lake: str, published: None) -> None:
     Path(lake).write_text("version: 2\n")
     driver = page(lake, "lake")
     assert not driver.exception
-    assert "version" in words(driver)
-    assert ":red-badge[cannot be shown]" in words(driver)
+    assert "version" in page_text(driver)
+    assert ":red-badge[cannot be shown]" in page_text(driver)
 
 
 def test_new_results_show_without_a_restart(lake: str, place: Location, published: None) -> None:
@@ -612,7 +612,7 @@ def test_a_fault_of_ours_is_one_sentence(lake: str, published: None, monkeypatch
     monkeypatch.setattr("lakeaudit.dashboard.lake_page.lake_figures", fail)
     driver = page(lake, "lake")
     assert not driver.exception
-    assert "unexpected KeyError: 'no_such_column'" in words(driver)
+    assert "unexpected KeyError: 'no_such_column'" in page_text(driver)
 
 
 @pytest.mark.parametrize(
@@ -689,8 +689,8 @@ def test_stored_text_never_reaches_markdown(lake: str, place: Location) -> None:
         assert not driver.exception
         told = list(markdown(driver))
         assert [text for text in told if SIGNS.search(text)] == []
-        assert RAW.search(words(driver).replace("\n", "")) is None, RAW.search(
-            words(driver).replace("\n", "")
+        assert RAW.search(page_text(driver).replace("\n", "")) is None, RAW.search(
+            page_text(driver).replace("\n", "")
         )
 
 
@@ -777,7 +777,7 @@ def test_a_port_that_is_taken() -> None:
             command.free_port("127.0.0.1", port)
 
 
-def test_another_port_is_taken_where_none_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_free_port_is_used_if_no_port_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -813,7 +813,7 @@ def test_a_base_path(written: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["/a//b", "/a b", "/../etc/?x", "https://evil.example/"])
-def test_a_base_path_that_is_none(written: str) -> None:
+def test_a_base_path_that_is_invalid(written: str) -> None:
     with pytest.raises(BadInput, match="is no path of plain names"):
         command.path_of(written)
 
@@ -938,7 +938,7 @@ def test_plans_say_who_made_and_approved_them_and_what_became_of_their_steps(
     }
     publish(place, runs=[run(**TIMES)], plans=[plan], actions=steps, notices=[notice, other])
     all_of_them = page(lake, "plans")
-    told = words(all_of_them)
+    told = page_text(all_of_them)
     for sentence in (
         "`p1`",
         "`ann`",
@@ -953,7 +953,7 @@ def test_plans_say_who_made_and_approved_them_and_what_became_of_their_steps(
     ):
         assert sentence in told, sentence
     one = page(lake, "plans", plan="p1")
-    told = words(one)
+    told = page_text(one)
     assert "Applied; made" in told
     assert ":red-badge[failed] **restore version**" in told
     assert any("denied [x](y)" in each.value for each in one.text), "by the door that interprets nothing"
@@ -962,6 +962,6 @@ def test_plans_say_who_made_and_approved_them_and_what_became_of_their_steps(
 
 
 def test_a_lake_without_plans_says_how_to_make_one(lake: str, published: None) -> None:
-    told = words(page(lake, "plans", plan="nobody"))
+    told = page_text(page(lake, "plans", plan="nobody"))
     assert "no plan nobody among the newest" in told
     assert "lakeaudit reconcile plan" in told

@@ -15,7 +15,7 @@ from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
 from tests.builders.results import LAKE, covered, discrepancy, finding, lake_file, publish, run, transition
-from tests.unit.test_dashboard import HOUR, NOW, PAGES, TIMES, page, words
+from tests.unit.test_dashboard import HOUR, NOW, PAGES, TIMES, page, page_text
 
 Row = dict[str, Any]
 DAY = timedelta(days=1)
@@ -38,7 +38,7 @@ def nothing_remembered() -> None:
     st.cache_resource.clear()
 
 
-def lost(key: str, **given: Any) -> Row:
+def lost_file(key: str, **given: Any) -> Row:
     return finding("dropped", f"orders/{key}", **given)
 
 
@@ -47,14 +47,14 @@ def open_pages(lake: str) -> dict[str, str]:
     chosen = {"table": {"table": "orders"}, "file": {"id": "d-orders/x"}}
     shown = {name: page(lake, name, **chosen.get(name, {})) for name in PAGES}
     assert {name: [*driver.exception] for name, driver in shown.items()} == {name: [] for name in PAGES}
-    told = {name: words(driver) for name, driver in shown.items()}
+    told = {name: page_text(driver) for name, driver in shown.items()}
     assert [name for name, said in told.items() if "unexpected" in said] == []
     return told
 
 
 def test_forty_partition_columns(lake: str, place: Location) -> None:
     paths = ["/".join(f"c{n:02d}={n * of % 7}" for n in range(40)) for of in range(1, 30)]
-    rows = [lost(f"{n}" if n else "x", partition_path=path) for n, path in enumerate(paths)]
+    rows = [lost_file(f"{n}" if n else "x", partition_path=path) for n, path in enumerate(paths)]
     publish(place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[*map(discrepancy, rows)])
     told = open_pages(lake)
     assert "29 dropped" in told["table"]
@@ -64,7 +64,7 @@ def test_forty_partition_columns(lake: str, place: Location) -> None:
 def test_very_many_partitions(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """200,000 in a table take a second each; a tenth of them show as well that few are drawn and the rest counted."""
     number = 20_000
-    rows = [lost(f"{n}", partition_path=f"day={n}", discrepancy_id=f"{n}") for n in range(number)]
+    rows = [lost_file(f"{n}", partition_path=f"day={n}", discrepancy_id=f"{n}") for n in range(number)]
     publish(place, runs=[run(**TIMES)], discrepancies=[*map(discrepancy, rows)])
     found = of_table.partitions(Results(place, Clients(), LAKE), "orders", NOW)
     assert (len(found.shown), found.rest) == (PARTITIONS, number - PARTITIONS)
@@ -80,8 +80,8 @@ def test_names_as_long_as_they_may_be(lake: str, place: Location, letter: str) -
     long = letter * (1000 // len(letter.encode()))
     table = {"name": long, "location": "s3://lake/long"}
     rows = [
-        lost(long, partition_path=f"k={long}", discrepancy_id="d-orders/x"),
-        lost("y", table_name=table["name"]),
+        lost_file(long, partition_path=f"k={long}", discrepancy_id="d-orders/x"),
+        lost_file("y", table_name=table["name"]),
     ]
     publish(
         place,
@@ -104,8 +104,8 @@ def test_a_year_without_a_finding_says_since_when_it_is_quiet(lake: str, place: 
     assert "Nothing is open" in told["table"]
 
 
-def test_what_was_mended_says_since_when_it_is_quiet(lake: str, place: Location) -> None:
-    row, over = lost("x"), NOW - 9 * DAY
+def test_a_repaired_lake_shows_since_when_it_is_quiet(lake: str, place: Location) -> None:
+    row, over = lost_file("x"), NOW - 9 * DAY
     publish(
         place, runs=[run(**TIMES)], coverage=[covered()],
         discrepancies=[discrepancy(row, "resolved", resolved_at=over, resolution="restored")],
@@ -130,8 +130,8 @@ def test_clocks_that_ran_back(lake: str, place: Location) -> None:
         run("r1", as_of=ahead, started_at=ahead, finished_at=NOW - HOUR, sources=[source]),
         run("r0", as_of=NOW - DAY, started_at=NOW, finished_at=NOW - 2 * HOUR, sources=[source]),
     ]
-    rows = [discrepancy(lost("x", manifest_time=ahead), first_seen_at=ahead, last_evidence_at=NOW - DAY)]
-    rows.append(discrepancy(lost("y"), "resolved", opened_at=ahead, resolved_at=NOW - DAY))
+    rows = [discrepancy(lost_file("x", manifest_time=ahead), first_seen_at=ahead, last_evidence_at=NOW - DAY)]
+    rows.append(discrepancy(lost_file("y"), "resolved", opened_at=ahead, resolved_at=NOW - DAY))
     told = [
         transition(rows[0], "opened", at=ahead),
         transition(rows[1], "resolved", at=NOW - DAY, transition_id="2"),
@@ -142,7 +142,7 @@ def test_clocks_that_ran_back(lake: str, place: Location) -> None:
 
 def test_results_of_the_version_before(lake: str, place: Location) -> None:
     """They have no commits, plans or notices."""
-    row = lost("x", commit_id="7", table_version=7)
+    row = lost_file("x", commit_id="7", table_version=7)
     publish(place, runs=[run(version="0.1", **TIMES)], coverage=[covered()], discrepancies=[discrepancy(row)])
     told = open_pages(lake)
     assert "1 dropped" in told["table"]

@@ -71,7 +71,7 @@ def dropped(key: str, **given: Any) -> Row:
 # --- how a table stands ------------------------------------------------------------------------------------
 
 WHOLE = [covered()]
-NOTHING = [covered(consistent=0, undecided=10, status="partial", decided_share=None, reason="a hole")]
+NOTHING = [covered(consistent=0, undecided=10, status="partial", decided_share=None, reason="a gap")]
 PART = [covered(consistent=7, undecided=3, status="partial", decided_share=0.7)]
 OFF = [covered(consistent=None, files=None, status="off", decided_share=None)]
 CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "orders/b"))
@@ -135,10 +135,12 @@ def test_the_worst_table_comes_first_and_sources_have_a_line_of_their_own(
     assert [(each.table, each.level) for each in found] == [
         ("bad", "critical"), (NO_TABLE, "warning"), ("fine", "fine"), ("odd", "fine"), ("orders", "fine"),
     ]  # fmt: skip
-    assert [each.doubt for each in found] == [""] * 5, "a source's line is no table that nobody looked at"
+    assert [each.doubt for each in found] == [""] * 5, (
+        "a line about a source does not count as an unchecked table"
+    )
 
 
-def test_a_table_is_judged_by_the_last_run_that_looked_at_it(
+def test_a_table_is_judged_by_the_last_run_that_checked_it(
     place: Location, results: Results, lake: Lake
 ) -> None:
     later: Row = {"finished_at": NOON + timedelta(hours=1), "as_of": NOON + timedelta(hours=1)}
@@ -205,9 +207,7 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     assert verdict.notes == ("Recoverable: 1 of 2, no expiry known", "Also 1 info")
 
 
-def test_what_came_back_is_told_from_what_was_always_there(
-    place: Location, results: Results, lake: Lake
-) -> None:
+def test_reopened_discrepancies_are_counted_separately(place: Location, results: Results, lake: Lake) -> None:
     rows = [
         discrepancy(dropped("a"), reopened=2), discrepancy(dropped("b")),
         discrepancy(finding("hidden", "orders/c"), reopened=1), discrepancy(dropped("d"), "resolved", reopened=1),
@@ -550,7 +550,7 @@ def test_the_files_behind_a_group(place: Location, results: Results, monkeypatch
 
 
 def test_the_life_of_a_file() -> None:
-    """What is known of it in the order of time, whoever says so."""
+    """The known events in order of time, from all sources."""
     hour = timedelta(hours=1)
     lost = discrepancy(dropped(
         "a", manifest_time=NOON - 9 * hour, manifest_kind="delta", table_version=7, metastore_time=NOON - 8 * hour,
@@ -717,7 +717,7 @@ def test_what_became_of_plans(place: Location, results: Results) -> None:
     assert of_plans.plan_steps(results.again(), "' OR ''='") is None
 
 
-def test_who_was_told(place: Location, results: Results) -> None:
+def test_the_newest_notices(place: Location, results: Results) -> None:
     told = [{"notice_id": name, "lake": LAKE, "made_at": at} for name, at in (("a", NOON), ("b", LATER))]
     publish(place, notices=told)
     assert [row["notice_id"] for row in of_plans.newest_notices(results)] == ["b", "a"]

@@ -28,21 +28,22 @@ def results(place: Location) -> Results:
     return Results(place, Clients(), LAKE)
 
 
-def lost(key: str, commit: str | None, **given: Any) -> Row:
+def lost_file(key: str, commit: str | None, **given: Any) -> Row:
     return finding("dropped", f"orders/{key}", commit_id=commit, **given)
 
 
 def test_results_of_older_versions_have_no_commits(place: Location, results: Results) -> None:
-    publish(place, runs=[run()], discrepancies=[discrepancy(lost("a", "7"))], transitions=[])
+    publish(place, runs=[run()], discrepancies=[discrepancy(lost_file("a", "7"))], transitions=[])
     assert timeline(results, "orders", LATER) == Timeline()
 
 
 def test_commits_with_what_is_open_of_them_and_what_changed_since(place: Location, results: Results) -> None:
     rows = [
-        discrepancy(lost("a", "7")), discrepancy(lost("b", "7", severity="warning")),
-        discrepancy(lost("c", "7"), "resolved"), discrepancy(lost("d", "2")), discrepancy(lost("e", None)),
-        discrepancy(lost("f", "8"), ack_by="ann", ack_until=LATER + HOUR),
-        discrepancy(lost("g", "8", table_name="other")),
+        discrepancy(lost_file("a", "7")), discrepancy(lost_file("b", "7", severity="warning")),
+        discrepancy(lost_file("c", "7"), "resolved"), discrepancy(lost_file("d", "2")),
+        discrepancy(lost_file("e", None)),
+        discrepancy(lost_file("f", "8"), ack_by="ann", ack_until=LATER + HOUR),
+        discrepancy(lost_file("g", "8", table_name="other")),
     ]  # fmt: skip
     changed = [
         transition(rows[0], "opened", transition_id="1"), transition(rows[1], "opened", transition_id="2"),
@@ -74,8 +75,8 @@ def test_of_two_runs_the_one_that_was_published_last_counts(place: Location, res
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is drawn and said."""
+def rendered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is drawn and rendered."""
     told: list[Any] = []
     monkeypatch.setattr(st, "altair_chart", lambda chart, **_: told.append(chart.to_dict()))
     monkeypatch.setattr(st, "caption", told.append)
@@ -83,12 +84,12 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return told
 
 
-def test_nothing_is_drawn_of_a_table_without_commits(said: list[Any]) -> None:
+def test_nothing_is_drawn_of_a_table_without_commits(rendered: list[Any]) -> None:
     timeline_plot.show(Timeline(changes=(Change(NOON, "opened", 1),)))
-    assert said == []
+    assert rendered == []
 
 
-def test_losses_openings_and_resolutions_are_marked(said: list[Any]) -> None:
+def test_losses_openings_and_resolutions_are_marked(rendered: list[Any]) -> None:
     commits = (
         LoggedCommit(1, "1", NOON - HOUR, "WRITE", 5, 0, {}),
         LoggedCommit(2, "2", NOON, "DELETE", None, None, {"critical": 2}),
@@ -96,23 +97,23 @@ def test_losses_openings_and_resolutions_are_marked(said: list[Any]) -> None:
     timeline_plot.show(
         Timeline(commits, (Change(NOON, "opened", 2), Change(LATER, "resolved", 1)), earlier=3)
     )
-    caption, chart, in_words = said
+    caption, chart, in_words = rendered
     assert "1 with open discrepancies" in caption
     assert "3 open ones belong to earlier commits" in caption
     bars, diamonds, feet = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
     assert [(bar["what"], bar["files"], bar["number"]) for bar in bars[:2]] == [
         ("files added", 5, 5.0), ("files removed", 0, 0.0),
     ]  # fmt: skip
-    assert [bar["number"] for bar in bars[2:]] == [None, None], "what a log does not say is no zero"
+    assert [bar["number"] for bar in bars[2:]] == [None, None], "a missing number is not rendered as zero"
     assert [mark["text"] for mark in diamonds] == ["2 critical open, of commit 2"]
     assert [mark["text"] for mark in feet] == ["2 opened", "1 resolved"]
     assert [*in_words["version"]] == ["`2`", "`1`"], "those of which something is open come first"
 
 
-def test_hostile_commits_are_shown_as_they_are(said: list[Any]) -> None:
+def test_hostile_commits_are_shown_as_they_are(rendered: list[Any]) -> None:
     commits = tuple(LoggedCommit(None, text, NOON, text, 1, 1, {text: 1}) for text in HOSTILE)
     timeline_plot.show(Timeline(commits))
-    _, chart, in_words = said
+    _, chart, in_words = rendered
     bars = chart["datasets"][chart["layer"][0]["data"]["name"]]
     assert {bar["commit"] for bar in bars} == {visible(text) for text in HOSTILE}
     assert [*in_words["version"]] == [literal(text) for text in HOSTILE[: -1 - timeline_plot.NAMED : -1]]

@@ -63,7 +63,7 @@ HERE = known_names("127.0.0.1", ("data.example.com",))
     ],
 )
 def test_known_host_names_are_answered(host: str, status: int) -> None:
-    """An address in digits is no name that another site could give this machine."""
+    """Another site cannot use a numeric address as its name for this machine."""
     assert ask(HERE, host=host)[0] == status
     assert ask(HERE, kind="websocket", host=host)[0] == {200: 101, 421: 403}[status]
 
@@ -86,7 +86,7 @@ def test_a_request_without_a_host_is_refused() -> None:
         ({}, f"token={TOKEN}", 303),
     ],
 )
-def test_a_token_is_asked_for(headers: dict[str, str], query: str, status: int) -> None:
+def test_a_token_is_required(headers: dict[str, str], query: str, status: int) -> None:
     assert ask(HERE, TOKEN, query=query, host="localhost", **headers)[0] == status
     if status != 303:
         assert (
@@ -109,7 +109,7 @@ def test_the_token_leaves_the_address_and_leads_nowhere_else(path: str, query: s
     assert headers["set-cookie"] == f"lakeaudit_token={TOKEN}; HttpOnly; SameSite=Lax; Path=/"
 
 
-def test_whether_it_runs_may_be_asked_by_anybody_who_knows_its_name() -> None:
+def test_the_health_check_needs_no_token() -> None:
     assert ask(HERE, TOKEN, path="/data/_stcore/health", host="localhost")[0] == 200
     assert ask(HERE, TOKEN, path="/data/_stcore/health", host="evil.example")[0] == 421
 

@@ -1,4 +1,4 @@
-"""Which DAGs Airflow makes of a folder of lake files, and what is said of those it can make none of. No Airflow."""
+"""The DAGs that Airflow makes from a folder of lake files, and the reasons for broken files. No Airflow."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -119,7 +119,7 @@ def test_results_that_are_put_together_from_variables_are_not_known(tmp_path: Pa
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    """The example describes no lake; one broken file is no hindrance to the others; no two share a DAG."""
+    """The example describes no lake; a broken file does not affect the others; no two share a DAG."""
     for name, text in {
         "b.yaml": PLAIN, "a.yml": "lake: [", "b.yml": PLAIN, "example.yaml": PLAIN, "notes.txt": "x", "iam.json": "{}",
     }.items():  # fmt: skip

@@ -1,4 +1,4 @@
-"""What each task of the DAG types, and what becomes of it by its status file. No Airflow."""
+"""The arguments of each task of the DAG, and its outcome by the status file. No Airflow."""
 
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def test_the_plan_that_was_approved_is_applied_and_no_other(
     assert apply_arguments(LAKE, plan, {"responded_by_user": user}, "/s.json") == words
 
 
-def said(code: int | None, *, retry: bool = False, **more: Any) -> dict[str, Any]:
+def status_file(code: int | None, *, retry: bool = False, **more: Any) -> dict[str, Any]:
     return {"exit_code": code, "retry": retry, **more}
 
 
@@ -74,38 +74,38 @@ def said(code: int | None, *, retry: bool = False, **more: Any) -> dict[str, Any
     ("step", "status", "failure", "action"),
     [
         # findings and a part that could not be judged are told elsewhere: the audit was made
-        (AUDIT, said(0), None, "go on"),
-        (AUDIT, said(1), "exit 1", "go on"),
-        (AUDIT, said(3), "exit 3", "go on"),
+        (AUDIT, status_file(0), None, "go on"),
+        (AUDIT, status_file(1), "exit 1", "go on"),
+        (AUDIT, status_file(3), "exit 3", "go on"),
         # a file that is wrong, a gate, suspect evidence, a newer audit, a bug: another try would do the same
-        *((AUDIT, said(code), f"exit {code}", "fail") for code in (2, 10, 11, 12, 13, 14, 70, 130)),
+        *((AUDIT, status_file(code), f"exit {code}", "fail") for code in (2, 10, 11, 12, 13, 14, 70, 130)),
         # another audit at work, a store that does not answer
-        *((AUDIT, said(code, retry=True), f"exit {code}", "retry") for code in (10, 13, 14)),
+        *((AUDIT, status_file(code, retry=True), f"exit {code}", "retry") for code in (10, 13, 14)),
         # a doctor who finds one source ill lets the audit judge the rest
-        (DOCTOR, said(0), None, "go on"),
-        (DOCTOR, said(3, retry=True), "exit 3", "go on"),
-        (DOCTOR, said(10), "exit 10", "fail"),
-        (DOCTOR, said(10, retry=True), "exit 10", "retry"),
+        (DOCTOR, status_file(0), None, "go on"),
+        (DOCTOR, status_file(3, retry=True), "exit 3", "go on"),
+        (DOCTOR, status_file(10), "exit 10", "fail"),
+        (DOCTOR, status_file(10, retry=True), "exit 10", "retry"),
         # a message that did not arrive is sent again
-        (ALERT, said(0), None, "go on"),
-        (ALERT, said(3, retry=True), "exit 3", "retry"),
-        (ALERT, said(13, retry=True), "exit 13", "retry"),
-        (REPORT, said(0), None, "go on"),
+        (ALERT, status_file(0), None, "go on"),
+        (ALERT, status_file(3, retry=True), "exit 3", "retry"),
+        (ALERT, status_file(13, retry=True), "exit 13", "retry"),
+        (REPORT, status_file(0), None, "go on"),
         # nothing to do: nobody is asked
-        (PLAN, said(0, steps=3), None, "go on"),
-        (PLAN, said(0, steps=0), None, "skip"),
+        (PLAN, status_file(0, steps=3), None, "go on"),
+        (PLAN, status_file(0, steps=0), None, "skip"),
         # what could not be done in part is told by the audit after; an audit that holds the lease is waited for
-        (APPLY, said(0), None, "go on"),
-        (APPLY, said(3), "exit 3", "go on"),
-        (APPLY, said(2), "exit 2", "fail"),
-        (APPLY, said(13, retry=True), "exit 13", "retry"),
-        (REPORT, said(10), "exit 10", "fail"),
+        (APPLY, status_file(0), None, "go on"),
+        (APPLY, status_file(3), "exit 3", "go on"),
+        (APPLY, status_file(2), "exit 2", "fail"),
+        (APPLY, status_file(13, retry=True), "exit 13", "retry"),
+        (REPORT, status_file(10), "exit 10", "fail"),
         # killed, or never begun
-        (AUDIT, said(None), "killed", "retry"),
+        (AUDIT, status_file(None), "killed", "retry"),
         (AUDIT, None, "no such program", "retry"),
         # all is well, and nobody can say how it ended
         (AUDIT, None, None, "fail"),
-        (AUDIT, said(None), None, "fail"),
+        (AUDIT, status_file(None), None, "fail"),
         (AUDIT, {}, "odd", "retry"),
     ],
 )
@@ -119,17 +119,17 @@ def test_what_becomes_of_a_task(
     ("status", "failure", "words"),
     [
         (
-            said(1, status="complete", severities={"critical": 2, "info": 1}),
+            status_file(1, status="complete", severities={"critical": 2, "info": 1}),
             None,
             "audit ended with exit code 1: complete, 2 critical, 1 info",
         ),
         (
-            said(0, status="complete", severities={}),
+            status_file(0, status="complete", severities={}),
             None,
             "audit ended with exit code 0: complete, no finding",
         ),
         (
-            said(
+            status_file(
                 1,
                 status="partial",
                 severities={"critical": 2},
@@ -142,15 +142,15 @@ def test_what_becomes_of_a_task(
             "audit ended with exit code 1: 1 of 2 tables could not be judged; partial, 2 critical",
         ),
         (
-            said(14, error="s3://r: denied; grant it"),
+            status_file(14, error="s3://r: denied; grant it"),
             "x",
             "audit ended with exit code 14: s3://r: denied; grant it",
         ),
         (None, "no spark-submit", "audit did not start: no spark-submit"),
-        (said(None), "killed", "audit was interrupted: killed"),
+        (status_file(None), "killed", "audit was interrupted: killed"),
         (None, None, "audit left no status file: set `airflow.status`"),
-        (said(None), None, "audit has not ended although its submission has: set `airflow.status`"),
+        (status_file(None), None, "audit has not ended although its submission has: set `airflow.status`"),
     ],
 )
-def test_what_is_said_of_it(status: dict[str, Any] | None, failure: str | None, words: str) -> None:
+def test_the_reason_of_an_outcome(status: dict[str, Any] | None, failure: str | None, words: str) -> None:
     assert judge(AUDIT, status, failure).words.startswith(words)

@@ -1,4 +1,4 @@
-"""Headlines come from the ledger, and what the last audit looked at stands beside it."""
+"""Headlines come from the ledger, and a note names the scope of the last audit."""
 
 from datetime import timedelta
 from pathlib import Path

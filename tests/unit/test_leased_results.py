@@ -38,11 +38,11 @@ ACK = Ack("me", "known", NOW + timedelta(days=9))
 ROW = {"discrepancy_id": "d1", "kind": "dropped", "severity": "critical"}
 
 
-def overtaken() -> None:
+def raise_busy() -> None:
     raise Busy("results/_lease", "another run may have taken over", "run it again")
 
 
-def written(folder: Path) -> dict[str, int]:
+def result_files(folder: Path) -> dict[str, int]:
     """Every file of the results but those that delta-rs only prepared."""
     return {str(file): file.stat().st_mtime_ns for file in folder.rglob("*") if file.suffix != ".parquet"}
 
@@ -70,11 +70,11 @@ def alerts(results: Results) -> None:
 
 WRITES: dict[str, Callable[[Results], Any]] = {
     "the record of a plan": lambda results: Journal(results, "plan-1").put_plan(HEADER, PLANNED),
-    "the record of what is begun": journal_with(Done(STARTED, undo={"kind": "dropped"}, at=NOW)),
-    "the record of what was done": journal_with(Done(APPLIED, undo={}, at=NOW)),
+    "the record of a started step": journal_with(Done(STARTED, undo={"kind": "dropped"}, at=NOW)),
+    "the record of an applied step": journal_with(Done(APPLIED, undo={}, at=NOW)),
     "an acceptance": lambda results: put_ack(results, ["d1"], ACK),
     "an acceptance of all": lambda results: put_ack_on_all(results, ACK),
-    "what is said of an acceptance": lambda results: append_transitions(results, [ROW], ACK, NOW),
+    "the transition of an acceptance": lambda results: append_transitions(results, [ROW], ACK, NOW),
     "a message": alerts,
 }
 
@@ -84,16 +84,16 @@ def test_nothing_is_written_after_another_took_over(tmp_path: Path, name: str) -
     place = Location.parse(str(tmp_path / "results"))
     row = finding("dropped", "warehouse/orders/a.parquet", discrepancy_id="d1")
     publish(place, runs=[run()], findings=[row], discrepancies=[discrepancy(row)])
-    results, before = Results(place, Clients(), "shop"), written(tmp_path / "results")
+    results, before = Results(place, Clients(), "shop"), result_files(tmp_path / "results")
     with pytest.raises(Busy):
-        WRITES[name](results.leased_by(overtaken))
-    assert written(tmp_path / "results") == before
+        WRITES[name](results.leased_by(raise_busy))
+    assert result_files(tmp_path / "results") == before
     WRITES[name](results.leased_by(lambda: None))
-    assert written(tmp_path / "results") != before
+    assert result_files(tmp_path / "results") != before
 
 
 def test_what_was_read_again_is_still_under_the_lease(tmp_path: Path) -> None:
-    results = Results(Location.parse(str(tmp_path)), Clients(), "shop").leased_by(overtaken)
+    results = Results(Location.parse(str(tmp_path)), Clients(), "shop").leased_by(raise_busy)
     with pytest.raises(Busy):
         results.again().require_lease()
 
@@ -104,7 +104,7 @@ def test_a_record_is_not_folded_by_a_run_that_was_overtaken(tmp_path: Path) -> N
 
     def require_lease() -> None:
         if lease[0]:
-            overtaken()
+            raise_busy()
 
     ours = Results(place, Clients(), "shop").leased_by(require_lease)
     with pytest.raises(Busy), Journal(ours, "plan-1").kept() as journal:  # noqa: PT012 - all of it is the run
@@ -123,7 +123,7 @@ def test_a_stream_whose_lease_ends_while_it_is_written_is_not_committed(tmp_path
     def for_a_while() -> None:
         asked.append(1)
         if len(asked) > 1:
-            overtaken()
+            raise_busy()
 
     writer = ResultsWriter(Results(place, Clients(), "shop"), for_a_while)
     rows = pa.Table.from_pylist(
@@ -134,12 +134,12 @@ def test_a_stream_whose_lease_ends_while_it_is_written_is_not_committed(tmp_path
     assert Results(place, Clients(), "shop").delta("findings") is None
 
 
-def test_a_commit_that_the_other_run_s_commit_refuses_is_no_fault_of_the_store(tmp_path: Path) -> None:
+def test_a_conflict_with_the_other_run_does_not_count_as_a_fault_of_the_store(tmp_path: Path) -> None:
     place, lost = Location.parse(str(tmp_path)), [False]
 
     def require_lease() -> None:
         if lost[0]:
-            overtaken()
+            raise_busy()
 
     with (  # noqa: PT012 - both are the write
         pytest.raises(Busy),
@@ -158,7 +158,7 @@ def test_the_lease_is_checked_before_each_canary_and_after_them(
     def for_a_while() -> None:
         asked.append(len(aws.s3.list_objects_v2(Bucket=bucket).get("Contents", ())))
         if len(asked) > most:
-            overtaken()
+            raise_busy()
 
     for most in range(11):  # noqa: B007 - `for_a_while` reads it
         asked.clear()

@@ -1,4 +1,4 @@
-"""The view model of recovery: what it counts, and the words that every page renders."""
+"""The view model of recovery: its numbers, and the text that every page renders."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -99,7 +99,7 @@ def hashed(node: Node) -> str:
 
 
 def test_hostile_text_adds_no_element_and_no_attribute() -> None:
-    """Whatever the keys hold, the page is made of what it is made of when the keys are plain."""
+    """Hostile keys do not change the elements of the page."""
 
     def shapes(page: Node) -> set[tuple[str, str]]:
         return {(node.tag, name) for node in page.walk() for name in ("", *node.attrs)}
@@ -187,16 +187,16 @@ def findings_of(page: Node) -> list[Node]:
 def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) -> None:
     page, totals = tree(name), data(name).totals
 
-    def told(column: str, value: Any) -> int:
+    def total(column: str, value: Any) -> int:
         return sum(row["findings"] for row in totals if row[column] == value)
 
     tiles = {
         tile.one("span", cls="badge").text: number(tile.one("b"))
         for tile in page.one("ul", cls="tiles").all("li")
     }
-    assert tiles == {severity: told("severity", severity) for severity in SEVERITIES}
+    assert tiles == {severity: total("severity", severity) for severity in SEVERITIES}
     for row in broken_rows(page):
-        assert number(cell(row, "number").one("b")) == told("kind", row.one("th").one("a").text)
+        assert number(cell(row, "number").one("b")) == total("kind", row.one("th").one("a").text)
     for row in page.all("tr", cls="table"):
         of_table = sum(number(cell(row, severity)) for severity in SEVERITIES)
         names = [
@@ -204,7 +204,7 @@ def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) 
             for given in totals
             if formatting.visible(formatting.table_label(given["table_name"])) == row.one("a").text
         ]
-        assert of_table == told("table_name", names[0])
+        assert of_table == total("table_name", names[0])
     parts = sum(number(cell(row, severity)) for row in page.all("tr", cls="table") for severity in SEVERITIES)
     assert parts == data(name).finding_count
 
@@ -392,7 +392,7 @@ def test_at_stake_is_what_the_worst_severity_says_and_what_is_unknown() -> None:
     ],
 )
 def test_rows_at_stake_of_a_table(found: list[tuple[str, int | None]], told: summary.Amount) -> None:
-    """A file that has a finding of a lower severity beside it is counted once; what is only info is none."""
+    """A file with findings of two severities is counted once; findings at info are not counted."""
     rows = [
         {"kind": "dropped", "severity": severity, "table_name": "t", "partition_path": None, "findings": 1, "files": 1,
          "rows_at_stake": rows, "bytes_at_stake": None, "recoverable_until": None}

@@ -1,4 +1,4 @@
-"""What the report page says of a run first, and of what could and could not be judged."""
+"""The headline of the report page, and its statements about judged and unjudged tables."""
 
 from datetime import timedelta
 from typing import Any
@@ -33,7 +33,7 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("no files", [], [EMPTY], ONE, "unjudged", NOTHING),
     ("empty beside decided", [], [FINE, {**EMPTY, "table_name": "u"}], ONE, "fine", QUIET),
     ("young beside decided", [], [FINE, {**YOUNG, "axis": "leftover"}], ONE, "fine", QUIET),
-    ("content young beside leftovers", [], [pagedata.covered("t", "leftover", files=3), YOUNG], ONE, "unjudged",
+    ("content too young beside unused files", [], [pagedata.covered("t", "leftover", files=3), YOUNG], ONE, "unjudged",
      NOTHING),
     ("no manifest, and all else judged", [], [pagedata.covered("t", "metastore", files=3), OFF], ONE, "fine",
      "Nothing above info found in the requested part of 1 table"),

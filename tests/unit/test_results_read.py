@@ -49,7 +49,7 @@ def test_the_last_published_run_is_shown(
     assert (results.last_published() or {})["run_id"] == shown
 
 
-def test_a_run_must_be_published_to_be_asked_for(place: Location, results: Results) -> None:
+def test_only_a_published_run_can_be_requested(place: Location, results: Results) -> None:
     publish(place, runs=[run("a"), run("b", "running")])
     assert results.published("a")["run_id"] == "a"
     with pytest.raises(BadInput, match="that run is running"):
@@ -161,7 +161,7 @@ def test_files_that_a_later_run_replaced_are_never_passed_off(place: Location, r
 # --- where results cannot be read --------------------------------------------------------------------------
 
 
-def test_a_damaged_table_is_told_in_one_line(place: Location, results: Results) -> None:
+def test_a_damaged_table_is_reported_in_one_line(place: Location, results: Results) -> None:
     log = Path(place.join("runs", "_delta_log").spark_path)
     log.mkdir(parents=True)
     (log / f"{'0' * 20}.json").write_text('{"protocol": nonsense')
@@ -225,7 +225,9 @@ def test_credentials_of_a_profile_reach_delta_rs(monkeypatch: pytest.MonkeyPatch
     assert options["AWS_REGION"] == "eu-west-1"
 
 
-def test_no_credentials_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch, clients: Clients) -> None:
+def test_missing_credentials_are_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, clients: Clients
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     nobody_built_yet = Clients(replace(clients.default, external_id="another"))

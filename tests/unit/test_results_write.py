@@ -339,7 +339,7 @@ def test_a_bucket_that_does_not_exist_is_refused(clients: Clients) -> None:
         opened(Location("no-such-bucket-here", "x"), at=clients)
 
 
-def test_a_bucket_that_goes_away_is_told_as_such(bucket: str, aws: Aws, s3: Endpoint) -> None:
+def test_a_bucket_that_disappears_is_reported_as_such(bucket: str, aws: Aws, s3: Endpoint) -> None:
     writer = opened(Location(bucket, "results"), at=Clients(s3))
     for found in aws.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
         aws.s3.delete_object(Bucket=bucket, Key=found["Key"])
@@ -348,7 +348,7 @@ def test_a_bucket_that_goes_away_is_told_as_such(bucket: str, aws: Aws, s3: Endp
         writer.put_run(run_row("r1", "running"))
 
 
-def test_a_refusal_is_told_as_such(bucket: str, s3: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_reported_as_such(bucket: str, s3: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0)  # the server now knows nobody
     with pytest.raises(CannotPublish, match="may not be written; grant"):
         opened(Location(bucket, "results"), at=Clients(s3))

@@ -174,7 +174,7 @@ def test_the_last_published_run_stays_however_old(status: str) -> None:
     assert expired([run_at("a", OLD, status), run_at("b", OLD)], run_at("this", NOW, status)) == ["a", "b"]
 
 
-def test_this_run_stays_though_it_looked_at_the_past() -> None:
+def test_this_run_stays_although_it_audited_the_past() -> None:
     assert expired([run_at("a", OLD), run_at("this", OLD, "running")], run_at("this", OLD, "failed")) == []
     assert expired([run_at("a", OLD), run_at("this", OLD, "running")], run_at("this", OLD)) == ["a"]
 
@@ -211,13 +211,13 @@ def test_a_table_that_cannot_be_written_is_a_warning_and_its_runs_are_found_agai
     filled(place)
     deleted = delta_writer.delete
 
-    def refused(results: Results, table: str, condition: str) -> int:
+    def delete_or_fail(results: Results, table: str, condition: str) -> int:
         if table == "transitions":
             raise CannotPublish("transitions", "may not be written", "grant it")
         return deleted(results, table, condition)
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta_writer, "delete", refused)
+        patch.setattr(delta_writer, "delete", delete_or_fail)
         (warning,) = tidy(place)
     assert warning == "the results were not tidied up: transitions: may not be written; grant it"
     assert ids(place, "runs") == ["new", "old", "old"]
@@ -393,7 +393,7 @@ class Stages(SilentProgress):
         self.done.append((name, dict(log.noted)))
 
 
-def test_it_says_what_it_did_and_nothing_where_there_was_nothing_to_do(place: Location) -> None:
+def test_it_reports_its_counts_and_nothing_without_work(place: Location) -> None:
     filled(place)
     own, stages = writer(place), Stages()
     upkeep(own, own.results.runs(), THIS, KEEP, NOW, stages)
