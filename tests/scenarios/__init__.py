@@ -1,4 +1,4 @@
-"""Hand-written scenarios: observations in, verdicts out. Both rule evaluators are held against them."""
+"""Hand-written scenarios: observations in, verdicts out. Tests compare both rule evaluators with them."""
 
 from tests.scenarios import (
     access,
@@ -22,7 +22,7 @@ from tests.scenarios import (
     read_by_folder,
     time_rule,
     tree,
-    untold,
+    unclear,
     watched,
     writes,
 )
@@ -39,9 +39,9 @@ SCENARIOS = (
     *read_by_folder.SCENARIOS,
     *time_rule.SCENARIOS,
     *tree.SCENARIOS,
-    *untold.SCENARIOS,
+    *unclear.SCENARIOS,
 )
-"""About files."""
+"""Scenarios of single files."""
 
 GROUP_SCENARIOS = (
     *commits.SCENARIOS,
@@ -57,4 +57,4 @@ GROUP_SCENARIOS = (
     *checksums.SCENARIOS,
     *lineage.SCENARIOS,
 )
-"""About what is no single file."""
+"""Scenarios of other subjects than single files."""

@@ -24,7 +24,7 @@ def attempt(
 
 SCENARIOS = (
     # healthy
-    attempt("readers of a Delta log read neither of two attempts but what it lists", "none", BY_LOG),
+    attempt("readers of a Delta log read only the files that the log lists, not both attempts", "none", BY_LOG),
     attempt("a log is read, at a place that no report covers", "none", BY_LOG, NOWHERE),
     attempt("a log is read, and the retry ended just now", "none", BY_LOG, ended=-1),
     # both are read

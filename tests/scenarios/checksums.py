@@ -12,9 +12,9 @@ SCENARIOS = (
     group("checksums", "a writer that counts bytes alone", "ok", counted(None, 300)),
     group("checksums", "a log that does not say the size of each file", "ok", counted(3, 300, listed=(3, None))),
     # cannot be told
-    group("checksums", "a log with a hole", "undecided", counted(3, 300, holed=True)),
-    group("checksums", "a log with a hole, which lists less", "undecided", counted(4, 400, holed=True)),
-    group("checksums", "a log with a hole, and other bytes", "undecided", counted(3, 400, holed=True)),
+    group("checksums", "a log with a gap", "undecided", counted(3, 300, holed=True)),
+    group("checksums", "a log with a gap, which lists less", "undecided", counted(4, 400, holed=True)),
+    group("checksums", "a log with a gap, and other bytes", "undecided", counted(3, 400, holed=True)),
     # findings
     group("checksums", "the log lists less files", DIFFERS, counted(4, 400)),
     group("checksums", "the log lists more files", DIFFERS, counted(2, 300)),

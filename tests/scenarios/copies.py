@@ -1,4 +1,4 @@
-"""What another place held against what lies here: a table that was copied, whose manifest is its original.
+"""Comparison of a copied table with its original in another place, which serves as its manifest.
 
 The original is claimed since it was written, 72 h before the cut; its copy was written a day before the cut.
 """
@@ -57,7 +57,7 @@ HEALTHY = (
            original(), copy(etag=PARTS, multipart=True, encryption=None)),
     copied("a copy in one piece of an object in parts", WELL, by_parts(), copy()),
     copied("a copy in other parts", WELL, by_parts(), copy(etag=f"{MD5}-9", multipart=True)),
-    copied("a copy under a key of KMS, whose ETag is no MD5", WELL,
+    copied("a copy under a key of KMS, with an ETag that is not an MD5", WELL,
            original(), copy(etag=OTHER_MD5, encryption="SSE-KMS")),
     copied("an original of which nobody knows the encryption, and a copy under KMS", WELL,
            listed(), copy(etag=OTHER_MD5, encryption="SSE-KMS")),
@@ -102,7 +102,7 @@ CANNOT_TELL = (
 
 
 def moved(name: str, verdict: str, claimed: Row, *here: Row) -> Any:
-    """Of a table with its own log, which says what it said before the table was moved here."""
+    """Return a case of a table with its own log, which was moved here unchanged."""
     return case(name, verdict, claims=[claimed], objects=here, tables=[table(moved=True)])
 
 

@@ -12,7 +12,7 @@ OTHER: Row = {"differs": True}
 
 
 def commit(name: str, verdict: str, lost: str, row: Row, *more: Row) -> tuple[GroupScenario, GroupScenario]:
-    """What it is said to be as a commit, and as something a writer has committed."""
+    """Return two scenarios: the verdict of the commit, and whether a committed write is lost."""
     whole = {key: value for each in (row, *more) for key, value in each.items()}
     return group("log_entries", name, verdict, whole), group(
         "lost_entries", f"{name}: is it lost", lost, whole
@@ -37,7 +37,7 @@ SCENARIOS = (
     ),
     *commit("being written now", "out_of_window", "none", entry(-5, logged=False), OPEN),
     *commit("another content, and written just now", "out_of_window", "none", entry(-5), OTHER),
-    *commit("of a table that was made anew just now", "ok", "none", entry(-5, logged=False), PAST),
+    *commit("of a table that was recreated just now", "ok", "none", entry(-5, logged=False), PAST),
     *commit("not known to the store, and prepared by way of it", "ok", "none", unentered(prepared=True)),
     *commit(
         "not known to the store, and of a log that was copied here", "ok", "none", unentered(copied=True)
@@ -68,7 +68,7 @@ SCENARIOS = (
     ),
     *commit("entered an hour ago, and not in the log", "ok", LOST, entry(-60, logged=False)),
     *commit("entered less than an hour ago", "out_of_window", "out_of_window", entry(-59, logged=False)),
-    *commit("the store does not know it, and the log was made anew", "ok", "none", unentered(), PAST),
+    *commit("the store does not know it, and the log was recreated", "ok", "none", unentered(), PAST),
     *commit("the store does not know it", PASSED_BY, "none", unentered()),
     *commit("the store does not know it, an hour ago", PASSED_BY, "none", unentered(-60)),
     *commit("the store does not know it, less than an hour ago", "out_of_window", "none", unentered(-59)),

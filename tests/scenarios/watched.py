@@ -1,4 +1,4 @@
-"""Watched places: prefixes that hold what no table owns, and tables that nobody names."""
+"""Watched places: prefixes with files that no table owns, and tables that nobody names."""
 
 from tests.builders.group_scenario import GroupScenario, group, watched
 from tests.builders.scenario import Row

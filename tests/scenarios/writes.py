@@ -1,4 +1,4 @@
-"""Whole writes: what storage has of what their writers committed."""
+"""Whole writes: the part of a commit that storage still has."""
 
 from tests.builders.group_scenario import GroupScenario, declared, group
 from tests.builders.scenario import Row
@@ -36,7 +36,7 @@ SCENARIOS = (
     write("a Delta table's plain files, at a place that no source covers", "none", declared((12, 0)), LOGGED, NOWHERE),
     write("a Delta table's plain files of just now", "none", declared((12, 0), ended=5), LOGGED),
     write("a Delta table's plain files that were replaced in part", "none", declared((12, 0)), LOGGED, PARTLY),
-    write("a Delta table's plain files that cannot be told", "none", declared((12, 0)), LOGGED, UNTOLD),
+    write("a Delta table's plain files, whose write is unknown", "none", declared((12, 0)), LOGGED, UNTOLD),
     write("a Delta table's plain files, and a log is torn", "none", declared((12, 0)), LOGGED, HOLED),
     write("a Delta table's plain files that are all there", "ok", declared((12, 12)), LOGGED),
     write("a Delta table's plain files that were all replaced", "ok", LACKING, LOGGED, REPLACED),
@@ -56,18 +56,18 @@ SCENARIOS = (
     write("committed after the report was begun", "young", declared((12, 0), ended=5)),
     write("nobody knows when it was committed", "young", declared((12, 0)), {"ended_at": None}),
     write("young, and a later write has replaced a part of it", "young", declared((12, 0), ended=5), PARTLY),
-    write("young, and its files cannot be told", "young", declared((12, 0), ended=5), UNTOLD),
+    write("young, and the files of the write are unknown", "young", declared((12, 0), ended=5), UNTOLD),
     write("young, and a log is torn", "young", declared((12, 0), ended=5), HOLED),
     write("no source covers its place", "uncovered", declared((12, 0)), NOWHERE),
-    write("no source covers its place, and its files cannot be told", "uncovered", declared((12, 0)), UNTOLD, NOWHERE),
+    write("in a place that no source covers, its files unknown", "uncovered", declared((12, 0)), UNTOLD, NOWHERE),
     write("no source covers its place, and it was committed just now", "uncovered", declared((12, 0), ended=5),
           NOWHERE),
     write("later writes have replaced a part of it", "undecided", LACKING, PARTLY),
-    write("its files cannot be told from those of another write", "undecided", declared((12, 0)), UNTOLD),
+    write("its files cannot be separated from those of another write", "undecided", declared((12, 0)), UNTOLD),
     write("a writer that declared nothing", "undecided", declared()),
     write("a writer that declared files, and nobody counted them", "undecided", declared(), {"files": 12}),
     write("a writer that declared bytes, and nobody counted them", "undecided", declared(), {"bytes": 12}),
     write("bytes were counted, and none declared", "undecided", declared(), {"bytes_there": 12}),
     write("files were counted, rows were declared", "undecided", declared(), {"rows": 12, "files_there": 12}),
-    write("a log is torn that may tell of what became of it", "undecided", LACKING, HOLED),
+    write("a log is torn that may contain its later removal", "undecided", LACKING, HOLED),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Files of which something cannot be told: gaps in the log, unclear versions, places that no source covers."""
+"""Files with incomplete evidence: gaps in the log, unclear versions, places that no source covers."""
 
 from tests.builders.evidence import ago, claim, entry, stored
 from tests.builders.scenario import Row, Storage, Store, after, case, unclear
@@ -16,11 +16,11 @@ UNSURE_WAYS: tuple[tuple[str, Row, Row], ...] = (
 )
 
 UNSURE = (
-    *(case(f"{what}, claimed after the cut, where a gap in the log may have added it anew",
+    *(case(f"{what}, claimed after the cut, where a gap in the log may have added it again",
            "content undecided, duplicate ok, leftover ok",
            claims=[claim(A, certain=False, claimed_at=after(1), **claimed)], objects=[stored(A, **found)])
       for what, claimed, found in (*UNSURE_WAYS, ("archived", {}, {"archived": True}))),
-    *(case(f"{what}, written after the cut, where a gap in the log may have added it anew",
+    *(case(f"{what}, written after the cut, where a gap in the log may have added it again",
            "content undecided, duplicate young, leftover ok",
            claims=[claim(A, certain=False, **claimed)], objects=[stored(A, modified_at=after(1), **found)])
       for what, claimed, found in (*UNSURE_WAYS, ("nothing else known", {}, {}))),
@@ -28,7 +28,7 @@ UNSURE = (
            claims=[claim(A, version_id="v1", etag=MD5, **claimed)], objects=[stored(A, version_id="v2",
            **found)])
       for what, same, claimed, found in (
-          ("where a gap in the log may have added it anew", "ok", {"certain": False}, {}),
+          ("where a gap in the log may have added it again", "ok", {"certain": False}, {}),
           ("claimed after the cut", "ok", {"claimed_at": after(1)}, {}),
           ("written after the cut", "young", {}, {"modified_at": after(1)}))),
     *(case(f"history of {what}, {why}", f"content {verdict}, leftover ok",
@@ -36,9 +36,9 @@ UNSURE = (
            objects=[stored(A, **found, **moved)])
       for what, claimed, found in (*UNSURE_WAYS[:2], ("an archive class", {}, {"archived": True}))
       for why, verdict, more, moved in (
-          ("where a gap in the log may have added it anew", "undecided", {"certain": False}, {}),
+          ("where a gap in the log may have added it again", "undecided", {"certain": False}, {}),
           ("claimed after the cut", "young", {"claimed_at": after(1)}, {}),
-          ("claimed after the cut, where a gap in the log may have added it anew", "undecided",
+          ("claimed after the cut, where a gap in the log may have added it again", "undecided",
            {"certain": False, "claimed_at": after(1)}, {}))),
     *(case(f"history of {what}, written after the cut", "content young, leftover ok",
            claims=[claim(A, state="history", removed_at=after(3), **claimed)],
@@ -91,18 +91,18 @@ UNTOLD = (
          claims=[claim(A, certain=None)]),
     case("present, where a gap in the log may have removed it: nothing is wrong with it", WELL,
          claims=[claim(A, certain=False)], objects=[stored(A)]),
-    case("another size, where a gap in the log may have added it anew",
+    case("another size, where a gap in the log may have added it again",
          "content undecided, duplicate ok, leftover ok",
          claims=[claim(A, certain=False)], objects=[stored(A, size=7)]),
-    case("another content, where a gap in the log may have added it anew",
+    case("another content, where a gap in the log may have added it again",
          "content undecided, duplicate ok, leftover ok",
          claims=[claim(A, certain=False, etag=MD5)], objects=[stored(A, etag=OTHER_MD5)]),
     case("archived, where a gap in the log may have removed it", "content undecided, duplicate ok, leftover ok",
          claims=[claim(A, certain=False)], objects=[stored(A, archived=True)]),
-    case("another version, where a gap in the log may have added it anew",
+    case("another version, where a gap in the log may have added it again",
          "content undecided, duplicate ok, leftover ok",
          claims=[claim(A, certain=False, version_id="v1")], objects=[stored(A, version_id="v2")]),
-    case("written again, where a gap in the log may have added it anew",
+    case("written again, where a gap in the log may have added it again",
          "content undecided, duplicate ok, leftover ok",
          claims=[claim(A, certain=False)], objects=[stored(A, modified_at=ago(20))]),
 )  # fmt: skip
@@ -115,10 +115,10 @@ NO_COLUMN = (
          claims=[claim(A, etag=MD5)], objects=[stored(A, size=None)]),
     case("an inventory without sizes, of a file whose size nobody recorded", WELL,
          claims=[claim(A, size=None)], objects=[stored(A, size=None)]),
-    case("an inventory without sizes: what was replaced is known all the same",
+    case("an inventory without sizes: what was replaced is known anyway",
          "content overwritten, duplicate ok, leftover ok",
          claims=[claim(A, version_id="v1")], objects=[stored(A, size=None, version_id="v2")]),
-    case("an inventory without sizes: what was written again is known all the same",
+    case("an inventory without sizes: what was written again is known anyway",
          "content overwritten, duplicate ok, leftover ok",
          claims=[claim(A)], objects=[stored(A, size=None, modified_at=ago(20))]),
     case("an inventory without storage classes", "content undecided, duplicate ok, leftover ok",
@@ -148,7 +148,7 @@ NO_COLUMN = (
     *(case(f"a storage class that nobody knows, {what}", "content undecided, duplicate ok, leftover ok",
            claims=[claim(A, etag=etag)], objects=[stored(A, storage_class="VAULT", archived=None)])
       for what, etag in (("so that it may be archived", None), ("and the recorded content", MD5))),
-    case("a storage class that nobody knows: what differs is found all the same",
+    case("a storage class that nobody knows: what differs is found anyway",
          "content size_mismatch, duplicate ok, leftover ok",
          claims=[claim(A)], objects=[stored(A, storage_class="VAULT", archived=None, size=99)]),
     case("an inventory without ETags, of a file whose ETag was recorded",
@@ -179,7 +179,7 @@ NO_COLUMN = (
          claims=[claim(A, state="gone", removed_at=ago(24 * 20))], objects=[stored(A, modified_at=None)]),
     case("an inventory without times, of a file still promised to readers", "content ok, leftover ok",
          claims=[claim(A, state="history", removed_at=ago(30))], objects=[stored(A, modified_at=None)]),
-    case("an inventory without sizes, held against a metadata store",
+    case("an inventory without sizes, compared with a metadata store",
          "metastore undecided, metastore_tree ok, content undecided, duplicate ok, leftover ok",
          claims=[claim(A)], objects=[stored(A, size=None)], entries=[entry(A)]),
     case("an inventory without sizes, and the store has another ETag",
@@ -196,7 +196,7 @@ NO_COLUMN = (
 KMS: Row = {"size": 5000, "encryption": "SSE-KMS"}
 BIG: Row = {"size": 5000}
 ALIKE = (
-    case("two files of one partition with one name and size, whose ETags are no MD5s: who can tell",
+    case("two files of one partition with one name and size, with ETags that are not MD5s: undecided",
          {"orders/x/a": "content ok, duplicate undecided, leftover ok",
           "orders/y/a": "content ok, duplicate undecided, leftover ok"},
          claims=[claim("orders/x/a", **BIG), claim("orders/y/a", **BIG)],
