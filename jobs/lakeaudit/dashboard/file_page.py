@@ -50,8 +50,8 @@ def _show_requested(session: PageSession, discrepancy_id: str | None, typed: str
             "write s3://bucket/key, or a local path from the root",
         )
     elif place is not None:
-        found = session.load(("file", place), lambda: figures.file_of(session.results, *place))
-        _file(session, uri_of(*place), found, st.empty())
+        subject = session.load(("file", place), lambda: figures.file_of(session.results, *place))
+        _file(session, uri_of(*place), subject, st.empty())
     elif discrepancy_id:
         _discrepancy(session, discrepancy_id[:LONGEST])
 
@@ -71,8 +71,8 @@ def _discrepancy(session: PageSession, discrepancy_id: str) -> None:
     _head(
         head, name, [row], is_file=place is not None
     )  # shown at once: the next query reads the whole ledger
-    found = session.load(("subject", discrepancy_id), lambda: figures.subject_of(session.results, row))
-    _file(session, name, found, head, is_file=place is not None)
+    subject = session.load(("subject", discrepancy_id), lambda: figures.subject_of(session.results, row))
+    _file(session, name, subject, head, is_file=place is not None)
 
 
 def _head(at: DeltaGenerator, name: str, rows: Sequence[Row], *, is_file: bool) -> None:
@@ -83,10 +83,10 @@ def _head(at: DeltaGenerator, name: str, rows: Sequence[Row], *, is_file: bool) 
 
 
 def _file(
-    session: PageSession, name: str, found: Subject, head: DeltaGenerator, *, is_file: bool = True
+    session: PageSession, name: str, subject: Subject, head: DeltaGenerator, *, is_file: bool = True
 ) -> None:
-    first = next(iter(found.rows), None)
-    _head(head, name, found.rows, is_file=is_file)
+    first = next(iter(subject.rows), None)
+    _head(head, name, subject.rows, is_file=is_file)
     st.code(formatting.visible(name), language=None, wrap_lines=True)
     if first is not None:
         widgets.link(
@@ -94,14 +94,14 @@ def _file(
             f"All of {widgets.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
-    unresolved = [row for row in found.rows if row["state"] != "resolved"]
-    for row in found.rows:
+    unresolved = [row for row in subject.rows if row["state"] != "resolved"]
+    for row in subject.rows:
         _row(session, row, is_file=is_file, unresolved=unresolved)
-    _rest(session, found)
-    _behind(found)
-    _history(session, found)
+    _rest(session, subject)
+    _behind(subject)
+    _history(session, subject)
     if is_file:
-        ask_now(session, name, known=bool(found.rows or found.findings))
+        ask_now(session, name, known=bool(subject.rows or subject.findings))
 
 
 def _file_name(name: str) -> str:
@@ -117,13 +117,13 @@ def _kicker(first: Row | None, *, is_file: bool) -> str:
     return f"{of} of table {widgets.prose(table_label(first['table_name']))}{inside}"
 
 
-def _rest(session: PageSession, found: Subject) -> None:
+def _rest(session: PageSession, subject: Subject) -> None:
     """Show findings of the last run about the file that the ledger does not have."""
-    known = {row["discrepancy_id"] for row in found.rows}
-    new = [row for row in found.findings if row["discrepancy_id"] not in known]
+    known = {row["discrepancy_id"] for row in subject.rows}
+    new = [row for row in subject.findings if row["discrepancy_id"] not in known]
     for row in new:
         widgets.plain(f"The last run also found: {row['kind'].replace('_', ' ')}: {row['explanation']}")
-    if not found.rows and not new:
+    if not subject.rows and not new:
         widgets.plain("The ledger has no entry for it, which does not prove that the file is intact.")
         shell = f"lakeaudit explain {operand(session.lake_file)} URI"
         st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
@@ -291,30 +291,30 @@ def _facts(row: Row) -> dict[str, object]:
     return {_KNOWN_AS.get(name, name.replace("_", " ")): row[name] for name in _KNOWN}
 
 
-def _behind(found: Subject) -> None:
-    if not found.files:
+def _behind(subject: Subject) -> None:
+    if not subject.files:
         return
     widgets.section("Files of the group")
     more = (
-        f"; the {formatting.count(len(found.files))} largest are listed"
-        if found.files_known > len(found.files)
+        f"; the {formatting.count(len(subject.files))} largest are listed"
+        if subject.files_known > len(subject.files)
         else ""
     )
-    st.caption(f"{widgets.number(found.files_known, 'file')} in the last runs{more}")
+    st.caption(f"{widgets.number(subject.files_known, 'file')} in the last runs{more}")
     rows = [
         (
             widgets.literal(uri_of(file["bucket"] or "", file["key"])),
             formatting.size(file["size"]),
             formatting.second(file["modified_at"]),
         )
-        for file in found.files
+        for file in subject.files
     ]
     widgets.grid(("file", "size", "written"), rows, alt="Files of the group")
 
 
-def _history(session: PageSession, found: Subject) -> None:
+def _history(session: PageSession, subject: Subject) -> None:
     """Show each known event of the file or group in a row, oldest first."""
-    events = figures.events(found.rows, found.history, found.steps)
+    events = figures.events(subject.rows, subject.history, subject.steps)
     if not events:
         return
     widgets.section("History")
@@ -328,7 +328,7 @@ def _history(session: PageSession, found: Subject) -> None:
         for event in events
     ]
     widgets.grid(("when", "", "event", "source"), rows, alt="History, oldest first")
-    explained = [change for change in found.history if change["reason"]]
+    explained = [change for change in subject.history if change["reason"]]
     if explained:
         with st.expander("Reasons from the audits"):
             for change in explained:

@@ -44,9 +44,9 @@ class Place:
     number: int
 
 
-def draw(found: Partitions) -> None:
+def draw(partitions: Partitions) -> None:
     """Draw a calendar for days, bars for other values of one key, a matrix for two keys."""
-    parts = [part for part in found.shown if part.path]
+    parts = [part for part in partitions.shown if part.path]
     if not parts:
         return
     keys, values = key_values(parts)
@@ -60,8 +60,8 @@ def draw(found: Partitions) -> None:
         across, down = across_and_down(keys, values)
         chart = _matrix(sum_places(parts, values[across], values[down]), across, down)
     st.altair_chart(chart, width="stretch", alt=alt_text)
-    rest = f"; {count(found.rest)} more partitions are not drawn" if found.rest else ""
-    without = sum(part.number for part in found.shown if not part.path)
+    rest = f"; {count(partitions.rest)} more partitions are not drawn" if partitions.rest else ""
+    without = sum(part.number for part in partitions.shown if not part.path)
     rest += (
         f"; {count(without)} without a partition {'is' if without == 1 else 'are'} not drawn"
         if without

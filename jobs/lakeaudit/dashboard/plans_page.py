@@ -42,9 +42,9 @@ _MARKS = {
 def show(session: PageSession) -> None:
     """Show the plan of the address, or all plans and the notices."""
     st.title("Plans and notices", anchor=False)
-    found = session.load(("plans",), lambda: figures.newest_plans(session.results))
+    newest = session.load(("plans",), lambda: figures.newest_plans(session.results))
     address = widgets.Address("plans")
-    chosen = address.one("plan", "Plan", [plan["plan_id"] for plan in found.shown]) if found.shown else None
+    chosen = address.one("plan", "Plan", [plan["plan_id"] for plan in newest.shown]) if newest.shown else None
     requested = address.value("plan")
     if chosen is None and requested:
         widgets.failure(f"no plan {widgets.shortened(requested, 150)} among the newest", "choose one above")
@@ -57,13 +57,13 @@ def show(session: PageSession) -> None:
         _plan(session, one)
         return
     widgets.section("Plans")
-    if not found.shown:
+    if not newest.shown:
         st.caption("There is no plan yet. `lakeaudit reconcile plan` writes a plan and changes nothing.")
     else:
-        rows = [_line(session, plan, found.steps.get(plan["plan_id"], {})) for plan in found.shown]
+        rows = [_line(session, plan, newest.steps.get(plan["plan_id"], {})) for plan in newest.shown]
         widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans", numbers=("steps", "for a person"))
-    if found.rest:
-        st.caption(f"{count(found.rest)} older plans are not shown.")
+    if newest.rest:
+        st.caption(f"{count(newest.rest)} older plans are not shown.")
     _notices(session, session.load(("notices",), lambda: figures.newest_notices(session.results)))
 
 

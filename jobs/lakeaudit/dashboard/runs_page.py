@@ -27,12 +27,12 @@ COLOURS = {"complete": "blue", "partial": "yellow", "suspect": "violet", "failed
 def show(session: PageSession) -> None:
     """Show the run of the address, or the newest runs."""
     st.title("Runs", anchor=False)
-    found = session.load(("runs",), lambda: figures.newest_runs(session.results))
-    if not found.shown:
+    newest = session.load(("runs",), lambda: figures.newest_runs(session.results))
+    if not newest.shown:
         widgets.failure(f"{session.results.place.uri} holds no audit", "run `lakeaudit audit` first")
         return
     address = widgets.Address("runs")
-    chosen = address.one("run", "Run", list(dict.fromkeys(run["run_id"] for run in found.shown)))
+    chosen = address.one("run", "Run", list(dict.fromkeys(run["run_id"] for run in newest.shown)))
     requested = address.value("run")
     if chosen is None and requested:
         widgets.failure(f"no run {widgets.shortened(requested, 150)} among the newest", "choose one above")
@@ -42,14 +42,14 @@ def show(session: PageSession) -> None:
             _run(session, address, one)
         return
     st.caption("Newest first.")
-    rows = [_line(run, found.changed.get(run["run_id"])) for run in found.shown]
+    rows = [_line(run, newest.changed.get(run["run_id"])) for run in newest.shown]
     st.dataframe(
         pd.DataFrame(rows, columns=widgets.used_columns(rows)), hide_index=True,
         height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch", row_height=_ROW, placeholder=UNKNOWN,
         column_config=_columns(), alt="The newest runs",
     )  # fmt: skip
-    if found.rest:
-        st.caption(f"{count(found.rest)} older runs are not shown.")
+    if newest.rest:
+        st.caption(f"{count(newest.rest)} older runs are not shown.")
 
 
 def _line(run: Row, changed: Changed | None) -> dict[str, object]:

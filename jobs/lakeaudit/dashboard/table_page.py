@@ -61,9 +61,9 @@ def show(session: PageSession) -> None:
     of_lake = session.load(("changes",), lambda: changes(session.results), by_clock=False)
     changed = session.load(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
     _head(session, health, changed)
-    found = session.load(("broken", table), lambda: figures.broken(session.results, table, session.now))
-    if found:
-        _broken(session, table, found)
+    by_kind = session.load(("broken", table), lambda: figures.broken(session.results, table, session.now))
+    if by_kind:
+        _broken(session, table, by_kind)
     parts = session.load(
         ("partitions", table), lambda: figures.partitions(session.results, table, session.now)
     )
@@ -71,9 +71,9 @@ def show(session: PageSession) -> None:
     timeline_plot.show(
         session.load(("timeline", table), lambda: timeline(session.results, table, session.now, changed))
     )
-    if found or changed:
-        with nullcontext() if found else st.expander("Resolved discrepancies, file by file"):
-            _list(session, address, table, found, parts)
+    if by_kind or changed:
+        with nullcontext() if by_kind else st.expander("Resolved discrepancies, file by file"):
+            _list(session, address, table, by_kind, parts)
     plots.trend(
         session.load(("days", table), lambda: figures.table_days(session.results, table, changed)),
         "the table",
@@ -121,10 +121,10 @@ def _since(session: PageSession, changed: Sequence[Change]) -> str:
     return f" since {second(max(ends))} ({age(max(ends), session.now)})" if ends else ""
 
 
-def _broken(session: PageSession, table: str, found: Sequence[Broken]) -> None:
+def _broken(session: PageSession, table: str, by_kind: Sequence[Broken]) -> None:
     widgets.section("What is broken")
-    pressing = [each for each in found if each.standing == "open"]
-    others = [each for each in found if each.standing != "open"]
+    pressing = [each for each in by_kind if each.standing == "open"]
+    others = [each for each in by_kind if each.standing != "open"]
     if not pressing:
         st.caption("Nothing is open.")
     else:
@@ -238,10 +238,10 @@ def _commits(commits: Sequence[Commit]) -> None:
 
 
 def _list(
-    session: PageSession, address: widgets.Address, table: str, found: Sequence[Broken], parts: Partitions
+    session: PageSession, address: widgets.Address, table: str, by_kind: Sequence[Broken], parts: Partitions
 ) -> None:
     widgets.section("Discrepancies, worst first")
-    filters = _list_filter(address, found, parts)
+    filters = _list_filter(address, by_kind, parts)
     page = address.number("page", 10**7)
     about = ("listed", table, filters)
     listed = session.load(
@@ -256,11 +256,11 @@ def _list(
     _rows(listed)
 
 
-def _list_filter(address: widgets.Address, found: Sequence[Broken], parts: Partitions) -> ListFilter:
+def _list_filter(address: widgets.Address, by_kind: Sequence[Broken], parts: Partitions) -> ListFilter:
     with st.container(horizontal=True):
         standings = address.several("state", "State", STANDINGS, default=("open",))
         severities = address.several("severity", "Severity", SEVERITIES)
-        kinds = address.several("kind", "Kind", sorted({*(each.kind for each in found), *KINDS}))
+        kinds = address.several("kind", "Kind", sorted({*(each.kind for each in by_kind), *KINDS}))
     with st.container(horizontal=True):
         partition = address.one("partition", "Partition", [part.path for part in parts.shown if part.path])
         like = address.typed("q", "Name contains")

@@ -25,21 +25,23 @@ _MARKS = {
 }
 
 
-def show(found: Timeline) -> None:
+def show(timeline: Timeline) -> None:
     """Show the plot and a list of commits; nothing if no commits are known."""
-    if not found.commits:
+    if not timeline.commits:
         return
     widgets.section("Commits")
-    lost = [commit for commit in found.commits if commit.open]
-    summary = f"The newest {widgets.number(len(found.commits), 'commit')}, {_span(found.commits)}; " + (
+    lost = [commit for commit in timeline.commits if commit.open]
+    summary = f"The newest {widgets.number(len(timeline.commits), 'commit')}, {_span(timeline.commits)}; " + (
         f"{count(len(lost))} with open discrepancies, marked with a diamond"
         if lost
         else "none with open discrepancies"
     )
-    earlier = f"; {count(found.earlier)} open ones belong to earlier commits" if found.earlier else ""
+    earlier = f"; {count(timeline.earlier)} open ones belong to earlier commits" if timeline.earlier else ""
     st.caption(f"{widgets.prose(summary + earlier)}. Triangles: opened by a run. Dots: resolved by a run.")
-    st.altair_chart(_chart(found), width="stretch", alt=f"{summary}{earlier}; the list below has the numbers")
-    shown = [*reversed(lost), *(commit for commit in reversed(found.commits) if not commit.open)][:NAMED]
+    st.altair_chart(
+        _chart(timeline), width="stretch", alt=f"{summary}{earlier}; the list below has the numbers"
+    )
+    shown = [*reversed(lost), *(commit for commit in reversed(timeline.commits) if not commit.open)][:NAMED]
     with st.expander("In numbers", expanded=False):
         widgets.grid(
             _COLUMNS, [_row(commit) for commit in shown], alt="Commits, those with something open first"
@@ -66,13 +68,13 @@ def _span(commits: Sequence[LoggedCommit]) -> str:
     return f"of {first}" if first == last else f"{first} to {last}"
 
 
-def _chart(found: Timeline) -> alt.LayerChart | alt.FacetChart:
-    bars = pd.DataFrame([row for commit in found.commits for row in _bars(commit)], columns=_BAR)
-    marks = pd.DataFrame([*map(_diamond, (each for each in found.commits if each.open))], columns=_MARK)
+def _chart(timeline: Timeline) -> alt.LayerChart | alt.FacetChart:
+    bars = pd.DataFrame([row for commit in timeline.commits for row in _bars(commit)], columns=_BAR)
+    marks = pd.DataFrame([*map(_diamond, (each for each in timeline.commits if each.open))], columns=_MARK)
     floor = (
-        -2 * max(commit.removed or 0 for commit in found.commits) - 3
+        -2 * max(commit.removed or 0 for commit in timeline.commits) - 3
     )  # below every bar, on a logarithmic scale
-    feet = pd.DataFrame([_foot(change, floor) for change in found.changes], columns=_MARK)
+    feet = pd.DataFrame([_foot(change, floor) for change in timeline.changes], columns=_MARK)
     scale = alt.Scale(domain=[*_MARKS], range=[colour for colour, _ in _MARKS.values()])
     colour = alt.Color(
         "what:N", scale=scale, legend=alt.Legend(orient="top", title=None, symbolType="square")
@@ -85,7 +87,7 @@ def _chart(found: Timeline) -> alt.LayerChart | alt.FacetChart:
     at = alt.X(
         "at:T",
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(title=None, labelOverlap=True, tickCount=8, format=_format(found)),
+        axis=alt.Axis(title=None, labelOverlap=True, tickCount=8, format=_format(timeline)),
     )
     files = alt.Y(
         "files:Q", scale=alt.Scale(type="symlog"), axis=alt.Axis(title="files", tickCount=5, format="~s")
@@ -101,9 +103,9 @@ def _chart(found: Timeline) -> alt.LayerChart | alt.FacetChart:
     return alt.layer(drawn, over, under).properties(height=_HEIGHT)
 
 
-def _format(found: Timeline) -> str:
+def _format(timeline: Timeline) -> str:
     """Return a time format that fits the period of the plot."""
-    times = [*(each.at for each in found.commits), *(each.at for each in found.changes)]
+    times = [*(each.at for each in timeline.commits), *(each.at for each in timeline.changes)]
     span = max(times) - min(times)
     return "%H:%M:%S" if span < timedelta(hours=1) else "%b %d %H:%M" if span < timedelta(days=4) else "%b %d"
 

@@ -82,7 +82,7 @@ def _changed(changes: Sequence[Row], transition: str) -> int:
 
 
 def _broken(
-    rows: Sequence[Row], held: Sequence[Row], changes: Sequence[Row], lake: str, past: str | None
+    rows: Sequence[Row], ledger_rows: Sequence[Row], changes: Sequence[Row], lake: str, past: str | None
 ) -> Broken:
     tables: Counter[str] = Counter()
     for row in rows:
@@ -100,24 +100,28 @@ def _broken(
         files=Amount.of(row["files"] for row in rows),
         rows=Amount.of(row["rows_at_stake"] for row in rows),
         bytes=Amount.of(row["bytes_at_stake"] for row in rows),
-        since=min((row["since"] for row in held if row["since"]), default=None),
-        causes=_causes(held),
+        since=min((row["since"] for row in ledger_rows if row["since"]), default=None),
+        causes=_causes(ledger_rows),
         recovery=recovery,
         command=_of_past(lake, kind, past)
         if past is not None
         else beside_others(
             mend(
-                lake, next(iter(tables)) if len(tables) == 1 else None, kind, recovery.answers, _causes(held)
+                lake,
+                next(iter(tables)) if len(tables) == 1 else None,
+                kind,
+                recovery.answers,
+                _causes(ledger_rows),
             ),
             kind,
         ),
     )
 
 
-def _causes(held: Iterable[Row]) -> tuple[str, ...]:
+def _causes(ledger_rows: Iterable[Row]) -> tuple[str, ...]:
     """Count the most common cause of each table; the number in brackets counts that table only, and is cut off."""
     causes: Counter[str] = Counter()
-    for row in held:
+    for row in ledger_rows:
         if row["cause"]:
             causes[_PART.sub("", row["cause"])] += row["number"]
     return tuple(sorted(causes, key=lambda cause: (-causes[cause], cause)))

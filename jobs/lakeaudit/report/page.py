@@ -68,9 +68,9 @@ def render(page: PageData) -> str:
 
 
 def _broken(page: PageData) -> tuple[broken.Broken, ...]:
-    held, changes = (page.history.still_open, page.history.changes) if page.history else ((), ())
+    ledger_rows, changes = (page.history.still_open, page.history.changes) if page.history else ((), ())
     past = page.run["run_id"] if page.history is None else None
-    return broken.broken(page.standing, held, changes, page.lake, past)
+    return broken.broken(page.standing, ledger_rows, changes, page.lake, past)
 
 
 @dataclass(frozen=True)
