@@ -60,7 +60,7 @@ EASY = (
         pressing={"critical": 2},
     ),
     Audit(
-        "wed-night", WED + NIGHT, happens(lambda w: w.accept(w.b), lambda w: w.mend(w.a), Week.report),
+        "wed-night", WED + NIGHT, happens(lambda w: w.accept(w.b), lambda w: w.repair(w.a), Week.report),
         happened={("resolved", "dropped"): 1}, told=("RESOLVED: 1 dropped in payments",), pressing={},
     ),
     Audit(  # the inventory is from before the loss, the live audit sees it
@@ -76,7 +76,7 @@ SHORT = (
     Audit("thu-night", THU + NIGHT, happens(lambda w: w.lose(w.d), Week.report), killed=True),
     Audit("thu-night", THU + NIGHT + HOUR, happens(), happened={("opened", "dropped"): 1}, told=(LOST,)),
     Audit(
-        "thu-noon", THU + NOON, happens(lambda w: w.mend(w.c, w.d), Week.report),
+        "thu-noon", THU + NOON, happens(lambda w: w.repair(w.c, w.d), Week.report),
         happened={("resolved", "dropped"): 2}, told=("RESOLVED: 2 dropped in payments",), pressing={},
     ),
 )  # fmt: skip
@@ -114,7 +114,7 @@ WHOLE = (
     ),
     Audit(
         "next-tue", NEXT_TUE, happens(
-            Week.give_up, lambda w: w.mend(*w.all["customers"]), lambda w: w.mend(w.a, w.b, w.c, w.d), Week.report,
+            Week.give_up, lambda w: w.repair(*w.all["customers"]), lambda w: w.repair(w.a, w.b, w.c, w.d), Week.report,
         ),
         happened={("resolved", "dropped"): 207, ("resolved", "size_mismatch"): 1, ("opened", "dropped_history"): 1},
         told=("CLOSED, NOT RESTORED: 104 dropped in orders", "RESOLVED: 100 dropped in customers",

@@ -1,4 +1,4 @@
-"""A receiver of messages on loopback: keeps what it is sent, and answers as it is told."""
+"""A receiver of messages on loopback: it stores all requests, and returns a configured answer."""
 
 import json
 import threading

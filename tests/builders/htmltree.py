@@ -40,7 +40,7 @@ class Node:
         return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
     @property
-    def words(self) -> str:
+    def full_text(self) -> str:
         """The text with white space folded, as a reader sees it."""
         return " ".join(self.text.split())
 

@@ -41,7 +41,7 @@ def _append(place: Location, name: str, rows: pa.Table) -> None:
 
 
 def _lay_coverage(place: Location) -> None:
-    """Of every published run but the last, which has its own."""
+    """Rows of every published run except the last, which has its own."""
     last, runs = _read(place, "coverage"), _read(place, "runs")
     ids = runs.filter(pc.field("status").isin(list(PUBLISHED))).sort_by("as_of")["run_id"].to_pylist()
     for begin in range(0, len(ids) - 1, _RUNS_A_FILE):

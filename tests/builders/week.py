@@ -1,4 +1,4 @@
-"""A week of one lake: a clock, acts that break and mend it, and audits that tell of what they find."""
+"""A week of one lake: a clock, acts that break and repair it, and audits that report their findings."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ class Week:
             gone = self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=key)
             self.markers[key] = gone["VersionId"]
 
-    def mend(self, *keys: str) -> None:
-        """Take back the delete marker, or the version that was written over a file."""
+    def repair(self, *keys: str) -> None:
+        """Remove the delete marker, or the version that replaced a file."""
         for key in keys:
             self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=key, VersionId=self.markers.pop(key))
 

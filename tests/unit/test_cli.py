@@ -307,7 +307,7 @@ def test_the_report_of_the_last_run_says_what_changed(lake: str, place: Location
     said = parse(page.read_text())
     told = {
         name: [
-            (row.words.partition("——")[0], row.one("time").attrs["title"])
+            (row.full_text.partition("——")[0], row.one("time").attrs["title"])
             for row in said.one("section", id=name).all("tr") if row.all("time")
         ]
         for name in ("changes", "broken")

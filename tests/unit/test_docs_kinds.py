@@ -113,7 +113,7 @@ def test_every_kind_is_documented_once_with_its_axis_severity_and_description() 
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_a_kind_says_when_what_it_costs_and_what_to_do(kind: Kind) -> None:
+def test_a_kind_documents_conditions_costs_and_advice(kind: Kind) -> None:
     documented = section(f"### `{kind.name}` ({kind.axis}, {kind.severity})")
     for question in ("Reported when", "Costs", "Do"):
         (answer,) = re.findall(rf"^- \*\*{question}:\*\* (.+)$", documented, re.MULTILINE)

@@ -230,7 +230,8 @@ def number(node: Node) -> int:
 def test_a_finding_has_its_claims_side_by_side_and_its_command() -> None:
     node = next(node for node in findings_of(tree("broken")) if node.attrs["data-kind"] == "size_mismatch")
     claims = {
-        row.one("th").words: [value.text for value in row.all("td")] for row in node.one("tbody").all("tr")
+        row.one("th").full_text: [value.text for value in row.all("td")]
+        for row in node.one("tbody").all("tr")
     }
     assert claims == {
         "size ≠": ["88,120,441 B (84.0 MiB)", "—", "61,341,696 B (58.5 MiB)"],
@@ -254,7 +255,7 @@ def test_findings_beyond_the_limit_are_counted_not_hidden() -> None:
     few = PageData(
         "lake.yaml", page.run, [], page.findings[:2], [{**totals[0], "findings": 1236}], pagedata.NOW
     )
-    said = parse(render(few)).one("section", id="findings").words
+    said = parse(render(few)).one("section", id="findings").full_text
     assert "The worst 2 of 1,236 findings are on this page; 1,234 are not shown." in said
 
 
@@ -276,10 +277,18 @@ def test_long_names_make_fewer_findings_and_not_a_larger_page() -> None:
     said = parse(text)
     assert len(findings_of(said)) == len(page.findings) < 2000
     assert page.not_shown == 2000 - len(page.findings)
-    assert said.one("section", id="tables").one("p", cls="more").words.startswith("and 1,750 more tables: ")
-    assert said.one("section", id="coverage").one("p", cls="more").words.startswith("and 1,750 more tables: ")
     assert (
-        said.one("section", id="evidence").one("p", cls="more").words.startswith("and 1,960 more sources: ")
+        said.one("section", id="tables").one("p", cls="more").full_text.startswith("and 1,750 more tables: ")
+    )
+    assert (
+        said.one("section", id="coverage")
+        .one("p", cls="more")
+        .full_text.startswith("and 1,750 more tables: ")
+    )
+    assert (
+        said.one("section", id="evidence")
+        .one("p", cls="more")
+        .full_text.startswith("and 1,960 more sources: ")
     )
 
 
@@ -308,7 +317,7 @@ def test_worst_first_is_severity_then_bytes_then_key() -> None:
 
 
 def test_off_and_partial_say_why() -> None:
-    said = tree("broken").one("section", id="coverage").words
+    said = tree("broken").one("section", id="coverage").full_text
     assert "not judged the Delta log needs reader feature variantType, which is not understood" in said
     counts = "95.2 % of 240,000 2 findings 11,406 undecided 1 not confirmed"
     assert f"{counts} 3 rows of s3guard:shop-s3guard were rejected" in said
@@ -316,7 +325,7 @@ def test_off_and_partial_say_why() -> None:
 
 def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None:
     row = body_rows(tree("broken"), "evidence")[2]
-    assert row.words == (
+    assert row.full_text == (
         "metastore s3guard shop-s3guard identity arn:aws:dynamodb:us-east-1:0:table/shop"
         "2026-03-01 01:00:00Z to 2026-03-01 04:41:00Z1 d 2 h1,201,0073"
     )
@@ -324,22 +333,22 @@ def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None
 
 def test_what_changed_and_how_it_stands_now() -> None:
     page = tree("broken")
-    assert [row.words for row in body_rows(page, "changes")] == [
+    assert [row.full_text for row in body_rows(page, "changes")] == [
         "newdroppedcriticalsales.orders1021,4485.0 MiB1 d 2 h",
         "closed, not restoreddroppederrorcrm.customers2——10 d",
         f"back againoverwrittenwarning{pagedata.HOSTILE[0]}150—4 d 2 h",
     ]
-    caption = page.one("section", id="changes").one("caption").words
+    caption = page.one("section", id="changes").one("caption").full_text
     assert caption.endswith("10 new, 1 back again, 2 resolved (closed, not restored)")
     assert "Nothing changed in this run: nothing new, nothing open." in (
-        tree("healthy").one("section", id="changes").words
+        tree("healthy").one("section", id="changes").full_text
     )
 
 
 def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     row = broken_rows(tree("broken"))[0]
-    told = {cell.attrs["data-h"]: cell.words for cell in row.all("td")}
-    assert row.one("th").words == "critical dropped"
+    told = {cell.attrs["data-h"]: cell.full_text for cell in row.all("td")}
+    assert row.one("th").full_text == "critical dropped"
     assert told == {
         "where": "sales.orders", "number": "10 new", "rows": "182,040", "bytes": "1,001 MiB", "since": "1 d 2 h",
         "cause": "not known", "recoverable": "9 of 10, ends in 2 d",
@@ -355,7 +364,7 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
 def test_what_is_back_again_is_not_called_new() -> None:
     changes = [pagedata.change("sales.orders", "dropped", "critical", 3, transition="reopened")]
     page = parse(render(replace(pagedata.broken(), history=History(changes, []))))
-    assert cell(broken_rows(page)[0], "number").words == "10 3 again"
+    assert cell(broken_rows(page)[0], "number").full_text == "10 3 again"
 
 
 def test_a_relative_time_says_the_exact_one() -> None:
@@ -364,13 +373,13 @@ def test_a_relative_time_says_the_exact_one() -> None:
 
 
 def test_of_a_run_before_the_last_one_it_is_not_known() -> None:
-    said = parse(render(pagedata.page([], [], history=None))).one("section", id="changes").words
+    said = parse(render(pagedata.page([], [], history=None))).one("section", id="changes").full_text
     assert "so the changes of this run are no longer known" in said
 
 
 def test_gates_that_do_not_hold_are_named() -> None:
     (gate,) = tree("broken").one("ul", cls="gates").all("li")
-    assert gate.words == f"gate sources: few rows cannot be read (not so: {pagedata.HOSTILE[0]}, warning)"
+    assert gate.full_text == f"gate sources: few rows cannot be read (not so: {pagedata.HOSTILE[0]}, warning)"
     assert tree("healthy").all("ul", cls="gates") == []
 
 
@@ -426,5 +435,5 @@ def test_the_demo_says_whether_the_audit_found_what_was_broken() -> None:
         (False, "The audit did not find exactly these 2 faults"),
     ):
         page = parse(render(pagedata.page([], [], {"seed": 7, "broken": acts, "matched": matched})))
-        assert said in page.one("section", id="demo").words
-        assert [row.words for row in body_rows(page, "acts")] == ["deletea/b", "truncatea/c"]
+        assert said in page.one("section", id="demo").full_text
+        assert [row.full_text for row in body_rows(page, "acts")] == ["deletea/b", "truncatea/c"]

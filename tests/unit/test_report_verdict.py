@@ -64,17 +64,17 @@ def test_the_verdict(
 ) -> None:
     heading = parse(render(pagedata.page(findings, coverage, **run))).one("h1")
     badge = {"fine": "quiet", "unjudged": "not judged"}.get(level, level)
-    assert (heading.attrs["class"], heading.words) == (level, f"{badge} {headline}")
+    assert (heading.attrs["class"], heading.full_text) == (level, f"{badge} {headline}")
 
 
 def test_rejected_rows_are_a_doubt() -> None:
     sources = [pagedata.source("storage", "s3_inventory", "s3://inv/", 10, rejected=2)]
     heading = parse(render(pagedata.page([], [FINE], **ONE, sources=sources))).one("h1")
-    assert heading.words == "not judged " + ALL + "2 rows of evidence could not be read"
+    assert heading.full_text == "not judged " + ALL + "2 rows of evidence could not be read"
 
 
 def test_the_verdict_states_what_is_recoverable_and_until_when() -> None:
-    notes = [note.words for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
+    notes = [note.full_text for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
     assert (
         notes[0]
         == "Recoverable: 9 of 11 (1 unknown), until 2026-03-04 03:12:09Z (sales.orders); 1 with no automatic repair"
@@ -97,7 +97,7 @@ def test_a_table_with_nothing_decided_is_never_marked_fine() -> None:
 def test_only_a_table_decided_whole_and_without_a_finding_above_info_is_marked_fine() -> None:
     table = parse(render(pagedata.broken())).all("table", cls="coverage")
     marks = {
-        row.all("th")[0].words.split()[0]: row.one("span", cls="standing")
+        row.all("th")[0].full_text.split()[0]: row.one("span", cls="standing")
         for node in table
         for row in rows_of(node)
     }

@@ -130,7 +130,7 @@ def test_it_fits_the_very_screen_and_ends_with_what_to_type(page: object, width:
     assert any(each.startswith("1 of 6 tables") or "fully judged" in each for each in lines)
 
 
-def test_a_reason_is_told_once_whatever_it_hides_and_wherever() -> None:
+def test_a_shared_reason_is_printed_once_for_all_axes_and_tables() -> None:
     refused = "the endpoint http://s3.lab:9000 cannot be reached"
     coverage = [
         pagedata.covered(f"t{n}", axis, files=3, undecided=3, reason=f"s3://lab/t{n}/_delta_log: {refused}")
@@ -150,7 +150,7 @@ def test_a_group_of_one_file_is_that_file_and_others_show_their_first() -> None:
     page = replace(pagedata.page(groups, []), samples=named)
     assert [page.place(row) for row in groups] == ["s3://lake/x/_temporary/only", "g5"]
     assert "s3://lake/x/_temporary/only" in printed(page)
-    said = parse(render(page)).one("section", id="findings").words
+    said = parse(render(page)).one("section", id="findings").full_text
     assert "Among them s3://lake/y/1, s3://lake/y/2" in said
     assert "s3://lake/x/_temporary/only" in said
 
@@ -158,7 +158,7 @@ def test_a_group_of_one_file_is_that_file_and_others_show_their_first() -> None:
 # --- progress ----------------------------------------------------------------------------------------------
 
 
-def told(progress: Progress) -> None:
+def show_progress(progress: Progress) -> None:
     with progress.stage("observe") as log:
         log.note(rows=12_345)
         log.note(sources=2, place="a\x1b[31m[red]b")
@@ -168,7 +168,7 @@ def told(progress: Progress) -> None:
 
 def test_one_json_line_a_stage() -> None:
     out = io.StringIO()
-    told(JsonProgress(out, clock=lambda: datetime(2026, 11, 21, 8, tzinfo=UTC)))
+    show_progress(JsonProgress(out, clock=lambda: datetime(2026, 11, 21, 8, tzinfo=UTC)))
     first, second = map(json.loads, out.getvalue().splitlines())
     assert first["stage"] == "observe"
     assert (first["rows"], first["sources"], first["failed"]) == (12_345, 2, False)
@@ -178,7 +178,7 @@ def test_one_json_line_a_stage() -> None:
 
 def test_live_lines_on_a_terminal() -> None:
     out = io.StringIO()
-    told(LiveProgress(Console(file=out, width=100)))
+    show_progress(LiveProgress(Console(file=out, width=100)))
     first, second = out.getvalue().splitlines()
     assert first.startswith("✓ observe")
     assert "12,345 rows, 2 sources" in first
@@ -199,5 +199,5 @@ def test_stages_inside_a_stage_are_indented() -> None:
 
 
 def test_silence_and_the_choice() -> None:
-    told(SilentProgress())
+    show_progress(SilentProgress())
     assert isinstance(progress_on(io.StringIO()), JsonProgress)
