@@ -164,7 +164,7 @@ def test_what_is_brought_back_is_resolved(lost: Lost) -> None:
     assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
     resolved = rows(lost.lake, "discrepancies", "state", "resolution")
     assert {key: resolved[key] for key in back.keys} == dict.fromkeys(back.keys, ("resolved", "restored"))
-    verified, unverified = "looked at now; content verified", "looked at now; content not verified"
+    verified, unverified = "checked live; content verified", "checked live; content not verified"
     assert reasons(lost.lake) == dict.fromkeys(back.keys, verified) | {purged: unverified}
 
 

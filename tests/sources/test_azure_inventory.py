@@ -246,17 +246,17 @@ def test_another_account_is_not_covered(tmp_path: Path) -> None:
 
 
 UNUSABLE: list[tuple[dict[str, Any], str]] = [
-    ({"inventoryStartTime": "yesterday"}, "is no manifest"),
-    ({"inventoryStartTime": "2026-11-20T01:00:00"}, "is no manifest"),
+    ({"inventoryStartTime": "yesterday"}, "is not a manifest"),
+    ({"inventoryStartTime": "2026-11-20T01:00:00"}, "is not a manifest"),
     ({"inventoryCompletionTime": "2026-11-19T01:00:00Z"}, "contradicts itself"),
     ({"files": []}, "contradicts itself"),
-    ({"files": "x"}, "is no manifest"),
-    ({"files": [{"blob": "a/../nightly/../../x", "size": 1}]}, "is no manifest"),
-    ({"files": [{"blob": "a.csv", "size": -1}]}, "is no manifest"),
-    ({"files": [{"blob": "a.csv", "size": True}]}, "is no manifest"),
-    ({"ruleName": "a/b"}, "is no manifest"),
-    ({"endpoint": "https://acme.blob.core.chinacloudapi.cn"}, "no account of Azure's public cloud"),
-    ({"ruleDefinition": None}, "is no manifest"),
+    ({"files": "x"}, "is not a manifest"),
+    ({"files": [{"blob": "a/../nightly/../../x", "size": 1}]}, "is not a manifest"),
+    ({"files": [{"blob": "a.csv", "size": -1}]}, "is not a manifest"),
+    ({"files": [{"blob": "a.csv", "size": True}]}, "is not a manifest"),
+    ({"ruleName": "a/b"}, "is not a manifest"),
+    ({"endpoint": "https://acme.blob.core.chinacloudapi.cn"}, "not an account of Azure's public cloud"),
+    ({"ruleDefinition": None}, "is not a manifest"),
     ({"definition": {"objectType": "container"}}, "lists containers"),
     ({"filters": {"creationTime": 3}}, "blobs of some days alone"),
     ({"filters": {"blobTypes": ["pageBlob"]}}, "leaves out block blobs"),
@@ -292,11 +292,11 @@ REJECTS: list[tuple[dict[str, Any], str]] = [
     ({"name": "lake"}, "Name has no container"),
     ({"name": "lake/"}, "Name has no container"),
     ({"name": "LA@KE/x"}, "Name has no container"),
-    ({"size": "many"}, "Content-Length is no number: many"),
-    ({"modified": "yesterday"}, "Last-Modified is no time: yesterday"),
-    ({"md5": "AAAA"}, "Content-MD5 is no MD5"),
-    ({"is_folder": "perhaps"}, "hdi_isfolder is no flag: perhaps"),
-    ({"deleted": "perhaps"}, "Deleted is no flag: perhaps"),
+    ({"size": "many"}, "Content-Length is not a number: many"),
+    ({"modified": "yesterday"}, "Last-Modified is not a time: yesterday"),
+    ({"md5": "AAAA"}, "Content-MD5 is not an MD5"),
+    ({"is_folder": "perhaps"}, "hdi_isfolder is not a flag: perhaps"),
+    ({"deleted": "perhaps"}, "Deleted is not a flag: perhaps"),
 ]
 
 

@@ -178,7 +178,7 @@ NO_FILES = (b"", b"[]", b'{"Records": 5}', b'{"Records"', b"\xff\xfe", b"[" * 10
 
 @pytest.mark.parametrize("content", NO_FILES, ids=range(len(NO_FILES)))
 def test_an_invalid_file_is_noted(tmp_path: Path, content: bytes) -> None:
-    assert parsed(tmp_path, content) == ([], 0, ["is no file of CloudTrail: it has no list of records"])
+    assert parsed(tmp_path, content) == ([], 0, ["is not a file of CloudTrail: it has no list of records"])
 
 
 def test_a_file_that_ends_early_is_noted(tmp_path: Path) -> None:

@@ -225,11 +225,11 @@ def test_covers_are_of_the_reports_bucket_and_old_reports_are_stale(tmp_path: Pa
 REJECTS: list[tuple[dict[str, Any], str]] = [
     ({"name": ""}, "row without name"),
     ({"bucket": "other"}, "row of another bucket: other, not lake"),
-    ({"size": "many"}, "size is no number: many"),
-    ({"timeCreated": "yesterday"}, "timeCreated is no time: yesterday"),
-    ({"md5Hash": "AAAA"}, "md5Hash is no MD5"),
-    ({"md5Hash": "!"}, "md5Hash is no MD5"),
-    ({"crc32c": "AAAAAAAAAAA="}, "crc32c is no CRC32C"),
+    ({"size": "many"}, "size is not a number: many"),
+    ({"timeCreated": "yesterday"}, "timeCreated is not a time: yesterday"),
+    ({"md5Hash": "AAAA"}, "md5Hash is not an MD5"),
+    ({"md5Hash": "!"}, "md5Hash is not an MD5"),
+    ({"crc32c": "AAAAAAAAAAA="}, "crc32c is not a CRC32C"),
 ]
 
 

@@ -201,7 +201,7 @@ def test_half_an_answer_is_an_evidence_gap_and_a_partition_dropped_meanwhile_lea
     metastore.faults.append(half)
     found = read(source_of(metastore))
     assert [hole.reason for hole in found.holes] == [
-        "partitions could not be read: 3 partitions that are named were not given"
+        "partitions could not be read: 3 partitions that are named were not returned"
     ]
     metastore.faults.clear()
 
@@ -248,7 +248,7 @@ LIST = b"\x0f\x00\x00"
 @pytest.mark.parametrize(
     ("bytes_", "why"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers what is no answer of Thrift"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "sent an invalid Thrift response"),
         (b"\x00" * 64, "failed|answers what is no answer"),
         (_reply(LIST + b"\x0b\x7f\xff\xff\xff"), "answers what is no answer"),
         (_reply(LIST + b"\x0b\x00\x00\x00\x01\x7f\xff\xff\xff"), "answers what is no answer"),

@@ -164,9 +164,9 @@ def test_a_failure_that_passes_is_waited_for(server: RestCatalog, pauses: list[f
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (b"<html>", "no JSON object"),
-        (b'{"overrides": {"prefix": "a', "no JSON object"),
-        (b"[" * 100_000, "no JSON object"),
+        (b"<html>", "not a JSON object"),
+        (b'{"overrides": {"prefix": "a', "not a JSON object"),
+        (b"[" * 100_000, "not a JSON object"),
         (b'{"overrides": {"prefix": "../../admin"}}', "prefix that no path can have"),
     ],
 )
@@ -272,7 +272,7 @@ class TestTokens:
         monkeypatch.setenv("CATALOG", "right")
         assert len(listed(server, bearer_env="CATALOG").tables) == len(NAMES)
         monkeypatch.setenv("CATALOG", "wrong")
-        with pytest.raises(SourceError, match=r"answers 401: Unauthorized; check what bearer_env"):
+        with pytest.raises(SourceError, match=r"answers 401: Unauthorized; check the values of bearer_env"):
             listed(server, bearer_env="CATALOG")
 
     def test_a_variable_that_is_not_set_is_named(self, server: RestCatalog) -> None:

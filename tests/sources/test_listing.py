@@ -406,5 +406,5 @@ def test_other_than_plain_files_are_rejected_or_left_out(tmp_path: Path) -> None
 
 
 def test_a_local_place_that_is_not_a_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="is no folder"):
+    with pytest.raises(SourceError, match="is not a folder"):
         read(Clients(), tmp_path / "nothing")

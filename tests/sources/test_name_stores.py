@@ -206,17 +206,17 @@ def test_what_items_mean(meanings: dict[tuple[str, str], Any], at: int) -> None:
 
 
 REJECTS: list[tuple[str, Item, str]] = [
-    ("emrfs", {"hashKey": {"S": "s3://b/d"}}, "hashKey is no path below a bucket"),
-    ("emrfs", {"hashKey": {"N": "7"}}, "hashKey is no path below a bucket"),
-    ("emrfs", {"rangeKey": {"S": "d/f"}}, "rangeKey is no name"),
-    ("emrfs", {"lastModified": {"S": "yesterday"}}, "lastModified is no time"),
-    ("emrfs", {"lastModified": {"N": "1e30"}}, "lastModified is no time"),
-    ("emrfs", {"deletionTTL": {"N": "-5"}}, "deletionTTL is no time"),
-    ("s3mper", {"path": {"S": "/b/d"}}, "path is no path below a bucket"),
-    ("s3mper", {"path": {"S": "//b//d"}}, "path is no path below a bucket"),
-    ("s3mper", {"file": {"S": ""}}, "file is no name"),
-    ("s3mper", {"epoch": {"S": "1"}}, "epoch is no time"),
-    ("s3mper", {"epoch": None}, "epoch is no time"),
+    ("emrfs", {"hashKey": {"S": "s3://b/d"}}, "hashKey is not a path below a bucket"),
+    ("emrfs", {"hashKey": {"N": "7"}}, "hashKey is not a path below a bucket"),
+    ("emrfs", {"rangeKey": {"S": "d/f"}}, "rangeKey is not a name"),
+    ("emrfs", {"lastModified": {"S": "yesterday"}}, "lastModified is not a time"),
+    ("emrfs", {"lastModified": {"N": "1e30"}}, "lastModified is not a time"),
+    ("emrfs", {"deletionTTL": {"N": "-5"}}, "deletionTTL is not a time"),
+    ("s3mper", {"path": {"S": "/b/d"}}, "path is not a path below a bucket"),
+    ("s3mper", {"path": {"S": "//b//d"}}, "path is not a path below a bucket"),
+    ("s3mper", {"file": {"S": ""}}, "file is not a name"),
+    ("s3mper", {"epoch": {"S": "1"}}, "epoch is not a time"),
+    ("s3mper", {"epoch": None}, "epoch is not a time"),
 ]
 
 

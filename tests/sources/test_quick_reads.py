@@ -99,7 +99,7 @@ def test_credentials_are_boto_s_as_they_are_renewed(monkeypatch: pytest.MonkeyPa
             return SimpleNamespace(access_key=next(given_out), secret_key="secret", token=None)
 
     monkeypatch.setattr(boto3.Session, "get_credentials", lambda _: Renewed())
-    monkeypatch.setattr(quick_reads, "_ASKED_AGAIN", quick_reads._ASKED_AGAIN * 0)
+    monkeypatch.setattr(quick_reads, "_CREDENTIALS_TTL", quick_reads._CREDENTIALS_TTL * 0)
     with catching() as store:
         clients = Clients(Endpoint(store.url, "us-east-1", path_style=True))
         assert quick_read(clients, Location("lake", "a")) == store.body

@@ -63,7 +63,7 @@ def test_a_raw_key_that_is_not_utf8_is_rejected_and_the_rest_is_read(tmp_path: P
     assert [row["key"] for row in rows["versions"]] == ["a%41+", None, "\ufffd", None]
     name = f"0701-0.{form.lower()}"
     rejects = [row["reject"] for row in rows["versions"]]
-    bad = f"{name}: Key is no text: a\ufffd"
+    bad = f"{name}: Key is not text: a\ufffd"
     assert rejects == [None, bad, None, f"{name}: row of another bucket: pond, not lake"]
 
 
@@ -83,18 +83,18 @@ def test_columns_may_be_texts_or_of_other_case(tmp_path: Path, form: str) -> Non
     assert (sound["key"], sound["size"], sound["is_latest"], sound["modified_at"]) == ("a", 5, True, time)
     name = f"0701-0.{form.lower()}"
     assert [row["reject"] for row in wrong] == [
-        f"{name}: Size is no number: -5",
-        f"{name}: IsLatest is no flag: maybe",
+        f"{name}: Size is not a number: -5",
+        f"{name}: IsLatest is not a flag: maybe",
     ]
     assert all(set(row.values()) == {"inventory 1", None, row["reject"]} for row in wrong)
 
 
 WRONG_TYPES: list[tuple[str, dict[str, Any], str]] = [
-    ("a number", {"size": [1.5]}, "column size is of type double, which is no number"),
-    ("text", {"e_tag": pa.array([1])}, "column e_tag is of type bigint, which is no text"),
-    ("bytes", {"version_id": [b"x"]}, "column version_id is of type binary, which is no text"),
-    ("a flag", {"is_latest": pa.array([1], pa.int32())}, "column is_latest is of type int, which is no flag"),
-    ("a time", {"last_modified_date": [True]}, "last_modified_date is of type boolean, which is no time"),
+    ("a number", {"size": [1.5]}, "column size is of type double, not a number"),
+    ("text", {"e_tag": pa.array([1])}, "column e_tag is of type bigint, not text"),
+    ("bytes", {"version_id": [b"x"]}, "column version_id is of type binary, not text"),
+    ("a flag", {"is_latest": pa.array([1], pa.int32())}, "column is_latest is of type int, not a flag"),
+    ("a time", {"last_modified_date": [True]}, "last_modified_date is of type boolean, not a time"),
     ("a column twice", {"KEY": ["k"]}, "names a column twice in its data files"),
 ]
 
@@ -118,7 +118,7 @@ def test_what_a_file_lacks_is_null_and_what_the_first_lacks_is_left_out(tmp_path
         ("a", 1, None),
         ("b", None, None),
     ]
-    what = "data file cannot be used: column size is of type double, which is no number"
+    what = "data file cannot be used: column size is of type double, not a number"
     assert [(note["subject"], note["reason"]) for note in rows["notes"]] == [(f"/{laid.data[2]}", what)] or [
         note["reason"] for note in rows["notes"]
     ] == [what]

@@ -151,13 +151,13 @@ def test_of_the_table_itself_the_state_of_then_is_read(tmp_path: Path) -> None:
 
 
 NO_EXPORTS: dict[str, tuple[str, bytes, str]] = {
-    "no Parquet": ("a.parquet", b"hello", "is no export of a journal: "),
-    "cut short": ("a.parquet", as_parquet(CHANGES)[:-30], "is no export of a journal: "),
+    "no Parquet": ("a.parquet", b"hello", "is not an export of a journal: "),
+    "cut short": ("a.parquet", as_parquet(CHANGES)[:-30], "is not an export of a journal: "),
     "other columns": (
         "a.parquet", as_parquet([{"bucket": "lake", "key": "t/a"}]),
-        "is no export of a journal: it has no column record_type, record_timestamp",
+        "is not an export of a journal: it has no column record_type, record_timestamp",
     ),
-    "other lines": ("a.jsonl", b'{"a": 1}\n', "is no export of a journal: it has no column bucket, "),
+    "other lines": ("a.jsonl", b'{"a": 1}\n', "is not an export of a journal: it has no column bucket, "),
     "torn": ("a.jsonl.gz", gzip.compress(as_lines(CHANGES))[:-20], "is damaged or cannot be read (EOFError)"),
 }  # fmt: skip
 

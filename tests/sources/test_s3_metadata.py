@@ -136,7 +136,7 @@ REFUSED: dict[str, tuple[Sequence[Entry], dict[str, Any], str]] = {
     "equality deletes": ([Entry(PARQUET, content=2)], {}, "has delete files"),
     "deletion vectors": ([Entry(PARQUET, content=1, offset=4)], {}, "has delete files"),
     "a store that nobody knows": ([Entry("hdfs://x/y.parquet")], {}, "cannot be understood"),
-    "no time": ([], {"properties": {UNCOALESCED: "soon"}}, "is no time: soon"),
+    "no time": ([], {"properties": {UNCOALESCED: "soon"}}, "is not a time: soon"),
 }  # fmt: skip
 
 

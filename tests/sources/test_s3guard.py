@@ -172,25 +172,25 @@ def test_authoritative_everywhere_or_nowhere(exported: Any, told: str, honoured:
 
 
 BROKEN: list[tuple[Item, str]] = [
-    ({"file_length": {"N": "12.5"}}, "file_length is no number of bytes"),
-    ({"file_length": {"N": "-1"}}, "file_length is no number of bytes"),
-    ({"file_length": {"N": "99999999999999999999"}}, "file_length is no number of bytes"),
-    ({"file_length": {"S": "12"}}, "file_length is no number of bytes"),
-    ({"file_length": {"N": "many"}}, "file_length is no number of bytes"),
-    ({"mod_time": {"N": "253402300800000"}}, "mod_time is no time"),
-    ({"mod_time": {"N": "1" * 38}}, "mod_time is no time"),
-    ({"last_updated": {"N": "-5"}}, "last_updated is no time"),
-    ({"last_updated": {}}, "last_updated is no time"),
+    ({"file_length": {"N": "12.5"}}, "file_length is not a number of bytes"),
+    ({"file_length": {"N": "-1"}}, "file_length is not a number of bytes"),
+    ({"file_length": {"N": "99999999999999999999"}}, "file_length is not a number of bytes"),
+    ({"file_length": {"S": "12"}}, "file_length is not a number of bytes"),
+    ({"file_length": {"N": "many"}}, "file_length is not a number of bytes"),
+    ({"mod_time": {"N": "253402300800000"}}, "mod_time is not a time"),
+    ({"mod_time": {"N": "1" * 38}}, "mod_time is not a time"),
+    ({"last_updated": {"N": "-5"}}, "last_updated is not a time"),
+    ({"last_updated": {}}, "last_updated is not a time"),
     ({"is_dir": {"S": "true"}}, "is_dir is neither true nor false"),
     ({"is_deleted": {"N": "1"}}, "is_deleted is neither true nor false"),
-    ({"etag": {"L": []}}, "etag is no text"),
-    ({"child": {"S": "a/b"}}, "child is no name"),
-    ({"child": {"N": "7"}}, "child is no name"),
-    ({"parent": {"S": "/b/"}}, "parent is no path below a bucket"),
-    ({"parent": {"S": "b/x"}}, "parent is no path below a bucket"),
-    ({"parent": {"S": "/b//x"}}, "parent is no path below a bucket"),
-    ({"parent": {"S": "/"}}, "parent is no path below a bucket"),
-    ({"parent": {"B": "YQ=="}}, "parent is no path below a bucket"),
+    ({"etag": {"L": []}}, "etag is not text"),
+    ({"child": {"S": "a/b"}}, "child is not a name"),
+    ({"child": {"N": "7"}}, "child is not a name"),
+    ({"parent": {"S": "/b/"}}, "parent is not a path below a bucket"),
+    ({"parent": {"S": "b/x"}}, "parent is not a path below a bucket"),
+    ({"parent": {"S": "/b//x"}}, "parent is not a path below a bucket"),
+    ({"parent": {"S": "/"}}, "parent is not a path below a bucket"),
+    ({"parent": {"B": "YQ=="}}, "parent is not a path below a bucket"),
 ]
 
 
@@ -202,7 +202,7 @@ def test_broken_items_are_reported_and_the_others_read(exported: Any) -> None:
     rejects = sorted(
         row["reject"].partition(" in the item of ")[0] for row in rows_of(read) if "reject" in row
     )
-    assert rejects == sorted([*(fault for _, fault in BROKEN), "parent is no path below a bucket"])
+    assert rejects == sorted([*(fault for _, fault in BROKEN), "parent is not a path below a bucket"])
     assert [row["key"] for row in rows_of(read) if "reject" not in row] == ["sound"]
 
 
@@ -247,7 +247,7 @@ def test_an_invalid_number_of_bytes_is_a_reject(exported: Any, number: str) -> N
         built.file("b", "sound", mod_time=OLD),
     ]
     assert [row.get("reject") for row in rows_of(exported(items))] == [
-        "file_length is no number of bytes in the item of /b/odd",
+        "file_length is not a number of bytes in the item of /b/odd",
         None,
     ]
 

@@ -218,7 +218,7 @@ def test_an_invalid_line_is_a_rejected_row(read: Callable[..., Entries], tmp_pat
     edit_lines(folder, itemCount=5, md5Checksum=hashlib.md5(body).hexdigest())
     entries = read(tmp_path)
     assert [row.get("reject", row.get("key")) for row in rows_of(entries)] == [
-        *["parent is no path below a bucket in the item of ?/?"] * 3,
+        *["parent is not a path below a bucket in the item of ?/?"] * 3,
         "x",
     ]
 
@@ -323,8 +323,8 @@ def resigned(folder: Path, body: bytes, count: int) -> None:
 LATE: list[tuple[str, Damage, str, int]] = [
     ("fewer", lambda f: edit_lines(f, itemCount=5), "holds 2 items, the manifest says 5", 3),
     ("more", lambda f: edit_lines(f, itemCount=1), "holds 2 items, the manifest says 1", 1),
-    ("torn", lambda f: resigned(f, first_data(f).read_bytes()[:-9], 2), "is no whole gzip file", 0),
-    ("plain", lambda f: resigned(f, b'{"Item":{}}\n', 1), "is no whole gzip file", 1),
+    ("torn", lambda f: resigned(f, first_data(f).read_bytes()[:-9], 2), "is not a complete gzip file", 0),
+    ("plain", lambda f: resigned(f, b'{"Item":{}}\n', 1), "is not a complete gzip file", 1),
 ]
 
 

@@ -63,16 +63,16 @@ def reason(item: Item) -> str | None:
     parent, child = (item.get(name, {}).get("S") for name in ("parent", "child"))
     faults = []
     if parent is None or not re.fullmatch(r"(/[^/]+)+", parent):
-        faults.append("parent is no path below a bucket")
+        faults.append("parent is not a path below a bucket")
     if child is None or not re.fullmatch(r"[^/]+", child):
-        faults.append("child is no name")
-    faults += [f"{n} is no text" for n in ("etag", "version_id") if n in item and "S" not in item[n]]
+        faults.append("child is not a name")
+    faults += [f"{n} is not text" for n in ("etag", "version_id") if n in item and "S" not in item[n]]
     flags = ("is_dir", "is_deleted", "is_authoritative")
     faults += [f"{n} is neither true nor false" for n in flags if n in item and "BOOL" not in item[n]]
     for name, largest, words in (
-        ("file_length", LARGEST, "is no number of bytes"),
-        ("mod_time", LAST_MILLISECOND, "is no time"),
-        ("last_updated", LAST_MILLISECOND, "is no time"),
+        ("file_length", LARGEST, "is not a number of bytes"),
+        ("mod_time", LAST_MILLISECOND, "is not a time"),
+        ("last_updated", LAST_MILLISECOND, "is not a time"),
     ):
         if name in item and number(item[name].get("N"), largest) is None:
             faults.append(f"{name} {words}")

@@ -168,7 +168,7 @@ def test_rejected_items_are_counted_as_they_are_kept(clients: Clients, aws: Aws)
         row for chunk in read.rows.chunks if chunk.kind == "counted" for row in chunk.batch.to_pylist()
     ]
     assert [row["sample"] for row in counted if row["rejected"]] == [
-        "file_length is no number of bytes in the item of /b/y"
+        "file_length is not a number of bytes in the item of /b/y"
     ]
 
 

@@ -144,7 +144,7 @@ def test_odd_answers_name_nothing_and_are_evidence_gaps_if_they_may_concern_a_ta
     [
         ((500, {}), "the catalog answers 500"),
         ((503, {"message": "later"}), "the catalog answers 503: later"),
-        ((200, b'{"tables": [{"name": "or'), "the catalog answers what is no JSON object"),
+        ((200, b'{"tables": [{"name": "or'), "the catalog sent a response that is not a JSON object"),
     ],
 )
 def test_half_a_list_is_an_evidence_gap_of_its_schema_and_stops_no_other(
@@ -169,7 +169,7 @@ def test_a_probe_asks_for_what_an_audit_needs(server: UnityCatalog) -> None:
         unity.probe(source, Clients(), NOW)
     server.faults.clear()
     server.infos.clear()
-    assert "names no catalog" in unity.probe(source, Clients(), NOW).message
+    assert "names none of the selected catalogs" in unity.probe(source, Clients(), NOW).message
 
 
 def test_its_tables_are_audited_by_their_formats_and_others_left_alone(

@@ -104,7 +104,7 @@ def test_a_pattern_that_matches_one_bucket_of_the_file_is_about_that_bucket(tmp_
 
 
 REFUSED = [
-    ('buckets: [{match: "prod-*", aliases: [x-s3alias]}]', "nobody can tell which bucket 'x-s3alias' is"),
+    ('buckets: [{match: "prod-*", aliases: [x-s3alias]}]', "the bucket of 'x-s3alias' is not known"),
     (
         "buckets: [{match: a1b, aliases: [x]}, {match: b2c, aliases: [x]}]",
         "'x' is a name of s3://a1b/ already",

@@ -520,7 +520,7 @@ def test_members_are_retired_when_their_table_is_opened(con: Connection) -> None
         ("resolved", "retired", _plain(at(40)))
     }  # fmt: skip
     assert night.changes.counts == {"open": 1, "resolve": 3, "discard": 1}
-    assert night.told == {("opened", "seen"): 1, ("resolved", "one"): 3}, "nobody was told of the pending one"
+    assert night.told == {("opened", "found"): 1, ("resolved", "one"): 3}, "the pending one was not reported"
 
 
 def test_members_stay_while_their_table_is_only_pending(con: Connection) -> None:

@@ -93,7 +93,7 @@ def test_a_table_without_storage_and_one_without_a_log(
     [
         ({"kind": "listing", "location": "s3://no-such-bucket-here/x"}, "the bucket does not exist"),
         ({"kind": "s3_inventory", "location": "s3://{bucket}/inv/"}, "no complete inventory report"),
-        ({"kind": "listing", "location": "/no/such/folder"}, "is no folder"),
+        ({"kind": "listing", "location": "/no/such/folder"}, "is not a folder"),
     ],
 )
 def test_a_storage_source_that_cannot_be_used(
@@ -230,7 +230,7 @@ CONFIGURED: list[tuple[dict[str, Any], str, str | None]] = [
         "lacks the fields LastModifiedDate, StorageClass, IsMultipart",
     ),
     ({"Schedule": {"Frequency": "Weekly"}}, "", "is made weekly"),
-    ({"IncludedObjectVersions": "Current"}, "", "names current versions alone"),
+    ({"IncludedObjectVersions": "Current"}, "", "names only current versions"),
     ({"IsEnabled": False}, "", "is disabled"),
 ]
 

@@ -178,7 +178,7 @@ BAD = [
                 "lies inside what a source covers",
             ),
             ("s3://r/q", "replicas: [{of: 's3://l/a', at: 's3://r'}]", "lies inside a replica"),
-            ("/data/q", "", "is no place in a bucket"),
+            ("/data/q", "", "is not a place in a bucket"),
         )
     ),
     *(
@@ -186,13 +186,13 @@ BAD = [
         for place, more, told in (
             ("s3://l/a/old", "tables: [{name: a, location: s3://l/a}]", "lies inside the table 'a'"),
             ("s3://out/shop/q", "", "lies inside the results"),
-            ("/data/q", "", "is no place in a bucket"),
+            ("/data/q", "", "is not a place in a bucket"),
         )
     ),
     (
         "tables:\n- {name: a, location: s3://l/a}\n- discover: {from: inventory, under: [s3://l]}",
         6,
-        "tables[1].discover: tables are found in inventories (s3_inventory, gcs_inventory, azure_inventory), and none",
+        "tables[1].discover: tables are discovered in inventories (s3_inventory, gcs_inventory, azure_inventory)",
     ),
     (in_table("grace: 1 hour"), 7, "tables[0].grace: not a duration: '1 hour'"),
     (in_table("min_duplicate_size: 4KB"), 7, "not a size: '4KB' (write 1B, 4KiB or 8MiB)"),
@@ -215,7 +215,7 @@ BAD = [
     (
         in_table("manifests: [{kind: delta}, {kind: symlink}]"),
         7,
-        "manifests: has delta and symlink, and each of them says what the table is",
+        "manifests: has delta and symlink, and each of them defines the table's state",
     ),
     (
         in_table("manifests: [{kind: previous, settled: soon}]"),
@@ -236,7 +236,7 @@ BAD = [
     (in_table("severity: {dropped: loud}"), 7, "severity.dropped: must not be 'loud' (one of: critical"),
     (in_table("severity: {dropped: on}"), 7, "severity.dropped: must not be 'on'"),
     ("defaults: {name: a}", 4, "defaults.name: unknown key"),
-    ("ignore: [{reason: x}]", 4, "ignore[0]: says nothing of what to ignore"),
+    ("ignore: [{reason: x}]", 4, "ignore[0]: selects nothing to ignore"),
     ("ignore: [{kinds: [dropped]}]", 4, "ignore[0].reason: is missing"),
     ("ignore: [{kinds: [dropped], reason: ' '}]", 4, "ignore[0].reason: no text: ' '"),
     (
@@ -299,9 +299,13 @@ BAD = [
     ("watch: [!!bool x]", 4, "watch[0]: not a value: 'x'"),
     ("s3: {<<: 5}", 4, "s3.<<: only mappings can be merged"),
     ("watch: ['s3://${WHERE}']", 4, "watch[0]: the variable WHERE is not set"),
-    ("watch: ['s3://${}']", 4, "watch[0]: ${ begins no variable (write ${NAME}, or $${ for the characters"),
-    ("watch: ['s3://l/${A']", 4, "watch[0]: ${ begins no variable"),
-    ("watch: ['s3://l/${1A}']", 4, "watch[0]: ${ begins no variable"),
+    (
+        "watch: ['s3://${}']",
+        4,
+        "watch[0]: ${ does not begin a variable (write ${NAME}, or $${ for the characters",
+    ),
+    ("watch: ['s3://l/${A']", 4, "watch[0]: ${ does not begin a variable"),
+    ("watch: ['s3://l/${1A}']", 4, "watch[0]: ${ does not begin a variable"),
 ]
 
 
@@ -646,8 +650,8 @@ def test_a_catalog_is_reached_by_the_word_that_a_table_says(tmp_path: Path) -> N
     [
         (CATALOG, "catalog: prdo", "no catalog is called 'prdo' (did you mean prod?)"),
         ("", "catalog: prod", "no catalog is called 'prod' (add it to metastores)"),
-        (CATALOG, "catalog: prod, metadata: s3://lake/b/metadata/", "says already which metadata is current"),
-        (CATALOG, "table: x.y", "no catalog is named that calls it so"),
+        (CATALOG, "catalog: prod, metadata: s3://lake/b/metadata/", "already names the current metadata"),
+        (CATALOG, "table: x.y", "no catalog is named for this table"),
         (CATALOG.replace("]\n", ", {kind: iceberg_rest, name: prod, uri: 'http://d'}]\n"), "catalog: prod",
          "several catalogs are called 'prod'"),
         (CATALOG.replace("https://", "https://me:pw@"), "catalog: prod", "secret"),

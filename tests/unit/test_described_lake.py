@@ -180,7 +180,7 @@ REFUSED = [
     ("tables: [{name: a, location: s3://lake/a, profile: cold}]", "no profile is called 'cold'"),
     (
         "tables: [{discover: {from: inventory, under: [s3://lake/w/]}}]",
-        "tables are found in inventories (s3_inventory, gcs_inventory, azure_inventory)",
+        "tables are discovered in inventories (s3_inventory, gcs_inventory, azure_inventory)",
     ),
     ("profiles: {cold: {location: s3://x}}\ntables: [{name: a, location: s3://lake/a}]", "unknown key"),
     ("expect: [{tables: [x], refused: y}]\ntables: [{name: a, location: s3://lake/a}]", "reason: is missing"),

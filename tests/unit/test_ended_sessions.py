@@ -98,7 +98,7 @@ OTHERS = {
     "mfa": (of_boto.RefreshWithMFAUnsupportedError(), "a new one needs an MFA code"),
     "process": (
         of_boto.CredentialRetrievalError(provider="custom-process", error_msg="secret-token"),
-        "no credentials can be got from custom-process",
+        "custom-process returned no credentials",
     ),
     "login ended": (of_boto.LoginRefreshRequired(), "the login session of profile night has ended"),
     "login right": (of_boto.LoginInsufficientPermissions(), "the login session lacks a right"),

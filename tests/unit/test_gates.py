@@ -215,7 +215,7 @@ def test_a_refusal_says_what_must_hold() -> None:
     assert refused.exit_code == 11
     assert str(refused) == (
         "s3://results: gate findings: no discrepancy is found twice in one run (not so: all findings); "
-        "mend the evidence, or edit the suite in expectations/; nothing was published"
+        "repair the evidence, or edit the suite in expectations/; nothing was published"
     )
 
 

@@ -84,7 +84,7 @@ def test_its_tables_are_discovered() -> None:
     [
         (replace(MANIFESTS["delta"]), "two packages register it"),
         (replace(MANIFESTS["delta"], name="late"), "the `kind` of its model is not Literal"),
-        (Kind(name="x", title="x"), "is no StorageKind"),
+        (Kind(name="x", title="x"), "is not a StorageKind"),
         (
             MetastoreKind(
                 **{name: vars(METASTORES["glue"])[name] for name in ("model", "read", "probe", "get")},
@@ -101,7 +101,7 @@ def test_a_kind_that_cannot_be_used_is_refused(kind: Kind, why: str) -> None:
 
 
 def test_rows_of_one_name_must_have_one_route() -> None:
-    refused = pytest.raises(CannotAudit, match="kind late: its rows 'steps' are routed otherwise")
+    refused = pytest.raises(CannotAudit, match="kind late: another kind routes rows 'steps' differently")
     with registered(replace(LATE, rows={"steps": RowKind(BY_BASE)})), refused:
         registry.row_kinds()
     assert registry.row_kinds()["steps"].keyed

@@ -8,7 +8,7 @@ import pytest
 from lakeaudit.evidence.events.trail_records import NoRecordsError, records
 
 RECORDS = [{"eventName": "PutObject", "n": n, "key": 'a"]},{é'} for n in range(5)]
-NONE = "is no file of CloudTrail: it has no list of records"
+NONE = "is not a file of CloudTrail: it has no list of records"
 
 
 def cut(text: str, size: int) -> list[str]:

@@ -104,7 +104,7 @@ def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:
         lake.results,
         *(source.location for source in lake.inventories),
         *(t.location for t in lake.tables),
-        *(place for each in lake.discoveries for place in each.named),
+        *(place for each in lake.discoveries for place in each.plain_places),
     ]
     buckets = sorted({place.bucket for place in places if place.is_in_s3})
     endpoints = {clients.endpoint(bucket): bucket for bucket in buckets}

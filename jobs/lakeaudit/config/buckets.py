@@ -1,7 +1,7 @@
 """The `buckets` of a lake file: access, promises and other names of many buckets in one place.
 
-Other names are put right in the text of the file before anything is checked, so that nothing later knows two names of
-one place; what claims write is put right where they are read (`keys.true_place`).
+Other names are replaced in the file's data before any check, so that later code knows one name of each place; names in
+claims are replaced where they are read (`keys.true_place`).
 """
 
 import re
@@ -24,22 +24,22 @@ def _mapping_or_list(value: object) -> str:
 
 
 class BucketRule(S3Options):
-    """What holds for the buckets whose names match; the first rule that matches a bucket holds for it."""
+    """The settings of the buckets whose names match; the first rule that matches a bucket applies to it."""
 
     match: BucketGlob
     aliases: Annotated[
         Annotated[tuple[BucketAlias, ...], Tag("list")] | Annotated[dict[Text, Place], Tag("mapping")],
         Discriminator(_mapping_or_list),
     ] = ()
-    """Other names of the bucket; a mapping where they are names of several, or of folders."""
+    """Other names of the bucket; a mapping if they are names of several buckets, or of folders."""
     consistency: Literal["strong", "weak"] = "strong"
     """weak: a listing may lag behind writes, and a 404 may be an old answer."""
     storage_classes: Mapping[Text, ClassKind] = Field(default_factory=dict)
-    """Whether objects of a storage class are read at once or have to be restored first, over what is known of it."""
+    """Whether objects of a storage class can be read at once or must be restored first; overrides known classes."""
 
     @property
     def options(self) -> S3Options:
-        """How its buckets are reached."""
+        """The connection options of its buckets."""
         return S3Options(**{name: getattr(self, name) for name in S3Options.model_fields})
 
     def holds_for(self, bucket: str) -> bool:
@@ -47,7 +47,7 @@ class BucketRule(S3Options):
 
 
 def aliases_of(data: Mapping[str, object]) -> tuple[Aliases, list[ConfigProblem]]:
-    """(other names of places, what is wrong with them) of a file's data; the models tell the rest."""
+    """Return the other names of places in a file's data, and their problems; the models report all other problems."""
     aliases: dict[Location, Location] = {}
     found: list[ConfigProblem] = []
     for path, name, place in _declared_aliases(data):
@@ -59,7 +59,7 @@ def aliases_of(data: Mapping[str, object]) -> tuple[Aliases, list[ConfigProblem]
         if alias is None:
             continue
         if place is None:
-            what = f"nobody can tell which bucket {quoted(name)} is"
+            what = f"the bucket of {quoted(name)} is not known"
             found.append(
                 ConfigProblem(
                     path, what, "match one bucket by its name, or write {alias: s3://bucket/folder}"
@@ -73,7 +73,7 @@ def aliases_of(data: Mapping[str, object]) -> tuple[Aliases, list[ConfigProblem]
 
 
 def alias_place(name: str) -> Location | None:
-    """The place that another name of a bucket or folder seems to be: a bucket's name, or a mount; None: neither."""
+    """Return the place that another name looks like: a bucket, or a mount; None: neither."""
     if name.startswith(f"{MOUNTS}/"):
         key = name[len(MOUNTS) :].strip("/")
         return Location(MOUNTS, key) if key else None
@@ -81,7 +81,7 @@ def alias_place(name: str) -> Location | None:
 
 
 def _declared_aliases(data: Mapping[str, object]) -> Iterator[tuple[Path, str, Location | None]]:
-    """Each alias with its path and the place it is a name of; None where that cannot be told."""
+    """Yield each alias with its path and its true place; None if the place is not known."""
     rules = data.get("buckets")
     for index, rule in enumerate(rules if isinstance(rules, list) else []):
         names = rule.get("aliases") if isinstance(rule, dict) else None
@@ -103,7 +103,7 @@ def _location(place: object) -> Location | None:
 
 
 def _only_bucket(match: object, data: Mapping[str, object]) -> Location | None:
-    """The one bucket that a rule is about: its very name, or the only one of the file that its pattern matches."""
+    """Return the one bucket of a rule: by its name, or the only bucket in the file that its pattern matches."""
     if not isinstance(match, str):
         return None
     if not re.search(r"[*?\[]", match):
@@ -128,7 +128,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def by_true_names(data: Mapping[str, object], aliases: Aliases) -> dict[str, object]:
-    """The file's plain data, in which no URI goes by another name but in `buckets` itself."""
+    """Return the file's plain data with other names replaced in all URIs, except in `buckets` itself."""
     if not aliases:
         return dict(data)
     return {key: value if key == "buckets" else _renamed(value, aliases) for key, value in data.items()}

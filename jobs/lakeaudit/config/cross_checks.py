@@ -1,6 +1,6 @@
-"""What one block alone cannot show, checked on the plain data, so that it is told beside every other problem.
+"""Check the blocks of a lake file against each other on the plain data, so that all problems are reported at once.
 
-Each check takes the data as it is, wrong or right, and says nothing of what it cannot read: the models do.
+Each check takes the data as written, valid or not, and skips invalid values, which the models report.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ Data = dict[str, object]
 
 
 def check(data: Data) -> list[ConfigProblem]:
-    """Every problem between the blocks of a file."""
+    """Return every problem between the blocks of a file."""
     return list(chain.from_iterable(each(data) for each in CHECKS))
 
 
@@ -26,7 +26,7 @@ def _listed(block: object) -> list[object]:
 
 
 def _entries(data: Data, key: str, path: Path = ()) -> Iterator[tuple[Path, Data]]:
-    """The mappings of a list, each with its path."""
+    """Yield the mappings of a list, each with its path."""
     for index, entry in enumerate(_listed(data.get(key))):
         if isinstance(entry, dict):
             yield (*path, key, index), entry
@@ -41,7 +41,7 @@ def _origin(entry: Data) -> Location | None:
 
 
 def _kinded(data: Data) -> Iterator[tuple[Path, str, object]]:
-    """Every entry that needs a kind: its path, the vocabulary it draws on, the entry."""
+    """Yield path, block and entry of every entry that needs a kind."""
     for block in ("inventories", "metastores", "events", "alerts"):
         for index, entry in enumerate(_listed(data.get(block))):
             yield (block, index), block, entry
@@ -54,12 +54,12 @@ ALERTS = ("apprise", "alertmanager", "sns")
 
 
 def _kind_names(block: str) -> tuple[str, ...]:
-    """The kinds of a block that this installation reads."""
+    """Return the kinds of a block that this installation has."""
     return tuple(registry.ROLES[block]) if block in registry.ROLES else ALERTS
 
 
 def kinds(data: Data) -> Iterator[ConfigProblem]:
-    """Entries without a kind or of an unknown kind."""
+    """Find entries without a kind or of an unknown kind."""
     for path, block, entry in _kinded(data):
         if not isinstance(entry, dict):
             first = _kind_names(block)[0]
@@ -71,7 +71,7 @@ def kinds(data: Data) -> Iterator[ConfigProblem]:
 
 
 def of_kinds(data: Data) -> Iterator[ConfigProblem]:
-    """What the kinds themselves refuse of their entries."""
+    """Find the problems that the kinds themselves report for their entries."""
     for path, block, entry in _kinded(data):
         kinds: Mapping[str, Any] = registry.ROLES.get(block, {})
         if isinstance(entry, dict) and (kind := entry.get("kind")) in tuple(kinds):
@@ -80,7 +80,7 @@ def of_kinds(data: Data) -> Iterator[ConfigProblem]:
 
 
 def discover(data: Data) -> Iterator[ConfigProblem]:
-    """Tables that are to be found in inventories, without an inventory."""
+    """Find a `discover` of tables in inventories without an inventory."""
     kinds = [entry.get("kind") for _, entry in _entries(data, "inventories")]
     for path, table in _entries(data, "tables"):
         found = table.get("discover")
@@ -89,14 +89,12 @@ def discover(data: Data) -> Iterator[ConfigProblem]:
             yield from _catalogs_of(data, (*path, "discover"), found)
             continue
         if "discover" in table and not {*registry.report_kinds()} & {*map(str, kinds)}:
-            what = (
-                f"tables are found in inventories ({', '.join(registry.report_kinds())}), and none is named"
-            )
+            what = f"tables are discovered in inventories ({', '.join(registry.report_kinds())}), and none is named"
             yield ConfigProblem((*path, "discover"), what, "add one to inventories, or name each table")
 
 
 def _catalogs_of(data: Data, path: Path, found: Data) -> Iterator[ConfigProblem]:
-    """Whether there is a catalog that tables are to be found in."""
+    """Find a `discover` of tables in a catalog that is not named."""
     kind, word = found.get("from"), found.get("catalog")
     words = [_word(entry) for _, entry in _entries(data, "metastores") if entry.get("kind") == kind]
     if not words:
@@ -106,7 +104,7 @@ def _catalogs_of(data: Data, path: Path, found: Data) -> Iterator[ConfigProblem]
 
 
 def profiles(data: Data) -> Iterator[ConfigProblem]:
-    """A profile that nobody has described."""
+    """Find references to profiles that do not exist."""
     described = data.get("profiles")
     known = [str(name) for name in described] if isinstance(described, dict) else []
     for path, table in _entries(data, "tables"):
@@ -119,7 +117,7 @@ def profiles(data: Data) -> Iterator[ConfigProblem]:
 
 
 def names(data: Data) -> Iterator[ConfigProblem]:
-    """Two tables of one name."""
+    """Find tables that share a name."""
     first: dict[str, Path] = {}
     for path, table in _entries(data, "tables"):
         name = table.get("name")
@@ -130,7 +128,7 @@ def names(data: Data) -> Iterator[ConfigProblem]:
 
 
 def locations(data: Data) -> Iterator[ConfigProblem]:
-    """Two tables of one format in one place, that do not both say that they are one."""
+    """Find tables of one format at one location that are not declared to be the same table."""
     known: dict[Location, list[Data]] = {}
     for path, table in _entries(data, "tables"):
         place = location_of(table)
@@ -152,25 +150,25 @@ def locations(data: Data) -> Iterator[ConfigProblem]:
 
 
 def _are_one(table: Data, other: Data) -> bool:
-    """Whether two entries of one location are the same table: the formats of both are not known to differ."""
+    """Return whether two entries of one location are the same table: unless both have formats that differ."""
     one, another = _formats(table), _formats(other)
     return not (one and another) or bool(one & another)
 
 
 def _formats(table: Data) -> set[str]:
-    """The kinds of manifests that say what a table is."""
+    """Return the kinds of manifests that define a table's state."""
     kinds = [entry.get("kind") for _, entry in _entries(table, "manifests")]
     return {kind for kind in registry.state_kinds() if kind in kinds}
 
 
 def results(data: Data) -> Iterator[ConfigProblem]:
-    """Results among what is audited, or the other way round."""
+    """Find results inside an audited place, or around a table."""
     place = location_of(_with_location(data.get("results")))
     if place is None:
         return
     if place.is_azure:
         yield ConfigProblem(
-            ("results",), "Azure is read, and never written to", "write s3://bucket/prefix or a local path"
+            ("results",), "lakeaudit does not write to Azure", "write s3://bucket/prefix or a local path"
         )
     for path, table in _entries(data, "tables"):
         own = location_of(table)
@@ -190,28 +188,28 @@ def results(data: Data) -> Iterator[ConfigProblem]:
 
 
 def quarantine(data: Data) -> Iterator[ConfigProblem]:
-    """A quarantine among what is read, or around it: what lies there is no part of the lake any more."""
+    """Find a quarantine inside a place that is read, or around one: its files must not be part of the lake."""
     written = data.get("quarantine")
     path: Path = ("quarantine", "location") if isinstance(written, dict) else ("quarantine",)
     place = location_of(_with_location(written))
     if place is None:
         return
     if not place.is_in_s3:
-        yield ConfigProblem(path, "is no place in a bucket of S3", "write s3://bucket/prefix")
+        yield ConfigProblem(path, "is not a place in a bucket of S3", "write s3://bucket/prefix")
     for what, own in _watched(data):
         if own.contains(place) or place.contains(own):
-            told = f"lies inside {what}" if own.contains(place) else f"holds {what}"
-            yield ConfigProblem(path, told, "name a place that nothing else uses")
+            problem = f"lies inside {what}" if own.contains(place) else f"holds {what}"
+            yield ConfigProblem(path, problem, "name a place that nothing else uses")
             return
 
 
 def _with_location(written: object) -> Data:
-    """The block of a place that may be written in its short form."""
+    """Return the block of a place that may be written in its short form."""
     return written if isinstance(written, dict) else {"location": written}
 
 
 def _watched(data: Data) -> Iterator[tuple[str, Location]]:
-    """(what it is, where): all that an audit reads or writes. Of a metadata store `location` says what it knows of."""
+    """Yield (description, place) of all places that an audit reads or writes; a metadata store has no place itself."""
     written = data.get("results")
     named = [("the results", _with_location(written))]
     for _, table in _entries(data, "tables"):
@@ -232,18 +230,18 @@ def _watched(data: Data) -> Iterator[tuple[str, Location]]:
 
 
 def states(data: Data) -> Iterator[ConfigProblem]:
-    """Tables with several kinds of manifests that each say what the table is."""
+    """Find tables with several kinds of manifests that each define the table's state."""
     for path, table in _entries(data, "tables"):
         named = _formats(table)
         kinds = [kind for kind in registry.MANIFESTS if kind in named]
         if len(kinds) > 1:
-            what = f"has {' and '.join(kinds)}, and each of them says what the table is"
+            what = f"has {' and '.join(kinds)}, and each of them defines the table's state"
             hint = "name each as a table of its own with this location"
             yield ConfigProblem((*path, "manifests"), what, hint)
 
 
 def shares(data: Data) -> Iterator[ConfigProblem]:
-    """Files shared with a table that is not there."""
+    """Find `shares` with a table that does not exist."""
     names = (table.get("name") for _, table in _entries(data, "tables"))
     known = list(dict.fromkeys(name for name in names if isinstance(name, str)))
     for path, table in _entries(data, "tables"):
@@ -256,16 +254,16 @@ def shares(data: Data) -> Iterator[ConfigProblem]:
 
 
 def ignore(data: Data) -> Iterator[ConfigProblem]:
-    """An entry that would ignore everything."""
+    """Find entries that would ignore everything."""
     for path, entry in _entries(data, "ignore"):
         if not {"paths", "tables", "kinds"} & entry.keys():
             yield ConfigProblem(
-                path, "says nothing of what to ignore", "give at least one of paths, tables, kinds"
+                path, "selects nothing to ignore", "give at least one of paths, tables, kinds"
             )
 
 
 def catalogs(data: Data) -> Iterator[ConfigProblem]:
-    """Iceberg tables whose state a catalog says that is not there, or that several could be."""
+    """Find Iceberg tables whose catalog is not named, or not unique."""
     words = [_word(entry) for _, entry in _entries(data, "metastores") if _is_catalog(entry)]
     named = registry.kinds_named_by_catalogs()
     for path, table in _entries(data, "tables"):
@@ -275,11 +273,11 @@ def catalogs(data: Data) -> Iterator[ConfigProblem]:
             if "catalog" in entry:
                 yield from _unclear((*here, "catalog"), entry["catalog"], words)
                 if "metadata" in entry:
-                    what = "the catalog says already which metadata is current"
+                    what = "the catalog already names the current metadata"
                     yield ConfigProblem((*here, "metadata"), what, "leave one of the two out")
             elif "table" in entry:
                 yield ConfigProblem(
-                    (*here, "table"), "no catalog is named that calls it so", "name its `catalog`"
+                    (*here, "table"), "no catalog is named for this table", "name its `catalog`"
                 )
 
 
@@ -288,7 +286,7 @@ def _is_catalog(entry: Data) -> bool:
 
 
 def _word(entry: Data) -> str:
-    """What tables and discoveries call a catalog."""
+    """Return the name of a catalog in tables and discoveries."""
     return str(entry.get("name") or entry.get("kind"))
 
 
@@ -305,17 +303,17 @@ def _unclear(path: Path, word: object, words: list[str]) -> Iterator[ConfigProbl
 
 
 def previous(data: Data) -> Iterator[ConfigProblem]:
-    """The last picture as a claim of a table that has a writer's record."""
+    """Find tables with the last storage snapshot next to other manifests."""
     for path, table in _entries(data, "tables"):
         entries = list(_entries(table, "manifests", path))
         for here, entry in entries:
             if entry.get("kind") in registry.snapshot_kinds() and len(entries) > 1:
                 what = f"{entry['kind']} is for tables without any other manifest"
-                yield ConfigProblem(here, what, "leave it out: the other says more")
+                yield ConfigProblem(here, what, "leave it out: the other is more precise")
 
 
 def maps(data: Data) -> Iterator[ConfigProblem]:
-    """Places that are moved twice, into themselves, or though a table of the file lies there."""
+    """Find places that are mapped twice, into themselves, or although a table of the file lies there."""
     first: set[Location] = set()
     for path, entry in _entries(data, "maps"):
         source, target = _origin(entry), location_of(entry, "to")
@@ -331,12 +329,12 @@ def maps(data: Data) -> Iterator[ConfigProblem]:
         for at, table in _entries(data, "tables"):
             own = location_of(table)
             if own is not None and source.contains(own):
-                what = f"maps move all that is said of this place to {target.uri}"
+                what = f"maps move all claims about this place to {target.uri}"
                 yield ConfigProblem((*at, "location"), what, "audit this table by a lake file of its own")
 
 
 def originals(data: Data) -> Iterator[ConfigProblem]:
-    """Another place as a manifest beside records of this one, or from which no map leads here."""
+    """Find replica sources as manifests next to others, or without a map that leads to the table."""
     targets = [place for _, entry in _entries(data, "maps") if (place := location_of(entry, "to"))]
     for path, table in _entries(data, "tables"):
         entries = list(_entries(table, "manifests", path))
@@ -350,18 +348,18 @@ def originals(data: Data) -> Iterator[ConfigProblem]:
             yield ConfigProblem(of_another[0], what, f'add maps: [{{from: "s3://...", to: "{own.uri}"}}]')
 
 
-_TELLS_APART = ("table", "export", "uri", "warehouse", "catalog_id", "region", "endpoint", "databases")
-"""What sources of one kind and place may differ in."""
+_IDENTITY = ("table", "export", "uri", "warehouse", "catalog_id", "region", "endpoint", "databases")
+"""The keys in which sources of one kind and place may differ."""
 
 
 def repeats(data: Data) -> Iterator[ConfigProblem]:
-    """One source named twice in a block."""
+    """Find sources that are named twice in a block."""
     tables = (_entries(table, "manifests", path) for path, table in _entries(data, "tables"))
     sources = (_entries(data, name) for name in ("inventories", "metastores", "events"))
     for block in (*sources, *tables):
         first: set[tuple[object, ...]] = set()
         for path, entry in block:
-            kind, names = entry.get("kind"), [entry.get(name) for name in _TELLS_APART]
+            kind, names = entry.get("kind"), [entry.get(name) for name in _IDENTITY]
             same = (str(kind), location_of(entry), *map(str, names))
             if same in first:
                 yield ConfigProblem(path, "the same source a second time", "keep one of them")

@@ -1,7 +1,7 @@
-"""The scalar types of the lake file's models: each reads its written form and refuses the rest with a hint.
+"""The scalar types of the lake file's models: each reads its written form and refuses other values with a hint.
 
-A validator never repeats the value in its message: whoever reports it shows what was written in the file, and
-nothing of a value that may hold a secret.
+A validator never repeats the value in its message: the report shows the text of the file, except for values that may
+hold a secret.
 """
 
 import re
@@ -39,14 +39,14 @@ from lakeaudit.kinds import KINDS
 
 
 def refuse(what: str, hint: str, *, quiet: bool = False) -> PydanticCustomError:
-    """A refused value; `quiet` keeps the value itself out of the report."""
+    """Return the error of a refused value; `quiet` keeps the value itself out of the report."""
     return PydanticCustomError("lake_value", "{what}", {"what": what, "hint": hint, "quiet": quiet})
 
 
-def written(
+def text_validator(
     parse: Callable[[str], object], what: str, hint: str, *, ready: type | None = None, quiet: bool = False
 ) -> PlainValidator:
-    """Text goes through `parse`; an instance of `ready` is taken as it is; the rest is refused."""
+    """Return a validator that parses text by `parse`, accepts an instance of `ready`, and refuses other values."""
 
     def validate(value: object) -> object:
         if ready is not None and type(value) is ready:
@@ -63,7 +63,7 @@ def written(
 
 @dataclass(frozen=True)
 class Matching:
-    """Text that a pattern matches whole; the JSON Schema says the same pattern."""
+    """Text that a pattern matches whole; the JSON Schema has the same pattern."""
 
     pattern: str
     what: str
@@ -71,15 +71,17 @@ class Matching:
     quiet: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        matched = written(partial(parse_matching, self.pattern), self.what, self.hint, quiet=self.quiet)
+        matched = text_validator(
+            partial(parse_matching, self.pattern), self.what, self.hint, quiet=self.quiet
+        )
         return matched.__get_pydantic_core_schema__(source, handler)
 
     def __get_pydantic_json_schema__(self, _: CoreSchema, __: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"type": "string", "pattern": self.pattern}
 
 
-def shown(pattern: str | None = None, **more: object) -> WithJsonSchema:
-    """How the written form stands in the JSON Schema."""
+def text_schema(pattern: str | None = None, **more: object) -> WithJsonSchema:
+    """Return the JSON Schema of the written form."""
     return WithJsonSchema({"type": "string", **({"pattern": pattern} if pattern else {}), **more})
 
 
@@ -107,7 +109,7 @@ def _finding(text: str) -> str:
 
 
 def _integer(value: object) -> int:
-    """Digits in quotes are what an expanded variable leaves; true and 1.0 count nothing."""
+    """Parse a whole number; quoted digits, which expanded variables produce, are valid; true and 1.0 are not."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,18}", value):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
@@ -132,13 +134,13 @@ def _flag(value: object) -> bool:
 
 
 def _off(value: object) -> object:
-    """YAML reads a bare `off` as false."""
+    """Turn false, as which YAML reads a bare `off`, into `off`."""
     return "off" if value is False else value
 
 
 LAKE_NAME = r"^[A-Za-z0-9._-]+$"
 TEXTFILE = r"^/.+\.prom$"
-"""Prometheus's node exporter reads files of that ending alone."""
+"""Prometheus's node exporter reads only files with this ending."""
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 REGION = r"^[a-z0-9-]+$"
 ARN = r"^arn:[!-~]+$"
@@ -147,7 +149,7 @@ DYNAMODB_NAME = r"^[A-Za-z0-9_.-]{3,255}$"
 TABLE_NAME = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
 NAME_TEMPLATE = r"^[^{}\s\x00-\x1f\x7f]*(\{[1-9][0-9]?\}[^{}\s\x00-\x1f\x7f]*)+$"
 SCHEDULE = r"^(@[a-z]+|[^\s@]+([ \t]+[^\s]+){4,6})$"
-"""A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks what stands in them."""
+"""A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks the values of the fields."""
 FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
 LOCATION = r"^(s3a?://|s3n://|gs://|abfss?://|wasbs?://|file:/|/|dbfs:/)"
 BUCKET_GLOB = r"^[A-Za-z0-9*?\[\]!._@-]+$"
@@ -166,57 +168,67 @@ WrittenSeverity = Annotated[SeverityOrOff, BeforeValidator(_off)]
 
 Duration = Annotated[
     timedelta,
-    written(parse_duration, "not a duration", DURATION_HINT, ready=timedelta),
-    shown("^[0-9]{1,10}[smhd]$"),
+    text_validator(parse_duration, "not a duration", DURATION_HINT, ready=timedelta),
+    text_schema("^[0-9]{1,10}[smhd]$"),
 ]
 Ttl = Annotated[
     timedelta | None,
-    written(_ttl, "not a duration", f"{DURATION_HINT}, or none", ready=timedelta),
-    shown("^([0-9]{1,10}[smhd]|none)$"),
+    text_validator(_ttl, "not a duration", f"{DURATION_HINT}, or none", ready=timedelta),
+    text_schema("^([0-9]{1,10}[smhd]|none)$"),
 ]
 Size = Annotated[
-    int, written(parse_size, "not a size", "write 1B, 4KiB or 8MiB"), shown("^[0-9]{1,19}([KMGT]i)?B$")
+    int,
+    text_validator(parse_size, "not a size", "write 1B, 4KiB or 8MiB"),
+    text_schema("^[0-9]{1,19}([KMGT]i)?B$"),
 ]
-Day = Annotated[date, written(parse_day, "not a date", "write 2027-06-01", ready=date), shown(format="date")]
+Day = Annotated[
+    date, text_validator(parse_day, "not a date", "write 2027-06-01", ready=date), text_schema(format="date")
+]
 Place = Annotated[
-    Location, written(parse_location, "not a location", LOCATION_HINT, ready=Location), shown(LOCATION)
+    Location,
+    text_validator(parse_location, "not a location", LOCATION_HINT, ready=Location),
+    text_schema(LOCATION),
 ]
 Origin = Annotated[
     Location,
-    written(parse_origin, "not a location", f"{LOCATION_HINT}, or hdfs://host:port/path", ready=Location),
-    shown(r"^([A-Za-z][A-Za-z0-9+.-]*:/|/)"),
+    text_validator(
+        parse_origin, "not a location", f"{LOCATION_HINT}, or hdfs://host:port/path", ready=Location
+    ),
+    text_schema(r"^([A-Za-z][A-Za-z0-9+.-]*:/|/)"),
 ]
-"""A place that may lie in any store, since nothing is read there."""
+"""A place that may lie in any store, since it is not read."""
 Places = Annotated[
     Location,
-    written(
+    text_validator(
         parse_places,
         "not a location",
         f"{LOCATION_HINT}; or a pattern such as s3://lake-*/prefix",
         ready=Location,
     ),
-    shown(LOCATION),
+    text_schema(LOCATION),
 ]
 """A place, or one in every bucket whose name matches."""
 Endpoint = Annotated[
     str,
-    written(parse_endpoint, "not an endpoint", "write http://host:port and nothing after it", quiet=True),
-    shown("^https?://"),
+    text_validator(
+        parse_endpoint, "not an endpoint", "write http://host:port and nothing after it", quiet=True
+    ),
+    text_schema("^https?://"),
 ]
 Url = Annotated[
     str,
-    written(parse_url, "not a URL", "write https://host:port/path, without a query", quiet=True),
-    shown("^https?://"),
+    text_validator(parse_url, "not a URL", "write https://host:port/path, without a query", quiet=True),
+    text_schema("^https?://"),
 ]
 ThriftUris = Annotated[
     str,
-    written(
+    text_validator(
         parse_thrift,
         "not a Hive Metastore",
         "write thrift://host:9083, several with commas between",
         quiet=True,
     ),
-    shown("^thrift://"),
+    text_schema("^thrift://"),
 ]
 BucketGlob = Annotated[
     str, Matching(BUCKET_GLOB, "not a pattern of bucket names", "write a name or a pattern such as prod-*")
@@ -237,12 +249,18 @@ DynamoName = Annotated[
     str, Matching(DYNAMODB_NAME, "not the name of a DynamoDB table", "3 to 255 letters, digits, . _ -")
 ]
 Text = Annotated[
-    str, written(partial(parse_matching, FREE_TEXT), "no text", "write some text; quote a number"), shown()
+    str,
+    text_validator(partial(parse_matching, FREE_TEXT), "no text", "write some text; quote a number"),
+    text_schema(),
 ]
 Glob = Annotated[
-    str, written(_glob, "not a pattern", "write a name or a pattern such as sales.*"), shown(minLength=1)
+    str,
+    text_validator(_glob, "not a pattern", "write a name or a pattern such as sales.*"),
+    text_schema(minLength=1),
 ]
-PathGlob = Annotated[str, written(_path_glob, "not a pattern below a table", PATH_HINT), shown(minLength=1)]
+PathGlob = Annotated[
+    str, text_validator(_path_glob, "not a pattern below a table", PATH_HINT), text_schema(minLength=1)
+]
 NameTemplate = Annotated[
     str, Matching(NAME_TEMPLATE, "not a template of names", "folders by their number, such as {1}.{2}")
 ]
@@ -250,7 +268,7 @@ Schedule = Annotated[
     str, Matching(SCHEDULE, "not a schedule", 'write a cron expression such as "0 5 * * *", or "@daily"')
 ]
 FindingKind = Annotated[
-    str, written(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(KINDS)})
+    str, text_validator(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(KINDS)})
 ]
 Limit = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(_integer)]

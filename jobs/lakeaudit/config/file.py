@@ -1,4 +1,4 @@
-"""The lake file as it is written: every block of the contract, before defaults and overrides are merged."""
+"""The lake file as written: every block of the contract, before defaults and overrides are merged."""
 
 from datetime import date, timedelta
 from typing import Annotated, Literal
@@ -46,7 +46,7 @@ from lakeaudit.evidence import registry
 
 ConfirmMode = Literal["head", "footer", "none"]
 Readers = Literal["state", "folder", "metadata_table"]
-"""What readers of a table go by: its state manifest, or whatever lies visible in its folders."""
+"""How readers find a table's files: by its state manifest, or by listing its folders."""
 TableFormat = Annotated[str, OneName(registry.formats)]
 CatalogKind = Annotated[str, OneName(registry.listing_catalogs)]
 CatalogFormat = Annotated[str, OneName(lambda: (*registry.formats(), "hive"))]
@@ -55,7 +55,7 @@ Severities = dict[FindingKind, WrittenSeverity]
 
 
 class ConfirmOverrides(Block):
-    """What is written of `confirm`; the rest comes from the defaults."""
+    """The keys of `confirm` in one block; missing ones come from the defaults."""
 
     mode: ConfirmMode | None = None
     limit: Limit | None = None
@@ -64,14 +64,14 @@ class ConfirmOverrides(Block):
 
 
 class ArchivedOverrides(Block):
-    """What is archived on purpose."""
+    """Objects that are archived on purpose."""
 
     expected_after: Duration | None = None
-    """Objects in archive classes that are older than this are as they should be; None: none is."""
+    """Objects in archive classes that are older than this are correct; None: no archived object is."""
 
 
 class Overrides(Block):
-    """The keys that may stand in `defaults` and in each table."""
+    """The keys that `defaults` and each table may have."""
 
     grace: Duration | None = None
     leftover_age: Duration | None = None
@@ -88,9 +88,9 @@ class TableEntry(Overrides):
     """One table as written."""
 
     profile: Text | None = None
-    """A set of keys in `profiles`, between the defaults and the table's own."""
+    """A set of keys in `profiles`, which override the defaults; the table's own keys override the profile."""
     same_location: Literal["alias"] | None = None
-    """Where all tables of one location say so, the first stands for all of them."""
+    """If all tables of one location have it, they are one table: the first one, with the others as further names."""
 
     name: TableName
     location: Place
@@ -101,17 +101,17 @@ class TableEntry(Overrides):
 
 
 class Discover(Block):
-    """Tables that are found in the evidence: folders of which inventories hold a Delta log or Iceberg metadata."""
+    """Tables that are discovered in inventories: folders with a Delta log or Iceberg metadata."""
 
     source: Literal["inventory"] = Field(alias="from")
     under: Annotated[tuple[Places, ...], Field(min_length=1)]
-    """A bucket may be a pattern: it stands for every bucket of the inventories whose name matches."""
+    """A bucket may be a pattern, for every bucket of the inventories whose name matches."""
     formats: Annotated[tuple[TableFormat, ...], Field(min_length=1)] = ("delta",)
-    """Of which formats tables are found."""
+    """The formats of the discovered tables."""
     exclude: tuple[Glob, ...] = ()
     """Patterns of paths below `under`, or of names, that are left out."""
     name: NameTemplate | None = None
-    """What they are called: folders below `under`, counted from 1; None: all of them, joined by dots."""
+    """The template of their names: folders below `under`, counted from 1; None: all folders, joined by dots."""
     profile: Text | None = None
     owner: Text | None = None
 
@@ -121,15 +121,15 @@ class CatalogDiscover(Block):
 
     source: CatalogKind = Field(alias="from")
     catalog: Text | None = None
-    """The one of that kind that is asked, by its name; None: each of them."""
+    """The name of one catalog of that kind; None: all of them."""
     include: tuple[Glob, ...] = ()
-    """Patterns of names in the catalog of the tables that are meant; empty: all."""
+    """Patterns of the selected tables' names in the catalog; empty: all."""
     exclude: tuple[Glob, ...] = ()
     """Patterns of names that are left out."""
     formats: Annotated[tuple[CatalogFormat, ...], Field(min_length=1)] = ("delta", "iceberg", "hudi", "hive")
-    """Of which formats tables are audited."""
+    """The formats of the audited tables."""
     name: NameTemplate | None = None
-    """What they are called: parts of the catalog's name, counted from 1; None: that name."""
+    """The template of their names: parts of the name in the catalog, counted from 1; None: that name."""
     profile: Text | None = None
     owner: Text | None = None
 
@@ -146,7 +146,7 @@ AnyDiscover = Annotated[
 
 
 class DiscoverEntry(Block):
-    """An entry of `tables` that stands for all tables that are found."""
+    """An entry of `tables` for all tables that are discovered."""
 
     discover: AnyDiscover
 
@@ -163,20 +163,20 @@ AnyTable = Annotated[
 
 
 class Owner(Block):
-    """Who has the tables whose names match: shown with them, and told of their findings."""
+    """The owner of the tables whose names match: reports show the owner, who may receive the tables' findings."""
 
     match: Glob
     owner: Text
     url_env: EnvName | None = None
-    """The variable with the address (an Apprise URL) that the findings of these tables are sent to."""
+    """The variable with the address (an Apprise URL) to which the findings of these tables are sent."""
 
 
 class Expected(Block):
-    """What is known to be unreadable, and why: coverage says so, and no run is partial for it."""
+    """Tables that are known to be unreadable, with the reason for coverage: runs are not partial because of them."""
 
     tables: Annotated[tuple[Glob, ...], Field(min_length=1)]
     refused: Glob
-    """A pattern of what coverage says of the table, such as "*catalogManaged*"."""
+    """A pattern of the reason in the table's coverage, such as "*catalogManaged*"."""
     reason: Text
     until: Day | None = None
 
@@ -207,52 +207,52 @@ class Ignore(
 
 
 class Renaming(Block):
-    """Claims made under `from` are about `to`."""
+    """A map of places: claims about `from` are about `to`."""
 
     source: Origin = Field(alias="from")
     target: Place = Field(alias="to")
 
 
 class Replica(Block):
-    """A copy of a place: what lies below `of` lies below `at` by the same names. Lost files are copied from it."""
+    """A copy of a place: files below `of` have the same names below `at`. Lost files are copied from it."""
 
     of: Place
     at: Place
 
 
 class Ceiling(Block):
-    """The share of unconfirmed absence claims that makes evidence suspect, and the sample then looked at."""
+    """The share of unconfirmed absence claims that makes evidence suspect, and the sample that is then checked."""
 
     share: Share = 0.2
     sample: Count = 400
 
 
 class LedgerRules(Block):
-    """What may change of an accepted warning while it stays accepted."""
+    """The changes of an accepted warning after which it stays accepted."""
 
     ack_growth: Share = 0.1
-    """Share by which its files, rows and bytes may grow."""
+    """The share by which its files, rows and bytes may grow."""
 
 
 class Alert(Block):
-    """Who is told of what."""
+    """A receiver of alerts, and the selection of findings that it receives."""
 
     min_severity: Severity | None = None
     """None: warning."""
     tables: tuple[Glob, ...] | None = Field(default=None, min_length=1)
     redact: Flag = False
-    """Tell no key and no partition value."""
+    """Leave out keys and partition values."""
     repeat: Duration | None = None
-    """Tell again of what has been open for so long since it was told; None: never."""
+    """Report a discrepancy again if it is still open so long after the last report; None: never."""
 
     @property
     def receiver(self) -> str:
-        """Where it leads, without any secret: routes with the same one share its messages."""
+        """The identity of the receiver, without any secret: routes with the same receiver share its messages."""
         raise NotImplementedError
 
 
 class AddressAlert(Alert):
-    """A receiver whose address stands in an environment variable."""
+    """A receiver whose address is in an environment variable."""
 
     kind: str
     url_env: EnvName
@@ -269,7 +269,7 @@ class AppriseAlert(AddressAlert):
 
 
 class AlertmanagerAlert(AddressAlert):
-    """An Alertmanager, which forgets an alert of which it hears nothing for a week."""
+    """An Alertmanager, which drops an alert that is not sent again within a week."""
 
     kind: Literal["alertmanager"]
     repeat: Duration | None = Field(default=timedelta(days=3), json_schema_extra={"default": "3d"})
@@ -295,7 +295,7 @@ AnyAlert = Annotated[
 
 
 class ResultsBlock(Block):
-    """Where the result tables lie, and how long their rows are kept."""
+    """The place of the result tables, and the retention of their rows."""
 
     location: Place
     keep: Duration | None = None
@@ -303,11 +303,11 @@ class ResultsBlock(Block):
 
 
 class Quarantine(Block):
-    """Where `reconcile` puts leftovers, and for how long."""
+    """The place to which `reconcile` moves unused files, and their retention."""
 
     location: Place
     keep: Duration = Field(default=timedelta(days=30), json_schema_extra={"default": "30d"})
-    """After so long `reconcile purge` removes them for good."""
+    """The time after which `reconcile purge` removes them for good."""
 
 
 def _block_or_place(value: object) -> str:
@@ -323,7 +323,7 @@ AnyQuarantine = Annotated[
 
 
 class Airflow(Block):
-    """What dags/lake_audit.py makes of the file; nothing else reads it, and there no variables are put in."""
+    """Settings of dags/lake_audit.py, which is the only reader of this block and expands no variables."""
 
     schedule: Schedule | None = None
     """A cron expression or preset, UTC; None: audits on demand only."""
@@ -333,14 +333,14 @@ class Airflow(Block):
     retries: Limit = 2
     retry_delay: Duration = Field(default=timedelta(minutes=5), json_schema_extra={"default": "5m"})
     status: Place | None = None
-    """A folder that both Airflow and the driver reach; needed where drivers run on a cluster."""
+    """A folder that both Airflow and the driver can access; required if drivers run on a cluster."""
     spark_conf: dict[Text, Text] = Field(default_factory=dict)
     reconcile: Literal["manual", "on_discrepancies"] | None = None
-    """Makes a DAG that plans what mends the lake, asks a person, and applies; None: there is none."""
+    """Creates a DAG that plans repairs of the lake, waits for approval, and applies them; None: no such DAG."""
 
 
 def _exactly_one(value: object) -> object:
-    """A literal 1 would take true and 1.0 as well."""
+    """Return an integer unchanged and other values as text: a literal 1 would accept true and 1.0 as well."""
     return value if type(value) is int else str(value)
 
 

@@ -14,12 +14,12 @@ NOTHING = r"[^\s\S]"
 
 
 def glob_to_regex(pattern: str) -> str:
-    """An anchored regex for the whole of a key; ValueError where a range runs backwards."""
+    """Return an anchored regex for a whole key; raises ValueError for a range that runs backwards."""
     return rf"\A{''.join(_parts(pattern))}{END}"
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text stands for others than itself: no bucket's name has such a sign."""
+    """Return whether a text is a pattern; names of buckets have no such character."""
     return any(sign in text for sign in "*?[")
 
 
@@ -54,7 +54,7 @@ def _stars(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _one_of(body: str) -> str:
-    """A character class without the slash, which no class may cross."""
+    """Return a character class without the slash, which no class may match."""
     negated, chars = body.startswith("!"), body.removeprefix("!")
     if negated:
         return f"[^{''.join(_members(chars))}/]"
@@ -76,12 +76,12 @@ def _members(chars: str) -> Iterator[str]:
 
 
 def _range(first: str, last: str) -> Iterator[str]:
-    """The characters from first to last but the slash."""
+    """Yield the characters from first to last except the slash."""
     parts = [(first, "."), ("0", last)] if first <= "/" <= last else [(first, last)]
     yield from (f"{_literal(low)}-{_literal(high)}" if low < high else _literal(low)
                 for low, high in parts if low <= high)  # fmt: skip
 
 
 def _literal(char: str) -> str:
-    """Every ASCII sign is escaped: both languages take a backslash before a sign as the sign itself."""
+    """Escape every ASCII sign: in both dialects a backslash before a sign means the sign itself."""
     return f"\\{char}" if char.isascii() and not char.isalnum() else char

@@ -1,4 +1,4 @@
-"""Lists of tables in files of their own, read as if they stood in the lake file."""
+"""Read lists of tables from included files, as if they were in the lake file."""
 
 from collections.abc import Mapping
 from pathlib import Path as FilePath
@@ -33,7 +33,7 @@ def _matching(folder: FilePath, pattern: str) -> list[FilePath]:
 
 
 def _add(document: Document, file: str, at: int, env: Mapping[str, str]) -> None:
-    """The entries of one file; what is wrong with it as a whole is told where it is included."""
+    """Add the entries of one file; problems of the whole file are reported at its `include`."""
     tables = document.data.setdefault("tables", [])
     if not isinstance(tables, list):
         return

@@ -1,4 +1,4 @@
-"""The lake as the audit uses it: defaults, overrides and store options worked into every table and source."""
+"""The lake as the audit uses it: defaults, overrides and store options are merged into every table and source."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,17 +50,17 @@ from lakeaudit.keys import Aliases, Location, digest
 AnySource = TypeVar("AnySource", bound=Source)
 
 PICTURES = ".previous"
-"""The folder of kept pictures beside the results."""
+"""The folder of storage snapshots next to the results."""
 
 WEAK_MARGIN = timedelta(minutes=10)
-"""Of listings of a weak bucket, where the lake file says no other."""
+"""The margin of listings of a weak bucket, unless the lake file has another one."""
 
 
 class Confirm(Block):
-    """The live check: `limit` candidates of a run at most, `rate` requests a second at most.
+    """The live check: at most `limit` candidates of a run and `rate` requests a second.
 
-    `fresh` is how many files of a run at most are looked at that are too young for its evidence, or lie where a live
-    audit does not list.
+    `fresh` is the most files of a run that are checked because they are too young for its evidence, or lie outside of
+    all listings.
     """
 
     mode: ConfirmMode = "head"
@@ -70,30 +70,30 @@ class Confirm(Block):
 
     @property
     def requests(self) -> int:
-        """Of a run at most: a candidate's HEAD and a page of its versions, and a HEAD of each fresh file."""
+        """The most requests of a run: for each candidate a HEAD and a page of versions, for each fresh file a HEAD."""
         return 2 * self.limit + self.fresh
 
 
 class Archived(Block):
-    """What is archived on purpose: objects older than `expected_after`."""
+    """Objects that are archived on purpose: those older than `expected_after`."""
 
     expected_after: timedelta | None = None
 
 
 class Settings(Block):
-    """What holds for one table; the defaults are the contract's. Sizes in bytes."""
+    """The settings of one table, with the defaults of the contract. Sizes in bytes."""
 
     grace: timedelta = timedelta(hours=1)
     leftover_age: timedelta = timedelta(days=3)
     max_upload: timedelta = timedelta(hours=24)
     retention: timedelta = timedelta(days=7)
-    """Only where the table's format states none."""
+    """It applies only if the table's format states none."""
     min_duplicate_size: int = 4096
     readers: Readers | None = None
-    """None: by state where the table has a state manifest, else by folder. Hudi's readers list folders even by state,
+    """None: by state if the table has a state manifest, else by folder. Hudi's readers list folders even by state,
     unless they list by `metadata_table`."""
     append_only: bool = False
-    """No job of the table ever removes or rewrites a file."""
+    """Whether no job of the table ever removes or rewrites a file."""
     archived: Archived = Archived()
     confirm: Confirm = Confirm()
 
@@ -107,22 +107,22 @@ class Table(Block):
     """Empty: the content axis is off."""
     owner: str | None = None
     shares: tuple[str, ...] = ()
-    """Other tables that may hold this one's files live."""
+    """Other tables whose current state may list this one's files."""
     also: tuple[str, ...] = ()
-    """Names of other tables of the same location, for which this one stands."""
+    """Other names of this table, of entries with the same location."""
     settings: Settings = Settings()
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
-    """What the file says of kinds of finding, the table's word over the lake's; the rest is `kinds.KINDS`."""
+    """Severities of the file by kind of finding: the table's override the lake's; all others are in `kinds.KINDS`."""
     s3: S3Options = S3Options()
-    """The way to the table's files: its state manifest's, else the lake's."""
+    """Connection options of the table's files: its state manifest's, else the lake's."""
     moved: bool = False
-    """`maps` lead here: its files may be younger than their commits, since they are copies."""
+    """Whether `maps` lead here: its files may be younger than their commits, since they are copies."""
     catalogued: bool = False
-    """Whether a catalog in which tables are found names it."""
+    """Whether a catalog in which tables are discovered names it."""
     scheme: str = ""
     """The scheme of the location as catalogs write it, if `Location.uri` has another one; else empty."""
     pictures: Location | None = None
-    """Where audits keep their picture of storage, for manifests of kind `previous`."""
+    """The folder of storage snapshots, for manifests of kind `previous`."""
 
     @property
     def catalog_uri(self) -> str:
@@ -132,32 +132,32 @@ class Table(Block):
         )
 
     def as_named(self, text: str) -> str:
-        """A text in which places of the table's bucket are named as catalogs write them."""
+        """Return a text with places of the table's bucket as catalogs write them."""
         bucket = self.location.bucket
         return text.replace(f"s3://{bucket}/", f"{self.scheme}{bucket}/") if self.scheme else text
 
     @property
     def state_manifests(self) -> tuple[Manifest, ...]:
-        """Those that say what the table is."""
+        """The manifests that define the table's current state."""
         return tuple(entry for entry in self.manifests if entry.is_state)
 
     @property
     def event_manifests(self) -> tuple[Manifest, ...]:
-        """Those that say what was written once."""
+        """The manifests that list the files that were written once."""
         return tuple(entry for entry in self.manifests if not entry.is_state)
 
     @property
     def complete(self) -> bool:
-        """Whether every claim on the table's files is known: only then may a file be called a leftover.
+        """Whether every claim on the table's files is known: only then a file may count as unused.
 
-        A state manifest answers alone where there is one; lists beside it are only checked against it.
+        If there is a state manifest, it decides alone; other lists are only compared with it.
         """
         deciding = self.state_manifests or self.event_manifests
         return bool(deciding) and all(entry.complete for entry in deciding)
 
     @property
     def read_by_folder(self) -> bool:
-        """Whether readers read whatever lies visible in its folders, rather than what a state manifest lists."""
+        """Whether readers read all visible files in its folders, rather than the files in a state manifest."""
         return (
             not self.state_manifests if self.settings.readers is None else self.settings.readers == "folder"
         )
@@ -168,14 +168,14 @@ class Table(Block):
         return self.settings.readers == "metadata_table"
 
     def severity_of(self, kind: str, default: Severity) -> SeverityOrOff:
-        """The severity the file gives a kind here, else the rule's own."""
+        """Return the severity of a kind in the file, else the rule's own."""
         return self.severities.get(kind, default)
 
 
 class Discovery(Block):
-    """Tables that are to be found in the evidence, and what holds for each.
+    """Tables to discover in inventories, and the settings of each.
 
-    A bucket of `under` may be a pattern of names, until it is known which buckets there are.
+    A bucket of `under` may be a pattern of names, until the buckets are known.
     """
 
     under: tuple[Location, ...]
@@ -186,31 +186,31 @@ class Discovery(Block):
     settings: Settings = Settings()
 
     @property
-    def named(self) -> tuple[Location, ...]:
-        """The places of `under` whose bucket is named."""
+    def plain_places(self) -> tuple[Location, ...]:
+        """The places of `under` whose bucket is not a pattern."""
         return tuple(place for place in self.under if not is_pattern(place.bucket))
 
     @property
     def patterns(self) -> tuple[Location, ...]:
-        """The others."""
+        """The places of `under` whose bucket is a pattern."""
         return tuple(place for place in self.under if is_pattern(place.bucket))
 
     def places_in(self, place: Location, buckets: Collection[str]) -> tuple[Location, ...]:
-        """What a place with a pattern stands for among these buckets."""
+        """Return the places in these buckets that match a place with a pattern."""
         regex = glob_to_regex(place.bucket)
         return tuple(Location(bucket, place.key) for bucket in sorted(buckets) if re.search(regex, bucket))
 
     def among(self, buckets: Collection[str]) -> "Discovery":
-        """The same, where there are these buckets: a pattern that matches none of them goes."""
+        """Return the discovery with its patterns replaced by the matching buckets."""
         found = [each for place in self.patterns for each in self.places_in(place, buckets)]
-        return self.model_copy(update={"under": tuple(dict.fromkeys([*self.named, *found]))})
+        return self.model_copy(update={"under": tuple(dict.fromkeys([*self.plain_places, *found]))})
 
 
 class CatalogDiscovery(Block):
-    """Tables that catalogs name, and what holds for each."""
+    """Tables to discover in catalogs, and the settings of each."""
 
     stores: tuple[tuple[str, SerializeAsAny[CatalogSource]], ...]
-    """Source id and catalog, of those that are asked."""
+    """Source id and catalog of each catalog to read."""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     formats: tuple[str, ...] = ("delta", "iceberg", "hudi", "hive")
@@ -219,7 +219,7 @@ class CatalogDiscovery(Block):
     settings: Settings = Settings()
 
     def wants(self, name: str) -> bool:
-        """Whether a table of that name is meant."""
+        """Return whether a table of that name is selected."""
         if any(re.fullmatch(glob_to_regex(pattern), name) for pattern in self.exclude):
             return False
         patterns = self.include
@@ -227,51 +227,51 @@ class CatalogDiscovery(Block):
 
 
 class Lake(Block):
-    """One lake file, checked whole."""
+    """One lake file, checked as a whole."""
 
     name: str
     results: Location
     keep: timedelta | None = None
-    """How long the result tables keep the rows of a run; None: for ever."""
+    """The time for which the result tables keep the rows of a run; None: for ever."""
     quarantine: Quarantine | None = None
-    """None: leftovers are left to people."""
+    """None: `reconcile` does not move unused files."""
     s3: S3Options = S3Options()
     buckets: tuple[BucketRule, ...] = ()
-    """In order: the first that matches a bucket's name holds for it."""
+    """In order: the first that matches a bucket's name applies to it."""
     aliases: Aliases = ()
-    """Other names of places, as claims may write them; no location here goes by one."""
+    """Other names of places, as claims may write them; locations here have true names."""
     maps: Aliases = ()
-    """(place before a migration, place since), the longest name first: claims on the first are about the second."""
+    """(place before a migration, place after it), the longest name first: claims on the first are about the second."""
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
     events: tuple[Requests, ...] = ()
     tables: tuple[Table, ...]
-    """Those that the file names, and those that were found by `discoveries` once they were looked for."""
+    """The tables that the file names, and the tables of `discoveries` once they were discovered."""
     discoveries: tuple[Discovery, ...] = ()
-    """By inventories."""
+    """The discoveries in inventories."""
     catalog_discoveries: tuple[CatalogDiscovery, ...] = ()
     owners: tuple[Owner, ...] = ()
     expected: tuple[Expected, ...] = ()
     settings: Settings = Settings()
-    """What `defaults` gives where no table is meant."""
+    """The settings of `defaults`, for places without a table."""
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
     ceiling: Ceiling = Ceiling()
     ledger: LedgerRules = LedgerRules()
     watched: tuple[Table, ...] = ()
-    """Places where what no table owns is reported: tables without manifests, called by their places."""
+    """Places whose files without a table are reported: tables without manifests, named by their places."""
     replicas: tuple[Replica, ...] = ()
-    """Where copies of the lake's files lie."""
+    """The places of copies of the lake's files."""
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: str | None = None
     openlineage_url_env: str | None = None
     prometheus_textfile: str | None = None
     overdue: timedelta = timedelta(hours=36)
-    """After so long without a published audit people are told."""
+    """The time without a published audit after which an alert is sent."""
 
     @property
     def own_places(self) -> tuple[Location, ...]:
-        """Where the lake's own evidence, results and copies lie: no table owns them, and nobody need ask who does."""
+        """The places of the lake's own evidence, results and copies, which no table owns."""
         sources: list[Source] = [each for each in self.inventories if not each.is_listing]
         sources += [*self.metastores, *self.events]
         sources += [manifest for table in self.tables for manifest in table.manifests]
@@ -280,15 +280,15 @@ class Lake(Block):
 
     @property
     def finds_tables(self) -> bool:
-        """Whether the file describes tables that each audit has to find first."""
+        """Whether the file describes tables that each audit must discover first."""
         return bool(self.discoveries or self.catalog_discoveries)
 
     def table(self, name: str) -> Table:
-        """The table of that name; KeyError where there is none."""
+        """Return the table of that name; raises KeyError for an unknown name."""
         return {table.name: table for table in self.tables}[name]
 
     def found_table(self, name: str, location: Location, by: Discovery, format_: str = "delta") -> Table:
-        """A table that a discovery has found."""
+        """Return a table that a discovery has found."""
         way = _way_to(location, self)
         return self._table_of(name, location, by, way, (_own_manifest(format_, way),))
 
@@ -302,7 +302,7 @@ class Lake(Block):
         also: tuple[str, ...] = (),
         scheme: str = "",
     ) -> Table:
-        """A table that catalogs name; `pointers` say the state of an Iceberg table, `also` are its other names."""
+        """Return a table that catalogs name; `pointers` name the state of an Iceberg table, `also` are other names."""
         way = _way_to(location, self)
         own = () if format_ == "hive" else (_own_manifest(format_, way).pointed(pointers),)
         table = self._table_of(name, location, by, way, own)
@@ -328,18 +328,18 @@ class Lake(Block):
         )
 
     def among(self, buckets: Collection[str]) -> "Lake":
-        """The same, where there are these buckets: see `Discovery.among`."""
+        """Return the lake with its patterns replaced by the matching buckets: see `Discovery.among`."""
         return self.model_copy(
             update={"discoveries": tuple(each.among(buckets) for each in self.discoveries)}
         )
 
     def is_weak(self, bucket: str) -> bool:
-        """Whether a bucket's listings may lag behind writes, and a 404 of it may be an old answer."""
+        """Return whether a bucket's listings may lag behind writes, and its 404 responses may be outdated."""
         rule = next((rule for rule in self.buckets if rule.holds_for(bucket)), None)
         return rule is not None and rule.consistency == "weak"
 
     def listing_margin(self, bucket: str) -> timedelta:
-        """By how long a listing of the bucket may lag."""
+        """Return the time by which a listing of the bucket may lag."""
         return WEAK_MARGIN if self.is_weak(bucket) else timedelta(0)
 
 
@@ -348,7 +348,7 @@ def _own_manifest(format_: str, way: S3Options) -> ManifestSource:
 
 
 def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
-    """The lake that a checked file describes, in which every place goes by its own name."""
+    """Return the lake that a checked file describes, with true names of all places."""
     written, kept = file.results, file.quarantine
     found = [each.discover for each in file.tables if isinstance(each, DiscoverEntry)]
     results = written if isinstance(written, ResultsBlock) else ResultsBlock(location=written)
@@ -396,7 +396,7 @@ def _maps(written: Sequence[Renaming]) -> Aliases:
 
 
 def settings(*layers: Overrides) -> Settings:
-    """The contract's defaults under each layer in turn; a nested block merges key by key."""
+    """Return the contract's defaults, overridden by each layer in turn; a nested block merges key by key."""
     values: dict[str, Any] = {}
     confirm: dict[str, Any] = {}
     archived: dict[str, Any] = {}
@@ -409,7 +409,7 @@ def settings(*layers: Overrides) -> Settings:
 
 
 def _tables(file: LakeFile) -> tuple[Table, ...]:
-    """One table for each location and format; entries of one format at one location are one table of several names."""
+    """Return one table for each location and format; entries of one format at one location are names of one table."""
     groups = _grouped([entry for entry in file.tables if isinstance(entry, TableEntry)])
     true = {entry.name: group[0].name for group in groups for entry in group}
     beside: dict[Location, list[str]] = {}
@@ -419,7 +419,7 @@ def _tables(file: LakeFile) -> tuple[Table, ...]:
 
 
 def _grouped(entries: Sequence[TableEntry]) -> list[list[TableEntry]]:
-    """Entries by table, in the order of the file; one without a format is a name of the table at its location."""
+    """Return entries by table, in the order of the file; one without a format is a name of its location's table."""
     formats: dict[Location, set[str]] = {}
     for entry in entries:
         formats.setdefault(entry.location, set()).update(filter(None, [_format_of(entry)]))
@@ -435,7 +435,7 @@ def _format_of(entry: TableEntry) -> str | None:
 
 
 def _watched(file: LakeFile) -> tuple[Table, ...]:
-    """A place that lies in another watched one is watched with that."""
+    """Return the watched places as tables, without places inside other watched places."""
     outer = [each for each in file.watch if not any(o != each and o.contains(each) for o in file.watch)]
     held, owners = settings(file.defaults), file.owners
     return tuple(
@@ -483,12 +483,12 @@ def _profile(name: str | None, file: LakeFile) -> tuple[Overrides, ...]:
 
 
 def _owner(table: str, owners: Sequence[Owner]) -> str | None:
-    """The first that matches."""
+    """Return the owner of the first entry that matches."""
     return next((each.owner for each in owners if re.fullmatch(glob_to_regex(each.match), table)), None)
 
 
 def _routes(owners: Sequence[Owner]) -> Iterator[AnyAlert]:
-    """Findings of owned tables are sent to their owner; what one address has several patterns of, in one route."""
+    """Yield a route for each owner's address, with all of its patterns of tables."""
     patterns: dict[str, list[str]] = {}
     for each in owners:
         if each.url_env is not None:
@@ -500,7 +500,7 @@ def _routes(owners: Sequence[Owner]) -> Iterator[AnyAlert]:
 def _table(
     group: Sequence[TableEntry], file: LakeFile, true: Mapping[str, str], beside: Sequence[str]
 ) -> Table:
-    """The table of these entries; what they do not share is the first one's, and `beside` are tables at its place."""
+    """Return the table of these entries, with the keys of the first one; `beside` are other tables at its place."""
     entry, *others = group
     manifests = _manifests_of(group, file)
     shares = [true.get(name, name) for name in entry.shares] + [name for name in beside if name != entry.name]
@@ -520,7 +520,7 @@ def _table(
 
 
 def _manifests_of(group: Sequence[TableEntry], file: LakeFile) -> tuple[ManifestSource, ...]:
-    """Those of all entries; where several name one kind, those of the first."""
+    """Return the manifests of all entries; if several entries have one kind, those of the first."""
     first = {manifest.kind: entry.name for entry in reversed(group) for manifest in entry.manifests}
     return tuple(
         _pointed(_reached(manifest, file, entry.location), entry.name, file)
@@ -531,7 +531,7 @@ def _manifests_of(group: Sequence[TableEntry], file: LakeFile) -> tuple[Manifest
 
 
 def _pointed(manifest: ManifestSource, name: str, file: LakeFile) -> ManifestSource:
-    """With the catalog itself in place of its word."""
+    """Return the manifest with the catalog in place of its name."""
     if manifest.catalog_entry is None:
         return manifest
     word, called = manifest.catalog_entry
@@ -543,12 +543,12 @@ def _pointed(manifest: ManifestSource, name: str, file: LakeFile) -> ManifestSou
 
 
 def _is_called(store: MetastoreSource, word: str | None) -> bool:
-    """Whether it is a catalog of that name; None: of any."""
+    """Return whether it is a catalog of that name; None: any name."""
     return isinstance(store, CatalogSource) and word in (None, store.word)
 
 
 def metastore_id(number: int) -> str:
-    """The source id of a metadata store, by its place in the lake file."""
+    """Return the source id of a metadata store, by its position in the lake file."""
     return f"metastore:{number}"
 
 
@@ -557,13 +557,13 @@ def _is_moved(location: Location, targets: Iterable[Location]) -> bool:
 
 
 def _snapshot_folder(file: LakeFile) -> Location:
-    """Beside the results, which may be those of other lakes too."""
+    """Return the folder of storage snapshots next to the results, which other lakes may share."""
     results = file.results.location if isinstance(file.results, ResultsBlock) else file.results
     return results.join(PICTURES, digest(file.lake))
 
 
 def _reached(source: AnySource, file: LakeFile, home: Location | None = None) -> AnySource:
-    """With its own options over those of its place's bucket, or of its table's where it has no place of its own."""
+    """Return the source with its own options over those of its place's bucket, or of its table's bucket."""
     place = next(iter(source.places), home)
     return source.model_copy(update={"s3": source.s3.over(_way_to(place, file))})
 

@@ -1,4 +1,4 @@
-"""Read a lake file: the whole of it, or every problem at once."""
+"""Read a lake file as a whole, or report all of its problems at once."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
@@ -18,7 +18,7 @@ from lakeaudit.errors import LakeFileError
 
 
 def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
-    """The lake that a file describes, with `${NAME}` taken from `env`.
+    """Return the lake that a file describes, with `${NAME}` taken from `env`.
 
     Raises `LakeFileError`: its `problems` are `Problem`s, ordered by line.
     """
@@ -34,7 +34,7 @@ def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
     try:
         written = LakeFile.model_validate(data)
     except ValidationError as error:
-        found += _news(refusals(error, document), {each.path for each in found})
+        found += _new_problems(refusals(error, document), {each.path for each in found})
         raise LakeFileError(_problems(file, document, found)) from None
     if found:
         raise LakeFileError(_problems(file, document, found))
@@ -45,13 +45,13 @@ WHERE_FILES_LIE = (
     *("version", "lake", "results", "quarantine", "s3", "buckets", "dynamodb", "inventories", "metastores"),
     *("tables", "defaults", "profiles", "maps", "replicas"),
 )
-"""Blocks that say where a lake's files and stores are, and how they are reached; none of them holds a secret."""
+"""Blocks with the places of a lake's files and stores, and their connections; none of them holds a secret."""
 
 
 def data_of_lake(path: str | FilePath, env: Mapping[str, str]) -> dict[str, Any]:
-    """The blocks `WHERE_FILES_LIE` of a lake file that `load_lake` has understood, with includes and variables put in.
+    """Return the blocks `WHERE_FILES_LIE` of a valid lake file, with expanded includes and variables.
 
-    Empty where the file cannot be read any more.
+    The result is empty if the file cannot be read any more.
     """
     try:
         document = read_document(_text(str(path)), env)
@@ -62,7 +62,7 @@ def data_of_lake(path: str | FilePath, env: Mapping[str, str]) -> dict[str, Any]
 
 
 def lake_of_data(data: Mapping[str, Any]) -> Lake | None:
-    """The lake of `data_of_lake`; None where this version does not understand it."""
+    """Return the lake of `data_of_lake`; None if it is not valid for this version."""
     aliases, _ = aliases_of(data)
     try:
         return resolve(LakeFile.model_validate(by_true_names(data, aliases)), aliases)
@@ -80,10 +80,10 @@ def _text(file: str) -> bytes:
         raise Unreadable(None, f"cannot be read: {reason}", "give the path of a readable file") from None
 
 
-def _news(refused: list[ConfigProblem], told: set[Path]) -> Iterator[ConfigProblem]:
-    """What the models say of places that no other problem has named."""
+def _new_problems(refused: list[ConfigProblem], reported: set[Path]) -> Iterator[ConfigProblem]:
+    """Yield the models' problems at places without another problem."""
     for each in refused:
-        if not any(each.path[:end] in told for end in range(1, len(each.path) + 1)):
+        if not any(each.path[:end] in reported for end in range(1, len(each.path) + 1)):
             yield each
 
 

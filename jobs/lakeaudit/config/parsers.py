@@ -1,4 +1,4 @@
-"""Written forms of durations, sizes, days, locations and endpoints: text in, value out, else ValueError."""
+"""Parse the written forms of durations, sizes, days, locations and endpoints; invalid text raises ValueError."""
 
 import re
 from datetime import date, timedelta
@@ -14,7 +14,7 @@ LONGEST = timedelta(days=36500)
 
 
 def parse_duration(text: str) -> timedelta:
-    """`0s 30m 24h 7d`: a whole number and a unit, up to a hundred years."""
+    """Parse a whole number and a unit, such as `0s`, `30m`, `24h` or `7d`, up to a hundred years."""
     form = re.fullmatch(r"([0-9]{1,10})([smhd])", text)
     value = timedelta(seconds=int(form[1]) * SECONDS[form[2]]) if form else None
     if value is None or value > LONGEST:
@@ -23,14 +23,14 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(value: timedelta) -> str:
-    """The shortest form that `parse_duration` reads back; whole seconds only."""
+    """Return the shortest form that `parse_duration` reads; whole seconds only."""
     seconds = value // timedelta(seconds=1)
     unit = next((unit for unit in "dhm" if seconds and seconds % SECONDS[unit] == 0), "s")
     return f"{seconds // SECONDS[unit]}{unit}"
 
 
 def parse_size(text: str) -> int:
-    """`1B 4KiB 8MiB`, also GiB and TiB, in bytes; up to what a 64-bit number holds."""
+    """Parse a size such as `1B`, `4KiB` or `8MiB`, also GiB and TiB, into bytes; up to a signed 64-bit number."""
     form = re.fullmatch(r"([0-9]{1,19})((?:[KMGT]i)?B)", text)
     value = int(form[1]) * BYTES[form[2]] if form else -1
     if not 0 <= value < 1 << 63:
@@ -39,20 +39,20 @@ def parse_size(text: str) -> int:
 
 
 def format_size(value: int) -> str:
-    """The shortest form that `parse_size` reads back."""
+    """Return the shortest form that `parse_size` reads."""
     unit = next((unit for unit in ("TiB", "GiB", "MiB", "KiB") if value and value % BYTES[unit] == 0), "B")
     return f"{value // BYTES[unit]}{unit}"
 
 
 def parse_day(text: str) -> date:
-    """`2027-06-01`."""
+    """Parse a date such as `2027-06-01`."""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise ValueError("not a date")
     return date.fromisoformat(text)
 
 
 def parse_location(text: str) -> Location:
-    """A location whose bucket could be a bucket's name; keys are kept raw."""
+    """Parse a location with a valid bucket name; keys are kept raw."""
     location = Location.parse(text)
     if location.bucket and not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]*|{AZURE_BUCKET}", location.bucket):
         raise ValueError("not a bucket name")
@@ -60,7 +60,7 @@ def parse_location(text: str) -> Location:
 
 
 def is_location(text: str) -> bool:
-    """Whether a lake file can name the location; an address of a network is no name of a bucket."""
+    """Return whether a lake file can name the location; an IP address is not a name of a bucket."""
     try:
         return re.fullmatch(r"[0-9]+(\.[0-9]+){3}", parse_location(text).bucket) is None
     except ValueError:
@@ -68,7 +68,7 @@ def is_location(text: str) -> bool:
 
 
 def parse_origin(text: str) -> Location:
-    """A location, or one in a store that is not known: a lake may have been moved from anywhere."""
+    """Parse a location that may lie in an unknown store: a lake may have been moved from anywhere."""
     other = elsewhere(text)
     if other is None:
         return parse_location(text)
@@ -78,7 +78,7 @@ def parse_origin(text: str) -> Location:
 
 
 def parse_places(text: str) -> Location:
-    """A location, or one whose bucket is a pattern of bucket names."""
+    """Parse a location whose bucket may be a pattern of bucket names."""
     location = Location.parse(text)
     if not is_pattern(location.bucket):
         return parse_location(text)
@@ -89,7 +89,7 @@ def parse_places(text: str) -> Location:
 
 
 def parse_endpoint(text: str) -> str:
-    """`http(s)://host[:port]` with nothing after it."""
+    """Parse `http(s)://host[:port]` without a path."""
     parts = urlsplit(text)
     port = parts.port  # raises for a port out of range
     host = parts.netloc.removesuffix(f":{port}")
@@ -101,7 +101,7 @@ def parse_endpoint(text: str) -> str:
 
 
 def parse_url(text: str) -> str:
-    """`http(s)://host[:port][/path]`, without a slash at its end."""
+    """Parse `http(s)://host[:port][/path]`; a slash at its end is removed."""
     parts = urlsplit(text)
     parse_endpoint(f"{parts.scheme}://{parts.netloc}")
     if parts.query or parts.fragment or not re.fullmatch(r"(/[A-Za-z0-9._~%:@!+,=-]+)*/?", parts.path):
@@ -110,7 +110,7 @@ def parse_url(text: str) -> str:
 
 
 def parse_thrift(text: str) -> str:
-    """`thrift://host:port`, or several of them with commas between, as `hive.metastore.uris` has them."""
+    """Parse one or more `thrift://host:port`, separated by commas as in `hive.metastore.uris`."""
     uris = [each.strip() for each in text.split(",")]
     for uri in uris:
         if not uri.startswith("thrift://") or urlsplit(uri).port is None:
@@ -120,7 +120,7 @@ def parse_thrift(text: str) -> str:
 
 
 def parse_matching(pattern: str, text: str) -> str:
-    """Text that matches the whole of a pattern."""
+    """Return text that matches a whole pattern."""
     if not re.fullmatch(pattern, text):
         raise ValueError("no match")
     return text

@@ -1,4 +1,4 @@
-"""What is wrong with a lake file: found at a path, shown with its line and a way out."""
+"""The problems of a lake file: each has a path, a line and a hint."""
 
 import difflib
 from collections.abc import Iterable
@@ -13,21 +13,21 @@ MOST_WORDS = 12
 
 @dataclass(frozen=True)
 class ConfigProblem:
-    """A problem at a path; `hint` says what to write instead."""
+    """A problem at a path, with a hint for a valid value."""
 
     path: Path
     what: str
     hint: str = ""
 
     def at(self, file: str, line: int | None) -> "Problem":
-        """The problem as it is told."""
+        """Return the problem with its file and line."""
         place = dotted(self.path)
         return Problem(file, line, f"{place}: {self.what}" if place else self.what, self.hint)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One line of the answer: `FILE:LINE: what (hint)`; no line where the file could not be read."""
+    """One line of the report: `FILE:LINE: what (hint)`, without LINE if the file could not be read."""
 
     file: str
     line: int | None
@@ -40,24 +40,24 @@ class Problem:
 
 
 def dotted(path: Path) -> str:
-    """`tables[3].confirm.limit`."""
+    """Return a path as text, such as `tables[3].confirm.limit`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
 
 
 def one_line(text: str) -> str:
-    """Printable text without line breaks, whatever a hostile file put into it."""
+    """Return printable text without line breaks, also for text of a hostile file."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def quoted(word: object) -> str:
-    """A value as it is shown, cut short."""
+    """Return a value in quotes, cut short."""
     text = str(word)
     return repr(text if len(text) <= LONGEST_WORD else f"{text[:LONGEST_WORD]}...")
 
 
 def suggest(word: object, known: Iterable[str]) -> str:
-    """The closest known word, else the first dozen of them."""
+    """Return a hint with the closest known word, or else with the first dozen of them."""
     words = list(known)
     close = difflib.get_close_matches(str(word)[:LONGEST_WORD].lower(), words, n=1)
     return f"did you mean {close[0]}?" if close else f"one of: {', '.join(words[:MOST_WORDS])}"

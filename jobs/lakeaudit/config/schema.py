@@ -9,13 +9,13 @@ NULL = {"type": "null"}
 
 
 def lake_schema() -> dict[str, Any]:
-    """The JSON schema of the lake files that this version reads."""
+    """Return the JSON schema of the lake files that this version reads."""
     schema = _without_null(LakeFile.model_json_schema(by_alias=True, mode="validation"))
     return {"$schema": DIALECT, **schema, "title": "lakeaudit lake file"}
 
 
 def _without_null(node: Any) -> Any:
-    """A key without a value is refused in the file; null stands only for a key left out."""
+    """Remove null from a schema: a key without a value is invalid in the file, and null only means a missing key."""
     if isinstance(node, list):
         return [_without_null(item) for item in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""Variables in text, and how a secret gets into a lake file: under a telling key, or in a URL."""
+"""Expand variables in text, and detect secrets in a lake file: by the name of a key, or in a URL."""
 
 import re
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ SECRET_WORDS = ("password", "passwd", "secret", "token", "accesskey")
 USER_INFO = re.compile(r"://[^/?#\s]*@|\b(?:s3[an]?|gs)://[^/\s]*:", re.IGNORECASE)
 """A bucket's name holds no colon: `s3://id:secret` is user info even where a slash hides the @."""
 AZURE_PLACE = re.compile(rf"(?<![^\s]){AZURE_NAME}(?=[/\s]|\Z)")
-"""What stands before the @ is a container: no container's name holds a colon, nor any sign of a key's but letters."""
+"""The part before the @ is a container: its name has no colon, and only letters, digits and dashes."""
 
 
 class Unexpanded(Exception):
-    """A variable that cannot be put in."""
+    """A variable that cannot be expanded."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -26,10 +26,12 @@ class Unexpanded(Exception):
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Put `${NAME}` in, once; `$${` stands for `${` itself. `Unexpanded` names all that are unset."""
+    """Expand `${NAME}` once; `$${` means `${` itself. Raises Unexpanded with the names of all unset variables."""
     names = [match for match in VARIABLE.finditer(text) if match[0] != "$${"]
     if any(not match[2] or not NAME.fullmatch(match[1]) for match in names):
-        raise Unexpanded("${ begins no variable", "write ${NAME}, or $${ for the characters themselves")
+        raise Unexpanded(
+            "${ does not begin a variable", "write ${NAME}, or $${ for the characters themselves"
+        )
     unset = sorted({match[1] for match in names if match[1] not in env})
     if unset:
         raise Unexpanded(f"the variable {', '.join(unset)} is not set", "set it, or write the value")
@@ -37,16 +39,16 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def names_a_secret(key: str) -> bool:
-    """Whether a key is called password, secret, token or access_key*, in any case and spelling."""
+    """Return whether the name of a key contains password, secret, token or access_key, in any case and spelling."""
     letters = re.sub("[^a-z]", "", key.lower())
     return any(word in letters for word in SECRET_WORDS)
 
 
 def without_query(text: str) -> str:
-    """The text of a URL up to its query, where signatures and keys stand."""
+    """Return the text of a URL up to its query, which may hold signatures and keys."""
     return QUERY.sub(r"\1?...", text)
 
 
 def has_user_info(text: str) -> bool:
-    """Whether a URL in the text carries a user, and with it perhaps a password; a container of Azure is none."""
+    """Return whether a URL in the text has a user, and perhaps a password; a container of Azure is not a user."""
     return USER_INFO.search(AZURE_PLACE.sub(" ", text)) is not None

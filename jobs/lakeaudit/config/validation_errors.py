@@ -1,4 +1,4 @@
-"""What the models refuse, told in the lake file's own terms."""
+"""Convert the models' validation errors to problems of the lake file."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
@@ -30,13 +30,13 @@ BOUNDS = {
 
 
 def refusals(error: ValidationError, document: Document) -> list[ConfigProblem]:
-    """One problem for each refusal of a model."""
+    """Return one problem for each error of a model."""
     details = error.errors(include_url=False)
     return [_problem_of(detail, document) for detail in details if not _echo(detail)]
 
 
 def _echo(detail: ErrorDetails) -> bool:
-    """A list whose entries were all refused is not an empty list: pydantic counts what is left of it."""
+    """Return whether a list is reported as too short only because pydantic refused its entries."""
     return detail["type"] == "too_short" and bool(detail["input"])
 
 
@@ -61,7 +61,7 @@ def _problem_of(detail: ErrorDetails, document: Document) -> ConfigProblem:
 
 
 def _path(loc: Path, data: object) -> Path:
-    """Where in the data a model's location points; tags of unions stand for nothing there."""
+    """Return the path in the data of a model's error location, without the tags of unions."""
     path: list[str | int] = []
     for part in loc:
         inside = isinstance(data, dict) and part in data
@@ -72,7 +72,7 @@ def _path(loc: Path, data: object) -> Path:
 
 
 def _outside(path: Path, detail: ErrorDetails, document: Document) -> ConfigProblem:
-    """A word outside its vocabulary."""
+    """Return the problem of a word outside its vocabulary."""
     word = document.written.get(path, "")
     expected = detail.get("ctx", {}).get("expected", "")
     words = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
@@ -101,7 +101,7 @@ def _lower(message: str) -> str:
 
 
 def keys_at(loc: Path) -> list[str]:
-    """The keys that may stand in the block at a model's location."""
+    """Return the keys of the block at a model's location."""
     models: list[type[BaseModel]] = [LakeFile]
     for part in loc:
         tagged = [model for model in models if part in _tags(model)]
@@ -113,12 +113,12 @@ def keys_at(loc: Path) -> list[str]:
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, object]:
-    """The keys of a block as written, each with its annotation."""
+    """Return the keys of a block as written, each with its annotation."""
     return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
 def models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    """The blocks that an annotation can hold."""
+    """Yield the blocks that an annotation can hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     parts = get_args(annotation)

@@ -1,7 +1,7 @@
-"""Lake file text to plain data, with the line of every value and what is wrong with it as YAML.
+"""Parse the text of a lake file into plain data, with the line of every value and the problems of its YAML.
 
-Only mappings with text keys, lists, text, numbers, true, false and dates are taken. Variables are expanded
-and secrets refused here, so that no later step can repeat one.
+Only mappings with text keys, lists, text, numbers, true, false and dates are valid. Variables are expanded and secrets
+refused here, so that no later step can repeat a secret.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,13 +33,13 @@ TOP_BLOCKS = (
     *("ceiling", "ledger", "alerts", "airflow", "profiles", "include", "expect", "owners"),
 )
 INNER_BLOCKS = ("s3", "aliases", "manifests", "shares", "severity", "confirm")
-"""Blocks that may stand empty, as when all their entries are commented out."""
+"""Blocks that may be empty, as when all their entries are commented out."""
 
 PLAIN = {f"tag:yaml.org,2002:{tag}" for tag in ("str", "int", "float", "bool", "null", "timestamp")}
 
 
 class Unreadable(Exception):
-    """The text is no YAML that could be walked; one problem says why."""
+    """The text is not valid YAML; the exception has the one problem."""
 
     def __init__(self, line: int | None, what: str, hint: str) -> None:
         super().__init__(what)
@@ -55,21 +55,21 @@ class Document:
     written: dict[Path, str] = field(default_factory=dict)
     found: list[ConfigProblem] = field(default_factory=list)
     files: dict[Path, str] = field(default_factory=dict)
-    """Entries that another file has brought, each with that file."""
+    """Entries of included files, each with its file."""
 
     def file(self, path: Path, own: str) -> str:
-        """The file that a value stands in; `own` is the lake file."""
+        """Return the file of a value; `own` is the lake file."""
         return self.files.get(path[:2], own)
 
     def line(self, path: Path) -> int:
-        """The line of a value, or of the nearest block around it."""
+        """Return the line of a value, or of the nearest block around it."""
         return next(
             (self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 1
         )
 
 
 def read_document(text: bytes, env: Mapping[str, str], list_at: Path = ()) -> Document:
-    """Walk the text once; `Unreadable` where there is nothing to walk.
+    """Parse the text; raises `Unreadable` if it is not YAML.
 
     With `list_at`, the path of the first entry, the text is a list of entries.
     """
@@ -131,7 +131,7 @@ class _Walk:
         return self.problem(path, f"the tag {quoted(node.tag)} is not allowed", "leave the tag out")
 
     def count(self, node: yaml.Node, path: Path) -> None:
-        """Aliases make a short text a huge or endless tree."""
+        """Limit the number and depth of values: YAML aliases can make a huge or endless tree from a short text."""
         self.seen += 1
         if self.seen > MOST_VALUES:
             line = self.doc.line(path)
@@ -161,18 +161,18 @@ class _Walk:
         return data
 
     def pairs(self, node: yaml.MappingNode, path: Path) -> Iterator[tuple[str, yaml.Node, int]]:
-        """The entries with a usable key: its own, then what `<<` brings and it does not say itself."""
+        """Yield the entries with a valid key: the mapping's own, then those merged by `<<` that it does not have."""
         self.seen += len(node.value)
         own = [(key, item) for key, item in node.value if key.tag != "tag:yaml.org,2002:merge"]
         for key, item in own:
             if (name := self.key(key, path)) is not None:
                 yield name, item, key.start_mark.line + 1
-        said = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
+        names = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
         for key, item in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
-                yield from self.merged(item, (*path, "<<"), said)
+                yield from self.merge(item, (*path, "<<"), names)
 
-    def merged(self, node: yaml.Node, path: Path, said: set[str]) -> Iterator[tuple[str, yaml.Node, int]]:
+    def merge(self, node: yaml.Node, path: Path, names: set[str]) -> Iterator[tuple[str, yaml.Node, int]]:
         self.count(node, path)
         listed = node.value if isinstance(node, yaml.SequenceNode) else [node]
         blocks = [block for block in listed if isinstance(block, yaml.MappingNode)]
@@ -182,12 +182,12 @@ class _Walk:
             return
         for block in blocks:
             for entry in self.pairs(block, path):
-                if entry[0] not in said:
-                    said.add(entry[0])
+                if entry[0] not in names:
+                    names.add(entry[0])
                     yield entry
 
     def key(self, node: yaml.Node, path: Path) -> str | None:
-        """The text of a key; a secret in it is not repeated."""
+        """Return the text of a key; None for an invalid key, whose text may hold a secret and is not repeated."""
         here = (*path, "?")
         if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
             self.problem(here, "a key must be text", "quote it")
@@ -222,7 +222,7 @@ class _Walk:
         return value
 
     def problem(self, path: Path, what: str, hint: str) -> str:
-        """Note it; what stands in for the value says nothing."""
+        """Record a problem, and return an empty text in place of the value."""
         self.doc.found.append(ConfigProblem(path, what, hint))
         return ""
 

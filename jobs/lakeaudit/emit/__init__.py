@@ -1,7 +1,7 @@
-"""What writers use to say what they wrote, so that audits can hold storage against it. Light: no Spark, no boto3.
+"""Record the files that a job writes, so that audits can compare storage with them. It imports neither Spark nor boto3.
 
-`emit` writes one list that is read as `file_list`; `recorded` records what boto3, pyarrow and pandas write and emits it
-when the block has ended well; `spark_writes` lets Spark log what the writes of a session commit, which is read as
+`emit` writes one list that is read as `file_list`; `recorded` records the writes of boto3, pyarrow and pandas and emits
+them when the block has succeeded; `spark_writes` lets Spark log the committed writes of a session, which are read as
 `spark_event_log`. docs/emit.md shows each.
 """
 

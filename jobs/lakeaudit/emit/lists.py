@@ -1,4 +1,4 @@
-"""Write a plain writer manifest from Python: what a job wrote, as one list that an audit reads as `file_list`."""
+"""Write a plain writer manifest from Python: the files of a job, as one list that an audit reads as `file_list`."""
 
 import hashlib
 import json
@@ -23,9 +23,9 @@ IN_MEMORY = 8 << 20
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One file a job wrote or removed: `path` is its key or full URI, raw; `size` in bytes.
+    """One file that a job wrote or removed: `path` is its key or full URI, raw; `size` in bytes.
 
-    `checksum` is `algorithm:hex`, `etag` with or without quotes, `records` the number of rows in it.
+    `checksum` is `algorithm:hex`, `etag` with or without quotes, `records` the number of its rows.
     """
 
     path: str
@@ -48,24 +48,24 @@ def emit(
     s3: Mapping[str, Any] | None = None,
     look: bool = False,
 ) -> str:
-    """Write one list into the folder `location` (S3 or local), whole or not at all, and return where it lies.
+    """Write one list into the folder `location` (S3 or local), whole or not at all, and return its URI.
 
     The name begins with the commit time, so that lists sort in order, and ends with a digest of the content: the same
-    list emitted again replaces itself. With `replace` everything earlier under `scope` (default: the table's location)
-    is retired, and the files are what took its place; no files at all leave it empty.
+    list emitted again replaces itself. With `replace` all earlier files under `scope` (default: the table's location)
+    are retired, and `files` replace them; without files the scope becomes empty.
 
     Args:
         location: the folder that the table's file_list manifest names.
-        files: what was written; mappings have the fields of WrittenFile.
-        job_id: what wrote them, unique to a run of a job.
+        files: the written files; mappings have the fields of WrittenFile.
+        job_id: the id of the job's run, which must be unique.
         committed_at: when they became visible, with its time zone; None: now, so that a list emitted again is another.
         action: `add`, `remove` or `replace`.
         scope: only with `replace`: a key below the table's location, or a full URI.
         clients: how to reach S3.
         s3: endpoint, region, path_style ... as in a lake file's `s3`, where `clients` are not given.
-        look: look at files that are named by a full URI or local path, and fill in what is not given: of S3 objects
-            size, ETag, version id and checksum (a HEAD each, one after the other), of local files size and MD5. What
-            cannot be read stays unknown.
+        look: look up files that are named by a full URI or local path, and fill in missing fields: for S3 objects size,
+            ETag, version id and checksum (a HEAD each, one after the other), for local files size and MD5. Fields that
+            cannot be read stay unknown.
 
     Raises:
         ValueError: an argument or a file that no reader would understand.
@@ -75,13 +75,13 @@ def emit(
     at = committed_at or datetime.now(UTC)
     if not job_id or at.tzinfo is None:
         raise ValueError("a job_id and a committed_at with its time zone are needed")
-    told: dict[str, Any] = {
+    common: dict[str, Any] = {
         "action": action,
         "job_id": job_id,
         "committed_at": at.astimezone(UTC).isoformat(),
     }
     reach = reach_of(clients, s3 or {})
-    rows = _rows(files, told, scope, partial(_looked_at, reach=reach) if look else lambda file: file)
+    rows = _rows(files, common, scope, partial(_completed, reach=reach) if look else lambda file: file)
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as body:
         digest = _write(body, rows)
         name = f"{at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{_plain(job_id)}-{digest}.jsonl"
@@ -93,27 +93,27 @@ def emit(
 
 def _rows(
     files: Iterable[Mapping[str, Any] | WrittenFile],
-    told: Mapping[str, Any],
+    common: Mapping[str, Any],
     scope: str | None,
     complete: Callable[[WrittenFile], WrittenFile],
 ) -> Iterator[dict[str, Any]]:
-    """A replacement is one row of its own before the files that take the place."""
-    if told["action"] == "replace":
-        yield {**told, **({"scope": scope} if scope is not None else {})}
-        told = {**told, "action": "add"}
+    """Yield the rows of a list; a replacement is one row of its own before its files."""
+    if common["action"] == "replace":
+        yield {**common, **({"scope": scope} if scope is not None else {})}
+        common = {**common, "action": "add"}
     for file in files:
         written = file if isinstance(file, WrittenFile) else WrittenFile(**file)
         _check(written)
-        if told["action"] == "add":
+        if common["action"] == "add":
             written = complete(written)
-        yield {**{name: value for name, value in vars(written).items() if value is not None}, **told}
+        yield {**{name: value for name, value in vars(written).items() if value is not None}, **common}
 
 
 Reach = Callable[[], "Clients"]
 
 
 def reach_of(clients: "Clients | None", s3: Mapping[str, Any]) -> Reach:
-    """The clients, once they are needed: a list of local files needs none."""
+    """Return a function that builds the clients on demand: a list of local files needs none."""
 
     def built() -> "Clients":
         from lakeaudit.runtime.aws import Clients, Endpoint
@@ -123,8 +123,8 @@ def reach_of(clients: "Clients | None", s3: Mapping[str, Any]) -> Reach:
     return built
 
 
-def _looked_at(file: WrittenFile, reach: Reach) -> WrittenFile:
-    """The file with what storage says of it, where that was not given."""
+def _completed(file: WrittenFile, reach: Reach) -> WrittenFile:
+    """Return the file with its missing fields from storage."""
     if file.size is not None and file.checksum is not None:
         return file
     place = identify(file.path)
@@ -166,7 +166,7 @@ def _check(file: WrittenFile) -> None:
         if value is not None and (
             not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63
         ):
-            raise ValueError(f"{name} of {file.path!r} is no whole number: {value!r}")
+            raise ValueError(f"{name} of {file.path!r} is not a whole number: {value!r}")
     if file.checksum is not None and not re.fullmatch(r"[A-Za-z0-9-]+:[0-9A-Fa-f]+", file.checksum):
         raise ValueError(f"checksum of {file.path!r} is not algorithm:hex: {file.checksum!r}")
 
@@ -195,7 +195,7 @@ def _publish(place: Location, body: IO[bytes], reach: Reach) -> None:
 
 
 def _rename_into(path: Path, body: IO[bytes]) -> None:
-    """Readers pass over hidden names, so nobody ever sees half a list."""
+    """Write a hidden file and rename it: readers skip hidden names, so they never see half a list."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, hidden = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:

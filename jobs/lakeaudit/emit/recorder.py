@@ -1,6 +1,6 @@
-"""A context manager that records what a block writes, by what its writers themselves say of each file, never by a list.
+"""A context manager that records the files that a block writes, as its writers report them, never by a listing.
 
-Nothing is emitted when the block fails: its exception then says how many files it had written that no list names.
+Nothing is emitted when the block fails: its exception then names the number of written files that no list has.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ Client = TypeVar("Client")
 IN_MEMORY = 8 << 20
 _WRITES = ("PutObject", "CompleteMultipartUpload", "CopyObject")
 _DELETES = ("DeleteObject", "DeleteObjects")
-_SEEN = "lakeaudit"
-"""Where boto3's context of a request keeps what it asks for until its answer is there."""
+_REQUEST = "lakeaudit"
+"""The key of boto3's request context that keeps the parameters until the response arrives."""
 
 
 @contextmanager
@@ -40,14 +40,14 @@ def recorded(
     clients: "Clients | None" = None,
     s3: Mapping[str, Any] | None = None,
 ) -> "Iterator[Recorder]":
-    """Record what the block writes, and emit it as one list into `location` when the block has ended well.
+    """Record the writes of the block, and emit them as one list into `location` when the block has succeeded.
 
     Args:
         location: the folder that the table's file_list manifest names.
-        job_id: what writes, unique to a run of a job.
-        action: `add`, or `replace`: everything earlier under `scope` is retired.
+        job_id: the id of the job's run, which must be unique.
+        action: `add`, or `replace`: all earlier files under `scope` are retired.
         scope: only with `replace`, see `emit`.
-        under: the table's location: what is written elsewhere is left out; None: nothing is.
+        under: the table's location: files elsewhere are left out; None: no file is left out.
         clients: how to reach S3.
         s3: endpoint, region, path_style ... as in a lake file's `s3`, where `clients` are not given.
     """
@@ -65,9 +65,9 @@ def recorded(
 
 
 class Recorder:
-    """The files of one block. What is written twice counts once, as it was written last; what is deleted again not.
+    """The files of one block. A file that is written twice counts once, as written last; a deleted one does not count.
 
-    `place` is where the list lies, once it is there.
+    `place` is the URI of the list, once it is written.
     """
 
     def __init__(self, reach: Reach, under: str | None = None) -> None:
@@ -81,21 +81,21 @@ class Recorder:
 
     @property
     def files(self) -> list[WrittenFile]:
-        """What was written so far."""
+        """The files that were written so far."""
         return list(self._files.values())
 
     def summary(self) -> str:
-        """How much was written, in words."""
+        """Return the number of written files, and an example, as a sentence."""
         names = [*self._files]
         sample = f", such as {names[0]}" if names else ""
         return f"{len(names)} files of it were written{sample}"
 
     def add(self, path: str, **known: Any) -> None:
-        """A file that was written by other means; `known` are fields of WrittenFile."""
+        """Add a file that was written by other means; `known` are fields of WrittenFile."""
         self._take(WrittenFile(_uri(path), **known))
 
     def count(self, path: str, records: int) -> None:
-        """How many rows a file has that was recorded without."""
+        """Set the number of rows of a recorded file."""
         name = _uri(path)
         with self._lock:
             if name not in self._files:
@@ -103,9 +103,9 @@ class Recorder:
             self._files[name] = replace(self._files[name], records=records)
 
     def boto3(self, client: Client) -> Client:
-        """The same S3 client, of which every upload, copy and deletion is recorded until the block ends.
+        """Record every upload, copy and deletion of an S3 client until the block ends; return the client.
 
-        The size is that of what was sent; ETag, checksum and version id are those of the store's answer.
+        The size is that of the sent body; ETag, checksum and version id are those of the store's response.
         """
         events = client.meta.events  # type: ignore[attr-defined]
         hooks: list[tuple[str, Callable[..., None]]] = []
@@ -120,9 +120,9 @@ class Recorder:
         return client
 
     def visitor(self, scheme: str = "") -> Callable[[Any], None]:
-        """A `file_visitor` for `pyarrow.dataset.write_dataset`: path, size and rows of each Parquet file, as it closes.
+        """Return a `file_visitor` for `pyarrow.dataset.write_dataset`, which records each Parquet file as it closes.
 
-        `scheme` is what stands before the paths of the file system that is written to: "s3://" for pyarrow's own.
+        `scheme` is the prefix of paths in the target file system: "s3://" for pyarrow's own.
         """
 
         def visit(file: Any) -> None:
@@ -133,10 +133,10 @@ class Recorder:
 
     @contextmanager
     def open(self, path: str, *, records: int | None = None) -> Iterator[IO[bytes]]:
-        """A file to write bytes to, for pandas, pyarrow and everything else that takes one.
+        """Yield a file to write bytes to, for pandas, pyarrow and other libraries.
 
-        It is there, whole, once the block has ended well, and else not at all. Size and MD5 are those of the bytes that
-        were written.
+        The file exists, complete, once the block has succeeded, and not otherwise. Size and MD5 are those of the
+        written bytes.
         """
         with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as spool:
             body: Any = spool
@@ -185,42 +185,42 @@ class Recorder:
             self._files[file.path] = file
 
     def _before_request(self, params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
-        context[_SEEN] = {**params, "size": _length(params.get("Body"))}
+        context[_REQUEST] = {**params, "size": _length(params.get("Body"))}
 
     def _after_response(
         self, http_response: Any, parsed: Mapping[str, Any], model: Any, context: Mapping[str, Any], **_: Any
     ) -> None:
-        asked = context.get(_SEEN)
-        if asked is None or http_response.status_code >= 300:
+        request = context.get(_REQUEST)
+        if request is None or http_response.status_code >= 300:
             return
         if model.name == "UploadPart":
-            self._parts[asked["UploadId"], asked["PartNumber"]] = asked["size"]
+            self._parts[request["UploadId"], request["PartNumber"]] = request["size"]
             return
         from lakeaudit.evidence.s3_responses import checksum_of, etag_of
 
-        told = parsed.get("CopyObjectResult", parsed)
-        size = asked["size"] if model.name == "PutObject" else self._size_of_parts(asked)
-        uri = uri_of(asked["Bucket"], asked["Key"])
-        self._take(WrittenFile(uri, size, etag_of(told.get("ETag")), _version(parsed), checksum_of(told)))
+        result = parsed.get("CopyObjectResult", parsed)
+        size = request["size"] if model.name == "PutObject" else self._size_of_parts(request)
+        uri = uri_of(request["Bucket"], request["Key"])
+        self._take(WrittenFile(uri, size, etag_of(result.get("ETag")), _version(parsed), checksum_of(result)))
 
-    def _size_of_parts(self, asked: Mapping[str, Any]) -> int | None:
-        """The size of a completed upload; None where a part was copied, or was sent by another client."""
-        numbers = [part["PartNumber"] for part in asked.get("MultipartUpload", {}).get("Parts", [])]
-        sizes = [self._parts.get((asked.get("UploadId", ""), number)) for number in numbers]
+    def _size_of_parts(self, request: Mapping[str, Any]) -> int | None:
+        """Return the size of a completed upload; None if a part was copied, or was sent by another client."""
+        numbers = [part["PartNumber"] for part in request.get("MultipartUpload", {}).get("Parts", [])]
+        sizes = [self._parts.get((request.get("UploadId", ""), number)) for number in numbers]
         return sum(size or 0 for size in sizes) if sizes and None not in sizes else None
 
     def _deleted(self, http_response: Any, context: Mapping[str, Any], **_: Any) -> None:
-        asked = context.get(_SEEN)
-        if asked is None or http_response.status_code >= 300:
+        request = context.get(_REQUEST)
+        if request is None or http_response.status_code >= 300:
             return
-        named = asked.get("Delete", {}).get("Objects", [{"Key": asked.get("Key")}])
+        named = request.get("Delete", {}).get("Objects", [{"Key": request.get("Key")}])
         with self._lock:
             for each in named:
-                self._files.pop(uri_of(asked["Bucket"], each["Key"]), None)
+                self._files.pop(uri_of(request["Bucket"], each["Key"]), None)
 
 
 def _uri(path: str) -> str:
-    """A full URI, or an absolute path, so that it is understood wherever the table lies."""
+    """Return a full URI, or an absolute path, which does not depend on the table's location."""
     if identify(path) is None:
         return str(Path(path).absolute())
     return uri_of(*(identify(path) or ("", path)))
@@ -232,7 +232,7 @@ def _version(answer: Mapping[str, Any]) -> str | None:
 
 
 def _length(body: Any) -> int | None:
-    """Bytes of a request's body; None where nobody can tell before it is read."""
+    """Return the bytes of a request's body; None if they are not known before it is read."""
     if body is None:
         return 0
     if isinstance(body, str):

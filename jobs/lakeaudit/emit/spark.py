@@ -1,8 +1,8 @@
-"""What the writes of a Spark session commit, logged by Spark itself while the session runs.
+"""Let Spark log the committed writes of a session while it runs.
 
-Spark's own event log has it: files, rows and bytes, for each task that was committed, from the tasks themselves. Where
-`spark.eventLog.enabled` is off, or its logs lie where no audit comes, the same listener is added to a running session.
-Files have no names in it, since Spark tells no listener of them; an audit names them by what storage holds.
+Spark's own event log has the files, rows and bytes of each committed task, as the tasks report them. If
+`spark.eventLog.enabled` is off, or an audit cannot read its logs, the same listener is added to a running session. The
+log has no names of files, since Spark does not pass them to listeners; an audit finds the files in storage.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SparkWrite:
-    """One write: where to, how, and what was committed; `splits` are rows and bytes by the number of the split.
+    """One write: its target, its mode and its committed files; `splits` are rows and bytes by the number of the split.
 
-    `outcome` is succeeded, failed or unfinished. A failed write has committed nothing, whatever its tasks wrote.
+    `outcome` is succeeded, failed or unfinished. A failed write has committed nothing, even if its tasks wrote files.
     """
 
     path: str
@@ -41,13 +41,13 @@ class SparkWrite:
 
 @dataclass
 class SparkWrites:
-    """The log of a block: `place` is where it lies; it is whole once the block has ended."""
+    """The log of a block: `place` is its URI; it is complete once the block has ended."""
 
     place: str
     _clients: "Clients"
 
     def writes(self) -> list[SparkWrite]:
-        """The writes of the block, in their order, read back from the log."""
+        """Return the writes of the block, in their order, from the log."""
         from lakeaudit.evidence.manifest.spark_event_log import log_files
         from lakeaudit.evidence.manifest.spark_event_log.rows import application_of
 
@@ -74,10 +74,10 @@ def spark_writes(
     clients: "Clients | None" = None,
     s3: Mapping[str, Any] | None = None,
 ) -> Iterator[SparkWrites]:
-    """Log what the session does in the block into a folder of its own below `location`.
+    """Log the session's events in the block to a new folder below `location`.
 
     Name `location` in the table's `spark_event_log` manifest. The session needs the right to write there, and its own
-    way to that store. Whether the block fails or not, the log says what became of each write.
+    connection to that store. Whether or not the block fails, the log has the outcome of each write.
 
     Raises:
         TypeError: a session of Spark Connect, which has no listeners.
@@ -90,11 +90,11 @@ def spark_writes(
 
 @contextmanager
 def event_log(spark: "SparkSession", folder: str, name: str, codec: str = "zstd") -> Iterator[None]:
-    """All that the session does in here is logged to `folder`, as `spark.eventLog.enabled` would from its start."""
+    """Log all events of the session in the block to `folder`, as `spark.eventLog.enabled` does from the start."""
     context = getattr(spark, "sparkContext", None)
     jvm = getattr(context, "_jvm", None)
     if context is None or jvm is None:
-        raise TypeError("this session has no JVM of its own, so nothing can listen to it")
+        raise TypeError("this session has no JVM of its own, so no listener can be added to it")
     uri, hadoop = folder if "://" in folder else Path(folder).as_uri(), context._jsc.hadoopConfiguration()
     place = jvm.org.apache.hadoop.fs.Path(uri)
     place.getFileSystem(hadoop).mkdirs(place)  # Spark asks for a folder that is there
@@ -117,7 +117,7 @@ def event_log(spark: "SparkSession", folder: str, name: str, codec: str = "zstd"
 
 
 def _end_of(jvm: Any) -> Any:
-    """The event by which a log ends: without it readers would think that its application was killed."""
+    """Return the event that ends a log: without it readers would assume that the application was killed."""
     event, now = (
         jvm.org.apache.spark.scheduler.SparkListenerApplicationEnd,
         jvm.java.lang.System.currentTimeMillis(),

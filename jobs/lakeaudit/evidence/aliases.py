@@ -1,4 +1,4 @@
-"""Other names of places in SQL: the twin of `keys.true_place`, for readers that decode many keys at once."""
+"""Resolve other names of places in SQL: the counterpart of `keys.true_place` for readers that decode many keys."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from lakeaudit.runtime.duck import literal, literals
 
 
 def true_columns(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
-    """SQL of bucket and key by the bucket's own name, of SQL for the two as they were written."""
+    """Return SQL of the true bucket and key, from SQL of the two as they were written."""
     if not aliases:
         return bucket, key
     buckets = "".join(
@@ -16,7 +16,7 @@ def true_columns(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
     keys = "".join(
         f" WHEN {_is_alias(alias, bucket, key)} THEN {moved}" for alias, moved in _moved(aliases, key)
     )
-    # nearly all rows are of other buckets, and leave both expressions by their first branch
+    # nearly all rows are in other buckets, and take the first branch of both expressions
     others = f"{bucket} NOT IN ({literals(sorted({alias.bucket for alias, _ in aliases}))})"
     return (
         f"CASE WHEN {others} THEN {bucket}{buckets} ELSE {bucket} END",
@@ -25,7 +25,7 @@ def true_columns(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
 
 
 def whole_buckets(aliases: Aliases) -> dict[str, str]:
-    """The buckets that are also called by another bucket's name, by that name."""
+    """Return the buckets that have another name, by that name."""
     return {alias.bucket: place.bucket for alias, place in aliases if not alias.key and not place.key}
 
 

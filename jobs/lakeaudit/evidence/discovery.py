@@ -1,8 +1,7 @@
-"""Finds what a lake file only describes: inventories below one place, and tables in catalogs and the evidence itself.
+"""Discover the inventories below one place, and the tables in catalogs and inventories, that a lake file describes.
 
-In the evidence a table is a folder of which an inventory holds a commit or checkpoint of a Delta log, a metadata.json
-of Iceberg, or a hoodie.properties of Hudi. Of S3's inventories only the columns that name keys are
-read for it, and no bucket is listed.
+In an inventory a table is a folder with a commit or checkpoint of a Delta log, a metadata.json of Iceberg, or a
+hoodie.properties of Hudi. The audit reads only the key columns of S3's inventories for this, and lists no bucket.
 """
 
 import re
@@ -26,7 +25,7 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 
 Roots = Mapping[Location, Collection[str]]
-"""Folders that are tables, and by what formats."""
+"""Folders that are tables, with their formats."""
 NAMED = 10
 
 
@@ -34,8 +33,8 @@ NAMED = 10
 class Described:
     """A lake whose inventories and tables are all known.
 
-    `gaps` say why tables may have been missed; where there are none, a table that was not found is no more. `infos` and
-    `holes` are of catalogs, which were read for it; inventories are read again by the audit.
+    `gaps` are reasons why tables may have been missed; without gaps, a table that was not found does not exist any
+    more. `infos` and `holes` are those of the catalogs that were read; the audit reads inventories again.
     """
 
     lake: Lake
@@ -46,7 +45,7 @@ class Described:
 
 
 def described(lake: Lake, ctx: Context) -> Described:
-    """The lake with every inventory that `expand` stands for and every table that `discover` does."""
+    """Return the lake with every inventory that `expand` describes and every table that `discover` describes."""
     lake, warnings = expanded(lake, ctx.clients)
     in_catalogs = find_tables(lake, ctx.clients)
     lake = with_tables(lake, in_catalogs)
@@ -61,7 +60,7 @@ def described(lake: Lake, ctx: Context) -> Described:
 
 
 def with_tables(lake: Lake, found: DiscoveredTables) -> Lake:
-    """The lake with the tables that catalogs name, and their names of those that its file names."""
+    """Return the lake with the tables that catalogs name, and with the catalogs' names of its own tables."""
     if not found.tables and not found.declared:
         return lake
     named = (
@@ -74,7 +73,7 @@ def with_tables(lake: Lake, found: DiscoveredTables) -> Lake:
 
 
 def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
-    """The lake in which each `<bucket>/<configuration>/` below an inventory that says `expand` is an inventory."""
+    """Return the lake with one inventory for each `<bucket>/<configuration>/` below an inventory with `expand`."""
     sources: list[StorageSource] = []
     warnings: list[str] = []
     for source in lake.inventories:
@@ -85,7 +84,7 @@ def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
         try:
             below = list(expand(source, clients))
         except SourceError:
-            below = []  # whoever reads the source meets the failure again, and tells it
+            below = []  # the reader of the source meets the same failure and reports it
         if not below:
             warnings.append(f"{source.location.uri} holds no <source bucket>/<configuration>/ to expand")
         sources += below or [source]
@@ -93,9 +92,9 @@ def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
 
 
 def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, Roots, tuple[str, ...]]:
-    """(the lake, folders that are tables, what could not be read) of all inventories that may hold one looked for.
+    """Return the lake, the folders that are tables, and the failures, of all inventories that may name such folders.
 
-    In the lake that is given back every pattern of `under` is the buckets that it stands for.
+    In the returned lake every pattern of `under` is replaced by the buckets that match it.
     """
     read, gaps = _readable(lake, ctx)
     buckets = {cover.bucket for stored in read for cover in stored.covers}
@@ -122,7 +121,7 @@ def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, Roots, tuple[str, ...]]
 
 
 def _readable(lake: Lake, ctx: Context) -> tuple[list[Stored], list[str]]:
-    """The inventories that can be read, and why the others cannot."""
+    """Return the inventories that can be read, and why the others cannot."""
     read: list[Stored] = []
     gaps: list[str] = []
     for number, source in enumerate(lake.inventories):
@@ -135,7 +134,7 @@ def _readable(lake: Lake, ctx: Context) -> tuple[list[Stored], list[str]]:
 
 
 def unmatched(lake: Lake, buckets: Collection[str]) -> list[str]:
-    """What to say of patterns that match none of these buckets."""
+    """Return a message for each pattern that matches none of these buckets."""
     return [
         f"no inventory is of a bucket that {place.uri} matches"
         for each in lake.discoveries
@@ -151,7 +150,7 @@ def _covered(place: Location, covers: Sequence[Location]) -> bool:
 def _roots_in(
     places: Sequence[Location], wanted: Sequence[str], part: Part
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """(bucket, key, format) of folders that one data file knows as tables, and why it could not be read. In tasks."""
+    """Return (bucket, key, format) of the tables in one data file, and its read failures. It runs in tasks."""
     read = part.read
     if isinstance(read, DataFileReader):
         read = replace(read, layout=read.layout.names_only)
@@ -171,7 +170,7 @@ def _roots_in(
 
 
 def _roots_sql(wanted: Sequence[str]) -> str:
-    """The folders of current files that are a table's own, by format."""
+    """Return SQL of the table roots to which current files belong, by format."""
     formats, roots = "", ""
     for format_ in wanted:
         folder, regex = _root_of(format_).folder, _root_of(format_).pattern
@@ -187,7 +186,7 @@ def _roots_sql(wanted: Sequence[str]) -> str:
 
 
 def tables_at(lake: Lake, roots: Roots) -> tuple[list[Table], list[str]]:
-    """(the tables at these roots that the lake file does not name, what is to be said of their names)."""
+    """Return the tables at these roots that the lake file does not name, and warnings about their names."""
     lake = lake.among({root.bucket for root in roots})
     named = {table.location for table in lake.tables}
     found: dict[Location, tuple[str, str, Discovery]] = {}
@@ -209,7 +208,7 @@ def tables_at(lake: Lake, roots: Roots) -> tuple[list[Table], list[str]]:
 
 
 def discovery_of(lake: Lake, root: Location) -> Discovery | None:
-    """The discovery that would find a table at a folder."""
+    """Return the discovery that would find a table at a folder."""
     for by in lake.discoveries:
         under = max((p for p in by.under if p.contains(root)), key=lambda p: p.depth, default=None)
         if under is not None and not _excluded(by, under, root):
@@ -218,12 +217,12 @@ def discovery_of(lake: Lake, root: Location) -> Discovery | None:
 
 
 def _format(by: Discovery, known: Collection[str]) -> str | None:
-    """As what a root is taken: a Delta table that has Iceberg metadata beside its log (UniForm) as what writes it."""
+    """Return the format of a root: a Delta table with Iceberg metadata next to its log (UniForm) is a Delta table."""
     return next((each for each in registry.formats() if each in by.formats and each in known), None)
 
 
 def _name(template: str | None, under: Location, root: Location) -> str:
-    """By the folders below `under`; a folder that the template counts and that is not there makes it the whole path."""
+    """Return a name from the folders below `under`: the whole path if the template counts more folders than exist."""
     parts = [part for part in root.key[len(under.prefix) :].split("/") if part]
     whole = ".".join(parts) or root.key.rpartition("/")[2] or root.bucket
     if template is None or not parts:
@@ -243,7 +242,7 @@ def _excluded(by: Discovery, under: Location, root: Location) -> bool:
 def _distinct(
     found: dict[Location, tuple[str, str, Discovery]], taken: Collection[str]
 ) -> tuple[dict[Location, str], list[str]]:
-    """A name for each root; several that would have one name are called by their whole paths, then by their URIs."""
+    """Return a name for each root; roots that would share a name get their whole paths, or else their URIs."""
     names = {root: short for root, (short, _, _) in found.items()}
     shared = _shared(names, taken)
     names |= {root: found[root][1] for root, name in names.items() if name in shared}
@@ -260,7 +259,10 @@ def _shared(names: dict[Location, str], taken: Collection[str]) -> set[str]:
 
 
 def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Roots:
-    """The nearest folder around a key, below what is discovered, that is a table now: a request a folder, or two."""
+    """Return the nearest folder around a key that is a table now; it takes one or two requests for each folder.
+
+    Only folders below the places of `discover` are checked.
+    """
     place = Location(bucket, key.rpartition("/")[0])
     lake = lake.among([bucket])
     while any(under.contains(place) for each in lake.discoveries for under in each.under):
@@ -275,7 +277,7 @@ def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Roots:
 
 
 def formats_of(clients: Clients, place: Location, names: Collection[str] | None = None) -> tuple[str, ...]:
-    """By what formats a folder is a table now; `names` are those of the folders in it, where they are known."""
+    """Return the formats of which a folder is a table now; `names` are the folders in it, where they are known."""
     below = folders(clients, place) if names is None else names
     return tuple(each for each in registry.formats() if _is_root(clients, place, _root_of(each), below))
 
@@ -292,4 +294,4 @@ def _root_of(format_: str) -> TableRoot:
 
 
 _MOST_NAMES = 10_000
-"""Names that are looked at in a folder whose name alone does not prove a table."""
+"""The number of names that are checked in a folder whose own name does not prove a table."""

@@ -1,4 +1,4 @@
-"""Files of evidence (manifests, logs, checksums, data files), read alike from S3, Azure and local folders."""
+"""Read files of evidence (manifests, logs, checksums, data files) from S3, Azure and local folders."""
 
 import hashlib
 import io
@@ -56,7 +56,7 @@ class File:
 
 
 def pinned(files: Iterable[File], what: str) -> str:
-    """Pins exactly which files were read, so that a later look can tell whether they are the same; `what` they are."""
+    """Return an identity of the files that were read, which changes with any of them; `what` describes the files."""
     pins = sorted(
         f"{file.place.uri}\0{file.etag or file.size}\0{file.modified_at.isoformat()}" for file in files
     )
@@ -67,9 +67,9 @@ def pinned(files: Iterable[File], what: str) -> str:
 def list_files(
     clients: Clients, folder: Location, *, start_after: str = "", flat: bool = False
 ) -> Iterator[File]:
-    """Files below `folder` in key order, from the key after `folder/start_after`; `flat` leaves sub-folders out.
+    """Yield files below `folder` in key order, from the key after `folder/start_after`; `flat` leaves sub-folders out.
 
-    An empty or missing folder gives nothing; a missing bucket or a refusal is a SourceError.
+    An empty or missing folder yields no file; a missing bucket or a refusal raises SourceError.
     """
     if folder.is_local:
         yield from _list_local(folder, start_after, flat)
@@ -90,7 +90,7 @@ def list_files(
 
 
 def folders(clients: Clients, folder: Location) -> list[str]:
-    """Names of the folders directly below; one of them is empty where keys have `//` there."""
+    """Return the names of the folders directly below; one of them is empty where keys have `//` there."""
     if folder.is_local:
         return _local_folders(folder)
     if folder.is_azure:
@@ -104,10 +104,9 @@ def folders(clients: Clients, folder: Location) -> list[str]:
 
 
 def named_folders(clients: Clients, folder: Location) -> list[tuple[Location, str]]:
-    """(parent, name) of the folders directly below, where `//` counts as one slash.
+    """Return (parent, name) of the folders directly below, where `//` counts as one slash.
 
-    AWS's services put their own folders behind a slash of their own, so that what is delivered to the prefix `x/` lies
-    below `x//`.
+    AWS services add a slash of their own, so that files delivered to the prefix `x/` lie below `x//`.
     """
     found: list[tuple[Location, str]] = []
     for name in folders(clients, folder):
@@ -121,11 +120,11 @@ def named_folders(clients: Clients, folder: Location) -> list[tuple[Location, st
 def read_bytes(
     clients: Clients, place: Location, version_id: str | None = None, *, size: int = 0
 ) -> bytes | None:
-    """The whole content, of an older version where one is named; None where the file does not exist.
+    """Return the whole content, of an older version where one is named; None where the file does not exist.
 
-    A refusal is a SourceError, never an absence. Where storage records a `size` and fewer bytes come, which a proxy can
-    make look like a whole response, the content is requested once more; where it is short again, and storage records
-    more now, that is a refusal.
+    A refusal raises SourceError and never counts as absence. If fewer bytes arrive than the `size` that storage
+    records, which may look like a whole response behind a proxy, the content is requested once more. If it is short
+    again although storage still records more, SourceError is raised.
     """
     content = _read_once(clients, place, version_id)
     if content is None or len(content) >= size:
@@ -137,10 +136,10 @@ def read_bytes(
 
 
 def ensure_whole(clients: Clients, place: Location, content: bytes) -> None:
-    """Ask storage how large a file is that was read and cannot be understood, or is short.
+    """Check with storage the size of a file whose content is short, or cannot be understood.
 
     Raises:
-        SourceError: it has more bytes than were read, so that nothing is known of its content.
+        SourceError: it has more bytes than were read, so its content is not known.
     """
     there = stat(clients, place)
     if there is not None and there.size > len(content):
@@ -168,9 +167,9 @@ def _read_once(clients: Clients, place: Location, version_id: str | None) -> byt
 
 @contextmanager
 def fetched(clients: Clients, place: Location) -> Iterator[Path | None]:
-    """A plain local path of the file's content, for libraries that open paths; None where it does not exist.
+    """Yield a local path of the file's content, for libraries that open paths; None where the file does not exist.
 
-    The name is harmless whatever the key is: a local file is linked to, an object is streamed into a temporary file.
+    The path is safe for any key: it is a link to a local file, or a temporary file with the object's content.
     """
     with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as folder:
         target = Path(folder, "file")
@@ -184,9 +183,9 @@ def fetched(clients: Clients, place: Location) -> Iterator[Path | None]:
 
 @contextmanager
 def copied(clients: Clients, place: Location, target: Path | None = None) -> Iterator[IO[bytes] | None]:
-    """A file that can be read from any position, however large; None where it does not exist.
+    """Yield a local copy of a file of any size, readable from any position; None where the file does not exist.
 
-    It lies at `target` where that is given, else it has no name.
+    The copy is at `target` where that is given, else it has no name.
     """
     with tempfile.TemporaryFile(dir=scratch_root()) if target is None else target.open("w+b") as copy:
         try:
@@ -216,9 +215,9 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
 
 
 def opened(clients: Clients, place: Location, *, small: bool = False, size: int = 0) -> IO[bytes]:
-    """The content as a stream, to be closed by the caller. What the store or the system raises is raised as it is.
+    """Return the content as a stream, which the caller closes. Exceptions of the store or the system pass unchanged.
 
-    `small`: it may be held whole; if fewer bytes come than its `size`, it is requested once more.
+    `small`: it may be held in memory; if fewer bytes arrive than its `size`, it is requested once more.
     """
     if place.is_local:
         return Path(place.spark_path).open("rb")
@@ -242,7 +241,7 @@ def _body(clients: Clients, place: Location) -> IO[bytes]:
 
 
 class Ranged(io.RawIOBase):
-    """An object of S3 as a file that can be read from any position, a request a read: for the few that footers need."""
+    """An object of S3 as a file that is readable from any position; each read is a request, as footers need few."""
 
     def __init__(self, clients: Clients, place: Location, size: int) -> None:
         super().__init__()
@@ -278,12 +277,12 @@ class Ranged(io.RawIOBase):
 
 
 def seekable(clients: Clients, place: Location, size: int) -> IO[bytes]:
-    """An object that is not copied, readable from any position; raises as `opened`."""
+    """Return an object as a file that is readable from any position, without a copy; raises as `opened`."""
     return opened(clients, place) if place.is_azure else cast("IO[bytes]", Ranged(clients, place, size))
 
 
 def put_bytes(clients: Clients, place: Location, content: bytes) -> None:
-    """Write a small file, which nobody ever sees a part of. Raises OSError, ClientError, BotoCoreError."""
+    """Write a small file atomically. Raises OSError, ClientError, BotoCoreError."""
     if not place.is_local:
         clients.s3(*place).put_object(Bucket=place.bucket, Key=place.key, Body=content)
         return
@@ -303,7 +302,7 @@ def remove_file(clients: Clients, place: Location) -> None:
 
 
 def stat(clients: Clients, place: Location) -> File | None:
-    """Size, time and ETag of one file; None where it does not exist."""
+    """Return size, time and ETag of one file; None where it does not exist."""
     if place.is_local:
         return next(_stat_local(Path(place.spark_path)), None)
     if place.is_azure:
@@ -320,10 +319,10 @@ def stat(clients: Clients, place: Location) -> File | None:
 
 
 def ensure_bucket(clients: Clients, place: Location) -> None:
-    """Check that a file that HEAD does not know is not lacking because its whole bucket does: HEAD says 404 of both.
+    """Check that the bucket of a missing file exists: HEAD answers 404 for a missing file and for a missing bucket.
 
     Raises:
-        SourceError: there is no such bucket at the endpoint, so that nothing is known of the file.
+        SourceError: the endpoint has no such bucket, so nothing is known of the file.
     """
     if place.is_local or place.is_azure:
         return
@@ -335,7 +334,7 @@ def ensure_bucket(clients: Clients, place: Location) -> None:
 
 
 def _listed(clients: Clients, place: Location, entry: ListedObject) -> File:
-    """A listed file; what its store leaves out of the listing is requested by HEAD."""
+    """Return a listed file; attributes that the listing leaves out are requested by HEAD."""
     if entry.size is not None and entry.modified_at is not None:
         return File(place, entry.size, entry.modified_at, entry.etag)
     head = _head(clients, place)
@@ -343,7 +342,7 @@ def _listed(clients: Clients, place: Location, entry: ListedObject) -> File:
 
 
 def _head(clients: Clients, place: Location) -> HeadResponse | None:
-    """None where there is no such object."""
+    """Return the HEAD response of an object; None where it does not exist."""
     try:
         return head_response(clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key))
     except ClientError as error:
@@ -353,16 +352,16 @@ def _head(clients: Clients, place: Location) -> HeadResponse | None:
 
 
 def _entry(clients: Clients, place: Location) -> ListedObject | None:
-    """The object as a listing names it."""
+    """Return the object as a listing names it."""
     page = clients.s3(*place).list_objects_v2(Bucket=place.bucket, Prefix=place.key, MaxKeys=1)
     return next((entry for entry in listed_objects(page) if entry.key == place.key), None)
 
 
 def _file(place: Location, *known: ListedObject | HeadResponse) -> File:
-    """A file by the first response that knows each attribute.
+    """Return a file, with each attribute from the first response that has it.
 
     Raises:
-        SourceError: the store says neither in a listing nor by HEAD how large it is, or how old.
+        SourceError: neither a listing nor HEAD has its size, or its time.
     """
     size, modified_at, etag = (
         next((value for each in known if (value := getattr(each, name)) is not None), None)
@@ -375,7 +374,7 @@ def _file(place: Location, *known: ListedObject | HeadResponse) -> File:
 
 
 def older_version(clients: Clients, place: Location, etag: str | None = None) -> str | None:
-    """The id of the newest older version of an object, with this ETag where one is given; None where none is known."""
+    """Return the id of the newest noncurrent version of an object, with this ETag where one is given, or None."""
     if place.is_local or place.is_azure:
         return None
     try:
@@ -387,7 +386,7 @@ def older_version(clients: Clients, place: Location, etag: str | None = None) ->
 
 
 def older_files(clients: Clients, folder: Location, most: int) -> list[str]:
-    """Names of files below a folder that have older versions and no current one; `most` at most, of the first page."""
+    """Return up to `most` names of files below a folder that have only noncurrent versions, from the first page."""
     try:
         page = clients.s3(*folder).list_object_versions(Bucket=folder.bucket, Prefix=folder.prefix)
     except (ClientError, BotoCoreError) as error:
@@ -431,7 +430,7 @@ def _local_error(place: Location, error: OSError) -> SourceError:
 
 
 def _copy_error(place: Location, error: OSError) -> AuditError:
-    """A copy fails where its file lies, or where the copy should."""
+    """Return the error of a failed copy: the disk of the scratch folder is full, or the file cannot be read."""
     return no_room(scratch_place(), error) if is_full_disk(error) else _local_error(place, error)
 
 

@@ -1,7 +1,7 @@
-"""A kind of evidence describes itself by one object, which ends the package of the kind.
+"""A kind of evidence describes itself by one object at the end of its package.
 
-The package itself is light: it has the model of the lake file and the object. Readers, probes and look-ups are named
-by `deferred` and are imported when they are first called, so that a lake file can be read without any of them.
+The package itself imports little: it has the model of the lake file and the object. Readers, probes and look-ups are
+named by `deferred` and are imported at their first call, so that a lake file can be read without them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,7 +44,7 @@ class Deferred:
 
 
 def deferred(target: str) -> Callable[..., Any]:
-    """A function by its name "package.module:name", as `Deferred`."""
+    """Return a function by its name "package.module:name", as `Deferred`."""
     return Deferred(target)
 
 
@@ -87,7 +87,7 @@ class TableRoot:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether readers of files pass over the folder by its name."""
+        """Whether readers of files skip the folder because of its name."""
         return self.folder.startswith(("_", "."))
 
 
@@ -108,11 +108,11 @@ class StateFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What every kind says.
+    """The description that every kind has.
 
     Attributes:
         name: the `kind` of the lake file.
-        title: what README and docs/evidence.md call it.
+        title: its name in README and docs/evidence.md.
         rows: the kinds of row that its reader emits, by name.
     """
 
@@ -123,12 +123,12 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageKind(Kind):
-    """What storage holds.
+    """A kind of source that lists the objects in storage.
 
     Attributes:
         read: (source, context, source id) -> Stored.
-        probe: (source, clients, now) -> Probed, by the smallest requests that an audit needs; raises `SourceError` and
-            friends, or what boto3 raised. The probes of all roles do.
+        probe: (source, clients, now) -> Probed, by the smallest requests that an audit needs; raises `SourceError`, its
+            subclasses, or an exception of boto3. The probes of all roles do so.
         finds_tables: tables are discovered among its keys (`discover: {from: inventory}`).
         expand: (source, clients) -> the sources below the place of one that `expands`.
     """
@@ -142,12 +142,12 @@ class StorageKind(Kind):
 
 @dataclass(frozen=True, kw_only=True)
 class MetastoreKind(Kind):
-    """What a metadata store says of files or of the logs of tables.
+    """A kind of metadata store, with entries of files or of the logs of tables.
 
     Attributes:
         read: (source, context, source id) -> Entries, LogEntries or Pointers.
-        get: (source, clients, bucket, key) -> what the store has of one key now; None: nothing. Raises `SourceError`
-            where the store cannot look a key up.
+        get: (source, clients, bucket, key) -> the store's current entry of one key, or None. Raises `SourceError` where
+            the store cannot look a key up.
     """
 
     model: "type[MetastoreSource]"
@@ -158,13 +158,13 @@ class MetastoreKind(Kind):
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogKind(MetastoreKind):
-    """What a catalog says of tables.
+    """A kind of catalog of tables.
 
     Attributes:
         list_tables: (source, clients, source id, names) -> Pointers of the tables whose names pass, or of more; no
             partition is read. None: tables are not discovered in it.
         current: (source, clients, name) -> a table as it is now, or None; None: single tables cannot be looked up.
-        current_tables: (source, clients, source id, names) -> the same of many; None: `current`, or `list_tables`.
+        current_tables: (source, clients, source id, names) -> the same for many; None: `current`, or `list_tables`.
     """
 
     model: "type[CatalogSource]"
@@ -175,7 +175,7 @@ class CatalogKind(MetastoreKind):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsKind(Kind):
-    """Who did what to which key, and when: `read` takes (source, context, source id)."""
+    """A kind of record of requests (who changed or read which key, and when); `read` takes (source, context, id)."""
 
     model: "type[EventsSource]"
     read: "Callable[..., Events]"
@@ -184,19 +184,19 @@ class EventsKind(Kind):
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestKind(Kind):
-    """What writers say of the files of tables.
+    """A kind of manifest: the record that writers keep of a table's files.
 
     Attributes:
         read: (tables, context, source id) -> Claims, of all tables that have such a manifest.
-        changes: (claims, tables, context) -> Changes since they were read.
+        changes: (claims, tables, context) -> Changes since the claims were read.
         look_up: (table, clients, bucket, key) -> (answer, acts, reason) of one file, see `manifest.point`.
-        probe: (table, clients), beside the first file of the manifest; None: that file is enough.
-        by_storage: claims are known only beside a storage snapshot; single files can be looked up without one.
+        probe: (table, clients), after the first file of the manifest was read; None: that file is enough.
+        by_storage: claims need a storage snapshot; single files can be looked up without one.
         counts_rows: it records the rows of single files, which the live check compares.
         hides_rows: rows of a file may be deleted without a new file.
         root: how its tables are discovered among keys; None: they are not.
         state_files: which files of its log hold a state; None: no single file does.
-        rank: of several formats at one location the least owns the files that none of them lists.
+        rank: if several formats share a location, the one with the least rank owns the files that none of them lists.
     """
 
     model: "type[ManifestSource]"

@@ -1,9 +1,9 @@
 """Lineage: the state that a manifest reader read of a table, and the witnesses that name other states of that table.
 
-A reader takes one state of a table for the current one. Anything else that names a state of the same table is a
+A reader takes one state of a table as the current one. Anything else that names a state of the same table is a
 witness: hints, checksum files, checkpoints, delete markers, other metadata files, catalogs, another format's log, and
-the state that the last published audit read. The reader says what each witness claims; `matching.lineage` judges it.
-Plain data, no clients.
+the state that the last published audit read. The reader reports the claim of each witness, and `matching.lineage`
+judges it. This module holds plain data.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,28 +11,28 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 LOST_STATE = "lost_state"
-"""A state newer than the one that was read existed, and its file is gone."""
+"""A state newer than the one that was read existed, and its file is missing."""
 RIVAL_LINE = "rival_line"
 """Another metadata file may be the current one, and neither descends from the other."""
 REPLACED_STATE = "replaced_state"
 """The file of a state was written again with other content."""
 MISSING_TABLE = "missing_table"
-"""The table's log, or all that can be read of it, is gone, archived or torn."""
+"""The table's log, or every readable part of it, is missing, archived or torn."""
 SHORT_CHECKPOINT = "short_checkpoint"
 """A checkpoint lists less than the commits up to it, or contradicts its own counts."""
 LESS_LISTED = "less_listed"
 """The state that the last audit read, unchanged by name and ETag, lists fewer files than that audit counted in it."""
 BROKEN_HINT = "broken_hint"
-"""A hint, or a part of a multi-part checkpoint, is empty or names a file that is gone."""
+"""A hint, or a part of a multi-part checkpoint, is empty or names a file that is missing."""
 BROKEN_METADATA_TABLE = "broken_metadata_table"
-"""A file of the table's own index of files (Hudi's metadata table) is gone."""
+"""A file of the table's own index of files (Hudi's metadata table) is missing."""
 CUT_HISTORY = "cut_history"
-"""Data files are older than all that is known of the table's states: older states are gone, and no archive has them."""
+"""Data files are older than all known states of the table: older states are missing, also from the archive."""
 DROPPED_BY_APPEND = "dropped_by_append"
-"""A state lacks files that its parent lists, and its operation removes none; it is no child of the state before; or its
-branch main lost its snapshot."""
+"""A state lacks files that its parent lists although its operation removes none; or it does not descend from the state
+before it; or its branch main lost its snapshot."""
 UNMET_COUNTS = "unmet_counts"
-"""A state's own counts of what it did exceed what it holds."""
+"""The counts of files or rows that a state declares exceed its content."""
 IDLE_REMOVAL = "idle_removal"
 """A commit removes a path that the state before it does not list."""
 RIVAL_OVERWRITES = "rival_overwrites"
@@ -53,7 +53,7 @@ REPEATED_MANIFEST = "repeated_manifest"
 """A state lists one manifest twice."""
 
 ABSENT, ARCHIVED, TORN = "absent", "archived", "torn"
-"""Why no state of a table can be read, where that is proved; what may not be read, or not be reached, is none."""
+"""Why no state of a table can be read, where that is proved; a denied or failed request does not count."""
 
 CLAIMS_ABOUT_STATES = (
     *(LOST_STATE, RIVAL_LINE, REPLACED_STATE, MISSING_TABLE, SHORT_CHECKPOINT, LESS_LISTED, BROKEN_HINT),
@@ -71,7 +71,7 @@ LOSSES = (
     TWO_LINES,
     FOREIGN_STATE,
 )
-"""Claims that mean, where they hold, that files which no readable state lists may belong to a lost state."""
+"""If one of these claims holds, files that no readable state lists may belong to a lost state."""
 
 LAST_AUDIT, HINT, CHECKSUM, CHECKPOINT = "the last audit", "a hint", "a checksum file", "a checkpoint"
 MARKER, METADATA, MANIFESTS = "a delete marker", "a metadata file", "manifests that no metadata names"
@@ -79,19 +79,19 @@ DATA_FILES, TIMELINE, CATALOG = "data files", "the metadata table's timeline", "
 OTHER_FORMAT, CONTENT, REPORT = "another format's log", "the table's own content", "a report of storage"
 
 PROOFS = frozenset({LAST_AUDIT, HINT, CHECKSUM, CHECKPOINT, MARKER, TIMELINE, CATALOG, CONTENT, REPORT})
-"""Evidence of which one alone proves a claim. `DATA_FILES` proves it from two files on; the rest is a doubt."""
+"""One piece of such evidence proves a claim. `DATA_FILES` proves it from two files on; the rest raises a doubt."""
 
 
 @dataclass(frozen=True)
 class StateRef:
-    """One state of a table, by the names that its format gives it.
+    """One state of a table, with the names that its format uses.
 
     Attributes:
         number: Delta's version, the number of an Iceberg metadata.json, a Hudi instant; grows from state to state.
         name: file name of the state's own file; empty where the format has none.
-        table_id: of the table itself, new where it was created again; empty where nothing names it.
+        table_id: id of the table, a new one if the table was created again; empty where no file has it.
         written_at: when the state's own file was written, by storage's clock.
-        etag: of that file; empty where the store gives none.
+        etag: of that file; empty where the store has none.
         uri: of that file; empty in states that earlier audits read.
     """
 
@@ -103,7 +103,7 @@ class StateRef:
     uri: str = ""
 
     def is_unchanged_since(self, other: "StateRef") -> bool:
-        """Whether this is the other state of a location, by number, name and ETag; without an ETag nobody can tell.
+        """Return whether this equals the other state of a location, by number, name and ETag; False without an ETag.
 
         Only the name in the id of a Hudi table (`name@first instant`) counts: its first instants may be lost.
         """
@@ -119,8 +119,8 @@ class MissingState:
     Attributes:
         cause: `ABSENT`, `ARCHIVED` or `TORN`.
         subject: URI of the state's file, or of the folder (with a slash at its end) that holds none.
-        restore: what brings the table back, as a part of a sentence; empty where only an older version does.
-        named_by: kind and name of the catalog that names the state; empty where none does.
+        restore: how to restore the table, as a part of a sentence; empty if only an older version can.
+        named_by: kind and name of the catalog that names the state; empty if no catalog does.
     """
 
     cause: str
@@ -131,14 +131,14 @@ class MissingState:
 
 @dataclass(frozen=True)
 class LostState:
-    """A state that an earlier audit reported as lost; `reported_at` is when it did."""
+    """A state that an earlier audit reported as lost, at `reported_at`."""
 
     state: StateRef
     reported_at: datetime
 
     @property
     def description(self) -> str:
-        """How it is known, as the start of a sentence."""
+        """Its evidence, as the start of a sentence."""
         return f"the audit of {self.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
 
 
@@ -146,10 +146,10 @@ class LostState:
 class LastState:
     """The newest state that a published audit has read of a table by one kind of manifest.
 
-    `location` is the URI of the table at that time and `as_of` the time of the run; `files` and `bytes` are what the
-    state listed, None where they were not counted. `lost` are states that were reported as lost and may still be.
+    `location` is the URI of the table at that time and `as_of` the time of the run; `files` and `bytes` count the files
+    that the state listed, None if not counted. `lost` are states that were reported as lost and may still be lost.
     `comparable`: this version of lakeaudit counted them; another one may count other files. `former_ids` are table ids
-    that audits read at this location before. `hosts` are the locations of other tables in whose folders it listed
+    that earlier audits read at this location. `hosts` are the locations of other tables in whose folders it listed
     files; `catalogued`: a catalog named it, which is known only where it has hosts. `departed`: the lake has no table
     at this location now.
     """
@@ -168,19 +168,19 @@ class LastState:
     departed: bool = False
 
     def is_of(self, location: str, table_id: str) -> bool:
-        """Whether the table that is read now at a location is the audited one: it lies there still, or was moved."""
+        """Return whether the table at a location is the audited one: it is still there, or it was moved there."""
         return self.location == location or self.was_moved(location, table_id)
 
     def was_moved(self, location: str, table_id: str) -> bool:
-        """Whether the audited table lies elsewhere now: its id is the same."""
+        """Return whether the audited table was moved to this location: the id is the same."""
         return self.location != location and bool(table_id) and self.state.table_id == table_id
 
     def is_of_another(self, location: str, table_id: str) -> bool:
-        """Whether this audited table lay at the location that is read now, and had another id than is read there."""
+        """Return whether the table that was audited at this location had another id than the one that is read now."""
         return self.location == location and bool(table_id) and self.state.table_id not in ("", table_id)
 
     def description(self, location: str) -> str:
-        """What was audited, as the start of a sentence about a table that lies at this location now."""
+        """Return the start of a sentence about the earlier audit of the table that lies at this location now."""
         there = "" if self.location == location else f" at {self.location}"
         return f"the audit of {self.as_of:%Y-%m-%dT%H:%M:%SZ} read it{there}"
 
@@ -190,15 +190,15 @@ LastStates = Mapping[tuple[str, str], LastState]
 
 
 def with_moved(last: LastStates, kind: str, read: Iterable[tuple[str, StateRef | None]]) -> LastStates:
-    """The last states, with those of departed tables under the new names of the tables that have their ids now.
+    """Return the last states, with those of departed tables under the names of the tables that have their ids now.
 
-    A table that got another name and another place at once is known by its id alone, unless audits have seen that id at
-    several places. Of several new tables with one id the one that came furthest goes on; the others are copies of it.
+    A table that changed its name and its place at once is identified by its id, unless audits have seen that id at
+    several places. If several new tables have one id, the one with the newest state continues; the others are copies.
 
     Args:
         last: the last states of all tables.
         kind: the kind of manifest that was read.
-        read: tables with the state that was read now; looked at only where a table has departed.
+        read: tables with the state that was read now; consumed only if a table has departed.
     """
     departed = {
         each.state.table_id: (name, each)
@@ -222,7 +222,7 @@ def _moved(
     read: Mapping[str, StateRef],
     departed: Mapping[str, tuple[str, LastState]],
 ) -> Iterator[tuple[tuple[str, str], LastState]]:
-    """(kind, new name) of each departed table that has another name now, and its last state."""
+    """Yield (kind, new name) of each departed table that has another name now, and its last state."""
     for table_id, (old, state) in departed.items():
         same = {name: each.number or 0 for name, each in read.items() if each.table_id == table_id}
         new = {name for name in same if (own := last.get((kind, name))) is None or own.departed}
@@ -244,13 +244,13 @@ NOT_KNOWN = Stake()
 
 @dataclass(frozen=True)
 class LostContent:
-    """What the older version of a lost state's own file says.
+    """The content of an older version of a lost state's own file.
 
     Attributes:
         table_id: of the table whose state it was.
-        stake: what the state added.
+        stake: the size of the state's additions.
         sample: names of files that it added.
-        undone: what it refers to is gone as well, as after a commit that failed and was cleaned up.
+        undone: the files that it refers to are missing as well, as after a commit that failed and was cleaned up.
     """
 
     table_id: str
@@ -261,23 +261,23 @@ class LostContent:
 
 @dataclass(frozen=True)
 class Witness:
-    """What one or more pieces of evidence claim about a state of a table other than the one that was read.
+    """The claim of one or more pieces of evidence about a state of a table other than the one that was read.
 
     Attributes:
         table: name of the table.
         claim: one of `CLAIMS_ABOUT_STATES`.
-        evidence: what claims it, of `PROOFS`, `METADATA`, `MANIFESTS`, `DATA_FILES`, `OTHER_FORMAT`.
+        evidence: its sources, of `PROOFS`, `METADATA`, `MANIFESTS`, `DATA_FILES`, `OTHER_FORMAT`.
         subject: URI of the file of that state, which is lost, replaced or wrong.
-        words: what the evidence shows, as a sentence without a full stop; keys in it are hostile input.
-        number: of the state that is claimed.
-        stake: what the state added, or what is missing.
-        built_on: data files whose names carry the state.
+        words: the observation, as a sentence without a full stop; keys in it are hostile input.
+        number: of the claimed state.
+        stake: the size of the state's additions, or of the loss.
+        built_on: the number of data files whose names contain the state.
         recreated: the table was created again since: its first state is newer than the claimed one.
         explained: an operation of the format explains it (rollback, RESTORE, clean-up, archiving).
         version_id: of an older version of the subject that can be read.
         sample: names of files that only the claimed state lists.
-        contested: commit ids of what may be a state that lost a race, as claims name them.
-        until: when the last unlisted file was written that would explain it; None: no such file would.
+        contested: commit ids of a state that may have lost a race, as claims name them.
+        until: when the last unlisted file was written that would explain the claim; None: no such file would.
     """
 
     table: str

@@ -1,7 +1,7 @@
-"""Who else lists files of a table's folder: another format's log at its root, and other tables of a catalog there.
+"""Find other lists of files in a table's folder: another format's log at its root, and other tables of a catalog.
 
-A second format (UniForm, XTable) has a log of its own over the same files, and may be some commits behind. Two tables
-of a catalog may share one location. Each is read as a table beside the one of the lake file, by the reader of its kind.
+A second format (UniForm, XTable) has its own log over the same files, and may be some commits behind. Two tables of a
+catalog may share one location. Each is read as a table of its own, by the reader of its kind.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ OWN_CLEANER = (
 
 @dataclass(frozen=True)
 class OtherListers:
-    """Tables that are read for what they list alone.
+    """Tables that are read only for the files that they list.
 
-    `of` is the lake file's table by the name of each of them; `unknown` says by table of the lake file why not all that
-    list its files are known, or one of them cannot be read.
+    `of` maps the name of each to a table of the lake file; `unknown` has, by table of the lake file, the reason why
+    some lists of its files are not known or cannot be read.
     """
 
     tables: tuple[Table, ...] = ()
@@ -36,14 +36,14 @@ class OtherListers:
 
 
 def declares(tables: Collection[Table], root: Location, kind: str) -> bool:
-    """Whether the lake file names the log of that format at a root, which several of its tables may have."""
+    """Return whether the lake file names the log of that format at a root, which several of its tables may share."""
     folder = root.join(roots()[kind].folder)
     here = [manifest for table in tables if table.location == root for manifest in table.manifests]
     return any(each.kind == kind and all(folder.contains(place) for place in each.places) for each in here)
 
 
 def by_log(table: Table, kind: str) -> Table:
-    """The table as the log of another format at its root has it."""
+    """Return the table as the log of another format at its root describes it."""
     name = f"{table.name} by its {roots()[kind].folder}"
     return table.model_copy(
         update={"name": name, "manifests": (MANIFESTS[kind].model(kind=kind),), "also": ()}
@@ -51,7 +51,7 @@ def by_log(table: Table, kind: str) -> Table:
 
 
 def other_listers(lake: Lake, tables: Sequence[Table], clients: Clients) -> OtherListers:
-    """Everything beside the lake file's own manifests that lists files of these tables' folders.
+    """Return all lists of files in these tables' folders that are not manifests of the lake file.
 
     It costs a request for each format that a table does not declare, and one listing of each catalog.
     """
@@ -76,7 +76,7 @@ def other_listers(lake: Lake, tables: Sequence[Table], clients: Clients) -> Othe
 
 
 def _logs_at(table: Table, known: Collection[Table], clients: Clients) -> Iterator[str]:
-    """Formats whose log lies at the table's root, and that the lake file does not name there."""
+    """Yield formats whose log lies at the table's root, and that the lake file does not name there."""
     for kind, root in roots().items():
         if not declares(known, table.location, kind):
             files = list_files(clients, table.location.join(root.folder), flat=root.proof is not None)
@@ -87,20 +87,20 @@ def _logs_at(table: Table, known: Collection[Table], clients: Clients) -> Iterat
 def _of_catalogs(
     lake: Lake, tables: Sequence[Table], clients: Clients, unknown: dict[str, str]
 ) -> Iterator[tuple[Table, Table]]:
-    """(table of the lake file, another table at its location) by every catalog that can be asked."""
+    """Yield (table of the lake file, another table at its location) for every catalog that can be read."""
     for number, store in enumerate(lake.metastores):
-        asked = [table for table in tables if isinstance(store, CatalogSource) and _may_name(store, table)]
-        if asked and isinstance(store, CatalogSource):
+        possible = [t for t in tables if isinstance(store, CatalogSource) and _may_name(store, t)]
+        if possible and isinstance(store, CatalogSource):
             named, why = _catalog_tables(store, clients, metastore_id(number))
-            unknown |= {table.name: f"{store.name}: {why}" for table in asked if why}
-            for table in asked:
+            unknown |= {table.name: f"{store.name}: {why}" for table in possible if why}
+            for table in possible:
                 yield from ((table, each) for each in by_tables(table, named, lake.tables, store))
 
 
 def by_tables(
     table: Table, others: Sequence[CatalogTable], known: Collection[Table], store: CatalogSource
 ) -> list[Table]:
-    """The tables of a catalog whose files may lie in a table's folder, and that the lake file does not name."""
+    """Return the tables of a catalog whose files may lie in a table's folder, and that the lake file does not name."""
     meeting = [each for each in others if _meets(table, each) and not _is_known(known, each)]
     return [_by_catalog(table, each, store) for each in meeting]
 
@@ -108,12 +108,12 @@ def by_tables(
 def _catalog_tables(
     store: CatalogSource, clients: Clients, source_id: str
 ) -> tuple[Sequence[CatalogTable], str]:
-    """The tables of a catalog, and why these may not be all."""
+    """Return the tables of a catalog, and the reason why these may not be all."""
     try:
-        said = named_tables(store, clients, source_id, any_name)
+        pointers = named_tables(store, clients, source_id, any_name)
     except SourceError as error:
         return (), error.what
-    return said.tables, said.holes[0].reason if said.holes else ""
+    return pointers.tables, pointers.holes[0].reason if pointers.holes else ""
 
 
 def _may_name(store: CatalogSource, table: Table) -> bool:
@@ -122,7 +122,7 @@ def _may_name(store: CatalogSource, table: Table) -> bool:
 
 
 def _meets(table: Table, other: CatalogTable) -> bool:
-    """Whether another table's files may lie in the table's folder."""
+    """Return whether another table's files may lie in the table's folder."""
     place = other.location
     return (
         place is not None
@@ -132,7 +132,7 @@ def _meets(table: Table, other: CatalogTable) -> bool:
 
 
 def _is_known(tables: Collection[Table], other: CatalogTable) -> bool:
-    """Whether the lake file's own manifests are read from the very state that the catalog names."""
+    """Return whether a manifest of the lake file is read from the state that the catalog names."""
     if any(_points_at(each, other) for table in tables for each in table.manifests):
         return True
     place = other.location

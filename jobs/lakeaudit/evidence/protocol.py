@@ -1,10 +1,10 @@
-"""What every evidence reader takes and gives. A new kind is one package and one registry line.
+"""The types that every evidence reader takes and returns. A new kind is one package and one registry line.
 
-A reader does two things. On the driver it finds what there is to read and gives it as `Part`s, with what holds for
-the source as a whole. In a task each part turns itself into row batches, with DuckDB and Arrow and without Spark: the
-engine spreads parts over tasks, brings all rows of one key together, and only there are they folded. No row of a file
-passes through the driver. A reader raises `SourceError` when its source cannot be read at all; what it can read with
-gaps it delivers with `EvidenceGap`s, known before or after its parts were read.
+A reader works in two steps. On the driver it finds the pieces to read and returns them as `Part`s, with everything
+that holds for the source as a whole. In a task each part turns itself into row batches, with DuckDB and Arrow and
+without Spark. The engine spreads parts over tasks and brings all rows of one key together; only there are they
+combined. No row of a file passes through the driver. A reader raises `SourceError` when its source cannot be read at
+all; if parts of it cannot be read, the reader reports `EvidenceGap`s, before or after its parts were read.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,21 +22,21 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import NOTE
 
 Clock = Callable[[], datetime]
-"""What a reader asks for the begin and the end of a live reading."""
+"""Returns the time at which a live source is read, at the start and at the end."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def utc_now() -> datetime:
-    """The clock of readers outside of tests."""
+    """Return the current time: the clock of readers outside of tests."""
     return datetime.now(UTC)
 
 
 Batches = Iterator[tuple[str, Rows]]
-"""(kind of row, rows): the kinds are those of `lakeaudit.engine.chunks.ROUTES`, and those in `rows` of kinds.
+"""(kind of row, rows). The kinds of row are in `lakeaudit.engine.chunks.ROUTES` and in `Kind.rows`.
 
-A manifest may have kinds of its own, whose rows its `Claims.fold` makes claims of, or give `claims` (schemas.CLAIM).
+A manifest yields `claims` (schemas.CLAIM), or rows of kinds of its own, from which its `Claims.fold` makes claims.
 """
 
 
@@ -44,11 +44,11 @@ A manifest may have kinds of its own, whose rows its `Claims.fold` makes claims 
 class Part:
     """A piece of a source that one task reads on its own: a data file, a folder to list, a segment to scan.
 
-    Plain data, which travels to the executors by pickle. `read` is given a DuckDB connection with a scratch folder and
-    yields batches; what goes wrong with the part is a NOTE row, never an exception that ends the audit. `weight` is
-    about how many bytes it has, 0 where nobody can know: heavy parts begin first, and small ones need no cluster.
-    `identity` names content that never changes, and everything else that the rows follow from: parts of equal identity
-    have equal rows. Empty: nobody can promise that. `slow`: to decode its rows costs more than to keep them.
+    A part is plain data that travels to the executors by pickle. `read` takes a DuckDB connection with a scratch folder
+    and yields batches; it reports a failure as a NOTE row, never as an exception that ends the audit. `weight` is
+    roughly its size in bytes, 0 if unknown: heavy parts start first, and small ones need no cluster. `identity` names
+    everything that determines the rows: parts of equal identity have equal rows; it is empty where this cannot be
+    guaranteed. `slow`: decoding its rows costs more than keeping them.
     """
 
     source: str
@@ -61,16 +61,16 @@ class Part:
 
 
 Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]
-"""What is made of a part's rows, before they are read: few columns or few rows of them, or rows of another kind."""
+"""Reduces the rows of a part before they are distributed: to fewer columns, fewer rows, or rows of another kind."""
 
 Stage = Callable[[Connection, Mapping[str, Rows]], Iterator[tuple[str, Rows]]]
-"""All rows of one share of what meets, by kind -> rows for the next stage, and answers."""
+"""Takes all rows of one share by kind; returns rows for the next stage, and answers."""
 
 
 class BufferedRows(Protocol):
-    """Parts that were read already, and whose rows are held until the engine is closed.
+    """Rows of parts that were read already; the engine holds them until it is closed.
 
-    `notes` are the NOTE rows that they gave; `counts` is how many rows there are by kind; `batches` gives those of one.
+    `notes` are the NOTE rows of the parts; `counts` is the number of rows by kind; `batches` yields the rows of a kind.
     """
 
     @property
@@ -81,36 +81,36 @@ class BufferedRows(Protocol):
 
 
 class Engine(Protocol):
-    """What a reader may ask of whatever runs the audit: this process, or a Spark session."""
+    """What runs the audit, as readers use it: this process, or a Spark session."""
 
     @property
     def parallelism(self) -> int: ...
     def map(
         self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False
     ) -> list[R]:
-        """The function's small answers, in the order of the items; `weight` is about how many bytes it reads in all.
+        """Return the function's small results in the order of the items; `weight` is roughly the bytes that it reads.
 
-        `unlocked`: it does not hold Python's lock while it works on them (to hash them, say), so that threads are as
-        good as processes.
+        `unlocked`: the function releases Python's lock while it works (while it hashes, for example), so that threads
+        are as fast as processes.
         """
         ...
 
     def keep(self, parts: Sequence[Part]) -> BufferedRows:
-        """Read these parts now: for sources that are a picture of the moment."""
+        """Read these parts now: for sources whose content changes while the audit runs."""
         ...
 
     def meet(self, rows: Sequence[Part | BufferedRows], project: Project, stage: Stage) -> BufferedRows:
-        """Bring together now what `project` makes of the rows, and keep what `stage` makes of that."""
+        """Apply `project` to the rows, bring the results together, apply `stage`, and keep its rows."""
         ...
 
 
 @dataclass(frozen=True)
 class SnapshotComparison:
-    """What a run knows of its tables when it compares pictures of storage.
+    """The settings of a run that compares its storage snapshot with the last one.
 
-    `owned` gives rows (bucket, key) with `table_name`, the table that holds the key. `accepted` are table_name, bucket,
-    key and partition_path of what people accept about content; no key: of files of the partition, or of the table.
-    `writes`: the run's own picture becomes the last one once it is published.
+    `owned` adds `table_name`, the table that holds the key, to rows (bucket, key). `accepted` has table_name, bucket,
+    key and partition_path of accepted findings about content; without a key they are about all files of the partition,
+    or of the table. `writes`: the run's own snapshot replaces the last one once the run is published.
     """
 
     owned: Callable[[Connection, Rows], Relation]
@@ -120,7 +120,7 @@ class SnapshotComparison:
 
 @dataclass(frozen=True)
 class Context:
-    """What a reader may know of its run. `as_of` bounds every source; `now` is the run's one clock reading.
+    """The run as its readers know it. `as_of` bounds every source; `now` is the run's one clock reading.
 
     `live` is true when `as_of` is now, so that live sources may be read.
     """
@@ -131,37 +131,37 @@ class Context:
     now: datetime
     live: bool
     rate: float = 500
-    """Requests a second at most, of a source that asks a store for every object."""
+    """The most requests a second of a source that sends a request for every object."""
     oldest_cut: datetime | None = None
-    """When the oldest picture of storage and metadata stores was begun; known to manifests, which are read after it."""
+    """When the oldest snapshot of storage and metadata stores began; set for manifests, which are read later."""
 
     storage: "tuple[Stored, ...]" = ()
-    """What storage holds; known to manifests that name their files by it."""
+    """The storage sources; set for manifests that find their files in storage."""
 
     places: "Collection[Location]" = ()
-    """Where the audit's tables lie of which a catalog may know the partitions."""
+    """The locations of the audit's tables that a catalog may know partitions of."""
 
     pictures: "SnapshotComparison | None" = None
-    """What is needed to compare today's picture of storage with the last one; None: they are not compared."""
+    """How today's storage snapshot is compared with the last one; None: it is not."""
 
     last_states: LastStates = field(default_factory=dict)
-    """By kind of manifest and table name the newest state that a published audit has read before this run."""
+    """By kind of manifest and table name: the newest state that a published audit read before this run."""
 
     owned: "Callable[[Connection, Rows], Relation] | None" = None
-    """Rows (bucket, key) with `table_name`, the table that holds the key; known to manifests that name no table."""
+    """Adds `table_name`, the table that holds the key, to rows (bucket, key); set for manifests that name no table."""
 
     @property
     def parallelism(self) -> int:
         return self.engine.parallelism
 
     def stored_rows(self) -> "list[Part | BufferedRows]":
-        """The rows of storage, as an engine takes them."""
+        """Return the rows of storage, as an engine takes them."""
         return [*pieces(*(source.rows for source in self.storage))]
 
 
 @dataclass(frozen=True)
 class SnapshotWindow:
-    """The window in which a source's picture was taken; `margin` widens it for fuzzy sources."""
+    """The time from start to end in which a source was read; `margin` widens it where these times are not exact."""
 
     start: datetime
     end: datetime | None = None
@@ -170,10 +170,10 @@ class SnapshotWindow:
 
 @dataclass(frozen=True)
 class EvidenceGap:
-    """Something of a source that could not be read, and so what may not be said.
+    """A piece of a source that could not be read; nothing may be concluded about the files that it would name.
 
-    `table` limits it to one table's log; `hides` says in words what it hides; `subject` is the file or row at fault
-    (a URI where there is one). `kind` is the finding it becomes: `unreadable_evidence` for sources at large,
+    `table` limits it to one table's log; `hides` describes the missing content; `subject` is the file or row at fault
+    (a URI where there is one). `kind` is the kind of its finding: `unreadable_evidence` for sources as a whole,
     `missing_metadata` for a file of a table's own log; empty where another check reports it.
     """
 
@@ -202,12 +202,12 @@ class SourceInfo:
     rejected: int | None = None
     seconds: float | None = None
     max_age: timedelta | None = None
-    """How old its picture may be; None: of any age."""
+    """The greatest age that its content may have; None: any age."""
 
 
 @dataclass(frozen=True)
 class Probed:
-    """A source that can be used, with what is worth knowing of it, and the places of which it can name every object."""
+    """A source that can be used: a message about it, notes, and the places of which it names every object."""
 
     message: str
     notes: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ Source = tuple[Part, ...] | BufferedRows
 
 
 def pieces(*sources: Source) -> Iterator[Part | BufferedRows]:
-    """What an engine is given of sources, in their order."""
+    """Yield the parts and buffered rows of sources in their order, as an engine takes them."""
     for source in sources:
         yield from source if isinstance(source, tuple) else (source,)
 
@@ -229,10 +229,10 @@ def pieces(*sources: Source) -> Iterator[Part | BufferedRows]:
 class Stored:
     """A storage source: `rows` are of kind `versions` (schemas.VERSION) and `uploads` (schemas.UPLOAD).
 
-    `covers` are the places for which absence of a row means absence of an object. `repeats` says that the source may
-    name one version of an object twice, as a live listing may. `older_alone`: a key of which it names older versions
-    alone is absent, since its store has no delete markers. `lists_uploads`: open uploads are among its rows.
-    `assumed_covers`: nobody says what it covers, and `covers` is all that it could (see `storage.united`).
+    `covers` are the places where a missing row means a missing object. `repeats`: the source may name one version of an
+    object twice, as a live listing may. `older_alone`: a key with older versions only is absent, since the store has no
+    delete markers. `lists_uploads`: open uploads are among its rows. `assumed_covers`: neither the source nor the lake
+    file states the places, and `covers` is the most that it can cover (see `storage.united`).
     """
 
     info: SourceInfo
@@ -250,8 +250,8 @@ class Stored:
 class Entries:
     """A metadata store: `rows` are of kind `entries` (schemas.ENTRY) below `scope`.
 
-    `scope` empty means every bucket in the store; `ttl` None means that entries never expire. `check` says, of the NOTE
-    rows of all parts, why the store is none of its kind after all; None where that is known already.
+    `scope` empty means every bucket in the store; `ttl` None means that entries never expire. `check` takes the NOTE
+    rows of all parts and returns why the store is not of its kind, or None; it is None where that is known already.
     """
 
     info: SourceInfo
@@ -267,11 +267,11 @@ class Entries:
 
 @dataclass(frozen=True)
 class Events:
-    """Who did what to which keys: parts of rows of kind `requests` (schemas.REQUEST), read only where they are wanted.
+    """A record of requests to storage: parts with rows of kind `requests` (schemas.REQUEST), read only on demand.
 
-    `parts(since, reads)` are those that may hold requests from `since` on; without `reads` of changes alone, which are
-    few. `since` is how far back the source is read at all. Rows may be missing, so that nothing follows from their
-    absence; they may repeat, in one source and in several.
+    `parts(since, reads)` may hold requests from `since` on; without `reads` only those of changes, which are few.
+    `since` is the oldest time that the source is read for. Rows may be missing, so a missing row proves nothing; rows
+    may repeat, in one source and in several.
     """
 
     info: SourceInfo
@@ -283,10 +283,10 @@ class Events:
 
 @dataclass(frozen=True)
 class LogEntries:
-    """A store of what tables' logs should hold: `rows` are of a kind of its own.
+    """A store of the entries that tables' logs should have: `rows` are of a kind of its own.
 
-    `compare` gives, of the tables that are asked for, by location, how their rows meet (`Engine.meet`): rows of
-    schemas.LOG_ENTRY, of kind `log_suspects`, and NOTE rows about tables that cannot be compared.
+    `compare` takes table names by location and returns the stages that compare their rows (`Engine.meet`). These yield
+    rows of schemas.LOG_ENTRY, of kind `log_suspects`, and NOTE rows about tables that cannot be compared.
     """
 
     info: SourceInfo
@@ -297,7 +297,7 @@ class LogEntries:
 
 
 class ComparedLogs(Protocol):
-    """How entries of a store meet."""
+    """The two stages that compare a store's entries with the tables' logs."""
 
     def project(self, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]: ...
     def compare(self, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]: ...
@@ -314,12 +314,12 @@ class NeededFile:
 
 @dataclass(frozen=True)
 class CommittedNames:
-    """How readers that list the folders of a Hudi table tell by their names which base files count.
+    """The instants by which readers that list the folders of a Hudi table decide which base files count.
 
     Attributes:
         instants: completed writes of the timeline, as text of 17 digits.
         first: the oldest of them that no savepoint keeps; older instants were archived, and count as completed.
-        indexed: writers keep a metadata table, by which readers may list the table instead.
+        indexed: writers keep a metadata table, from which readers may list the files instead.
     """
 
     instants: tuple[str, ...]
@@ -329,13 +329,13 @@ class CommittedNames:
 
 @dataclass(frozen=True)
 class TableState:
-    """What a manifest reader knows of one table as a whole.
+    """The state of one table as a whole, as a manifest reader found it.
 
     `read_at` is r of the time rule. `horizon` is the time of the oldest readable state: an older commit would not be
-    visible. `retention` is the format's own promise for removed files (None: the lake file's applies). `refused` says
-    why the table could not be read at all. `roots` are the places its own metadata names beside its location.
-    `version` pins the state for `changes`. `log_since` is when the oldest file was written that lies in its log now: a
-    report of storage that was begun later names it, if it covers the table.
+    visible. `retention` is the format's own promise for removed files (None: the lake file's applies). `refused` is
+    the reason why the table could not be read at all. `roots` are places that its own metadata names besides its
+    location. `version` identifies the state for `changes`. `log_since` is when the oldest file of its log was written:
+    a storage report that began later names this file if it covers the table.
     """
 
     table: str
@@ -348,38 +348,38 @@ class TableState:
     roots: tuple[Location, ...] = ()
     log_since: datetime | None = None
     not_yet: str | None = None
-    """Why nothing can be claimed of it yet, which is no fault."""
+    """Why it has no claims yet, although nothing is wrong with it."""
     leftovers_kept: str | None = None
-    """Why nothing below its location may be removed, though no state of it lists that."""
+    """Why no file below its location may be removed, even if no state lists the file."""
     archived_after: timedelta | None = None
-    """The table's own word for when its files go to an archive class on purpose."""
+    """The age at which the table's own settings move its files to an archive class."""
     new_files: int = 0
-    """Files that storage has and that are too new for a claim, where claims are made of an earlier storage snapshot."""
+    """Files in storage that are too new for a claim, where claims come from an earlier storage snapshot."""
     new_bytes: int = 0
     missing: str = ""
-    """Why no state can be read by anybody: `lineage.ABSENT`, `ARCHIVED` or `TORN`; empty: not proved."""
+    """Why no reader can read any state: `lineage.ABSENT`, `ARCHIVED` or `TORN`; empty: not proved."""
     state: StateRef | None = None
     """The state that was read, as later audits compare it; None: the format names no states, or none was read."""
     needed_log: Callable[[], Iterable[NeededFile]] | None = None
-    """The files of its log that the newest state needs, beside those that are claims; None: claims name all."""
+    """The files of its log that the newest state needs and that are not claims; None: claims name all."""
     missing_state: MissingState | None = None
-    """Which file of a `missing` table should be there, and what brings it back; None: nothing names one."""
+    """The file that a `missing` table lacks, and how to restore it; None: no evidence names one."""
     committed_names: CommittedNames | None = None
-    """By which names readers that list folders find files; None: they list none, or nothing is committed."""
+    """The names by which readers that list folders find files; None: they list none, or nothing is committed."""
     changed_at: datetime | None = None
-    """When storage last wrote a file that says what the state lists; None: the state's own file says it all."""
+    """When the newest of the files that define the state was written; None: the state's own file defines it alone."""
     taken_back: frozenset[int] = frozenset()
-    """Numbers of states that an operation of the format took back, whose files are gone for that."""
+    """Numbers of states that an operation of the format rolled back; their files are absent for that reason."""
     remark: str = ""
-    """What the coverage of its content says of the state beside all counts."""
+    """A remark about the state that the coverage of its content repeats after the counts."""
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
-"""All rows of some keys, by kind -> at most one row of schemas.CLAIM per (table_name, bucket, key)."""
+"""Takes all rows of some keys by kind; returns at most one row of schemas.CLAIM per (table_name, bucket, key)."""
 
 
 Contradictions = Callable[[Connection, Mapping[str, Rows]], Iterator[tuple[str, Rows]]]
-"""All rows of some keys, by kind -> rows of kinds `replaced` (schemas.REPLACED) and `idle_removals` (IDLE_REMOVALS)."""
+"""Takes all rows of some keys by kind; yields rows `replaced` (schemas.REPLACED), `idle_removals` (IDLE_REMOVALS)."""
 
 
 @dataclass(frozen=True)
@@ -395,10 +395,10 @@ class CommitFile:
 
 @dataclass(frozen=True)
 class CommitContent:
-    """What one commit's file says beside its files; `unread` says why it cannot be read.
+    """The content of one commit's file except its data files; `unread` is the reason why it cannot be read.
 
-    `operation` and `made_at` are the writer's own words, empty and None where it gave none. `of_table`: it changes
-    what holds for the table as a whole, such as its schema. `applications` are the ids of its writers' transactions.
+    `operation` and `made_at` are as the writer recorded them, else empty and None. `of_table` names its changes of the
+    table as a whole, such as its schema. `applications` are the ids of its writers' transactions.
     """
 
     operation: str = ""
@@ -410,10 +410,10 @@ class CommitContent:
 
 @dataclass(frozen=True)
 class CommitContents:
-    """Some commits, by their place among those that were asked for.
+    """The contents of some commits, in the order of the request.
 
-    `files` has number, bucket, key, added (else removed), data_change, size, records: a row per data file that commit
-    `number` names.
+    `files` has number, bucket, key, added (else removed), data_change, size, records: a row for each data file that the
+    commit at position `number` names.
     """
 
     commits: tuple[CommitContent, ...]
@@ -422,7 +422,7 @@ class CommitContents:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A commit of which its log lets suspect that it was written twice, and why; `sure` where it proves it."""
+    """A commit that was probably written twice, with the evidence in its log; `sure` where that proves it."""
 
     commit: CommitFile
     why: str
@@ -431,9 +431,9 @@ class Doubt:
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """What a writer declared of a table's state at a version; None: it did not say. `unread` says why nothing is known.
+    """The counts of a table's state at a version, as its writer declared them; None: not declared.
 
-    `place` is the file that says it.
+    `place` is the file with the declaration; `unread` is the reason why it could not be read.
     """
 
     version: int
@@ -445,12 +445,12 @@ class DeclaredState:
 
 @dataclass(frozen=True)
 class CommitLogs:
-    """What a format lets ask of the single commits of its logs.
+    """Access to the single commits of a format's logs.
 
-    `since` is by table the version after which every commit is read, `counts` how many commits those are. `file` names
-    the file of a commit; `written_at` is when that was written that lies there now. `read` reads whole commits.
-    `doubts` looks at commits whose files were written after later ones'. `declared` is by table what the writer of its
-    newest version counted.
+    `since` has for each table the version after which every commit is read, `counts` the number of these commits.
+    `file` names the file of a commit; `written_at` is when its current file was written. `read` reads whole commits.
+    `doubts` checks commits whose files are younger than those of later commits. `declared` has for each table the
+    counts that the writer of its newest version declared.
     """
 
     since: Mapping[str, int]
@@ -464,11 +464,11 @@ class CommitLogs:
 
 @dataclass(frozen=True)
 class Totals:
-    """What writers declared of whole writes, held against storage by the reader.
+    """The totals that writers declared for their writes, compared with storage by the reader.
 
-    `counts` is by table how many writes declared anything; a table that could have such writes is named with 0.
-    `short` has rows of schemas.DECLARED, only of writes that lack something, or of which nobody can tell: the others
-    are whole. `doubts` says by table why its writes are not all known.
+    `counts` has for each table the number of writes that declared totals, 0 for a table that could have some. `short`
+    has rows of schemas.DECLARED for the writes that are incomplete, or could not be compared; all others are complete.
+    `doubts` has for each table the reason why not all of its writes are known.
     """
 
     counts: Mapping[str, int]
@@ -477,16 +477,16 @@ class Totals:
 
 
 RECENT = 100
-"""Commits of a table that are told of, the newest; a screen has no room for more."""
+"""The number of a table's newest commits that reports show; a screen has no room for more."""
 
 
 @dataclass(frozen=True)
 class Claims:
-    """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
+    """The manifests of many tables, read together: `rows` of the format's own kinds, and the `fold` to claims.
 
-    `fold` travels to the tasks, so it carries the tables' constants as plain data; so do `traces`, which say by kind of
-    row what one row alone claims (see `matching.prefilter`). `gap_of` returns the evidence gap that a NOTE row
-    stands for, or None.
+    `fold` travels to the tasks, so it carries the tables' constants as plain data; so do `traces`, which compute by
+    kind of row the claim of a single row (see `matching.prefilter`). `gap_of` returns the gap that a NOTE row reports,
+    or None.
     """
 
     info: SourceInfo
@@ -499,41 +499,41 @@ class Claims:
     gap_of: Callable[[Mapping[str, Any]], EvidenceGap | None] | None = None
     commits: CommitLogs | None = None
     rows_of: Callable[[Collection[str]], tuple[Source, ...]] | None = None
-    """Of `rows` what may be about some tables; None: nobody can say."""
+    """Returns those of `rows` that may be about some tables; None: rows cannot be selected by table."""
     totals: Totals | None = None
     attempts: Rows | None = None
-    """Rows of schemas.SAME_SPLIT: files of attempts that do not count, beside those that do; None: nothing says."""
+    """Rows of schemas.SAME_SPLIT: files of failed attempts, each with the file that counts; None: not recorded."""
     recent: Table | None = None
     """Rows of schemas.RECENT_COMMIT, `RECENT` of a table at most; None: its kind has no commits."""
     expected_files: Mapping[str, int] = field(default_factory=dict)
-    """By table how many files its newest state lists by another count than that of its rows."""
+    """By table: the number of files in its newest state, by another count than that of its rows."""
     recount: Callable[[str], Witness | None] | None = None
-    """What contradicts the rows of a table whose `expected_files` are not those that were listed."""
+    """Returns what contradicts the rows of a table whose `expected_files` differ from the listed ones."""
     repeated_entries: Callable[[Collection[str]], Iterable[Witness]] | None = None
-    """What the states of tables contradict that list a file more than once; None: nobody looks."""
+    """Returns the contradictions of tables whose state lists a file more than once; None: not checked."""
     contradictions: Contradictions | None = None
-    """What commits do to states that does not fit them; travels to the tasks. None: nobody looks."""
+    """Finds actions of commits that contradict the state before them; travels to the tasks. None: not checked."""
     respelled: Callable[[Collection[str]], Table] | None = None
-    """Of tables with removals of what is not listed: rows of schemas.IDLE_REMOVALS, of files listed by another path."""
+    """For tables with removals of unlisted paths: rows of schemas.IDLE_REMOVALS, of files listed by another path."""
     unlisted: Callable[[Connection, Rows], Iterable[Witness]] | None = None
-    """(connection, LEFTOVERS rows) -> states that the names of files tell of; None: names tell nothing."""
+    """(connection, `LEFTOVERS` rows) -> states that the names of files refer to; None: names refer to none."""
     listed_slices: Callable[[Connection, Rows], Rows] | None = None
-    """(connection, LEFTOVERS rows) -> SLICE rows of those of its tables; None: their readers list no folders."""
+    """(connection, `LEFTOVERS` rows) -> SLICE rows of those of its tables; None: their readers list no folders."""
     witnesses: tuple[Witness, ...] = ()
-    """What names states of the tables other than those that were read."""
+    """Evidence that names other states of the tables than those that were read."""
     lost_content: Callable[[Location, str, Clients], LostContent | None] | None = None
-    """(place, version id, clients) -> what that version of a state's own file says; None: it cannot be read."""
+    """(place, version id, clients) -> the content of that version of a state's own file; None: it cannot be read."""
     replaced_state: Callable[[str, Location, str, Clients], Witness | None] | None = None
-    """(table, place, version id, clients) -> what an older version of a state's own file has and the table lacks."""
+    """(table, place, version id, clients) -> the content of an older version of a state's file that the table lacks."""
     after_publishing: Callable[[str, bool], tuple[str, ...]] | None = None
-    """(run id, whether storage was read whole) -> warnings: what is to be done once the run is published."""
+    """(run id, whether storage was read whole) -> warnings; called once the run is published."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What became of tables after the state that was judged: `rows` has table_name, bucket, key, state (newest).
+    """The changes of tables after the state that was judged: `rows` has table_name, bucket, key, state (newest).
 
-    One row per key touched since. `unsure` are tables whose newest state could not be read.
+    Each key that changed since has one row. `unsure` are tables whose newest state could not be read.
     """
 
     rows: Rows
@@ -543,15 +543,15 @@ class Changes:
 def note_row(
     source: str, subject: str, reason: str | None = None, *, count: int = 0, data: str | None = None
 ) -> Table:
-    """One row of schemas.NOTE."""
+    """Return one row of schemas.NOTE."""
     return duck.small(NOTE, [(source, subject, reason, count, data)])
 
 
 def identity_of(*known: object) -> str:
-    """An identity of everything that a part's rows follow from: plain values, and dataclasses and tuples of them."""
+    """Return the identity of a part from everything that determines its rows: plain values, dataclasses, tuples."""
     return "\n".join(map(repr, known))
 
 
 def in_places(places: Sequence[Location], bucket: str, key: str) -> bool:
-    """Whether any of the places holds the key; no places at all means every place."""
+    """Return whether any of the places holds the key; without places every key is inside."""
     return not places or any(place.holds(bucket, key) for place in places)

@@ -1,4 +1,4 @@
-"""What the newest states of tables say of some files: which tables list them now."""
+"""The references of tables to some files, by the tables' newest states."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ Key = tuple[str, str]
 """Bucket and key."""
 
 LIVE, HISTORY, FREE, UNKNOWN = "live", "history", "free", "unknown"
-"""Listed by the newest state; by an older one that is still promised to readers; by none; nobody can tell."""
+"""The newest state lists the file; an older state lists it that is still promised to readers; none does; unknown."""
 READ = "read"
-"""Listed by none, perhaps, but somebody reads it."""
+"""Perhaps no state lists the file, but requests read it."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What one manifest of one table says of one file. `decides`: in an audit it is this manifest that does.
+    """The reference of one manifest of one table to one file. `decides`: an audit decides by this manifest.
 
-    Of READ `manifest` is `events`, and `table` is empty.
+    If `answer` is `READ`, `manifest` is `events` and `table` is empty.
     """
 
     table: str
@@ -29,7 +29,7 @@ class Reference:
 
 
 Said = Mapping[Key, Sequence[Reference]]
-"""By file what manifests say of it: all that are FREE of it may be left out, those that are UNKNOWN not."""
+"""References by file; `FREE` ones may be left out, `UNKNOWN` ones may not."""
 
 
 class References(Protocol):
@@ -37,12 +37,12 @@ class References(Protocol):
 
     @property
     def longest(self) -> Mapping[str, timedelta]:
-        """By table the longest time that a commit took, of those that were looked at."""
+        """Return by table the longest time that one of the inspected commits took."""
         ...
 
     @property
     def whole(self) -> Collection[str]:
-        """The tables of the lake file of which every manifest that decides was read completely."""
+        """Return the tables of the lake file whose deciding manifests were all read completely."""
         ...
 
     def of(self, keys: Collection[Key]) -> Said: ...

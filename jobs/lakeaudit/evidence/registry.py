@@ -66,7 +66,7 @@ BUILT_IN = (
     "lakeaudit.evidence.manifest.replica_source:LISTING",
     "lakeaudit.evidence.manifest.replica_source:INVENTORY",
 )
-"""Where the kinds of lakeaudit are, in the order in which they are listed to people."""
+"""The kinds of lakeaudit, in the order in which documents and commands list them."""
 
 K = TypeVar("K", bound=Kind)
 
@@ -115,7 +115,7 @@ def register(*kinds: Kind) -> None:
     """Add kinds to those of this process.
 
     Raises:
-        CannotAudit: one is of no role, or another kind of its role has its name.
+        CannotAudit: one of them has no role, or its name is taken by another kind of its role.
     """
     _load()
     for kind in kinds:
@@ -142,7 +142,7 @@ def _add(kind: Kind) -> None:
                 raise CannotAudit(f"kind {kind.name}", what, "correct the annotation")
             role.add(kind)  # type: ignore[arg-type]
             return
-    what = "is no StorageKind, MetastoreKind, CatalogKind, EventsKind or ManifestKind"
+    what = "is not a StorageKind, MetastoreKind, CatalogKind, EventsKind or ManifestKind"
     raise CannotAudit(f"kind {getattr(kind, 'name', kind)!r}", what, "see docs/add-a-kind.md")
 
 
@@ -151,7 +151,7 @@ _BEGUN, _DONE = Event(), Event()
 
 
 def _load() -> None:
-    """Load all kinds once; a kind whose module asks for kinds meanwhile finds those that were loaded before it."""
+    """Load all kinds once; while they load, the module of a kind sees only the kinds that were loaded before it."""
     if _DONE.is_set():
         return
     with _LOCK:
@@ -175,7 +175,7 @@ def _load_all() -> None:
 
 
 def imported(entry: EntryPoint) -> Kind:
-    """The kind of an entry point. Raises CannotAudit, with the name of its package."""
+    """Return the kind of an entry point. Raises CannotAudit, with the name of its package."""
     try:
         return entry.load()  # type: ignore[no-any-return]
     except Exception as error:
@@ -205,96 +205,96 @@ def _forget() -> None:
 
 @cache
 def row_kinds() -> Mapping[str, RowKind]:
-    """The kinds of row that readers emit beside those of their role, by name."""
+    """Return the kinds of row that readers emit in addition to those of their role, by name."""
     known: dict[str, RowKind] = {}
     for role in ROLES.values():
         for kind in role.values():
             for name, row in kind.rows.items():
                 if known.setdefault(name, row) != row:
-                    what = f"its rows {name!r} are routed otherwise than those of another kind"
+                    what = f"another kind routes rows {name!r} differently"
                     raise CannotAudit(f"kind {kind.name}", what, "give the rows a name of their own")
     return MappingProxyType(known)
 
 
 @cache
 def state_kinds() -> tuple[str, ...]:
-    """Manifests that say what a table is; the others say what was written once."""
+    """Return the manifests that define a table's current state; the others list what was written once."""
     return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_state)
 
 
 @cache
 def original_kinds() -> tuple[str, ...]:
-    """Manifests that are other places, of which a table should be a copy."""
+    """Return the manifests that are other places, of which a table should be a copy."""
     return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_original)
 
 
 def kinds_named_by_catalogs() -> tuple[str, ...]:
-    """Manifests whose newest state catalogs name."""
+    """Return the manifests whose newest state is named by catalogs."""
     return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_named_by_catalogs)
 
 
 def snapshot_kinds() -> tuple[str, ...]:
-    """Manifests that are the storage snapshot of the last audit."""
+    """Return the manifests that are the storage snapshot of the last audit."""
     return tuple(name for name, kind in MANIFESTS.items() if kind.model.is_snapshot)
 
 
 @cache
 def roots() -> Mapping[str, TableRoot]:
-    """By format how its tables are discovered among keys; a table of several formats is one of the first."""
+    """Return by format how its tables are discovered among keys; the first format of a table counts."""
     return MappingProxyType({name: kind.root for name, kind in MANIFESTS.items() if kind.root is not None})
 
 
 @cache
 def state_files() -> Mapping[str, StateFiles]:
-    """By format which files of a log hold a state; a key that looks like that of several is one of the first."""
+    """Return by format which files of a log hold a state; the first format that matches a key counts."""
     ranked = sorted(MANIFESTS.values(), key=lambda kind: -kind.rank)
     return MappingProxyType({kind.name: kind.state_files for kind in ranked if kind.state_files is not None})
 
 
 def formats() -> tuple[str, ...]:
-    """Formats whose tables are discovered."""
+    """Return the formats whose tables are discovered."""
     return tuple(roots())
 
 
 def format_rank(kind: str) -> tuple[int, str]:
-    """Of several formats at one location the least ranks first: it owns the files that none of them lists.
+    """Return the rank of a format: at a shared location the least owns the files that no format lists.
 
-    Hudi's readers also take files for data that no state lists, so its rules cover most of them.
+    Hudi's readers also read files that no state lists, so its rules cover most of these files.
     """
     return (MANIFESTS[kind].rank if kind in MANIFESTS else ManifestKind.rank), kind
 
 
 def catalog_kinds() -> Mapping[str, CatalogKind]:
-    """The metadata stores that are catalogs of tables."""
+    """Return the metadata stores that are catalogs of tables."""
     return {name: kind for name, kind in METASTORES.items() if isinstance(kind, CatalogKind)}
 
 
 def catalog(name: str) -> CatalogKind:
-    """The catalog kind of that name; KeyError where there is none."""
+    """Return the catalog kind of that name; raises KeyError for an unknown name."""
     return catalog_kinds()[name]
 
 
 def listing_catalogs() -> tuple[str, ...]:
-    """Catalogs in which tables are discovered."""
+    """Return the catalogs in which tables are discovered."""
     return tuple(name for name, kind in catalog_kinds().items() if kind.list_tables is not None)
 
 
 def counting_kinds() -> tuple[str, ...]:
-    """Manifests that record the rows of single files."""
+    """Return the manifests that record the rows of single files."""
     return tuple(name for name, kind in MANIFESTS.items() if kind.counts_rows)
 
 
 def row_hiding_kinds() -> tuple[str, ...]:
-    """Manifests that may delete rows of a file without replacing it."""
+    """Return the manifests that may delete rows of a file without replacing it."""
     return tuple(name for name, kind in MANIFESTS.items() if kind.hides_rows)
 
 
 def report_kinds() -> tuple[str, ...]:
-    """Kinds of storage among whose keys tables are discovered."""
+    """Return the kinds of storage among whose keys tables are discovered."""
     return tuple(name for name, kind in STORAGE.items() if kind.finds_tables)
 
 
 @cache
 def reserved_folders() -> frozenset[str]:
-    """Folders of tables below which no other table is looked for."""
+    """Return the folders of tables below which no other table is discovered."""
     return frozenset(root.folder for root in roots().values() if root.reserved)

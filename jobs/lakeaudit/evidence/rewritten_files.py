@@ -1,8 +1,8 @@
-"""Whether a file was written again with other content than it had when an audit recorded its ETag.
+"""Check whether a file was overwritten with other content since an audit recorded its ETag.
 
 An ETag is the MD5 of the content, or a digest of the MD5s of its parts (S3 User Guide, "Checking object integrity"):
-equal bytes that were uploaded in parts once and by one request the next time have two ETags. Under KMS, and at Azure,
-an ETag says nothing of the bytes.
+equal bytes have two ETags if one upload had parts and the other had none. With KMS, and on Azure, an ETag does not
+depend on the bytes.
 """
 
 import hashlib
@@ -16,15 +16,15 @@ from lakeaudit.evidence.storage.head import is_md5
 from lakeaudit.runtime.aws import Clients
 
 PART_SIZES = tuple(size << 20 for size in (5, 8, 10, 15, 16, 32, 50, 64, 100, 128))
-"""Bytes of parts that clients upload by default: the AWS CLI and boto3 8 MiB, PyArrow 10, Hadoop's S3A 64 or 100."""
+"""Default part sizes of clients in bytes: the AWS CLI and boto3 use 8 MiB, PyArrow 10, Hadoop's S3A 64 or 100."""
 _OF_PARTS = re.compile("[0-9a-f]{32}-([1-9][0-9]{0,4})")
 
 
 def is_rewritten(clients: Clients, now: File, etag: str, written_at: datetime | None) -> bool | None:
-    """Whether a file has other content than the one that had this ETag and time; None: nobody can tell.
+    """Return whether a file has other content than the one that had this ETag and time; None: it is not known.
 
-    Only a file with another ETag and another time is read. An older version with the ETag decides. Where there is none,
-    the content has to prove that ETags of this place are digests, and then that it has another one.
+    Only a file with another ETag and another time is read. An older version with the ETag decides. If there is none,
+    the content must prove that ETags of this place are digests, and that its own digest is another one.
     """
     if not etag or not now.etag or now.etag == etag:
         return False
@@ -45,14 +45,14 @@ def is_rewritten(clients: Clients, now: File, etag: str, written_at: datetime | 
 
 
 def rewritten_words(subject: str, *, surely: bool) -> str:
-    """The sentence about a state's file that was, or may have been, written again with other content."""
+    """Return the sentence about a state's file that was, or may have been, overwritten with other content."""
     if surely:
-        return f"{subject} was written again with other content"
-    return f"{subject} was written again, and nobody can tell whether with other content: its ETag is another one"
+        return f"{subject} was overwritten with other content"
+    return f"{subject} was overwritten, perhaps with other content: its ETag is another one"
 
 
 def _older_content(clients: Clients, now: File, etag: str) -> bytes | None:
-    """The content of the older version with this ETag; None: there is none, or versions may not be listed."""
+    """Return the content of the older version with this ETag; None: there is none, or versions cannot be listed."""
     try:
         version = older_version(clients, now.place, etag)
     except SourceError:
@@ -61,17 +61,17 @@ def _older_content(clients: Clients, now: File, etag: str) -> bytes | None:
 
 
 def _is_of_whole(etag: str) -> bool:
-    """Whether only one ETag of this form can be that of some content: the parts' sizes play no role."""
+    """Return whether content has exactly one ETag of this form, whatever the sizes of the parts are."""
     return is_md5(etag) or (is_of_parts(etag) and etag.endswith("-1"))
 
 
 def is_of_parts(etag: str) -> bool:
-    """Whether an ETag has the form of one of an upload in parts."""
+    """Return whether an ETag has the form of a multipart upload's."""
     return _OF_PARTS.fullmatch(etag) is not None
 
 
 def _digests(content: bytes, etag: str) -> Iterator[str]:
-    """The ETags that content has if it was uploaded as the form of this ETag says: as a whole, or in so many parts."""
+    """Yield the ETags that content has if it was uploaded in the form of this ETag: whole, or in as many parts."""
     if is_md5(etag):
         yield hashlib.md5(content, usedforsecurity=False).hexdigest()
     found = _OF_PARTS.fullmatch(etag)

@@ -1,9 +1,9 @@
-"""Pages of the S3 listing calls: the one iterator of every listing, on the driver and in tasks.
+"""Iterate over the pages of the S3 listing calls, on the driver and in tasks.
 
-A listing is complete only where its last page says so. The SDK's own paginators stop without an error where a page says
-that the list goes on and names no way to go on; here that is an error, and so is a list that repeats itself. The end is
-what `IsTruncated` says, never a short page, and an empty page is no end. Keys come decoded: botocore requests
-`EncodingType=url` and undoes it, except for uploads, where that is done here.
+A listing is complete only if its last page says so. The SDK's own paginators stop without an error at a page that is
+truncated and has no continuation token; here that is an error, and so is a list that repeats itself. `IsTruncated`
+marks the end of a list; a short or an empty page does not. Keys are decoded: botocore requests `EncodingType=url` and
+decodes the keys, except for uploads, which are decoded here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,22 +31,22 @@ _ENTRIES = (
 )
 _NEXT = ("NextContinuationToken", "NextKeyMarker")
 _FULL_PAGE = 1000
-"""Entries of a page where the store does not say how many it gives at most."""
+"""The page size that is assumed if the store does not name its own."""
 _OF_LISTINGS = ("IsTruncated", "Name", "Bucket", "KeyCount", *_NEXT, *_ENTRIES)
-"""Any of these says that a page is one of a listing; other XML that is parsed as a listing has none of them."""
-NO_LISTING = "the store's response is no listing: check s3.endpoint and s3.path_style"
-ENDLESS = "the store says that its list goes on and not where"
+"""A page of a listing has one of these; other XML that is parsed as a listing has none of them."""
+NO_LISTING = "the store's response is not a listing: check s3.endpoint and s3.path_style"
+ENDLESS = "the store's list is truncated without a continuation token"
 REPEATED = "the store's list repeats itself and does not end"
 
 
 def at_once() -> None:
-    """The pace of a few requests: none."""
+    """Do not wait: for a few requests."""
 
 
 def object_pages(
     client: "S3Client", bucket: str, prefix: str, delimiter: str = "", pace: Pace = at_once, after: str = ""
 ) -> Iterator[Page]:
-    """ListObjectsV2: the current objects, from the key after `after`, and CommonPrefixes where a delimiter is given."""
+    """Yield pages of ListObjectsV2: the current objects after the key `after`; with a delimiter, CommonPrefixes too."""
     request = {"Bucket": bucket, "Prefix": prefix, "Delimiter": delimiter} | (
         {"StartAfter": after} if after else {}
     )
@@ -54,7 +54,7 @@ def object_pages(
 
 
 def holds_any(client: "S3Client", bucket: str, prefix: str) -> bool:
-    """Whether there is an object whose key begins with a prefix; an empty page that says more follows is no answer."""
+    """Return whether there is an object whose key begins with a prefix; reads on after an empty, truncated page."""
     request: dict[str, str | int] = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": 1}
     follow = {"ContinuationToken": "NextContinuationToken"}
     return any(page.get("Contents") for page in pages(client.list_objects_v2, request, follow))
@@ -63,14 +63,14 @@ def holds_any(client: "S3Client", bucket: str, prefix: str) -> bool:
 def version_pages(
     client: "S3Client", bucket: str, prefix: str, delimiter: str = "", pace: Pace = at_once
 ) -> Iterator[Page]:
-    """ListObjectVersions: every version and delete marker."""
+    """Yield pages of ListObjectVersions: every version and delete marker."""
     request = {"Bucket": bucket, "Prefix": prefix, "Delimiter": delimiter}
     follow = {"KeyMarker": "NextKeyMarker", "VersionIdMarker": "NextVersionIdMarker"}
     return pages(client.list_object_versions, request, follow, pace)
 
 
 def upload_pages(client: "S3Client", bucket: str, prefix: str, pace: Pace = at_once) -> Iterator[Page]:
-    """ListMultipartUploads: what was begun and not completed."""
+    """Yield pages of ListMultipartUploads: the uploads in progress."""
     request = {"Bucket": bucket, "Prefix": prefix, "EncodingType": "url"}
     follow = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
     return map(_decoded_uploads, pages(client.list_multipart_uploads, request, follow, pace))
@@ -82,14 +82,14 @@ def pages(
     follow: Mapping[str, str],
     pace: Pace = at_once,
 ) -> Iterator[Page]:
-    """Every page of a listing call; `follow` names the fields of a page by the parameters of the next request.
+    """Yield every page of a listing call; `follow` maps the parameters of the next request to fields of a page.
 
-    A page holds the parameters that it was requested by, also where the store does not repeat them.
+    A page includes the parameters of its request, also where the store does not repeat them.
 
     Raises:
-        BrokenListing: the list goes on without a way to continue, repeats itself, or has entries without a key.
+        BrokenListing: the list is truncated without a continuation token, repeats itself, or is not a listing.
     """
-    # The SDK repeats what failed on the way, but not a 200 with half a body.
+    # The SDK retries failed requests, but not a 200 with half a body.
     patient = Retrying(
         retry=retry_if_exception_type(UnreadableResponse),
         stop=stop_after_attempt(5),
@@ -114,12 +114,12 @@ def pages(
 
 
 def is_whole(page: Page) -> bool:
-    """Whether a single page is all of its list."""
+    """Return whether a single page is the whole list."""
     return not _goes_on(page, {name: page[name] for name in _NEXT if page.get(name)})
 
 
 def _goes_on(page: Page, following: Mapping[str, str]) -> bool:
-    """A page that does not say whether the list goes on ends it, unless it is full or names the next page."""
+    """Return whether more pages follow; without `IsTruncated`, a page is the last unless full or naming the next."""
     truncated = page.get("IsTruncated")
     if truncated is not None:
         return bool(truncated)
@@ -129,9 +129,9 @@ def _goes_on(page: Page, following: Mapping[str, str]) -> bool:
 
 @dataclass
 class _Progress:
-    """Notices that a list goes round in a circle of any length, in constant memory (Brent's algorithm).
+    """Detects that a list repeats itself, with any period and in constant memory (Brent's algorithm).
 
-    One page is remembered; it is replaced by the current one after 1, 2, 4, 8, ... pages.
+    One page is stored; the current page replaces it after 1, 2, 4, 8, ... pages.
     """
 
     remembered: tuple[object, object] | None = None
@@ -139,7 +139,7 @@ class _Progress:
     limit: int = 1
 
     def check(self, page: Page, following: Mapping[str, str]) -> None:
-        """Raise BrokenListing where the page, or what it names as the next one, is the remembered one."""
+        """Raise BrokenListing if the page, or the next page that it names, equals the stored one."""
         place, first = tuple(sorted(following.items())), _first_entry(page)
         if self.remembered is not None:
             known_place, known_first = self.remembered
@@ -151,7 +151,7 @@ class _Progress:
 
 
 def _first_entry(page: Page) -> object:
-    """What a page begins with and how much there is of it; None for an empty page."""
+    """Return the first entries of a page and its size; None for an empty page."""
     first = [
         (name, len(entries), entries[0].get("Key"), entries[0].get("Prefix"), entries[0].get("VersionId"),
          entries[0].get("UploadId"), entries[0].get("Id"), entries[-1].get("Key"))

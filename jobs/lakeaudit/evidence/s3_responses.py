@@ -1,8 +1,8 @@
-"""What an S3-like store says of its objects: one tolerant model of listings, version lists, uploads and HEAD. Pure.
+"""Parse the responses of an S3-like store: one tolerant model of listings, version lists, uploads and HEAD.
 
-Only the key of a listed entry is required. Everything else may be missing or unreadable, and is None then: unknown, and
-never a value that looks like an answer. Stores that leave fields out are common: listings without ETag, HEAD responses
-without Content-Length, versions without VersionId (Google names a generation).
+Only the key of a listed entry is required. Any other field that is missing or unreadable is None, which means unknown.
+Many stores leave fields out: listings without ETag, HEAD responses without Content-Length, versions without VersionId
+(Google names a generation).
 """
 
 import base64
@@ -57,8 +57,8 @@ class HeadResponse:
     """A HEAD response; the attributes are named as in schemas.STORED.
 
     `size` is in bytes, `modified_at` is UTC with its zone. `version_id` is as the API writes it: "null" is the null
-    version, None a bucket that never had versions. `archived` None: the storage class is not known. `expiration` is the
-    lifecycle rule's header as it stands.
+    version, None means a bucket that never had versions. `archived` None: the storage class is not known. `expiration`
+    is the lifecycle rule's header, unchanged.
     """
 
     size: int | None
@@ -84,14 +84,14 @@ class HeadResponse:
 
 
 def listed_objects(page: Response) -> Iterator[ListedObject]:
-    """The objects of a page of ListObjectsV2."""
+    """Return the objects of a page of ListObjectsV2."""
     return (ListedObject(*_common(entry)) for entry in _entries(page, "Contents"))
 
 
 def listed_versions(page: Response) -> Iterator[ListedVersion]:
-    """The versions and delete markers of a page of ListObjectVersions.
+    """Yield the versions and delete markers of a page of ListObjectVersions.
 
-    Where the store does not say which of them is the latest one, their order says it, see `_newest`.
+    If the store does not mark the latest version, it is derived from the order of the list, see `_newest`.
     """
     versions = [
         ListedVersion(*_common(entry), text_of(entry.get("VersionId")), entry.get("IsLatest"), is_marker)
@@ -105,7 +105,7 @@ def listed_versions(page: Response) -> Iterator[ListedVersion]:
 
 
 def listed_folders(page: Response) -> list[str]:
-    """The sub-folders that a page of a listing with a delimiter names. Raises BrokenListing: one has no name."""
+    """Return the sub-folders in a page of a listing with a delimiter. Raises BrokenListing: one has no name."""
     folders = [text_of(entry.get("Prefix")) for entry in page.get("CommonPrefixes") or ()]
     if None in folders:
         raise BrokenListing(reason="the store lists a folder without its name")
@@ -113,17 +113,14 @@ def listed_folders(page: Response) -> list[str]:
 
 
 def open_uploads(page: Response) -> Iterator[OpenUpload]:
-    """The uploads of a page of ListMultipartUploads; one without an id cannot be aborted, and is left out."""
+    """Yield the uploads of a page of ListMultipartUploads, except those without an id, which cannot be aborted."""
     for entry in _entries(page, "Uploads"):
         if upload_id := text_of(entry.get("UploadId")):
             yield OpenUpload(entry["Key"], upload_id, time_of(entry.get("Initiated")))
 
 
 def head_response(response: Response, classes: StorageClasses = KNOWN_CLASSES) -> HeadResponse:
-    """What a response of HeadObject says.
-
-    S3 leaves the storage class out where it is STANDARD (API reference, HeadObject).
-    """
+    """Parse a response of HeadObject. S3 leaves the storage class STANDARD out (API reference, HeadObject)."""
     etag = etag_of(response.get("ETag"))
     storage_class = text_of(response.get("StorageClass")) or STANDARD
     restored = 'ongoing-request="false"' in (response.get("Restore") or "")
@@ -143,7 +140,7 @@ def head_response(response: Response, classes: StorageClasses = KNOWN_CLASSES) -
 
 
 def written_version(response: Response, result: str = "") -> str | None:
-    """What a write response names: the version id of the object, else its ETag; None where it names neither.
+    """Return the version id that a write response names, else the ETag; None where it names neither.
 
     Args:
         response: of PutObject, CopyObject or CompleteMultipartUpload.
@@ -154,9 +151,9 @@ def written_version(response: Response, result: str = "") -> str | None:
 
 
 def _with_latest(versions: Sequence[ListedVersion], key_marker: object) -> Iterator[ListedVersion]:
-    """The versions of a page, where the list says, or its order shows, which of each key is the latest.
+    """Yield the versions of a page, with `is_latest` from the store or, if missing, from the order of the list.
 
-    The versions of a key that the page before began with (`key_marker`) are older ones.
+    Versions of the key with which the last page ended (`key_marker`) are not the latest.
     """
     by_key: dict[str, list[ListedVersion]] = {}
     for each in versions:
@@ -173,10 +170,10 @@ def _with_latest(versions: Sequence[ListedVersion], key_marker: object) -> Itera
 
 
 def _newest(versions: Sequence[ListedVersion]) -> ListedVersion | None:
-    """The newest version or delete marker of a key by the order of the list and the times, which must agree.
+    """Return the newest version or delete marker of a key by the order of the list and the times, which must agree.
 
     S3 lists the versions of a key newest first, and its delete markers likewise (API reference, ListObjectVersions).
-    None: nobody can tell which of the two is newer, or the list contradicts itself.
+    None: it is not known which of the two is newer, or the list contradicts itself.
     """
     times = [each.modified_at for each in versions if each.modified_at is not None]
     firsts = [next((each for each in versions if each.is_marker is marker), None) for marker in (False, True)]
@@ -187,7 +184,7 @@ def _newest(versions: Sequence[ListedVersion]) -> ListedVersion | None:
 
 
 def _entries(page: Response, name: str) -> Iterator[Response]:
-    """The entries of a page. Raises BrokenListing: one has no key, so that the list does not say what there is."""
+    """Yield the entries of a page. Raises BrokenListing: an entry has no key, so the list is not usable."""
     for entry in page.get(name) or ():
         if not entry.get("Key"):
             raise BrokenListing(reason="the store lists an object without its key")
@@ -205,22 +202,22 @@ def _common(entry: Response) -> tuple[str, int | None, str | None, datetime | No
 
 
 def size_of(value: object) -> int | None:
-    """A number of bytes."""
+    """Return a number of bytes; None for any other value."""
     return value if type(value) is int and value >= 0 else None
 
 
 def etag_of(value: object) -> str | None:
-    """An ETag without its quotation marks."""
+    """Return an ETag without its quotation marks; None for any other value."""
     return (value.strip('"') or None) if isinstance(value, str) else None
 
 
 def text_of(value: object) -> str | None:
-    """A text that is not empty."""
+    """Return a text that is not empty; None for any other value."""
     return value if isinstance(value, str) and value else None
 
 
 def time_of(value: object) -> datetime | None:
-    """A time in UTC; one without a zone is UTC already."""
+    """Return a time in UTC; a time without a zone is in UTC already."""
     if not isinstance(value, datetime):
         return None
     try:
@@ -237,7 +234,7 @@ def _encryption(response: Response) -> str:
 
 
 def checksum_of(response: Response) -> str | None:
-    """The strongest checksum of the whole object; a composite one says nothing of the bytes as a whole."""
+    """Return the strongest checksum of the whole object; a composite checksum does not cover the whole object."""
     if response.get("ChecksumType") == "COMPOSITE":
         return None
     for name in _CHECKSUMS:

@@ -1,1 +1,1 @@
-"""What must hold of a run before it is believed."""
+"""The expectations that a run must meet before it is published."""

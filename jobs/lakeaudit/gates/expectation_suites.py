@@ -1,8 +1,8 @@
-"""Gates: what must hold of a run before it is believed, as Great Expectations suites over small profiles.
+"""Check a run before it is published, by Great Expectations suites over small profiles.
 
-A profile is a few rows that the run has gathered anyway (a row a source, a kind, a state of the ledger), so what a gate
-costs does not grow with the lake. The suites are the plain JSON files of `expectations/`: whoever disagrees edits them.
-An expectation of severity `critical` refuses the run, any other warns.
+A profile has a few rows that the run has computed anyway (a row for each source, kind and state of the ledger), so the
+cost of a gate does not grow with the lake. The suites are plain JSON files in `expectations/`, which users may edit. An
+expectation of severity `critical` refuses the run, any other warns.
 
 Great Expectations takes seconds to import and milliseconds to judge: `preload` imports it while the evidence is read.
 """
@@ -29,14 +29,14 @@ SUITES: Traversable = importlib.resources.files(__package__) / "expectations"
 """The suites that are shipped; in a checkout a link to the folder at its top."""
 REFUSES = "critical"
 NAMED = 20
-"""Subjects of an expectation that are written out."""
+"""The most subjects of an expectation that a message names."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """An expectation that does not hold: of which gate, in words, how severe, and where (subjects of the profile).
+    """An expectation that does not hold: its gate, description, severity, and subjects (`where`).
 
-    `failed` says of each subject what failed, where the suite has words for that (`meta.broken`).
+    `failed` describes the failure of each subject, if the suite has a text for it (`meta.broken`).
     """
 
     gate: str
@@ -52,13 +52,13 @@ class Broken:
 
     @property
     def message(self) -> str:
-        """One line for people."""
+        """The failure in one line."""
         if not self.failed:
             return f"gate {self.gate}: {self.expected}{f' (not so: {_listed(self.where)})' if self.where else ''}"
         same = len({*self.failed}) == 1
-        told = [f"{where}: {what}" for where, what in zip(self.where, self.failed, strict=True)]
+        each = [f"{where}: {what}" for where, what in zip(self.where, self.failed, strict=True)]
         return (
-            f"gate {self.gate}: {f'{_listed(self.where)}: {self.failed[0]}' if same else _listed(told, '; ')}"
+            f"gate {self.gate}: {f'{_listed(self.where)}: {self.failed[0]}' if same else _listed(each, '; ')}"
         )
 
 
@@ -73,9 +73,9 @@ def preload() -> None:
 
 
 def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Traversable | None = None) -> list[Broken]:
-    """What of a suite does not hold for a profile, whose rows have `subject` and the suite's columns.
+    """Return the expectations of a suite that do not hold for a profile, whose rows have `subject` and its columns.
 
-    A null stands for a question that does not arise, and is no answer that could be wrong.
+    A null means that the expectation does not apply to the row.
     """
     import pandas as pd
 
@@ -104,9 +104,9 @@ def _great_expectations() -> Any:
 
 
 class _Unused(MetaPathFinder):
-    """Modules for plots and distributions, which no gate asks for, are loaded once somebody uses them.
+    """Loads modules for plots and distributions, which no gate uses, on demand.
 
-    They are a third of what Great Expectations imports.
+    They are a third of the imports of Great Expectations.
     """
 
     def find_spec(
@@ -119,14 +119,14 @@ class _Unused(MetaPathFinder):
 
 
 def _import_quietly() -> None:
-    """What goes wrong here goes wrong again, and is raised, where it is needed."""
+    """Import Great Expectations; an error here occurs again, and is raised, where it is needed."""
     with suppress(Exception):
         _great_expectations()
 
 
 @lru_cache(maxsize=1)
 def _context() -> Any:
-    """One for all gates, in memory and without a word."""
+    """Return one context for all gates, in memory and without output."""
     gx = _great_expectations()
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
@@ -138,7 +138,7 @@ def _context() -> Any:
 
 @lru_cache
 def _batches(gate: str) -> Any:
-    """The batch definition of a gate: it takes any frame."""
+    """Return the batch definition of a gate, which takes any frame."""
     asset = _context().data_sources.add_pandas(gate).add_dataframe_asset(gate)
     return asset.add_batch_definition_whole_dataframe(gate)
 
@@ -165,7 +165,7 @@ def _broken(gate: str, found: Any, rows: Mapping[str, Mapping[str, Any]]) -> Bro
 
 
 def _in_words(words: str, value: object, row: Mapping[str, Any]) -> str:
-    """`{value}` and `{share}` (in per cent) stand for what the profile says, `{why}` for a cause that the row names."""
+    """Fill in the profile's value for `{value}` and `{share}` (in per cent), and the row's cause for `{why}`."""
     put = f"{value:.3g}" if isinstance(value, float) else str(value)
     part = share(float(value)) if isinstance(value, int | float) else put
     why = f" ({row['why']})" if row.get("why") else ""

@@ -1,6 +1,6 @@
-"""Profiles: what the gates look at, a few rows each, from what a run has at hand anyway.
+"""Build the profiles that the gates check: a few rows each, from data that a run has anyway.
 
-Every row has a `subject`; a column that does not concern it is None.
+Every row has a `subject`; a column that does not apply to it is None.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
 RUNS_BEFORE = 5
-"""Published runs whose median a source's rows are held against."""
+"""The number of published runs with whose median a source's rows are compared."""
 
 UNREADABLE = "unreadable"
 LONGEST = 200
-"""Characters of a fault that a line of a gate names."""
+"""The most characters of a fault in a line of a gate."""
 _SAME_SOURCE = ("role", "kind", "location")
 
 
@@ -35,7 +35,7 @@ def of_sources(
     runs: Sequence[Row],
     as_of: datetime,
 ) -> list[Row]:
-    """A row per source (readable, age_of_max, unreadable_share, share_of_before), and one per table (covered).
+    """Return a row per source (readable, age_of_max, unreadable_share, share_of_before), and one per table (covered).
 
     `why` is a cause: the first fault of a source's rows, or why no storage source covers a table.
     """
@@ -51,13 +51,13 @@ def of_sources(
 
 
 def _elsewhere(coverage: Row) -> str | None:
-    """Where a table is that no storage source covers, and what they cover."""
+    """Return the location of a table that no storage source covers, and the covered places."""
     known, _, why = (coverage.get("reason") or "").partition(": ")
     return why or None if known == NOT_COVERED else None
 
 
 def _of_the_whole_lake(lake: Lake, coverage: Sequence[Row], runs: Sequence[Row]) -> Sequence[Row]:
-    """The last published runs over all tables, if this is one: what was read for some is no measure for others."""
+    """Return the last published runs over all tables, if this run is one too: partial runs cannot be compared."""
     if len({row["table_name"] for row in coverage}) < len(lake.tables):
         return ()
     whole = [run for run in runs if run["status"] in PUBLISHED and run["tables_expected"] == len(lake.tables)]
@@ -87,7 +87,7 @@ def _source(
 
 @dataclass(frozen=True)
 class Tally:
-    """What a run found, counted: a row per kind and severity (count, nameless), and ids that occur more than once."""
+    """The counts of a run's findings: a row per kind and severity (count, nameless), and the number of repeated ids."""
 
     kinds: Sequence[Row]
     repeated: int
@@ -105,7 +105,7 @@ def tally(con: Connection, findings: Rows) -> Tally:
 
 
 def of_findings(tally: Tally) -> list[Row]:
-    """A row per kind and severity (kind, severity, known, unclassified, nameless), and one for all (repeated)."""
+    """Return a row per kind and severity (kind, severity, known, unclassified, nameless), and one of all (repeated)."""
     kinds = [
         {
             "subject": f"{row['kind']}, {row['severity']}",
@@ -119,7 +119,7 @@ def of_findings(tally: Tally) -> list[Row]:
 
 
 def of_ledger(con: Connection, changed: Rows) -> list[Row]:
-    """A row per state of what changed, with how many rows break each rule, and one for all (repeated)."""
+    """Return a row per state of the changed rows, with the number that breaks each rule, and one for all (repeated)."""
     numbers = ", ".join(f"count(*) FILTER ({broken}) AS {name}" for name, broken in _BROKEN.items())
     by_state = f"SELECT state, {_REPEATED}, {numbers} FROM changed GROUP BY state ORDER BY state"
     states = duck.rows_of(duck.query(con, by_state, changed=changed))

@@ -1,4 +1,4 @@
-"""The publish gate: what a run found, before it is published, against the suites."""
+"""The publish gate: check a run's findings by the suites before they are published."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lakeaudit.runtime.duck import Connection, Rows
 
 
 class Judged(Protocol):
-    """What a run judged: FINDINGS, rows of COVERAGE, and by source id how many rows it had (rows, rejected)."""
+    """The results of a run: FINDINGS, rows of COVERAGE, and by source id the numbers of its rows (rows, rejected)."""
 
     @property
     def findings(self) -> Rows: ...
@@ -28,14 +28,14 @@ class Judged(Protocol):
 
 @dataclass(frozen=True)
 class Guarded:
-    """What was found, counted, and the expectations that do not hold."""
+    """The counts of a run's findings, and the expectations that do not hold."""
 
     tally: profiles.Tally
     broken: Sequence[Broken]
 
     @property
     def messages(self) -> list[str]:
-        """A line for people per expectation that does not hold."""
+        """One line for each expectation that does not hold."""
         return [each.message for each in self.broken]
 
 
@@ -48,14 +48,14 @@ def guard(
     runs: Sequence[Row],
     stamp: RunStamp,
 ) -> Guarded:
-    """What does not hold of the sources, the findings and what changes in the ledger.
+    """Check the sources, the findings and the changes of the ledger.
 
     Args:
-        con: where findings and changes are counted.
+        con: the connection that counts findings and changes.
         lake: the lake file.
-        infos: what was read.
-        judgement: what the run judged.
-        changes: what it changes in the ledger.
+        infos: the sources that were read.
+        judgement: the results of the run.
+        changes: its changes of the ledger.
         runs: rows of `runs`, oldest first, that the sources are compared with.
         stamp: the run.
     """
@@ -68,9 +68,9 @@ def guard(
 
 
 def refusal(broken: Sequence[Broken], place: str) -> GateFailed | None:
-    """What ends the run, if anything that must hold does not."""
+    """Return the error that ends the run, if a critical expectation does not hold."""
     refusing = [each.message for each in broken if each.refuses]
     if not refusing:
         return None
-    hint = "mend the evidence, or edit the suite in expectations/; nothing was published"
+    hint = "repair the evidence, or edit the suite in expectations/; nothing was published"
     return GateFailed(place, "; ".join(refusing), hint)

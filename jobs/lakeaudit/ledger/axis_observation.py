@@ -1,4 +1,4 @@
-"""Per table and axis: whether the run's coverage was complete, and up to which time its evidence reaches."""
+"""Observe each table and axis: whether the run's coverage was complete, and up to which time its evidence reaches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ COMMIT = "commit"
 HAZARD = "hazard"
 _OF_NOW = (COMMIT, HAZARD)
 NEVER: Mapping[tuple[str, str], datetime] = MappingProxyType({})
-"""No live look has refuted anything."""
+"""No live check has refuted any evidence."""
 
 SOURCE = "source"
-"""The axis of findings about a source at large, which belong to no table."""
+"""The axis of findings about a source as a whole, which belong to no table."""
 
 _TEXT, _FLAG, _TIME = pa.string(), pa.bool_(), pa.timestamp("us")
 OBSERVED = pa.schema(
@@ -42,10 +42,10 @@ OBSERVED = pa.schema(
 
 @dataclass(frozen=True)
 class AxisObservation:
-    """One axis of one table: its status in coverage (or `bad`: its evidence is not believed) and its evidence's time.
+    """One axis of one table: its status in coverage (or `bad`: its evidence is rejected) and its evidence's time.
 
-    What happened before `edge` is in the evidence for certain; null where there was none. `unsure` files had no
-    verdict: a finding about many files (a group of leftovers, copies) may be hidden among them.
+    Events before `edge` are in the evidence for certain; null where there was none. `unsure` files had no verdict: a
+    finding about many files (a group of unused files, copies) may be hidden among them.
     """
 
     table: str
@@ -55,11 +55,11 @@ class AxisObservation:
     edge: datetime | None
     unsure: int = 0
     refuted_at: datetime | None = None
-    """When a live look of an earlier run last refuted what the evidence said."""
+    """When a live check of an earlier run last refuted the evidence."""
 
     @property
     def complete(self) -> bool:
-        """Whether what was not found does not exist: of single files their own verdicts say it."""
+        """Whether a missing finding means that there is none; single files have verdicts of their own."""
         return self.status == "complete" and (self.axis in LIVE_AXES or not self.unsure)
 
 
@@ -71,14 +71,14 @@ def axis_observations(
     all_sources: bool,
     refuted: Mapping[tuple[str, str], datetime] = NEVER,
 ) -> list[AxisObservation]:
-    """The observations of a run: one per row of coverage, and one of the sources at large.
+    """Return the observations of a run: one per row of coverage, and one of the sources as a whole.
 
     Args:
         coverage: rows of COVERAGE.
-        availability: the cuts that the run judged by.
-        as_of: the time of evidence that has no cut.
-        all_sources: whether the run read every source; if not, what it found of them is not complete.
-        refuted: by table and axis when a live look of an earlier run last refuted what the evidence said.
+        availability: the snapshot windows of the run.
+        as_of: the time of evidence that has no window.
+        all_sources: whether the run read every source; if not, the findings about sources are not complete.
+        refuted: by table and axis, when a live check of an earlier run last refuted the evidence.
     """
     of_tables = [
         replace(
@@ -92,12 +92,12 @@ def axis_observations(
 
 
 def evidence_at(table: str, axis: str, availability: Availability) -> datetime | None:
-    """The time of the evidence that an axis of a table is judged by: the oldest of its cuts; None: it has none."""
+    """Return the time of an axis's evidence: the start of its oldest snapshot window; None: it has none."""
     return min((cut.start for cut in _cuts(table, axis, availability)), default=None)
 
 
 def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
-    """The observations as rows of OBSERVED."""
+    """Return the observations as rows of OBSERVED."""
     rows = [
         (each.table, each.axis, each.status in ("complete", "partial"), each.complete,
          each.status == "off", plain_time(each.at), plain_time(each.edge), plain_time(each.refuted_at))
@@ -121,14 +121,14 @@ def _observation(
 
 
 def _of_now(row: Mapping[str, Any], as_of: datetime, *, all_sources: bool) -> AxisObservation:
-    """Commits and hazards rest on logs and rules as they are now; a listing shows no older versions of commits."""
+    """Observe commits and hazards, whose evidence is current; a listing shows no older versions of commits."""
     unseen = row["axis"] == COMMIT and row["status"] == "complete" and not all_sources
     status = "partial" if unseen else row["status"]
     return AxisObservation(row["table_name"], row["axis"], status, as_of, as_of, row["undecided"])
 
 
 def _cuts(table: str, axis: str, availability: Availability) -> Iterator[SnapshotWindow]:
-    """The cuts that a verdict on this axis rests on: the oldest decides how much it can say."""
+    """Yield the snapshot windows on which a verdict on this axis depends; the oldest limits it."""
     if table in availability.storage_cuts:
         yield availability.storage_cuts[table]
     if axis in METASTORE_AXES:

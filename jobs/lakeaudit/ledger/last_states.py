@@ -1,7 +1,6 @@
-"""The states of tables that published audits have read: what the next audit holds the states it reads against.
+"""Store the states of tables that published audits have read, with which the next audit compares its states.
 
-A state that is lost stays on record, until it is back or nobody can tell any more, so that the loss does not end by
-being audited once more.
+A lost state stays on record until it is back or can no longer be checked, so that the next audit still reports it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,18 +21,18 @@ Row = dict[str, Any]
 
 
 STATELESS = StateRef()
-"""The state of a table whose manifests name none: only that it was read at its location is known."""
+"""The state of a table whose manifests name no states: only its location is known."""
 READ, LOST, ELSEWHERE, CATALOGUED = "read", "lost", "elsewhere", "catalogued"
 
 
 @dataclass(frozen=True)
 class ReadTables:
-    """What a run saw of its tables, by name.
+    """The tables of a run, by name.
 
     Attributes:
-        live: how many data files the newest state lists, and their bytes; nothing of tables that were not read whole.
+        live: number and bytes of the data files in the newest state; only for tables that were read completely.
         hosts: the locations of other tables in whose folders the newest state lists files.
-        stored: how many files were judged, of tables whose location a storage source covered; None: it was no time yet.
+        stored: the number of judged files, for tables whose location a storage source covered; None: not judged yet.
         catalogued: tables that a catalog names.
     """
 
@@ -44,7 +43,7 @@ class ReadTables:
 
 
 def last_states(past: Results, as_of: datetime, this_run: str) -> dict[tuple[str, str], LastState]:
-    """By kind of manifest and table the newest state that a run published up to `as_of`, with its lost states.
+    """Return by kind of manifest and table the newest state that runs published up to `as_of`, with its lost states.
 
     Raises:
         CannotAudit: the results cannot be read.
@@ -183,10 +182,10 @@ def _most_counted(now: LastState | None, last: LastState | None) -> LastState | 
 def _lost_states(
     table: Table, last: LastState | None, lineage: Sequence[JudgedWitness], stamp: RunStamp
 ) -> Iterator[LastState]:
-    """The lost states of a table, as an earlier audit read them where one did.
+    """Yield the lost states of a table, as an earlier audit read them if one did.
 
-    A loss beneath the state that was read is none of them. States without numbers, as those of lists, are known by name
-    alone, and stay on record while they are in doubt.
+    A loss inside the state that was read does not count. States without numbers, as those of lists, are identified by
+    name, and stay on record while they are in doubt.
     """
     known = {each.number: each for each in _known_states(last) if each.number is not None}
     by_name = {each.name: each for each in _known_states(last) if each.number is None and each.name}

@@ -1,7 +1,7 @@
-"""Keeps the writers of a results place apart: one audit at a time.
+"""Allow one audit at a time to write to a results place.
 
-In a folder it is a lock that the system takes back from a process that ends in whatever way. On S3 it is an object
-with a heartbeat: one that stood still for a minute was left by the dead, and is taken over.
+In a folder the lease is a lock, which the system releases when the process ends. On S3 it is an object with a
+heartbeat: a lease without a heartbeat for a minute was left by a killed process, and is taken over.
 """
 
 import fcntl
@@ -31,12 +31,12 @@ from lakeaudit.runtime.progress import Progress
 NAME, CANARY = "_lease", "_canary"
 
 Check = Callable[[], None]
-"""Raises `Busy` when the lease is not held any more."""
+"""Raises `Busy` if the lease is not held any more."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds: between heartbeats, and after how many without one a lease is taken over (S3 tells whole seconds)."""
+    """Seconds between heartbeats, and seconds without one after which a lease is taken over (S3 has whole seconds)."""
 
     beat: float = 15.0
     expires: float = 60.0
@@ -59,10 +59,10 @@ def leased(
 
 
 def probe_conditions(place: Location, clients: Clients) -> None:
-    """Ask a store, by a canary object that is removed again, whether it would keep two audits apart.
+    """Test with a temporary object whether a store honours the conditional writes that keep two audits apart.
 
     Raises:
-        CannotPublish: it would not, or the canary cannot be written.
+        CannotPublish: it does not, or the object cannot be written.
     """
     canary = LeaseObject(clients.s3(*place), place.join(CANARY))
     words = _words_of("doctor")
@@ -92,7 +92,7 @@ def _locked(lease: Location, run_id: str) -> Iterator[Check]:
 
 
 def _opened(path: Path) -> TextIO:
-    """The file, locked and empty; the lock goes with the last handle to it."""
+    """Return the file, locked and empty; the lock ends with the last handle to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a", encoding="utf-8")
     try:
@@ -123,12 +123,12 @@ def _beating(
 
 
 def _words_of(run_id: str) -> Words:
-    """What a new holder writes into its lease."""
+    """Return the content of a new holder's lease."""
     return {"holder": uuid4().hex, "run_id": run_id, "host": socket.gethostname(), "beat": 0}
 
 
 def _acquire(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -> str:
-    """The ETag of our lease."""
+    """Acquire the lease, and return its ETag."""
     seen = store.read()
     if seen is not None and seen.holder is not None:
         with progress.stage("wait whether another audit is alive"):
@@ -140,7 +140,7 @@ def _acquire(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -
 
 
 def _outlived(store: LeaseObject, held: LeaseState, pace: Pace) -> LeaseState | None:
-    """The lease once it is free, or too old."""
+    """Return the lease once it is free, or too old."""
     seen: LeaseState | None = held
     while seen is not None and seen.holder is not None and seen.age <= timedelta(seconds=pace.expires):
         if seen.etag != held.etag:
@@ -151,7 +151,7 @@ def _outlived(store: LeaseObject, held: LeaseState, pace: Pace) -> LeaseState | 
 
 
 class _Heart:
-    """Tells the store that we are alive, and us whether the lease is still ours."""
+    """Renews the lease, and knows whether this process still holds it."""
 
     def __init__(self, store: LeaseObject, words: Words, etag: str, pace: Pace) -> None:
         self._store, self._words, self._etag, self._pace = store, words, etag, pace
@@ -160,7 +160,7 @@ class _Heart:
         self._thread.start()
 
     def _beats(self) -> None:
-        """Until stopped or overtaken; a store that does not answer is asked again."""
+        """Renew the lease until stopped, or until another audit takes it over; a failed request is repeated."""
         for beat in count(1):
             if self._lost or self._stopped.wait(self._pace.beat):
                 return
@@ -176,14 +176,14 @@ class _Heart:
             self._etag, self._last = etag, at
 
     def check(self) -> None:
-        """Raise `Busy` when another may have taken over."""
+        """Raise `Busy` if another audit may have taken over."""
         if self._lost or _seconds() - self._last > self._pace.expires:
             what = "another audit may have taken over the results while this one stood still"
             hint = "nothing of this run is published; run it again"
             raise Busy(self._store.place.uri, what, hint, retryable=True)
 
     def stop(self) -> None:
-        """Give the lease back; one that cannot be given back expires."""
+        """Release the lease; one that cannot be released expires."""
         self._stopped.set()
         self._thread.join(self._pace.beat)
         if not self._lost and not self._thread.is_alive():
@@ -192,7 +192,7 @@ class _Heart:
 
 
 def _seconds() -> float:
-    """A clock that nobody sets, and that goes on while the machine sleeps, which `monotonic` of Linux does not."""
+    """Return a monotonic time that includes sleep of the machine, which Linux's `monotonic` does not."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

@@ -1,9 +1,9 @@
 """The lease of a results place as one S3 object, written by conditional PUT alone.
 
-`If-None-Match: *` takes a lease that was never there, `If-Match: <ETag>` one that was read before; S3 answers 412 or
-409 where another was faster. Not every store knows these conditions, and some accept and ignore them:
-`honours_conditions` finds out. Ages are told by the store's own clock alone (`Date` less `Last-Modified`), so that no
-clock here matters.
+`If-None-Match: *` takes a lease that never existed, `If-Match: <ETag>` one that was read before; S3 answers 412 or 409
+if another writer was faster. Some stores do not support these conditions, and some accept and ignore them:
+`honours_conditions` tests it. Ages use only the store's own clock (`Date` less `Last-Modified`), so that no local clock
+matters.
 """
 
 import json
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _NO_ONES = '"00000000000000000000000000000000"'
 
 Words = dict[str, str | int | None]
-"""What a lease says: holder (a random id, null once given back), run_id, host, beat."""
+"""The content of a lease: holder (a random id, null once released), run_id, host, beat."""
 
 
 @dataclass(frozen=True)
 class LeaseState:
-    """The lease as it was read; `holder` is None when it was given back."""
+    """The lease as it was read; `holder` is None after it was released."""
 
     etag: str
     age: timedelta
@@ -39,13 +39,13 @@ class LeaseState:
 
 @dataclass(frozen=True)
 class LeaseObject:
-    """One lease; `ClientError` of any other kind than a failed condition goes through."""
+    """One lease; a `ClientError` other than a failed condition is raised."""
 
     client: "S3Client"
     place: Location
 
     def read(self) -> LeaseState | None:
-        """The lease, None when there never was one."""
+        """Return the lease, or None if there never was one."""
         try:
             got: Any = self.client.get_object(Bucket=self.place.bucket, Key=self.place.key)
         except ClientError as error:
@@ -58,10 +58,10 @@ class LeaseObject:
         return LeaseState(required(got, "ETag"), age, words["holder"], words["run_id"])
 
     def write(self, words: Words, over: str | None) -> str | None:
-        """Write over the lease of that ETag, or over none; the new ETag, None where another was faster.
+        """Overwrite the lease of that ETag, or create it; return the new ETag, or None if another writer was faster.
 
-        A PUT that the client repeats after a lost answer meets its own first one: that one counts. A response without
-        an ETag is read again for it.
+        A PUT that the client repeats after a lost response fails because of its own first one, which counts. After a
+        response without an ETag the lease is read again for it.
         """
         etag = self._put(words, over)
         if etag:
@@ -70,15 +70,15 @@ class LeaseObject:
         return there.etag if there and words["holder"] and there.holder == words["holder"] else None
 
     def honours_conditions(self, words: Words) -> bool:
-        """Ask for two writes that have to be refused; asked by the holder, whose words a bad store may then keep."""
+        """Try two writes that the store must refuse; only the holder may try them, since a bad store accepts them."""
         return self._put(words, None) is None and self._put(words, _NO_ONES) is None
 
     def remove(self) -> None:
-        """Leave nothing there."""
+        """Remove the lease."""
         self.client.delete_object(Bucket=self.place.bucket, Key=self.place.key)
 
     def _put(self, words: Words, over: str | None) -> str | None:
-        """The ETag, empty where the store does not name it; None: the condition was refused."""
+        """Write the lease; return the ETag, "" if the store does not name it, or None if the condition failed."""
         body = json.dumps(words).encode()
         condition: Any = {"IfMatch": over} if over else {"IfNoneMatch": "*"}
         try:
@@ -93,7 +93,7 @@ class LeaseObject:
 
 
 def _content(body: bytes) -> dict[str, Any]:
-    """Whatever cannot be read is held by someone, until it is too old."""
+    """Parse a lease; an unreadable one counts as held until it is too old."""
     try:
         words = json.loads(body)
         return {"holder": words["holder"], "run_id": str(words["run_id"])}

@@ -1,7 +1,7 @@
-"""The ledger's tables in Delta: what is known, what is still open, and the writing of what a run changed.
+"""Read and write the ledger's Delta tables: known and open discrepancies, and the changes of a run.
 
-Transitions are appended before the rows of `discrepancies` they belong to. A run that was killed in between left
-transitions that never took effect: the next one to write here removes them first.
+Transitions are appended before their rows of `discrepancies`. A run that was killed in between left transitions that
+never took effect: the next run that writes here removes them first.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ ABANDONED = "the process was killed; no final status was written"
 """The error of a run that was killed."""
 
 FEW = 1000
-"""Findings whose ids pyarrow is given to read by; more of them DuckDB joins with the whole ledger as it is read."""
+"""The most findings whose ids are pushed down to pyarrow; for more of them DuckDB joins the whole ledger."""
 
 GONE = ("dropped", "dropped_history", "missing_metadata", "archived", "size_mismatch")
-"""Kinds of finding that an object of the claimed size ends, whenever it was written."""
+"""Kinds of finding that end once an object of the claimed size exists, whenever it was written."""
 
 _KNOWN = f"""
     SELECT axis, table_name AS judged_table, bucket, key, manifest_time AS known_claim,

@@ -1,4 +1,4 @@
-"""Loads what earlier runs left that this one has to know before it judges: open files, and tables of newer runs."""
+"""Load the results of earlier runs that a run needs before it judges: open files, and tables of newer runs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 
 @dataclass(frozen=True)
 class OpenDiscrepancies:
-    """Files still open, to be looked at again, and tables that a newer run has settled.
+    """Open files, which are checked again, and tables that a newer run has settled.
 
     `still_open` is that of `LedgerTables.still_open`; `overtaken` names the newer run by table; `refuted` is, by table
-    and axis, when a live look last refuted what the evidence said.
+    and axis, the time when a live check last refuted the evidence.
     """
 
     still_open: pa.Table | None = None
@@ -28,14 +28,14 @@ class OpenDiscrepancies:
 def load_open(
     ledger: LedgerTables, past: Results, tables: Collection[str], stamp: RunStamp
 ) -> OpenDiscrepancies:
-    """The memory for a run's audit of these tables."""
+    """Load the open discrepancies for a run's audit of these tables."""
     refuted = refutations(past, stamp.as_of)
     still_open = ledger.still_open(tables, stamp.run_id, refuted)
     return OpenDiscrepancies(still_open, newer_runs(past, stamp.as_of), refuted)
 
 
 def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetime]:
-    """By table and axis the newest published run before `as_of` whose live look refuted what its evidence said."""
+    """Return by table and axis the time of the newest run before `as_of` whose live check refuted its evidence."""
     runs = {run["run_id"]: run["as_of"] for run in past.runs() if run["status"] in PUBLISHED}
     columns = ("run_id", "table_name", "axis")
     found: dict[tuple[str, str], datetime] = {}
@@ -49,7 +49,7 @@ def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetim
 
 
 def newer_runs(past: Results, as_of: datetime) -> dict[str, str]:
-    """The newest published run that judged each table by evidence from after `as_of`."""
+    """Return the newest published run that judged each table by evidence from after `as_of`."""
     newer = [run for run in past.runs() if run["status"] in PUBLISHED and run["as_of"] > as_of]
     return {
         row["table_name"]: run["run_id"]
@@ -60,5 +60,5 @@ def newer_runs(past: Results, as_of: datetime) -> dict[str, str]:
 
 
 def abandoned_runs(past: Results) -> list[Row]:
-    """Runs whose process was killed: whoever holds the lease knows that none of them is alive."""
+    """Return the runs whose process was killed: the holder of the lease knows that none of them is alive."""
     return [run for run in past.runs() if run["status"] == "running"]

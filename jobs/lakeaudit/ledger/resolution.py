@@ -1,4 +1,4 @@
-"""Resolutions: why a discrepancy ends, by what a run says of a subject that it does not find wrong any more."""
+"""Resolutions: why a discrepancy ends, from a run's verdict on a subject that is not wrong any more."""
 
 from lakeaudit.rules.rule import NONE
 from lakeaudit.runtime import duck
@@ -7,10 +7,10 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED = (
     "restored", "reference_removed", "metastore_mended", "accepted", "retired",
 )  # fmt: skip
-"""Resolutions. `reference_removed`: closed, and NOT restored. `retired`: not followed on its own any more."""
+"""Resolutions. `reference_removed`: closed, and NOT restored. `retired`: not tracked on its own any more."""
 
 _ORIGINAL_GONE = "('content.dropped', 'content.missing_metadata')"
-"""SQL: rules of losses, which are consistent only for a copy whose original is gone, too."""
+"""SQL: rules of losses, which are consistent only for a copy whose original is lost too."""
 
 OF_VERDICT = f"""CASE
     WHEN outcome = 'ignored' THEN '{ACCEPTED}'
@@ -18,30 +18,30 @@ OF_VERDICT = f"""CASE
     WHEN outcome = 'consistent' AND (starts_with(rule, 'content.history_') OR rule IN {_ORIGINAL_GONE})
         THEN '{REMOVED}'
     WHEN outcome = 'consistent' THEN '{RESTORED}' END"""
-"""SQL: the resolution that a verdict row gives; null where it says neither right nor wrong."""
+"""SQL: the resolution by a verdict row; null where the verdict is undecided."""
 
 OF_CONTENT = """CASE WHEN outcome = 'consistent' AND rule = 'content.same_content' THEN 'content verified'
     WHEN outcome = 'consistent' AND rule = 'content.same' THEN 'content not verified' END"""
-"""SQL: whether the file that is there is known to hold the bytes that were recorded, or known by its size alone."""
+"""SQL: whether the existing file is known to have the recorded content, or only its size."""
 
 OF_NO_VERDICT = f"""CASE
     WHEN axis = 'content' AND held.subject_type = 'file' AND coalesce(held.category <> 'log', true) THEN '{REMOVED}'
     WHEN starts_with(axis, 'metastore') THEN '{MENDED}'
     WHEN axis = 'commit' THEN '{REMOVED}'
     ELSE '{RESTORED}' END"""
-"""SQL: the resolution where there is no verdict: a file that no table lists and no store enters has none any more.
+"""SQL: the resolution without a verdict: a file that no table lists and no store has an entry for has none any more.
 
 Columns read: axis, and the ledger row `held`.
 """
 
 
 def resolutions(con: Connection, judged: Rows) -> Relation:
-    """What the run says of known subjects.
+    """Return the run's resolutions of known subjects.
 
-    Columns: discrepancy_id, n_resolution (null: nothing), n_live (looked at now), n_words (see OF_CONTENT).
+    Columns: discrepancy_id, n_resolution (null: undecided), n_live (checked live), n_words (see OF_CONTENT).
 
     Args:
-        con: where it is computed.
+        con: the connection that computes them.
         judged: verdict rows: known_as (null: not in the ledger), axis, rule, outcome, l_confirmation.
     """
     sql = f"""

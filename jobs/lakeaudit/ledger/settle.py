@@ -1,10 +1,9 @@
-"""The rules by which a run's findings and coverage change each discrepancy of the ledger. Pure.
+"""The rules by which a run's findings and coverage change each discrepancy of the ledger.
 
-A SETTLE row is everything known of one discrepancy: its ledger row (`l_`), the run's finding (`r_`), what the run says
-of a subject that it did not find (`n_resolution`, `n_live`, `n_evidence_at`), whether it found it as one of many
-(`n_folded`), what is accepted under the former name of its table (`p_`), and the observation of its table and axis
-(`a_`). The rules are a table as in `rules/file_rules.py`: the
-first match wins, and its verdict is an action.
+A SETTLE row has all facts about one discrepancy: its ledger row (`l_`), the run's finding (`r_`), the run's resolution
+of a subject without a finding (`n_resolution`, `n_live`, `n_evidence_at`), whether it was found as one of many
+(`n_folded`), the acceptance under the former name of its table (`p_`), and the observation of its table and axis
+(`a_`). The rules are a table as in `rules/file_rules.py`: the first match wins, and its verdict is an action.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ TRANSITIONS = {
     RECLASSIFY: "reclassified",
     RESOLVE: "resolved",
 }
-"""Transitions by action; an action that is not here changes the ledger without one."""
+"""Transitions by action; any other action changes the ledger without a transition."""
 
 FACTS: dict[str, Expr] = {
     name: fact.sure()
@@ -37,7 +36,7 @@ FACTS: dict[str, Expr] = {
         "found": col("r_evidence_at").is_known(),
         "confirmed": col("r_confirmed"),
         "newer": col("r_evidence_at") > col("l_last_evidence_at"),
-        # a live look has refuted evidence of its table and axis that is as old as what first showed it
+        # a live check has refuted evidence of its table and axis that is as old as the first evidence for it
         "refuted": col("a_refuted_at") >= col("l_last_evidence_at"),
         "since_end": col("r_edge") > col("l_last_evidence_at"),
         "worse": col("l_rank") > col("r_rank"),
@@ -46,14 +45,14 @@ FACTS: dict[str, Expr] = {
         "accepted": col("l_ack_until") > col("now"),
         "larger": col("r_larger"),
         "much_larger": col("r_much_larger"),
-        # what is lost or wrong is accepted as it is; so is what may be all that is left of a lost commit
+        # losses and faults are accepted as they are; so are files that may be the only remains of a lost commit
         "accepted_as_it_is": col("l_severity").among("critical", "error") | col("l_kind").is_("uncommitted"),
         "accepted_within": col("l_severity").is_("warning"),
         "answered": col("n_resolution").is_known(),
-        # its file was found as one of many, of which one discrepancy speaks that is open
+        # its file was found as one of many, which one open discrepancy covers
         "folded": col("n_folded") & (col("n_evidence_at") > col("l_last_evidence_at")),
         "answered_live": col("n_live"),
-        # the cut began, less its margin, after the discrepancy was last found
+        # the snapshot window began, less its margin, after the discrepancy was last found
         "observed_since": col("a_edge") > latest(col("l_last_evidence_at"), col("l_found_at")),
     }.items()
 }
@@ -65,18 +64,18 @@ def _rule(name: str, when: str, action: str, because: str) -> Rule:
 
 RULES = (
     _rule("not_audited", "!audited", NO_CHANGE, "this run did not judge its table and axis, or a newer one has"),
-    _rule("new", "found !known !confirmed", SET_PENDING, "one cut alone may be wrong"),
-    _rule("new_confirmed", "found !known", OPEN, "seen for the first time, and confirmed live"),
-    _rule("stale", "found resolved !since_end", NO_CHANGE, "evidence from before its resolution says nothing new"),
-    _rule("back", "found resolved !confirmed", SET_PENDING, "found again by one cut"),
+    _rule("new", "found !known !confirmed", SET_PENDING, "one snapshot alone may be wrong"),
+    _rule("new_confirmed", "found !known", OPEN, "found for the first time, and confirmed live"),
+    _rule("stale", "found resolved !since_end", NO_CHANGE, "the evidence is older than its resolution"),
+    _rule("back", "found resolved !confirmed", SET_PENDING, "found again by one snapshot"),
     _rule("back_confirmed", "found resolved opened_before", REOPEN, "found again, and confirmed live"),
-    _rule("late", "found resolved", OPEN, "was never told before it went away, now it is confirmed"),
-    _rule("same_cut", "found pending !confirmed !newer", NO_CHANGE, "a cut confirms nothing of itself"),
+    _rule("late", "found resolved", OPEN, "it was never reported before it disappeared, and is confirmed now"),
+    _rule("same_cut", "found pending !confirmed !newer", NO_CHANGE, "a snapshot does not confirm itself"),
     _rule("refuted", "found pending !confirmed refuted", SET_PENDING,
-          "a live look has refuted such evidence since: this cut is the first"),
-    _rule("again", "found pending opened_before", REOPEN, "confirmed live or by a second cut"),
-    _rule("second", "found pending", OPEN, "confirmed live or by a second cut"),
-    _rule("older", "found !newer", NO_CHANGE, "an older cut says nothing new"),
+          "a live check has refuted such evidence since: this snapshot is the first"),
+    _rule("again", "found pending opened_before", REOPEN, "confirmed live or by a second snapshot"),
+    _rule("second", "found pending", OPEN, "confirmed live or by a second snapshot"),
+    _rule("older", "found !newer", NO_CHANGE, "the snapshot is not newer"),
     _rule("worse", "found worse", ESCALATE, "its severity rose"),
     _rule("other", "found other", RECLASSIFY, "it is of another kind or severity now"),
     _rule("outgrown", "found accepted larger accepted_as_it_is", ESCALATE,
@@ -87,34 +86,34 @@ RULES = (
     _rule("within", "found accepted larger accepted_within", NO_CHANGE, "it grew by less than was accepted"),
     _rule("grown", "found grown", REFRESH, "its files, rows, bytes or cause are others now"),
     _rule("still", "found", NO_CHANGE, "nothing changed"),
-    _rule("nothing", "!known", NO_CHANGE, "nothing was ever found, and nothing is"),
+    _rule("nothing", "!known", NO_CHANGE, "it was never found"),
     _rule("closed", "resolved", NO_CHANGE, "it stays resolved"),
-    _rule("discard_folded", "pending folded", DISCARD, "nobody was told of it, and one discrepancy speaks for it now"),
-    _rule("folded", "folded", RESOLVE, "one discrepancy of its whole table or partition speaks for it now"),
-    _rule("unanswered", "!answered", NO_CHANGE, "nothing was said of it: not to be found is no proof that all is well"),
-    _rule("discard_live", "pending answered_live", DISCARD, "nobody was told of it, and it went away"),
-    _rule("live", "answered_live", RESOLVE, "looked at now"),
-    _rule("partial", "!complete", NO_CHANGE, "only a complete look may resolve"),
-    _rule("too_early", "!observed_since", NO_CHANGE, "the cut began before it was last found"),
-    _rule("discard", "pending", DISCARD, "nobody was told of it, and it went away"),
-    _rule("resolve", "", RESOLVE, "a later cut says so"),
+    _rule("discard_folded", "pending folded", DISCARD, "it was not reported, and another discrepancy includes it now"),
+    _rule("folded", "folded", RESOLVE, "one discrepancy of its whole table or partition includes it now"),
+    _rule("unanswered", "!answered", NO_CHANGE, "it was not judged: a missing finding proves nothing"),
+    _rule("discard_live", "pending answered_live", DISCARD, "it was not reported before it disappeared"),
+    _rule("live", "answered_live", RESOLVE, "checked live"),
+    _rule("partial", "!complete", NO_CHANGE, "only a complete audit of the table may resolve it"),
+    _rule("too_early", "!observed_since", NO_CHANGE, "the snapshot began before it was last found"),
+    _rule("discard", "pending", DISCARD, "it was not reported before it disappeared"),
+    _rule("resolve", "", RESOLVE, "a later snapshot does not show it"),
 )  # fmt: skip
 
 ENDED_BY_CUT = frozenset(("settle.discard", "settle.resolve"))
-"""Rules that hold only if no newer evidence than the ledger's found it: `l_found_at` is loaded for these alone."""
+"""Rules that apply only if no newer evidence than the ledger's found it: `l_found_at` is loaded only for these."""
 
 _NOTHING = lit(None)
 FOUND = (SET_PENDING, OPEN, REOPEN, ESCALATE, RECLASSIFY, REFRESH)
 """Actions after which the ledger row shows the run's finding."""
-_ANEW = (SET_PENDING, REOPEN, ESCALATE, RECLASSIFY)
-"""What a person accepted before was something else."""
+_ENDS_ACCEPTANCE = (SET_PENDING, REOPEN, ESCALATE, RECLASSIFY)
+"""Actions after which an earlier acceptance does not apply any more."""
 _ENDED = (RESOLVE, DISCARD)
 
 
 def _ack_changes(name: str) -> dict[str, Expr]:
-    """An acknowledgement's column after each action: discrepancies of a renamed table take it from the former name."""
+    """Return an acknowledgement's column after each action; a renamed table takes it over from its former name."""
     former, own = col(f"p_{name}"), col(f"l_{name}")
-    return dict.fromkeys(_ANEW, _NOTHING) | {
+    return dict.fromkeys(_ENDS_ACCEPTANCE, _NOTHING) | {
         SET_PENDING: former,
         REOPEN: former,
         OPEN: first_known(former, own),
@@ -138,16 +137,16 @@ NEXT: dict[str, dict[str, Expr]] = {
     "last_run_id": dict.fromkeys((*FOUND, *_ENDED), col("run_id")),
     **{name: _ack_changes(name) for name in ("ack_by", "ack_reason", "ack_until")},
 }
-"""Ledger columns after an action; one that is not named keeps what the ledger row said."""
+"""Ledger columns after an action; all others keep the value of the ledger row."""
 
 
 def action_of(row: Row) -> Rule:
-    """The rule that decides a SETTLE row."""
+    """Return the rule that decides a SETTLE row."""
     return judge(RULES, {name: bool(evaluate(fact, row)) for name, fact in FACTS.items()})
 
 
 def settled(row: Row) -> dict[str, Any]:
-    """The ledger columns of a SETTLE row after its action."""
+    """Return the ledger columns of a SETTLE row after its action."""
     action = action_of(row).verdict
     return {name: _after(row, name, changes, action) for name, changes in NEXT.items()}
 

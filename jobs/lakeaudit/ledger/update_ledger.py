@@ -1,4 +1,4 @@
-"""Updates the ledger by a run's findings and observations: changed ledger rows and their transitions come out.
+"""Update the ledger by a run's findings and observations, and return the changed rows and their transitions.
 
 The rules are those of `settle`; here DuckDB applies them to all discrepancies at once. Times are without a zone.
 """
@@ -23,7 +23,7 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, plain_time, without_zone
 
 CONFIRMED = ("live", "sample", "not_needed")
-"""Confirmations after which one cut is enough."""
+"""Confirmations after which one snapshot is enough."""
 
 _AMOUNTS = ("files", "rows_at_stake", "bytes_at_stake")
 _AT_STAKE = ("files", "rows_at_stake", "bytes_at_stake", "recoverable", "recoverable_until")
@@ -37,22 +37,22 @@ The newest evidence on which earlier runs found each.
 
 @dataclass(frozen=True)
 class RunFindings:
-    """What a run saw: FINDINGS, the resolutions of known subjects (see `resolution.resolutions`), its observations."""
+    """The results of a run: FINDINGS, resolutions of known subjects (`resolution.resolutions`), and observations."""
 
     findings: Rows
-    words: Rows
+    resolutions: Rows
     observations: Sequence[AxisObservation]
     tables: Collection[str]
-    """All that the lake file names."""
+    """All tables that the lake file names."""
     members: Rows | None = None
-    """Files found as one of many: their discrepancy_id, and that of the finding that says so (spoken_by)."""
+    """Files found as one of many: their discrepancy_id, and that of the finding that includes them (spoken_by)."""
     former: Rows | None = None
     """Accepted discrepancies of renamed tables, see `renamed_tables.under_new_names`."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What a run changes: rows of DISCREPANCIES and of TRANSITIONS, and how many rows each action changed."""
+    """The changes of a run: rows of DISCREPANCIES and of TRANSITIONS, and the number of changed rows by action."""
 
     discrepancies: Rows
     transitions: Rows
@@ -71,12 +71,12 @@ def update_ledger(
     """Settle every discrepancy that is not resolved, or was found again.
 
     Args:
-        con: holds the changes; only rows that change are held.
+        con: keeps the changes; only rows that change are kept.
         ledger: rows of DISCREPANCIES, at least those that are not resolved and those of the findings; read once.
-        seen: what the run saw.
+        seen: the results of the run.
         stamp: the run.
         now: the run's clock reading.
-        found_since: loads the evidence of earlier runs, for the few discrepancies that a cut ends.
+        found_since: loads the evidence of earlier runs, for the few discrepancies that a snapshot ends.
         growth: share by which an accepted warning may grow and stay accepted.
     """
     if duck.is_empty(ledger) and duck.is_empty(seen.findings):
@@ -95,9 +95,9 @@ def update_ledger(
 
 
 def _larger(share: float) -> str:
-    """SQL: whether any amount of a finding exceeds the one that the ledger holds, and by more than that share.
+    """Return SQL of whether any amount of a finding exceeds the one in the ledger by more than that share.
 
-    The number of states that are lost together is an amount too, and no share of it: the next loss is another one.
+    The number of states that are lost together is an amount too, without a share: the next loss is another one.
     """
     amounts = [
         f"coalesce(found.{name} > held.{name} * (1 + CAST({share} AS DOUBLE)), false)" for name in _AMOUNTS
@@ -106,22 +106,22 @@ def _larger(share: float) -> str:
 
 
 def _states(of: str) -> str:
-    """SQL: how many states a finding says are lost together."""
+    """Return SQL of the number of states that are lost together by a finding's explanation."""
     pattern = duck.literal(f"([0-9]+) {SEVERAL_STATES}")
-    told = f"TRY_CAST(regexp_extract({of}.explanation, {pattern}, 1) AS BIGINT)"
-    return f"CASE WHEN {of}.explanation IS NOT NULL THEN coalesce({told}, 1) END"
+    number = f"TRY_CAST(regexp_extract({of}.explanation, {pattern}, 1) AS BIGINT)"
+    return f"CASE WHEN {of}.explanation IS NOT NULL THEN coalesce({number}, 1) END"
 
 
 _REPLACED = """coalesce(
     found.axis = 'leftover' AND (held.severity IN ('critical', 'error') OR held.kind = 'uncommitted')
     AND found.storage_time > held.storage_time AND found.files >= held.files, false)"""
-"""SQL: whether other files came to a group: its oldest file has left, and it has no fewer files."""
+"""SQL: whether a group got other files: its oldest file has left, and it has no fewer files."""
 
 
 def settle_rows(
     con: Connection, ledger: Rows, seen: RunFindings, stamp: RunStamp, now: datetime, growth: float = 0.0
 ) -> Relation:
-    """SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
+    """Return SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
     live = "found.confirmation = 'live'"
     grown = " OR ".join(f"found.{name} IS DISTINCT FROM held.{name}" for name in _AT_STAKE)
     grown += " OR (found.cause IS NOT NULL AND found.cause IS DISTINCT FROM held.cause)"
@@ -142,11 +142,11 @@ def settle_rows(
 
 
 _ACK = {"ack_by": "VARCHAR", "ack_reason": "VARCHAR", "ack_until": "TIMESTAMP", "former_name": "VARCHAR"}
-"""What a person accepted, and under which name of the table; with their types."""
+"""The columns of an acceptance, with the table's name at that time; with their types."""
 
 
 def _ledger_column(name: str) -> str:
-    """SQL: a column of the ledger row; what was accepted under a former name is not accepted once it grows."""
+    """Return SQL of a column of the ledger row; an acceptance under a former name ends once the finding grows."""
     if name not in _ACK:
         return f"held.{name}"
     return f"CASE WHEN held.state = 'pending' AND ({_larger(0)}) THEN NULL ELSE held.{name} END"
@@ -155,13 +155,13 @@ def _ledger_column(name: str) -> str:
 def _still_accepted(
     con: Connection, former: Rows, seen: RunFindings, stamp: RunStamp, now: datetime, growth: float
 ) -> Relation:
-    """What stays accepted of `former`, by the rules for discrepancies that are open: discrepancy_id and `_ACK`."""
+    """Return the rows of `former` that stay accepted by the rules for open discrepancies: discrepancy_id and `_ACK`."""
     former = duck.hold(con, duck.relation(con, former))
     mine = duck.query(con, "SELECT findings.* FROM findings SEMI JOIN former USING (discrepancy_id)",
                       findings=seen.findings, former=former)  # fmt: skip
     as_open = ", ".join(DISCREPANCIES.names).replace("state", "'open' AS state", 1)
     ledger = duck.query(con, f"SELECT {as_open} FROM former", former=former)
-    alone = RunFindings(mine, seen.words, seen.observations, seen.tables)
+    alone = RunFindings(mine, seen.resolutions, seen.observations, seen.tables)
     settled = ledger_actions(con, settle_rows(con, ledger, alone, stamp, now, growth))
     sql = """
         SELECT discrepancy_id, x_ack_by AS ack_by, x_ack_reason AS ack_reason, x_ack_until AS ack_until, former_name
@@ -171,7 +171,7 @@ def _still_accepted(
 
 
 def _with_accepted(con: Connection, rows: Rows, accepted: Rows) -> Relation:
-    """SETTLE rows with what is accepted under the former name of their table, where they never were open under this."""
+    """Return SETTLE rows with the acceptance under their table's former name, unless they were open under this one."""
     new = f"l_state IS NULL OR l_state = 'pending' OR l_resolution = '{RETIRED}'"
     given = ", ".join(f"CASE WHEN {new} THEN accepted.{name} END AS p_{name}" for name in _ACK)
     sql = f"SELECT rows.* REPLACE ({given}) FROM rows LEFT JOIN accepted USING (discrepancy_id)"
@@ -179,7 +179,7 @@ def _with_accepted(con: Connection, rows: Rows, accepted: Rows) -> Relation:
 
 
 def _observed(con: Connection, ledger: Rows, seen: RunFindings) -> Relation:
-    """Ledger rows and findings by discrepancy, each with the observation of its table and axis."""
+    """Return ledger rows and findings by discrepancy, each with the observation of its table and axis."""
     sql = f"""
         WITH known AS (SELECT discrepancy_id, {_struct(DISCREPANCIES)} AS held FROM ledger),
         seen AS (SELECT discrepancy_id, {_struct(OF_FINDING)} AS found FROM findings),
@@ -197,23 +197,23 @@ def _observed(con: Connection, ledger: Rows, seen: RunFindings) -> Relation:
 
 
 def _with_resolution(con: Connection, rows: Relation, seen: RunFindings) -> Relation:
-    """What the run says of a subject that it did not find.
+    """Add the run's resolution of subjects that it did not find.
 
-    Its verdict says it; without one the subject is no more; without a table or an axis to look at, it is retired.
+    The verdict decides; a subject without a verdict does not exist any more, and one without table or axis is retired.
     """
     unknown = f"table_name <> '' AND table_name NOT IN ({duck.literals([*seen.tables])})"
     sql = f"""
         WITH retiring AS (SELECT *, coalesce(a_off, false) OR ({unknown}) AS retired FROM rows),
-        answers AS (SELECT *, true AS answered FROM words)
+        answers AS (SELECT *, true AS answered FROM resolutions)
         SELECT retiring.* EXCLUDE (retired, a_audited, a_off), coalesce(a_audited, false) OR retired AS a_audited,
             CASE WHEN retired THEN '{RETIRED}' WHEN answered THEN n_resolution ELSE {OF_NO_VERDICT} END AS n_resolution,
             retired OR coalesce(n_live, false) AS n_live, n_words
         FROM retiring LEFT JOIN answers USING (discrepancy_id)"""
-    return duck.query(con, sql, rows=rows, words=seen.words)
+    return duck.query(con, sql, rows=rows, resolutions=seen.resolutions)
 
 
 def _with_folded(con: Connection, rows: Relation, members: Rows) -> Relation:
-    """Files that were found as one of many are retired once the discrepancy that speaks for them is open."""
+    """Retire files that were found as one of many once the discrepancy that includes them is open."""
     rows, members = duck.hold(con, rows), duck.hold(con, members)
     speakers = "SELECT rows.* FROM rows SEMI JOIN members ON rows.discrepancy_id = spoken_by"
     settled = ledger_actions(con, duck.query(con, speakers, rows=rows, members=members))
@@ -227,7 +227,7 @@ def _with_folded(con: Connection, rows: Relation, members: Rows) -> Relation:
 
 
 def ledger_actions(con: Connection, rows: Rows) -> Relation:
-    """SETTLE rows with `rule_settle`, its `action` and `reason`, and each ledger column after it (`x_`)."""
+    """Return SETTLE rows with `rule_settle`, its `action` and `reason`, and each ledger column after it (`x_`)."""
     after = ", ".join(f"{_after(name, changes)} AS x_{name}" for name, changes in settle.NEXT.items())
     sql = f"SELECT *, {after} FROM decided JOIN rules USING (rule_settle)"
     decided = apply_rules(con, rows, settle.FACTS, {"settle": settle.RULES})
@@ -235,7 +235,7 @@ def ledger_actions(con: Connection, rows: Rows) -> Relation:
 
 
 def _rules() -> pa.Table:
-    """A row per rule: looked up by a join, since DuckDB would write a CASE over all rules into every filter."""
+    """Return a row per rule for a join, since DuckDB would copy a CASE over all rules into every filter."""
     names = ("rule_settle", "action", "reason")
     schema = pa.schema([(name, pa.string()) for name in names])
     return duck.small(schema, [(rule.id, rule.verdict, rule.because) for rule in settle.RULES])
@@ -253,28 +253,28 @@ def _after(name: str, changes: Mapping[str, Expr]) -> str:
 
 
 def _changed(con: Connection, rows: Rows) -> Relation:
-    """The rows that change, held: of the others nothing is needed any more."""
+    """Return the rows that change, kept in the connection; the others are not needed any more."""
     sql = f"SELECT * FROM ledger_actions WHERE action <> {duck.literal(settle.NO_CHANGE)}"
     return duck.hold(con, duck.query(con, sql, ledger_actions=ledger_actions(con, rows)))
 
 
 def _without_found_again(con: Connection, changed: Relation, found_since: FoundSince) -> Relation:
-    """What a cut would end must not have been found by a newer one: those rows are settled again with `l_found_at`."""
+    """Settle rows that a snapshot would end again with `l_found_at`: a newer snapshot may have found them."""
     by_cut = f"rule_settle IN ({duck.literals(sorted(settle.ENDED_BY_CUT))})"
     known_by = "discrepancy_id, table_name, axis, l_last_evidence_at"
     ended = duck.query(con, f"SELECT * FROM changed WHERE {by_cut}", changed=changed)
-    asked = duck.query(con, f"SELECT {known_by} FROM ended", ended=ended)
+    subjects = duck.query(con, f"SELECT {known_by} FROM ended", ended=ended)
     derived = ", ".join(
         ["rule_settle", "action", "reason", "l_found_at", *(f"x_{name}" for name in settle.NEXT)]
     )
     sql = f"SELECT ended.* EXCLUDE ({derived}), since.l_found_at FROM ended LEFT JOIN since USING (discrepancy_id)"
-    dated = duck.query(con, sql, ended=ended, since=_plain_times(con, found_since(con, asked)))
+    dated = duck.query(con, sql, ended=ended, since=_plain_times(con, found_since(con, subjects)))
     sql = f"SELECT * FROM changed WHERE NOT {by_cut} UNION ALL BY NAME SELECT * FROM still"
     return duck.hold(con, duck.query(con, sql, changed=changed, still=_changed(con, dated)))
 
 
 def _rule_counts(con: Connection, changed: Relation) -> dict[str, int]:
-    """How often each rule fired."""
+    """Return how often each rule fired."""
     sql = "SELECT rule_settle, count(*) AS number FROM changed GROUP BY rule_settle"
     return {row["rule_settle"]: row["number"] for row in duck.rows_of(duck.query(con, sql, changed=changed))}
 
@@ -290,13 +290,13 @@ def _by_action(counts: Mapping[str, int]) -> dict[str, int]:
 _CAUSE = ("cause", "cause_at", "cause_principal")
 _KEEPS_CAUSE = """latest.cause IS NULL AND held.cause IS NOT NULL AND held.state <> 'resolved'
     AND held.kind IS NOT DISTINCT FROM latest.kind"""
-"""Records of requests end sooner than what they once explained."""
+"""SQL: whether a discrepancy keeps its cause, since records of requests may expire before it ends."""
 
 
 def _discrepancies(con: Connection, changed: Relation) -> Relation:
-    """The ledger columns after the action, and those of the finding that it shows: the run's, or the ledger's own.
+    """Return the ledger columns after the action, and those of the finding: the run's, or the ledger's own.
 
-    The finding is chosen as one struct: DuckDB takes its time to plan as many CASEs as there are columns.
+    The finding is selected as one struct: DuckDB plans a CASE for each column slowly.
     """
     by_run = f"action IN ({duck.literals(settle.FOUND)})"
     own = ", ".join(f"{name} := held.{name}" for name in OF_FINDING.names)
@@ -308,7 +308,7 @@ def _discrepancies(con: Connection, changed: Relation) -> Relation:
 
 
 def _transitions(con: Connection, changed: Relation, stamp: RunStamp) -> Relation:
-    """Of the actions that have one; the id is the same whenever the run is run again."""
+    """Return the transitions of the actions that have one; a repeated run gives the same ids."""
     words = " ".join(_when(action, word) for action, word in settle.TRANSITIONS.items())
     sql = f"SELECT *, CASE action {words} END AS transition FROM changed WHERE action IN ({_TRANSITIONS})"
     given = {
@@ -329,12 +329,12 @@ _TRANSITIONS = duck.literals([*settle.TRANSITIONS])
 
 
 def transition_id() -> str:
-    """SQL: digest(run_id, discrepancy_id, transition)."""
+    """Return SQL of digest(run_id, discrepancy_id, transition)."""
     return digest("run_id", "discrepancy_id", "transition")
 
 
 def _rank(severity: str) -> str:
-    """SQL: 0 for the worst severity; null for none."""
+    """Return SQL of the rank of a severity: 0 for the worst, null for none."""
     return f"CASE WHEN {severity} IS NOT NULL THEN {severity_rank(severity)} END"
 
 
@@ -343,7 +343,7 @@ def _struct(schema: pa.Schema) -> str:
 
 
 def _plain_times(con: Connection, rows: Rows) -> Relation:
-    """Times with a zone lose it, as UTC: DuckDB would compare the two kinds by the machine's calendar."""
+    """Convert times with a zone to UTC without one: DuckDB would compare the two types by the local calendar."""
     given = duck.relation(con, rows)
     zoned = [name for name, kind in given.types.items() if "TIME ZONE" in kind]
     if not zoned:

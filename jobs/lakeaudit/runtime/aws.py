@@ -1,7 +1,7 @@
-"""The one place that builds AWS clients: endpoints from the lake file, credentials from the AWS chain.
+"""The only module that builds AWS clients: endpoints from the lake file, credentials from the AWS chain.
 
 `Clients` is plain data, so it travels to Spark's Python workers and builds its clients there. A process has one session
-per endpoint, whose credentials botocore renews before they end; all clients and delta-rs options of it use that one.
+per endpoint, whose credentials botocore renews before they expire; all clients and delta-rs options use that session.
 """
 
 import os
@@ -60,16 +60,16 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Clients:
-    """Which endpoint serves which key.
+    """The endpoints of all keys.
 
     Attributes:
         default: for buckets that no rule names.
         rules: (pattern of buckets' names, endpoint); the first that matches holds.
         own: by bucket and folder the endpoints of sources with an `s3` block of their own, and of the others in the
-            same buckets. A key in none of these folders goes the way of the one that has most of its path.
+            same buckets. A key outside of these folders takes the endpoint of the folder that shares most of its path.
         aliases: other names of places, as claims write them.
         maps: places by their names before a migration, as tables' manifests may write them.
-        azure: (pattern of containers' names, endpoint) where other servers stand in for Azure's own.
+        azure: (pattern of containers' names, endpoint) of servers that replace Azure's own.
     """
 
     default: Endpoint = Endpoint()
@@ -79,7 +79,7 @@ class Clients:
     maps: Aliases = ()
     azure: tuple[tuple[str, str], ...] = ()
     classes: tuple[tuple[str, Mapping[str, ClassKind]], ...] = ()
-    """(pattern of buckets' names, what the lake file says of their storage classes); the first that matches holds."""
+    """(pattern of buckets' names, storage classes in the lake file); the first that matches holds."""
 
     @property
     def names(self) -> Aliases:
@@ -92,11 +92,11 @@ class Clients:
         return _by_rule(self.rules, bucket) or self.default
 
     def s3(self, bucket: str, key: str = "") -> "S3Client":
-        """A client for one bucket and what lies about `key`, with retries in the SDK's adaptive mode.
+        """Return the client for a key of a bucket, with retries in the SDK's adaptive mode.
 
         Raises:
-            OnAzure: it is no bucket of a store that speaks the API of S3.
-            OnOtherStore: it lies in a store that is not known, or is a local path of another host.
+            OnAzure: the bucket is not in a store with the S3 API.
+            OnOtherStore: the store is not known, or it is a local path of another host.
         """
         if is_azure(bucket):
             raise OnAzure(bucket=bucket)
@@ -105,13 +105,13 @@ class Clients:
         return _client("s3", self.endpoint(bucket, key))  # type: ignore[no-any-return]
 
     def why_unserved(self, uri: str, bucket: str) -> str:
-        """Why no configured client can read a URI of Google's storage; empty where one may."""
+        """Return why no configured client can read a URI of Google's storage; empty where one may."""
         if not uri.startswith(GOOGLE) or not is_of_aws(self.s3(bucket).meta.endpoint_url):
             return ""
         return f"no client is configured for {uri}: set the `endpoint` of its bucket below `buckets`"
 
     def storage_classes(self, bucket: str) -> StorageClasses:
-        """What is known of the storage classes of a bucket."""
+        """Return the known storage classes of a bucket."""
         own = next((each for pattern, each in self.classes if re.fullmatch(pattern, bucket)), {})
         named = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         return StorageClasses(
@@ -119,11 +119,11 @@ class Clients:
         )
 
     def session(self, bucket: str, key: str = "") -> boto3.Session:
-        """The session of that client, with the credentials that it renews."""
+        """Return the session of that client, with the credentials that it renews."""
         return session_of(self.endpoint(bucket, key))
 
     def azure_endpoint(self, bucket: str) -> str | None:
-        """Where a container is asked; None: at Azure itself."""
+        """Return the endpoint of a container; None: Azure itself."""
         return next((at for pattern, at in self.azure if re.fullmatch(pattern, bucket)), None)
 
     def dynamodb(self, endpoint: Endpoint | None = None) -> "DynamoDBClient":
@@ -133,12 +133,12 @@ class Clients:
         return _client("glue", endpoint or self.default)  # type: ignore[no-any-return]
 
     def sns(self, region: str) -> "SNSClient":
-        """SNS is AWS's own: an endpoint of the lake's stores says nothing of it."""
+        """Return a client of SNS; the endpoints of the lake's stores do not apply to it."""
         return _client("sns", Endpoint(region=region))  # type: ignore[no-any-return]
 
 
 def _nearest(folders: Mapping[str, Endpoint], key: str) -> Endpoint:
-    """What holds at the key's own place or the nearest folder around it; the bucket itself always has an entry."""
+    """Return the endpoint of the key or of the nearest folder around it; the bucket itself always has an entry."""
     while key not in folders:
         key = key.rpartition("/")[0]
     return folders[key]
@@ -152,13 +152,13 @@ def _by_rule(rules: tuple[tuple[str, Endpoint], ...], bucket: str) -> Endpoint |
 _BUILDING = RLock()
 """Held while sessions and clients are built: botocore's sessions are not safe to share between threads."""
 USER_AGENT = f"Boto3/{boto3.__version__} lakeaudit"
-"""Of one's own, since botocore makes its own anew for each request, a tenth of what that takes."""
+"""A fixed user agent: botocore builds its own again for each request, which takes a tenth of the request's time."""
 _CONNECTIONS = 128
-"""Per client: as many threads as share one."""
+"""Connections of a client, for as many threads as share one."""
 
 
 def _client(service: str, at: Endpoint) -> Any:
-    """A cached client: clients are safe to share between threads and slow to build."""
+    """Return a cached client: clients are safe to share between threads and slow to build."""
     with _BUILDING:
         return _build_client(service, at)
 
@@ -178,7 +178,7 @@ def _build_client(service: str, at: Endpoint) -> Any:
 
 
 def _client_at(service: str, at: Endpoint, endpoint: str | None) -> Any:
-    """A client for an endpoint; None: the one that the AWS chain names, else AWS's own."""
+    """Return a client for an endpoint; None: the one that the AWS chain names, else AWS's own."""
     session: Any = session_of(at)
     other = endpoint is not None and not is_of_aws(endpoint)
     config = Config(
@@ -195,7 +195,7 @@ def _client_at(service: str, at: Endpoint, endpoint: str | None) -> Any:
 
 
 def _patience(endpoint: str | None) -> dict[str, Any]:
-    """Much of it, but for an endpoint at which nothing listens: there every request fails at once."""
+    """Return retries and timeouts: generous ones, but none for an endpoint at which no server listens."""
     if endpoint is None or listens(endpoint):
         return {"retries": {"mode": "adaptive", "max_attempts": 8}, "connect_timeout": 10}
     return {"retries": {"mode": "standard", "total_max_attempts": 1}, "connect_timeout": SECONDS}
@@ -205,14 +205,14 @@ _CHECKSUMS = ("request_checksum_calculation", "response_checksum_validation")
 
 
 def _checksums(session: boto3.Session) -> dict[str, Any]:
-    """The SDK adds checksums by default since 2025, which stores other than AWS may refuse; the user's setting wins."""
+    """Return settings without the SDK's default checksums, which other stores may refuse; the user's setting wins."""
     profile = session._session.get_scoped_config()
     open_ = [name for name in _CHECKSUMS if not (os.environ.get(f"AWS_{name.upper()}") or profile.get(name))]
     return dict.fromkeys(open_, "when_required")
 
 
 def _with_md5(params: dict[str, Any], **_: Any) -> None:
-    """Where a request must have a checksum (DeleteObjects), every store knows Content-MD5, and few the new ones."""
+    """Send Content-MD5 where a request needs a checksum (DeleteObjects): few stores know the new checksums."""
     checksum = params["context"].get("checksum", {})
     required = params["context"]["client_config"].request_checksum_calculation == "when_required"
     if required and checksum.pop("request_algorithm_header", None) is not None:
@@ -221,12 +221,12 @@ def _with_md5(params: dict[str, Any], **_: Any) -> None:
 
 
 def s3_client(at: Endpoint) -> "S3Client":
-    """The client of an endpoint."""
+    """Return the client of an endpoint."""
     return _client("s3", at)  # type: ignore[no-any-return]
 
 
 def store_url(at: Endpoint, bucket: str) -> str:
-    """The URL below which boto asks for a bucket's objects, by botocore's own rules; nothing is sent."""
+    """Return the URL of a bucket's objects by botocore's own rules; no request is sent."""
     client: Any = s3_client(at)
     operation = client.meta.service_model.operation_model("HeadBucket")
     context = {"client_region": client.meta.region_name, "client_config": client.meta.config}
@@ -235,13 +235,13 @@ def store_url(at: Endpoint, bucket: str) -> str:
 
 
 def bundle_of(at: Endpoint) -> str | None:
-    """The file of the authorities that boto trusts; None: those that come with it."""
+    """Return the file of the authorities that boto trusts; None: those that come with it."""
     bundle = session_of(at)._session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
     return str(bundle) if bundle else None
 
 
 def session_of(at: Endpoint) -> boto3.Session:
-    """The cached session of an endpoint, with the one credentials object that all its clients share."""
+    """Return the cached session of an endpoint, with the one credentials object that all its clients share."""
     with _BUILDING:
         return _build_session(at)
 
@@ -264,12 +264,12 @@ def _build_session(at: Endpoint) -> boto3.Session:
 
 @lru_cache(maxsize=1)
 def _loader(data_path: str | None) -> Loader:
-    """One for all sessions: it keeps what it has read, a megabyte of endpoints among it."""
+    """Return one loader for all sessions: it caches its data, a megabyte of endpoints among them."""
     return create_loader(data_path)
 
 
 class _AssumedRole(CredentialProvider):
-    """Credentials of a role. The AWS chain's own credentials assume it at the first use and again before they end."""
+    """Credentials of a role. The AWS chain's own credentials assume it at the first use and before it expires."""
 
     METHOD = "assume-role"
 
@@ -283,7 +283,7 @@ class _AssumedRole(CredentialProvider):
             self._options["ExternalId"] = external_id
 
     def load(self) -> DeferredRefreshableCredentials | None:
-        """One object for all sessions; None where the AWS chain has no credentials to assume the role with."""
+        """Return one object for all sessions; None if the AWS chain has no credentials to assume the role with."""
         with _BUILDING:
             self._held = self._held or self._loaded()
             return self._held
@@ -302,7 +302,7 @@ _ROLES: dict[tuple[str, str | None], _AssumedRole] = {}
 
 
 def forget_clients() -> None:
-    """Build sessions and clients anew, as after a change of credentials."""
+    """Drop all sessions and clients, as after a change of credentials."""
     with _BUILDING:
         _build_client.cache_clear()
         _build_session.cache_clear()
@@ -311,12 +311,12 @@ def forget_clients() -> None:
 
 
 def _pay(params: dict[str, Any], **_: Any) -> None:
-    """Buckets whose owner does not pay refuse requests that do not say so."""
+    """Declare that the requester pays, which some buckets require."""
     params["headers"]["x-amz-request-payer"] = "requester"
 
 
 def why_unusable(at: Endpoint) -> Failure | None:
-    """Why nothing can be asked of a store at all; None where there are credentials and something listens."""
+    """Return why no request to a store can succeed; None if there are credentials and a server listens."""
     try:
         if missing := why_no_credentials(at):
             return missing
@@ -329,10 +329,10 @@ def why_unusable(at: Endpoint) -> Failure | None:
 
 
 def why_no_credentials(at: Endpoint) -> Failure | None:
-    """Why the AWS chain itself gives no credentials; None where it gives some.
+    """Return why the AWS chain has no credentials; None if it has some.
 
     Raises:
-        ClientError: it does, and the role may not be assumed with them.
+        ClientError: it has some, and the role may not be assumed with them.
     """
     try:
         return no_credentials() if credentials_from(at) is None else None
@@ -343,7 +343,7 @@ def why_no_credentials(at: Endpoint) -> Failure | None:
 
 
 def credentials_from(at: Endpoint) -> str | None:
-    """The member of the AWS chain that has credentials (env, shared-credentials-file, ...); None: none has.
+    """Return the member of the AWS chain that has credentials (env, shared-credentials-file, ...), or None.
 
     Raises:
         ClientError: the role may not be assumed.

@@ -1,4 +1,4 @@
-"""What a store's refusal means: in words for people, and whether a key is missing, denied or may be asked for again."""
+"""Explain the refusals of a store: a message and a hint, and whether a key is missing, denied or worth a retry."""
 
 import re
 from collections.abc import Iterator
@@ -53,8 +53,8 @@ _CODES = {
     "SignatureDoesNotMatch": ("the secret key does not fit", "check the AWS credentials chain"),
     "ExpiredToken": ("the credentials have expired", "renew them and run again"),
     "ExpiredTokenException": ("the credentials have expired", "renew them and run again"),
-    "NotImplemented": (LACKS, "no right is missing: the store's own docs list what it has"),
-    "501": (LACKS, "no right is missing: the store's own docs list what it has"),
+    "NotImplemented": (LACKS, "no right is missing: see the operations in the store's own docs"),
+    "501": (LACKS, "no right is missing: see the operations in the store's own docs"),
 }
 
 _CONDITION_REFUSED = {
@@ -70,7 +70,7 @@ _SERVER_AT_FAULT, _NOT_IMPLEMENTED = 500, 501
 
 
 class OnAzure(BotoCoreError):
-    """A request of S3's was meant for a container of Azure."""
+    """A request of the S3 API was meant for a container of Azure."""
 
     fmt = "{bucket} lies on Azure"
 
@@ -86,12 +86,12 @@ class OnOtherStore(BotoCoreError):
 
 
 def why_not_read(bucket: str) -> str:
-    """Why nothing in a place that no known store has is looked at."""
+    """Return why a place outside of the known stores is not read."""
     return LOCAL_PATH if bucket == LOCAL_ELSEWHERE else OTHER_STORE
 
 
 class OddResponse(BotoCoreError):
-    """A store answered, and not as S3 does: nothing can be concluded from the response."""
+    """A store's response is not that of S3: nothing can be concluded from it."""
 
     fmt = "{reason}"
     hint = "check s3.endpoint and the store's own log"
@@ -104,9 +104,9 @@ class BrokenListing(OddResponse):
 
 
 class IncompleteResponse(OddResponse):
-    """A response lacks fields without which the request has not been answered."""
+    """A response lacks required fields."""
 
-    fmt = "the store's response does not say {fields}"
+    fmt = "the store's response lacks {fields}"
 
 
 class UnreadableResponse(OddResponse):
@@ -123,7 +123,7 @@ class WebPage(OddResponse):
 
 
 class Failure(NamedTuple):
-    """An AWS failure in words, without secrets and on one line; `retryable`: another try may do."""
+    """The message and hint of an AWS failure, without secrets and on one line; `retryable`: another try may succeed."""
 
     what: str
     hint: str
@@ -131,12 +131,12 @@ class Failure(NamedTuple):
 
 
 def explain(error: Exception) -> Failure:
-    """What went wrong, and the way out."""
+    """Return the message and hint of an exception."""
     about_session = _of_session(error) or _of_connection(error)
     if about_session is not None:
         return about_session
     if isinstance(error, OnAzure):
-        return Failure("lies on Azure, which is read, and asked nothing else", "see docs/lakes/azure.yaml")
+        return Failure("lies on Azure, from which files are only read", "see docs/lakes/azure.yaml")
     if isinstance(error, OnOtherStore):
         return Failure(str(error), "name it by the object storage that has it, or add its origin to `maps`")
     if isinstance(error, FlexibleChecksumError):
@@ -144,12 +144,12 @@ def explain(error: Exception) -> Failure:
     if isinstance(error, ClientError):
         return _of_answer(error)
     return Failure(
-        f"{type(error).__name__}: {one_line(str(error), _TOLD)}", "run again with --debug for more"
+        f"{type(error).__name__}: {one_line(str(error), _LONGEST)}", "run again with --debug for more"
     )
 
 
 def _of_session(error: Exception) -> Failure | None:
-    """Why the AWS chain gives no credentials: an end of a session is nothing that another try mends."""
+    """Explain why the AWS chain has no credentials; another try does not help when a session has ended."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return no_credentials()
     if isinstance(error, ProfileNotFound):
@@ -165,8 +165,8 @@ def _of_session(error: Exception) -> Failure | None:
             return Failure(ended, f"aws {command} {option('--profile', profile)}")
     if isinstance(error, CredentialRetrievalError | MetadataRetrievalError):
         provider = error.kwargs.get("provider", "the instance's metadata")
-        told = f"no credentials can be got from {provider}"
-        return Failure(told, "run it by hand: its error may hold a secret and is not repeated here")
+        what = f"{provider} returned no credentials"
+        return Failure(what, "run it by hand: its error may hold a secret and is not repeated here")
     return None
 
 
@@ -185,11 +185,11 @@ _SESSIONS: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
     ((SSOError, TokenRetrievalError, NoAuthTokenError), "SSO", "sso login"),
     ((LoginError,), "login", "login"),
 )
-"""Errors of botocore, the kind of session that they end, and the command of the AWS CLI that begins another."""
+"""Errors of botocore, the kind of session that has ended, and the command of the AWS CLI that begins another."""
 
 
 def _of_connection(error: Exception) -> Failure | None:
-    """Why no answer came. Errors of certificates and proxies come first: they are connection errors, too."""
+    """Explain why no response came. Certificates and proxies come first: their errors are connection errors too."""
     if isinstance(error, SSLError):
         host = _origin(str(error.kwargs.get("endpoint_url") or ""))
         return Failure(f"the certificate of the endpoint{host} is not trusted", TRUST)
@@ -214,8 +214,8 @@ def _of_answer(error: ClientError) -> Failure:
     code = code_of(error) or "?"
     if code not in _CODES_OF_RIGHTS and any(map(_ABOUT_CHECKSUMS.search, _texts(error))):
         return _CHECKSUMS_REFUSED
-    words = _CODES.get(code, (f"the store answered {one_line(code, _TOLD)}", "see the store's own log"))
-    return Failure(*words, retryable=_is_passing(error, code))
+    known = _CODES.get(code, (f"the store answered {one_line(code, _LONGEST)}", "see the store's own log"))
+    return Failure(*known, retryable=_is_passing(error, code))
 
 
 def _is_passing(error: ClientError, code: str) -> bool:
@@ -224,7 +224,7 @@ def _is_passing(error: ClientError, code: str) -> bool:
 
 
 def _texts(error: ClientError) -> Iterator[str]:
-    """The store's words, whatever fields it puts them into."""
+    """Yield the texts of a store's error, from all of its fields."""
     yield from (str(value) for value in error.response.get("Error", {}).values())
 
 
@@ -242,31 +242,31 @@ _CHECKSUMS_DIFFER = Failure(
     "the content differs from the checksum that the store sent with it",
     "read it again; where the store is known for it, set AWS_RESPONSE_CHECKSUM_VALIDATION=when_required",
 )
-_TOLD = 160
-"""Characters of other programs' own words."""
+_LONGEST = 160
+"""The most characters of another program's message."""
 
 
 def profile_name() -> str | None:
-    """The profile of the AWS configuration that is chosen by name."""
+    """Return the profile of the AWS configuration that is selected by name."""
     profile = botocore.session.get_session().get_config_variable("profile")
     return None if profile is None else str(profile)
 
 
 def no_credentials() -> Failure:
-    """The AWS chain has none."""
+    """Return the failure of an AWS chain without credentials."""
     profile = profile_name()
     named = f" (profile {profile})" if profile else ""
     return Failure(f"no AWS credentials found{named}", "set a profile, role or environment of the AWS chain")
 
 
 def unreachable(url: str) -> Failure:
-    """The endpoint by its scheme and host alone: what follows may be a key."""
-    told = f"the endpoint{_origin(url)} cannot be reached"
-    return Failure(told, "check s3.endpoint and the network", retryable=True)
+    """Return the failure of an endpoint, named by scheme and host only: the path may hold a key."""
+    what = f"the endpoint{_origin(url)} cannot be reached"
+    return Failure(what, "check s3.endpoint and the network", retryable=True)
 
 
 def _origin(url: str) -> str:
-    """Scheme, host and port, after a blank; empty where there is none."""
+    """Return scheme, host and port, after a blank; empty for a URL without a host."""
     parts = urlsplit(url)
     return f" {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
 
@@ -276,25 +276,25 @@ def _status(error: ClientError) -> int:
 
 
 def code_of(error: ClientError) -> str:
-    """The store's own word for what went wrong; "" where it gave none."""
+    """Return the store's error code; "" where it has none."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def is_condition_refused(error: ClientError) -> bool:
-    """Whether the condition of a request did not hold, or another was faster."""
+    """Return whether the condition of a request did not hold, or another writer was faster."""
     return code_of(error) in _CONDITION_REFUSED
 
 
 def is_denied(error: ClientError) -> bool:
-    """403 in any spelling: never evidence that something is absent."""
+    """Return whether an error is a 403 in any spelling, which never proves absence."""
     return code_of(error) in {"403", "AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
 
 
 def is_missing(error: ClientError) -> bool:
-    """404 for a key, not for a bucket."""
+    """Return whether an error is a 404 for a key, not for a bucket."""
     return code_of(error) in {"404", "NoSuchKey"}
 
 
 def is_missing_bucket(error: Exception) -> bool:
-    """Whether the endpoint knows no bucket of that name; a HEAD request does not tell it from a missing key."""
+    """Return whether the bucket is missing; a HEAD request does not distinguish this from a missing key."""
     return isinstance(error, ClientError) and code_of(error) == "NoSuchBucket"

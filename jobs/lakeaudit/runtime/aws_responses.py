@@ -1,9 +1,9 @@
-"""How responses of S3 and of stores that speak its API are parsed: a field that cannot be read is unknown.
+"""Parse responses of S3 and of stores with its API tolerantly: a field that cannot be read is unknown.
 
-botocore raises ValueError for a number or a time that it cannot read, and an error of its own, which is no
-BotoCoreError, for a body that is no XML. One field of one object must not end a run: it becomes None, and a body that
-cannot be parsed becomes an `UnreadableResponse`. A web page is often well-formed enough to be parsed as an empty list,
-so it is refused before it is parsed.
+botocore raises ValueError for a number or a time that it cannot read, and an error that is not a BotoCoreError for a
+body that is not XML. One field of one object must not end a run: it becomes None, and a body that cannot be parsed
+raises `UnreadableResponse`. A web page is often well-formed enough to be parsed as an empty list, so it is refused
+before it is parsed.
 """
 
 import re
@@ -20,17 +20,18 @@ from botocore.utils import parse_timestamp
 from lakeaudit.runtime.aws_failures import IncompleteResponse, UnreadableResponse, WebPage
 
 _ENDPOINT = "lakeaudit_endpoint"
-"""The key of a response, as botocore hands it from step to step, that holds where it came from."""
+"""The key of a botocore response dictionary that holds its endpoint."""
 _PAGE = re.compile(
     rb"[\s\xef\xbb\xbf]*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)[\s>]",
     re.IGNORECASE | re.DOTALL,
 )
 _OF_STORES = ("x-amz", "x-goog", "x-oss", "x-cos", "x-obs", "x-ceph", "x-minio", "x-rgw")
 _REDIRECTED, _SERVER_AT_FAULT = 300, 500
+_NOT_XML = "its response is not XML"
 
 
 class TolerantParsers(ResponseParserFactory):
-    """botocore's parsers, of which that of S3 is a tolerant one."""
+    """botocore's parsers, with a tolerant one for S3."""
 
     def create_parser(self, protocol_name: str) -> Any:
         if protocol_name == "rest-xml":
@@ -46,7 +47,7 @@ class _TolerantXml(RestXMLParser):
             return super().parse(response, shape)
         except ResponseParserError as error:
             where = shown_endpoint(response.get(_ENDPOINT))
-            raise UnreadableResponse(endpoint=where, reason="its response is no XML") from error
+            raise UnreadableResponse(endpoint=where, reason=_NOT_XML) from error
 
     def _handle_integer(self, _: Any, node: Any) -> int | None:
         with suppress(ValueError):
@@ -56,22 +57,22 @@ class _TolerantXml(RestXMLParser):
     _handle_long = _handle_integer
 
     def _handle_boolean(self, _: Any, node: Any) -> bool | None:
-        """Stores write True and TRUE as well; what is neither is unknown, and not false."""
+        """Parse a boolean; stores write True and TRUE as well, and any other text is unknown, not false."""
         return {"true": True, "1": True, "false": False, "0": False}.get(_text_of(node).lower())
 
 
 def _text_of(node: Any) -> str:
-    """The text of an XML node or of a header."""
+    """Return the text of an XML node or of a header."""
     return str(getattr(node, "text", node) or "").strip()
 
 
 def timestamp(text: Any) -> datetime:
-    """A time in a response, as botocore parses it, and sooner in the two forms that stores write.
+    """Parse a time in a response as botocore does, but faster for the two forms that stores write.
 
-    A page of a list has a thousand, and botocore's own way, which tries every form there is, took a third of a request.
+    A page of a list has a thousand times, and botocore, which tries every known form, took a third of a request's time.
 
     Raises:
-        ValueError: it is no time.
+        ValueError: it is not a time.
     """
     with suppress(ValueError, AttributeError):
         if text.endswith("Z"):
@@ -82,14 +83,14 @@ def timestamp(text: Any) -> datetime:
 
 
 def readable_time(text: Any) -> datetime | None:
-    """The same; None where it is no time."""
+    """Parse a time as `timestamp`; None for any other value."""
     with suppress(ValueError, TypeError, OverflowError, OSError, RuntimeError):
         return timestamp(text)
     return None
 
 
 def required(response: Mapping[str, Any], name: str) -> Any:
-    """A field without which a request has not been answered. Raises IncompleteResponse."""
+    """Return a required field of a response. Raises IncompleteResponse: it is missing."""
     value = response.get(name)
     if value is None:
         raise IncompleteResponse(fields=name)
@@ -97,14 +98,14 @@ def required(response: Mapping[str, Any], name: str) -> Any:
 
 
 def refuse_web_pages(client: Any) -> None:
-    """Make requests of an S3 client fail where something else than a store answers.
+    """Make requests of an S3 client fail if a server that is not a store answers.
 
-    botocore takes a 200 that is no XML for a passing error 500 before anybody sees it, so both the response that is
-    about to be parsed and the one that came are looked at.
+    botocore turns a 200 that is not XML into a retryable error 500 first, so responses are checked both on arrival and
+    before they are parsed.
 
     Raises, from every request:
         WebPage: a web page answers.
-        UnreadableResponse: the response is another thing than XML.
+        UnreadableResponse: the response is not XML.
     """
     endpoint = client.meta.endpoint_url
 
@@ -115,16 +116,16 @@ def refuse_web_pages(client: Any) -> None:
         if _is_web_page(response_dict):
             raise WebPage(endpoint=shown_endpoint(endpoint))
         if _is_other_text(response_dict):
-            raise UnreadableResponse(endpoint=shown_endpoint(endpoint), reason="its response is no XML")
+            raise UnreadableResponse(endpoint=shown_endpoint(endpoint), reason=_NOT_XML)
 
     client.meta.events.register("before-parse.s3", check)
     client.meta.events.register("response-received.s3", check)
 
 
 def _is_web_page(response: Mapping[str, Any]) -> bool:
-    """Whether the body is HTML; of an object's content, and of what has no body, whether no store's header is there.
+    """Return whether the body is HTML; without a readable body, whether it is HTML by its headers.
 
-    An error of the server's side is left to the SDK, which repeats the request.
+    Errors of the server (5xx) are left to the SDK, which repeats the request.
     """
     if response["status_code"] >= _SERVER_AT_FAULT:
         return False
@@ -140,7 +141,7 @@ def _is_web_page(response: Mapping[str, Any]) -> bool:
 
 
 def _is_other_text(response: Mapping[str, Any]) -> bool:
-    """Whether a successful response has a body that cannot be XML; the content of an object is no body here."""
+    """Return whether a successful response has a body that cannot be XML; the content of objects is not checked."""
     body = response["body"]
     if response["status_code"] >= _REDIRECTED or not isinstance(body, bytes):
         return False
@@ -149,6 +150,6 @@ def _is_other_text(response: Mapping[str, Any]) -> bool:
 
 
 def shown_endpoint(url: object) -> str:
-    """An endpoint by its scheme and host alone: what follows may be a key."""
+    """Return scheme and host of an endpoint: the path may hold a key."""
     parts = urlsplit(str(url or ""))
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "the endpoint"

@@ -1,7 +1,7 @@
-"""The one place that opens Azure Blob Storage, to read from it: by Arrow's own client, which pyarrow brings along.
+"""The only module that reads Azure Blob Storage: by Arrow's own client, which is part of pyarrow.
 
-Credentials come from where Azure's tools look for them: AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, else the default
-chain (environment, workload identity, managed identity, the Azure CLI). None stands in a lake file.
+Credentials come from the same places as for Azure's tools: AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, else the
+default chain (environment, workload identity, managed identity, the Azure CLI). A lake file holds none.
 """
 
 import os
@@ -23,7 +23,7 @@ Listed = tuple[Location, int, datetime]
 
 
 def list_blobs(folder: Location, endpoint: str | None, *, flat: bool) -> list[Listed]:
-    """Files below a folder in the order of their names; directories of a hierarchical namespace are none.
+    """Return files below a folder in the order of their names, without directories of a hierarchical namespace.
 
     Raises:
         SourceError: the container does not exist, or may not be listed.
@@ -33,23 +33,23 @@ def list_blobs(folder: Location, endpoint: str | None, *, flat: bool) -> list[Li
 
 
 def folders_of(folder: Location, endpoint: str | None) -> list[str]:
-    """Names of the folders directly below; raises as `list_blobs`."""
+    """Return names of the folders directly below; raises as `list_blobs`."""
     found = _below(folder, endpoint, recursive=False)
     return [info.base_name for info in found if info.type == fs.FileType.Directory]
 
 
 def _below(folder: Location, endpoint: str | None, *, recursive: bool) -> list[Any]:
     files, path = _files(folder, endpoint)
-    asked = fs.FileSelector(path, allow_not_found=True, recursive=recursive)
+    selector = fs.FileSelector(path, allow_not_found=True, recursive=recursive)
     with _explained(folder):
-        found = sorted(files.get_file_info(asked), key=lambda info: info.path)
+        found = sorted(files.get_file_info(selector), key=lambda info: info.path)
     if not found:
         require_container(folder, endpoint)
     return found
 
 
 def stat_blob(place: Location, endpoint: str | None) -> Listed | None:
-    """None where it does not exist, in a container that does; raises as `list_blobs`."""
+    """Return a file; None if it does not exist, in an existing container; raises as `list_blobs`."""
     files, path = _files(place, endpoint)
     with _explained(place):
         (info,) = files.get_file_info([path])
@@ -59,7 +59,7 @@ def stat_blob(place: Location, endpoint: str | None) -> Listed | None:
 
 
 def require_container(place: Location, endpoint: str | None) -> None:
-    """Raise SourceError where the container does not exist: nothing is absent from it."""
+    """Raise SourceError if the container does not exist: then nothing is known about its files."""
     files, _ = _files(place, endpoint)
     container = place.bucket.partition("@")[0]
     with _explained(place):
@@ -69,7 +69,7 @@ def require_container(place: Location, endpoint: str | None) -> None:
 
 
 def open_blob(place: Location, endpoint: str | None) -> IO[bytes]:
-    """The content, readable from any position; `metadata()` has the headers of its properties.
+    """Return the content, readable from any position; `metadata()` has the headers of its properties.
 
     Raises:
         FileNotFoundError: it does not exist.
@@ -97,14 +97,14 @@ def _listed(place: Location, info: Any) -> Listed:
 
 
 def _files(place: Location, endpoint: str | None) -> tuple[fs.FileSystem, str]:
-    """(the account's file system, the path of a place in it); `endpoint`: of a store in Azure's stead."""
+    """Return the account's file system and the path of a place in it; `endpoint`: of a store in Azure's place."""
     container, _, account = place.bucket.partition("@")
     path = f"{container}/{place.key}" if place.key else container
     return _of_account(account, endpoint, *_credential(account)), path
 
 
 def _credential(account: str) -> tuple[str | None, str | None]:
-    """(account key, SAS token) of the environment, where they are this account's."""
+    """Return (account key, SAS token) of the environment, if they belong to this account."""
     if os.environ.get("AZURE_STORAGE_ACCOUNT", account) != account:
         return None, None
     token = os.environ.get("AZURE_STORAGE_SAS_TOKEN")
@@ -113,7 +113,7 @@ def _credential(account: str) -> tuple[str | None, str | None]:
 
 @lru_cache(maxsize=64)
 def _of_account(account: str, endpoint: str | None, key: str | None, token: str | None) -> fs.FileSystem:
-    """A cached client: safe to share between threads, and slow to build."""
+    """Return a cached client: it is safe to share between threads, and slow to build."""
     where = {}
     if endpoint is not None:
         parts = urlsplit(endpoint)
@@ -123,12 +123,12 @@ def _of_account(account: str, endpoint: str | None, key: str | None, token: str 
 
 
 def why_refused(error: Exception) -> tuple[str, str]:
-    """(what went wrong, the way out) of an error of Arrow's client, which tells more than anybody wants to read."""
-    said = str(error)
-    if "AuthenticationFailed" in said or "AuthorizationFailure" in said or "[HTTP Status] 403" in said:
+    """Return the message and hint for an error of Arrow's client, whose own message is very long."""
+    text = str(error)
+    if "AuthenticationFailed" in text or "AuthorizationFailure" in text or "[HTTP Status] 403" in text:
         return DENIED, "grant the role Storage Blob Data Reader to the audit's identity"
-    if "Credential" in said:
+    if "Credential" in text:
         return "no Azure credentials found", "sign in, or set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN"
-    if isinstance(error, FileNotFoundError) or "404" in said or "NotFound" in said:
+    if isinstance(error, FileNotFoundError) or "404" in text or "NotFound" in text:
         return "the container does not exist", "check the name and the account"
     return "Azure did not answer as it should", "check the account's name and the network"

@@ -1,4 +1,4 @@
-"""The folder that keeps what was fetched or made once: JVM jars, the trust store, the Java launcher."""
+"""The folder of downloads and generated files: JVM jars, the trust store, the Java launcher."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ from lakeaudit.errors import CannotAudit
 
 
 def cache_dir(env: Mapping[str, str]) -> Path:
-    """`LAKEAUDIT_CACHE`, else `lakeaudit` in the user's cache folder. Nothing is created."""
+    """Return `LAKEAUDIT_CACHE`, else `lakeaudit` in the user's cache folder, without creating it."""
     if chosen := env.get("LAKEAUDIT_CACHE"):
         return Path(chosen).expanduser().absolute()
     return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakeaudit"
@@ -18,7 +18,7 @@ def cache_dir(env: Mapping[str, str]) -> Path:
 
 @contextmanager
 def writable(folder: Path) -> Iterator[None]:
-    """Make `folder`; whatever cannot be written in it inside the block is told in one line.
+    """Make `folder`; report a write that fails inside the block in one line.
 
     Raises:
         CannotAudit: the folder cannot be made or written, or the disk is full.
@@ -33,7 +33,7 @@ def writable(folder: Path) -> Iterator[None]:
 
 
 def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
-    """Put `content` at `path` in one step, so that no other process ever sees half of it."""
+    """Write `content` to `path` atomically."""
     if path.is_file() and path.read_bytes() == content:
         return path
     with writable(path.parent):

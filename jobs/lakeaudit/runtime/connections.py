@@ -1,8 +1,8 @@
-"""One chain of connection settings: what boto resolves for its own client, spelled out for the other clients.
+"""One chain of connection settings: the settings that boto resolves for its own client, passed to the other clients.
 
 boto takes endpoint, addressing, region, certificates, proxy and credentials from the lake file, the environment and the
-profile of the AWS configuration. obstore and delta-rs read other variables and no profile, so each of them gets all of
-it spelled out, whatever it would find itself.
+profile of the AWS configuration. obstore and delta-rs read other variables and no profile, so all settings are passed
+to them explicitly.
 """
 
 import re
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
 _NO_PROXY = "http://127.0.0.1:9"
-"""Stands where a proxy must be named only to say which hosts go without one."""
+"""A placeholder where a proxy must be named only to exclude hosts from it."""
 _ANY_REGION = "us-east-1"
 
 
 class Proxy(NamedTuple):
-    """A proxy, and the host that must not be asked by it; either may be empty."""
+    """A proxy, and the host that is excluded from it; either may be empty."""
 
     url: str
     excluded: str
@@ -113,11 +113,11 @@ def _certificates(bundle: str) -> str:
 _PEM = re.compile(
     r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
 )
-"""Without the comments between certificates, which not every client takes."""
+"""Certificates without the comments between them, which some clients refuse."""
 
 
 def obstore_options(route: Route) -> "ClientConfig":
-    """The route as obstore's `client_options` take it."""
+    """Return the route as obstore's `client_options`."""
     options: ClientConfig = {"allow_http": True}
     if route.certificates is not None:
         options["root_certificate"] = route.certificates
@@ -128,11 +128,11 @@ def obstore_options(route: Route) -> "ClientConfig":
 
 
 def delta_rs_options(at: Endpoint, bucket: str) -> dict[str, str]:
-    """The route to one bucket as delta-rs takes it, with the endpoint's credentials of now.
+    """Return the route to one bucket as options of delta-rs, with the endpoint's current credentials.
 
-    delta-rs does not renew them: ask again for each table that is opened. Credentials that can be renewed are, when
-    they end within 15 minutes (botocore's advisory period). It has no option for certificates alone: those that come
-    with a proxy are trusted for every host, and the host itself may be excluded from the proxy.
+    delta-rs does not renew them: call this again for each table that is opened. Renewable credentials are renewed if
+    they expire within 15 minutes (botocore's advisory period). delta-rs has no option for certificates alone: those of
+    a proxy are trusted for every host, and the host itself may be excluded from the proxy.
 
     Raises:
         NoCredentialsError: the AWS chain has none.

@@ -1,6 +1,6 @@
-"""DuckDB, the engine that compares: how a connection is opened, and the few things its SQL is written with.
+"""Open connections of DuckDB, which compares the evidence, and build its SQL.
 
-A connection belongs to one task or to the driver's tail of an audit. Its memory is bounded and it spills.
+A connection belongs to one task or to the driver's last stage of an audit. Its memory is bounded and it spills.
 """
 
 import atexit
@@ -31,19 +31,19 @@ BATCH_ROWS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """A SELECT that is not asked yet, and the rows that it names.
+    """A SELECT that has not run yet, and the rows that it names.
 
-    DuckDB's own relations bind all that they are made of when they are made, so that a chain of n of them binds n^2
-    statements. Here a SELECT over SELECTs is one text, bound once its rows are asked for.
+    DuckDB's own relations bind all their inputs when they are created, so that a chain of n of them binds n^2
+    statements. Here a SELECT over SELECTs is one text, which is bound once, when it runs.
     """
 
     con: Connection
     sql: str
     named: "Mapping[str, Rows]"
     schema: pa.Schema | None = None
-    """Columns and types where they are known without binding."""
+    """Columns and types, if they are known without binding."""
     count: int | None = None
-    """How many rows there are, where that is known without asking."""
+    """The number of rows, if it is known without a query."""
 
     @cached_property
     def columns(self) -> list[str]:
@@ -52,41 +52,41 @@ class Relation:
 
     @cached_property
     def types(self) -> Mapping[str, str]:
-        """By the name of each of its columns DuckDB's type of it, in their order."""
+        """DuckDB's type of each column by its name, in their order."""
         bound = self._bound()
         return dict(zip(bound.columns, map(str, bound.types), strict=True))
 
     def explain(self) -> str:
-        """DuckDB's plan."""
+        """Return DuckDB's plan."""
         return self._bound().explain()
 
     def to_arrow_table(self) -> pa.Table:
-        """All rows, now."""
+        """Run the query and return all rows."""
         if self.count == 0 and self.schema is not None:
             return self.schema.empty_table()
         return self._bound().to_arrow_table()
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """All rows, now, as plain ones: a statement that is asked as it is is bound once, one for Arrow twice."""
+        """Run the query and return all rows as dictionaries: DuckDB binds it once here, and twice for Arrow."""
         if self.count == 0:
             return []
-        asked = self._call("con.execute(sql)")
-        names = [column[0] for column in asked.description]
-        return [dict(zip(names, row, strict=True)) for row in asked.fetchall()]
+        result = self._call("con.execute(sql)")
+        names = [column[0] for column in result.description]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
     def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
-        """The rows in batches of so many. While they stream the connection takes no other query."""
+        """Return the rows in batches of that size. While they stream, the connection takes no other query."""
         if self.count == 0 and self.schema is not None:
             return self.schema.empty_table().to_reader()
         return self._bound().to_arrow_reader(rows)
 
     def create(self, name: str) -> int:
-        """All rows, now, in a table that goes with the connection; how many there are."""
+        """Write all rows to a temporary table of the connection; return their number."""
         ((count,),) = self._call("con.execute(sql)", f"CREATE TEMP TABLE {name} AS ").fetchall()
         return int(count)
 
     def insert_into(self, name: str) -> None:
-        """All rows, now, into a table of the connection that has these columns in their order."""
+        """Insert all rows into a table of the connection that has these columns in their order."""
         self._call("con.execute(sql)", f"INSERT INTO {name} ")
 
     def _bound(self) -> duckdb.DuckDBPyRelation:
@@ -94,13 +94,13 @@ class Relation:
         return relation
 
     def _call(self, call: str, before: str = "") -> Any:
-        """DuckDB finds the rows by the names that they have in this call alone, so nothing is left registered."""
+        """Run a call of DuckDB, which finds the rows as local variables, so that no row stays registered."""
         found: dict[str, Any] = {}
         sql = before + self._text(found)
         return eval(call, {}, {"con": self.con, "sql": sql, **found})  # noqa: S307 - no text of others
 
     def _text(self, found: dict[str, Any]) -> str:
-        """One SELECT of everything below; rows go into `found`, by names of their own."""
+        """Return one SELECT with all nested ones; rows are added to `found`, by names of their own."""
         parts = [
             f"{quoted(name)} AS NOT MATERIALIZED ({_part(rows, found)})" for name, rows in self.named.items()
         ]
@@ -123,7 +123,7 @@ def _part(rows: Rows, found: dict[str, Any]) -> str:
 
 
 def connect(*, memory: str = "1GiB", scratch: str | None = None, threads: int = 1) -> Connection:
-    """A database of its own, in memory; what does not fit goes to `scratch` (a folder)."""
+    """Open a new database in memory; rows that do not fit are written to the folder `scratch`."""
     config: dict[str, Any] = {"threads": threads, "memory_limit": memory, **_SETTINGS}
     if scratch is not None:
         config["temp_directory"] = scratch
@@ -133,14 +133,14 @@ def connect(*, memory: str = "1GiB", scratch: str | None = None, threads: int = 
 
 
 _SETTINGS = {"preserve_insertion_order": "false", "enable_external_file_cache": "false"}
-"""A file may be written again between two readings of a database that serves both."""
+"""A file may be overwritten between two reads, so DuckDB must not cache files."""
 _SESSION = "SET enable_progress_bar = false; SET TimeZone = 'UTC'"
-"""A progress bar would be printed among the output of a command; times are UTC wherever the machine is."""
+"""A progress bar would be printed between the output of a command; times are UTC on every machine."""
 
 
 @contextmanager
 def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connection]:
-    """A connection whose tables go with it; its database serves the next one too, to open one takes 15 ms."""
+    """Yield a connection with its own tables; the database is reused by the next one, since opening takes 15 ms."""
     idle = _IDLE[os.getpid(), memory, threads]
     try:
         database = idle.pop()
@@ -160,7 +160,7 @@ def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connecti
 
 
 _IDLE: dict[tuple[int, str, int], list[Connection]] = defaultdict(list)
-"""By process, memory and threads the databases that nobody uses."""
+"""The unused databases by process, memory and threads."""
 
 
 @atexit.register
@@ -171,13 +171,13 @@ def _close_idle() -> None:
 
 
 def _scratch() -> str:
-    """A folder that DuckDB makes once it spills, and removes with the database."""
+    """Return a folder that DuckDB creates once it spills, and removes with the database."""
     return str(Path(scratch_root() or tempfile.gettempdir(), f"lakeaudit-{uuid4().hex}"))
 
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """Ctrl-C as Python tells of it: a query that it ends raises an error of DuckDB's own."""
+    """Raise KeyboardInterrupt for Ctrl-C: a query that it ends raises an error of DuckDB's own."""
     try:
         yield
     except RuntimeError as error:
@@ -187,7 +187,7 @@ def interrupts() -> Iterator[None]:
 
 
 def relation(con: Connection, rows: Rows) -> Relation:
-    """Rows of either kind as a relation of this connection."""
+    """Return rows of any type as a relation of this connection."""
     if isinstance(rows, Relation):
         return rows
     count = None if isinstance(rows, pa.RecordBatchReader) else rows.num_rows
@@ -195,28 +195,28 @@ def relation(con: Connection, rows: Rows) -> Relation:
 
 
 def query(con: Connection, sql: str, **named: Rows) -> Relation:
-    """The relation of a SELECT that names each of `named` by its keyword."""
+    """Return the relation of a SELECT that names each of `named` by its keyword."""
     return Relation(con, sql, named)
 
 
 def made_of(con: Connection, sql: str, rows: Rows, **named: Rows) -> Relation:
-    """The relation of a SELECT that has rows only where its `input` has: each comes of one of `rows`, or of several."""
+    """Return the relation of a SELECT that has no rows if its `input`, which is `rows`, has none."""
     return Relation(con, sql, {"input": rows, **named}, count=0 if is_empty(rows) else None)
 
 
 def is_empty(rows: Rows) -> bool:
-    """Whether it is known without asking that there are no rows."""
+    """Return whether it is known without a query that there are no rows."""
     return are_few(rows, 1)
 
 
 def are_few(rows: Rows, enough: int) -> bool:
-    """Whether it is known without asking that there are fewer rows than that."""
+    """Return whether it is known without a query that there are fewer rows than `enough`."""
     count = known_count(rows)
     return count is not None and count < enough
 
 
 def known_count(rows: Rows) -> int | None:
-    """How many rows there are, where that is known without asking."""
+    """Return the number of rows, if it is known without a query."""
     if isinstance(rows, Relation):
         return rows.count
     return None if isinstance(rows, pa.RecordBatchReader) else rows.num_rows
@@ -225,31 +225,31 @@ def known_count(rows: Rows) -> int | None:
 def table_relation(
     con: Connection, name: str, schema: pa.Schema | None = None, count: int | None = None
 ) -> Relation:
-    """A table of the connection."""
+    """Return a table of the connection as a relation."""
     return Relation(con, f"FROM {name}", {}, schema, count)
 
 
 def union(con: Connection, frames: Sequence[Rows]) -> Relation:
-    """The rows of all frames, columns by their names; there is at least one frame."""
+    """Return the rows of all frames, columns by their names; there is at least one frame."""
     schema = frames[0].schema
-    alike = schema is not None and all(frame.schema == schema for frame in frames)
-    if alike:  # to plan what has no rows takes as long as to plan what has
+    equal = schema is not None and all(frame.schema == schema for frame in frames)
+    if equal:  # DuckDB plans an empty frame for as long as one with rows
         frames = [frame for frame in frames if not is_empty(frame)] or frames[:1]
     named = {f"frame_{number}": frame for number, frame in enumerate(frames)}
-    both = " UNION ALL " if alike else " UNION ALL BY NAME "
+    both = " UNION ALL " if equal else " UNION ALL BY NAME "
     counts = [known_count(frame) for frame in frames]
     count = None if None in counts else sum(filter(None, counts))
     sql = both.join(f"FROM {name}" for name in named)
-    return Relation(con, sql, named, schema if alike else None, count)
+    return Relation(con, sql, named, schema if equal else None, count)
 
 
 def table(rows: Relation) -> pa.Table:
-    """The relation computed now, as an Arrow table."""
+    """Run a relation and return its rows as an Arrow table."""
     return rows.to_arrow_table()
 
 
 def hold(con: Connection, rows: Rows) -> Relation:
-    """The relation computed now and held by its connection, which may spill it: for what is read more than once."""
+    """Run a relation and keep its rows in the connection, which may spill them: for rows that are read repeatedly."""
     if rows.schema is not None and is_empty(rows):
         return relation(con, rows.schema.empty_table())
     name = fresh_name()
@@ -258,12 +258,12 @@ def hold(con: Connection, rows: Rows) -> Relation:
 
 
 def hold_any(con: Connection, rows: Rows) -> Relation:
-    """The same of what mostly has no rows: where that is known it stays a SELECT, which nobody need ask."""
+    """Keep rows as `hold` does, but leave a relation that is known to be empty as it is."""
     return relation(con, rows) if is_empty(rows) else hold(con, rows)
 
 
 def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Relation:
-    """Rows that come batch by batch, held by the connection."""
+    """Keep rows that come in batches in the connection."""
     name = fresh_name()
     relation(con, schema.empty_table()).create(name)
     for batch in batches:
@@ -272,7 +272,7 @@ def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.Record
 
 
 def fresh_name() -> str:
-    """A name that no table of any connection has."""
+    """Return a name that no table of any connection has."""
     return f"held_{next(_NUMBERS)}"
 
 
@@ -280,7 +280,7 @@ _NUMBERS = count()
 
 
 def rows_of(rows: Relation | pa.Table) -> list[dict[str, Any]]:
-    """The relation computed now, as plain rows: for the few rows that the driver may hold."""
+    """Run a relation and return its rows as dictionaries: for the few rows that the driver may hold."""
     if isinstance(rows, pa.Table):
         plain: list[dict[str, Any]] = rows.to_pylist()
         return plain
@@ -288,7 +288,7 @@ def rows_of(rows: Relation | pa.Table) -> list[dict[str, Any]]:
 
 
 def count_of(rows: Relation) -> int:
-    """How many rows there are."""
+    """Return the number of rows."""
     if rows.count is not None:
         return rows.count
     found: int = rows_of(query(rows.con, "SELECT count(*) AS rows FROM input", input=rows))[0]["rows"]
@@ -296,7 +296,7 @@ def count_of(rows: Relation) -> int:
 
 
 def literal(value: object) -> str:
-    """A constant in SQL. Times are UTC without a zone."""
+    """Return a constant in SQL. Times are UTC without a zone."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -313,17 +313,17 @@ def literal(value: object) -> str:
 
 
 def literals(values: Sequence[object]) -> str:
-    """The inside of an IN; of nothing, a null, which nothing equals."""
+    """Return the values of an IN list; NULL, which nothing equals, if there are none."""
     return ", ".join(map(literal, values)) or "NULL"
 
 
 def pattern(regex: str) -> str:
-    r"""A regular expression of Python as RE2 takes it, quoted: the very end of a text is `\Z` there and `\z` here."""
+    r"""Return a regular expression of Python for RE2, quoted: the end of a text is `\Z` in Python and `\z` in RE2."""
     return literal(regex.replace(r"\Z", r"\z"))
 
 
 def small(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """A table of a few driver rows."""
+    """Return a table of a few driver rows."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.Table.from_arrays(
         [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)],
@@ -334,10 +334,10 @@ def small(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.Table:
 def conform(
     con: Connection, rows: Rows, schema: pa.Schema, given: Mapping[str, str] | None = None
 ) -> Relation:
-    """Exactly the columns and types of `schema`; `given` are SQL expressions for columns that are named otherwise.
+    """Return exactly the columns and types of `schema`; `given` has SQL expressions for columns of other names.
 
-    A column that is missing is an error; one too many goes. To cast a column costs more than all else about it, so rows
-    that are known to have these very columns stay as they are.
+    A missing column is an error; additional columns are dropped. Casts are expensive, so rows that are known to have
+    exactly these columns are returned unchanged.
     """
     if not given and rows.schema == schema:
         return relation(con, rows)
@@ -353,12 +353,12 @@ def conform(
 
 
 def quoted(name: str) -> str:
-    """A column's name in SQL."""
+    """Return a column's name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def type_of(arrow: pa.DataType) -> str:
-    """DuckDB's name of an Arrow type that the schemas use."""
+    """Return DuckDB's name of an Arrow type that the schemas use."""
     if pa.types.is_list(arrow):
         return f"{type_of(arrow.value_type)}[]"
     if pa.types.is_struct(arrow):

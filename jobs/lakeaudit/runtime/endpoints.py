@@ -1,4 +1,4 @@
-"""Which endpoint serves which place of a lake, for boto3 and for Spark alike."""
+"""Map the places of a lake to endpoints, for boto3 and for Spark."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from lakeaudit.runtime.aws import Clients, Endpoint
 
 
 def endpoint(options: S3Options) -> Endpoint:
-    """An `s3` block as the clients take it."""
+    """Return an `s3` block as the clients take it."""
     return Endpoint(
         endpoint=options.endpoint,
         region=options.region,
@@ -22,7 +22,7 @@ def endpoint(options: S3Options) -> Endpoint:
 
 
 def dynamodb_endpoint(options: DynamoOptions) -> Endpoint:
-    """A `dynamodb` block as the clients take it."""
+    """Return a `dynamodb` block as the clients take it."""
     return Endpoint(
         endpoint=options.endpoint,
         region=options.region,
@@ -32,7 +32,7 @@ def dynamodb_endpoint(options: DynamoOptions) -> Endpoint:
 
 
 def clients_of(lake: Lake) -> Clients:
-    """Clients for every bucket, by the lake's rules; places of sources with an `s3` block of their own get theirs."""
+    """Return clients for every bucket, by the lake's rules and by the `s3` blocks of sources."""
     rules = tuple((glob_to_regex(rule.match), endpoint(rule.options.over(lake.s3))) for rule in lake.buckets)
     azure = tuple(
         (glob_to_regex(rule.match), rule.endpoint)
@@ -58,9 +58,9 @@ def clients_of(lake: Lake) -> Clients:
 
 
 def _names(lake: Lake) -> Aliases:
-    """Other names of places, as claims write them. Local paths are places of the host only where the lake file says so.
+    """Return other names of places, as claims write them.
 
-    In a lake whose tables all lie on local disks they are what they say.
+    Local paths are places of this host only below the places of the lake file, unless all tables are on local disks.
     """
     listed = [source.location for source in lake.inventories if source.is_listing]
     tables = [table.location for table in lake.tables]
@@ -73,18 +73,18 @@ def _names(lake: Lake) -> Aliases:
 
 
 def _around(place: Location) -> list[str]:
-    """The folders around a place, the bucket among them."""
+    """Return the folders around a place, with the bucket."""
     parts = place.key.split("/")[:-1]
     return ["/".join(parts[:end]) for end in range(len(parts), -1, -1)]
 
 
 def _places(lake: Lake) -> list[tuple[Location, S3Options]]:
-    """Sources and results; of tables those that say more than the lake: the others follow what lies in their bucket."""
+    """Return the places of sources, and of tables with options of their own: other tables follow their bucket."""
     places = [(table.location, table.s3) for table in lake.tables if table.s3 != lake.s3]
     return places + [(place, source.s3) for source in _sources(lake) for place in source.places]
 
 
 def _sources(lake: Lake) -> Iterator[Source]:
-    """Everything that the lake file names as evidence."""
+    """Yield all evidence that the lake file names."""
     yield from (manifest for table in lake.tables for manifest in table.manifests)
     yield from (*lake.inventories, *lake.metastores, *lake.events)

@@ -1,4 +1,4 @@
-"""Failures that are nobody's mistake: content that no library can read, memory that is spent, a disk that is full.
+"""Failures of the environment: content that no library can read, exhausted memory, a full disk.
 
 A failure of one file is a reason for an evidence gap. A full disk ends the command, because everything after it would
 fail as well.
@@ -21,7 +21,7 @@ IN_MEMORY = "it cannot be read in the memory that one task has (1 GiB): it, or o
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether an error, or one that caused it, says that a disk has no room left; libraries say it in text alone."""
+    """Return whether an error or its cause reports a full disk; libraries report it only as text."""
     return any(
         (isinstance(each, OSError) and each.errno in FULL_DISK)
         or any(words in str(each).lower() for words in _FULL_WORDS)
@@ -30,20 +30,20 @@ def is_full_disk(error: BaseException) -> bool:
 
 
 def no_room(place: str, error: BaseException) -> CannotPublish:
-    """The error that names the place without room."""
+    """Return the error that names the place without room."""
     return CannotPublish(
         place, f"the disk is full: {_first_line(error)}", "make room there, then run it again"
     )
 
 
 def named_place(error: BaseException) -> str:
-    """The file or folder without room, as far as the error or one that caused it names it."""
+    """Return the file or folder without room, as far as the error or its cause names it."""
     names = (each.filename for each in _chain(error) if isinstance(each, OSError) and each.filename)
     return str(next(names, "a disk of this machine"))
 
 
 def scratch_place() -> str:
-    """The folder of temporary files, as messages name it."""
+    """Return the folder of temporary files, as messages name it."""
     return f"scratch folder {scratch_root() or tempfile.gettempdir()}"
 
 
@@ -63,7 +63,7 @@ def room_for_scratch() -> Iterator[None]:
 
 
 def damage_of(error: Exception) -> str:
-    """Why content could not be read, by the error that its reading raised.
+    """Return why content could not be read, from the error that its reading raised.
 
     Raises:
         Exception: the error itself, where the content is not at fault.
@@ -84,7 +84,7 @@ def _is_interrupt(error: Exception) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what caused it."""
+    """Yield the error and its causes."""
     each: BaseException | None = error
     for _ in range(10):
         if each is None:

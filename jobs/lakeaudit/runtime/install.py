@@ -23,7 +23,7 @@ DELTA = "--delta"
 
 
 def main(arguments: list[str]) -> int:
-    """Prepare Spark, or print in one line why that failed."""
+    """Prepare Spark, or print the reason of a failure in one line."""
     folders = [Path(each).absolute() for each in arguments if each != DELTA]
     try:
         make_ready(next(iter(folders), None), os.environ, delta=DELTA in arguments)
@@ -45,18 +45,18 @@ def make_ready(folder: Path | None, env: Mapping[str, str], *, delta: bool = Fal
 
 
 def spark_defaults(settings: Mapping[str, str]) -> str:
-    """The text of a spark-defaults.conf."""
+    """Return the text of a spark-defaults.conf."""
     return "".join(f"{key} {value}\n" for key, value in sorted(settings.items()))
 
 
 def shell_exports(variables: Mapping[str, str]) -> str:
-    """Lines that a shell takes over with `.`; Spark's own programs come first on PATH."""
+    """Return lines that a shell sources with `.`; Spark's own programs come first on PATH."""
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     return "".join([*lines, 'export PATH="$SPARK_HOME/bin:$PATH"\n'])
 
 
 def submitter(folder: Path) -> str:
-    """A program that is spark-submit in that environment, for those who cannot set variables before it."""
+    """Return a program that starts spark-submit in that environment, for callers that cannot set variables."""
     return f'#!/bin/sh\n. {shlex.quote(str(folder / "env.sh"))}\nexec "$SPARK_HOME/bin/spark-submit" "$@"\n'
 
 

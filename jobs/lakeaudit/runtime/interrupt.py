@@ -1,8 +1,8 @@
 """Ctrl-C ends the process within two seconds, whatever the main thread waits for.
 
-Python raises KeyboardInterrupt in the main thread, which cannot answer while it waits inside a library (a connection of
-delta-rs or obstore, the start of Spark). So a thread of its own waits for the signal: it gives the main thread a moment
-to end by itself, runs what others have registered for the end, and ends the process.
+Python raises KeyboardInterrupt in the main thread, which cannot react while it waits inside a library (a connection of
+delta-rs or obstore, the start of Spark). So a separate thread waits for the signal: it gives the main thread a moment
+to end by itself, runs the registered last acts, and ends the process.
 """
 
 import os
@@ -15,7 +15,7 @@ from threading import Thread
 PATIENCE = 1.0
 """Seconds in which the main thread may end by itself."""
 LAST_ACTS = 0.6
-"""Seconds for all that is registered for the end."""
+"""Seconds for all registered last acts."""
 
 _acts: list[Callable[[], object]] = []
 
@@ -34,7 +34,7 @@ def at_interrupt(act: Callable[[], object]) -> Iterator[None]:
 def end_on_interrupt(message: str, code: int) -> None:
     """From now on end this process after Ctrl-C, with a message on stderr and an exit code.
 
-    Python's own handler stays: a main thread that can answer ends the command as always.
+    Python's own handler stays: a main thread that can react ends the command as usual.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -1,4 +1,4 @@
-"""Spark jobs that could not finish although lakeaudit did nothing wrong: that is no bug, but no audit either."""
+"""Report Spark jobs that failed because of the cluster or the machine, which is not a bug of lakeaudit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +16,12 @@ _FULL = "no space left on device"
 
 
 class _FullDisk(Exception):
-    """What a job says of a disk without room."""
+    """The message of a job about a full disk."""
 
 
 @contextmanager
 def job_errors() -> Iterator[None]:
-    """Tell of lost executors, spent memory and files that vanished while they were read in one line.
+    """Report lost executors, exhausted memory and files that vanished while they were read in one line.
 
     Raises:
         CannotAudit: a job failed for such a reason.
@@ -42,7 +42,7 @@ def job_errors() -> Iterator[None]:
 
 
 def _cause(error: Py4JJavaError | PythonException) -> str | None:
-    """None for what only a bug explains."""
+    """Return the cause of a failed job; None for an error that only a bug explains."""
     if isinstance(error, PythonException):
         last = str(error).strip().splitlines()[-1]
         return last.partition(": ")[2] if last.startswith(_OWN) else None

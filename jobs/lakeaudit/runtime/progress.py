@@ -1,4 +1,4 @@
-"""What a running command tells of its stages, on stderr: live on a terminal, else one JSON line a stage."""
+"""Report the stages of a running command on stderr: live on a terminal, else as one JSON line for each stage."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,17 +15,17 @@ Count = int | float | str
 
 
 class StageLog(Protocol):
-    """Takes the counts of a stage while it runs."""
+    """Collects the counts of a stage while it runs."""
 
     def note(self, **counts: Count) -> None:
-        """Counts to be told with the stage; a name given twice keeps its last value."""
+        """Add counts to the report of the stage; a repeated name keeps its last value."""
 
 
 class Progress(Protocol):
     """The stages of a command, one after the other or nested."""
 
     def stage(self, name: str) -> AbstractContextManager[StageLog]:
-        """One stage: it begins with the `with` block and ends, or fails, with it."""
+        """Open a stage: it begins with the `with` block and ends, or fails, with it."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Counts:
 
 
 class SilentProgress:
-    """Tells nothing."""
+    """Reports nothing."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[StageLog]:  # noqa: ARG002 - the protocol's name
@@ -88,28 +88,28 @@ class LiveProgress:
             mark = "[green]✓[/green]"
         finally:
             self._open.pop()
-            told = ", ".join(f"{count_text(count)} {what}" for what, count in log.noted.items())
+            counts = ", ".join(f"{count_text(count)} {what}" for what, count in log.noted.items())
             seconds = f"{monotonic() - began:.1f} s"
             self._console.print(
-                f"{'  ' * depth}{mark} {escape(name)} [dim]{seconds}  {escape(told)}[/dim]", highlight=False
+                f"{'  ' * depth}{mark} {escape(name)} [dim]{seconds}  {escape(counts)}[/dim]", highlight=False
             )
 
     def _spinner(self, name: str, depth: int) -> AbstractContextManager[object]:
-        """A terminal has room for one spinner."""
+        """Return a spinner for an outer stage; a terminal has room for one."""
         from contextlib import nullcontext
 
         return nullcontext() if depth else self._console.status(f"{escape(name)} ...")
 
 
 def count_text(count: Count) -> str:
-    """A count with thousands separated."""
+    """Return a count with thousands separators."""
     if isinstance(count, str):
         return "".join(c if c.isprintable() else "?" for c in count)
     return f"{count:,}" if isinstance(count, int) else f"{count:,.1f}"
 
 
 def progress_on(stream: TextIO) -> Progress:
-    """Live progress where `stream` is a terminal, JSON lines where it is not."""
+    """Return live progress if `stream` is a terminal, else JSON lines."""
     if stream.isatty():
         return LiveProgress(Console(file=stream))
     return JsonProgress(stream)

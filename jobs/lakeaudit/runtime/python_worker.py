@@ -24,7 +24,7 @@ PRELOADED = (
 
 
 def leave_archives(spark_home: str) -> None:
-    """Take Spark's own archives off the import path; the installed package says the same."""
+    """Remove Spark's own archives from the import path; the installed package has the same modules."""
     ours = tuple(e for e in sys.path if e.startswith(spark_home) and e.endswith((".zip", ".jar")))
     sys.path[:] = [entry for entry in sys.path if entry not in ours]
     for searched in [place for place in sys.path_importer_cache if place.startswith(ours)]:

@@ -1,9 +1,9 @@
-"""Small objects of S3 by obstore: a tenth of the processor time of boto's requests, and outside of Python's lock.
+"""Read small objects of S3 by obstore: a tenth of the processor time of boto's requests, and outside of Python's lock.
 
-A lake's logs and manifests are thousands of small objects. obstore is asked for those whose names every client writes
-alike; what it does not give, whatever the reason, boto is asked for: its answer counts, and its errors are those that
-are understood. A store that once failed otherwise than by having no such object is left to boto for good: to its
-patience with stores that throttle, and its redirects.
+A lake's logs and manifests are thousands of small objects. obstore reads those whose names every client encodes in the
+same way. If it returns nothing, for whatever reason, boto reads the object: its response counts, and its errors are
+explained. After any failure other than a missing object, boto reads from that store for good, with its retries for
+stores that throttle, and its redirects.
 
 Folders are not listed this way: obstore drops the slash at the end of a key, and makes `log/5.json/` a file of the log.
 """
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 _KEY = re.compile(r"[\w.=-]+(/[\w.=-]+)*", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
-_ASKED_AGAIN = timedelta(minutes=6)
-"""How long obstore may use credentials until it asks boto for them again; its last five minutes do not count."""
+_CREDENTIALS_TTL = timedelta(minutes=6)
+"""How long obstore uses credentials before it gets new ones from boto; its last five minutes do not count."""
 
 _Known: TypeAlias = "tuple[boto3.Session, str]"
-"""A bucket, and the session whose credentials it is asked with."""
+"""A session with its credentials, and a bucket."""
 _stores: dict[_Known, "S3Store"] = {}
 _left_to_boto: set[_Known] = set()
 
 
 def quick_read(clients: Clients, place: Location) -> bytes | None:
-    """The whole content of an object of S3; None: it was not got this way, which says nothing of it."""
+    """Return the whole content of an object of S3; None if obstore did not read it, which proves nothing."""
     if not _is_plain(place):
         return None
     known = clients.session(*place), place.bucket
@@ -47,13 +47,13 @@ def quick_read(clients: Clients, place: Location) -> bytes | None:
         return obstore.get(_stores[known], place.key).bytes().to_bytes()
     except FileNotFoundError:
         return None
-    except Exception:  # noqa: BLE001 - boto is asked instead, and says what it is
+    except Exception:  # noqa: BLE001 - boto reads it instead, and reports its error
         _left_to_boto.add(known)
         return None
 
 
 def why_left_to_boto(clients: Clients, place: Location) -> str | None:
-    """Why obstore cannot read an object that boto can; None: it can, or its name is left to boto anyway."""
+    """Return why obstore cannot read an object that boto can; None: it can, or boto reads such names anyway."""
     if not _is_plain(place):
         return None
     try:
@@ -72,7 +72,7 @@ def _is_plain(place: Location) -> bool:
 
 
 def _store(clients: Clients, place: Location) -> "S3Store":
-    """The bucket, asked where boto would ask, with the credentials that boto has."""
+    """Return the bucket at boto's endpoint, with boto's credentials."""
     from obstore.auth.boto3 import Boto3CredentialProvider
     from obstore.store import S3Store
 
@@ -83,7 +83,7 @@ def _store(clients: Clients, place: Location) -> "S3Store":
         region=route.region,
         virtual_hosted_style_request=route.by_name,
         request_payer=route.requester_pays,
-        credential_provider=Boto3CredentialProvider(clients.session(*place), ttl=_ASKED_AGAIN),
+        credential_provider=Boto3CredentialProvider(clients.session(*place), ttl=_CREDENTIALS_TTL),
         client_options={
             **obstore_options(route),
             "connect_timeout": "10s",

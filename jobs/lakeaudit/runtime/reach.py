@@ -1,4 +1,4 @@
-"""Whether anything listens at an endpoint: one connection, before clients with much patience are built."""
+"""Check by one connection that a server listens at an endpoint, before clients with many retries are built."""
 
 import socket
 from functools import lru_cache
@@ -10,10 +10,7 @@ SECONDS = 3.0
 
 @lru_cache(maxsize=64)
 def listens(url: str) -> bool:
-    """Whether a connection to the URL's host and port is taken within a few seconds.
-
-    Behind a proxy, which alone can know, it is taken for granted.
-    """
+    """Return whether the URL's host and port accept a connection within a few seconds; behind a proxy, True."""
     parts = urlsplit(url)
     if parts.hostname is None:
         return True

@@ -1,4 +1,4 @@
-"""Where temporary files of an audit lie: below Spark's local folders, which are sized for spilling and cleaned up."""
+"""The folder of an audit's temporary files: below Spark's local folders, which have room for spilling."""
 
 import os
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def scratch_root(env: Mapping[str, str] = os.environ) -> str | None:
-    """One of the folders of `SPARK_LOCAL_DIRS`, which Spark gives its Python workers, or of YARN's `LOCAL_DIRS`.
+    """Return one of the folders of `SPARK_LOCAL_DIRS`, which Spark sets for its Python workers, or of `LOCAL_DIRS`.
 
-    None: the system's own choice, as for every `tempfile`. Processes take different folders where there are several.
+    None: the system's own choice, as for every `tempfile`. If there are several folders, processes use different ones.
     """
     named = env.get("SPARK_LOCAL_DIRS") or env.get("LOCAL_DIRS") or ""
     folders = [folder for folder in named.split(",") if folder and _usable(Path(folder))]

@@ -1,4 +1,4 @@
-"""The one place that builds a Spark session; `spark_settings` has what it is built with.
+"""The only module that builds a Spark session; `spark_settings` has its settings.
 
 Two ways lead here. As a plain program, Python starts Spark's JVM itself, on this machine, with everything
 it needs. Under spark-submit the JVM is there already with the user's master and memory; then only what can

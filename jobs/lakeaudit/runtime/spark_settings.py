@@ -1,4 +1,4 @@
-"""Spark settings as plain data: what a session needs, what a JVM is told at its start, how S3A reaches a store."""
+"""Spark settings as plain data: those of a session, those of a JVM at its start, and those of S3A for a store."""
 
 import hashlib
 import os

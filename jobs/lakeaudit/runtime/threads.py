@@ -1,4 +1,4 @@
-"""Work that runs beside other work of the driver."""
+"""Run work of the driver in parallel, and pace requests."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from threading import Lock
 
 @contextmanager
 def beside(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool that is left without waiting: a failure or Ctrl-C is told at once, and stopping Spark ends the rest."""
+    """Yield a pool that is left without waiting: a failure or Ctrl-C ends the block at once, and Spark the rest."""
     pool = ThreadPoolExecutor(threads)
     try:
         yield pool

@@ -1,7 +1,7 @@
 """Every table that lakeaudit passes between its rooms or writes, in one package, as Arrow schemas.
 
-`evidence`: rows that readers give; `matching`: rows that rules are asked of; `answers`: rows that the kernel answers
-with; `pointers`: what catalogs point at; `watched`: what no table owns; `results`: the result tables. All of them may
+`evidence`: rows of the readers; `matching`: rows to which the rules apply; `answers`: rows that the kernel returns;
+`pointers`: the pointers of catalogs; `watched`: files that no table owns; `results`: the result tables. All of them may
 be imported from here.
 """
 

@@ -1,4 +1,4 @@
-"""Rows that the kernel answers with, by kind, and what storage is asked and answers now."""
+"""Rows that the kernel returns, by kind, and the requests and responses of live look-ups in storage."""
 
 import pyarrow as pa
 
@@ -28,7 +28,7 @@ UNNAMED_FIELDS = row(
     storage_class="string",  # that is named and not known; null: none is named
     files="long",  # that are undecided
 )
-"""What storage does not name of files that are undecided for that reason, of a share of the keys."""
+"""Undecided files that storage does not name, of a share of the keys."""
 
 BATCH = row(
     table_name="string",
@@ -45,7 +45,7 @@ BATCH = row(
     adds_alone="bool",  # these lines add data files and nothing else
     transactions="strings",  # appId and version of each `txn`
 )
-"""What the lines of one commit append, or a part of them."""
+"""The files that one commit appends, or a part of them."""
 
 REPEATED = row(
     table_name="string",
@@ -57,7 +57,7 @@ REPEATED = row(
     transaction="string",  # that both carry; null: they look the same
     same_sums="bool",  # they add as many files, rows and bytes
 )
-"""Two commits that appended what looks the same, or that carry the same transactions."""
+"""Two commits that seem to append the same files, or that carry the same transactions."""
 
 COMMIT_SUMS = row(
     table_name="string",
@@ -75,7 +75,7 @@ COMMIT_SUMS = row(
     digest="long",  # of the removed entries, whatever their order: adds up, modulo 2 ** 62
     partitions="strings",  # that files are added to, hashed
 )
-"""What the lines of one commit that rewrites or overwrites add and remove, or a part of them."""
+"""The files that one commit adds and removes by a rewrite or overwrite, or a part of them."""
 
 REPLACED = row(
     table_name="string",
@@ -85,7 +85,7 @@ REPLACED = row(
     rows="long",  # of the listed entries that the commit removes, or lists again
     uncounted="long",  # of those entries that have no row count
 )
-"""What one commit that declares no change of rows takes out of the state before it, of a share of the keys."""
+"""The files that a commit that declares no change of rows removes from the state before it, of a share of the keys."""
 
 IDLE_REMOVALS = row(
     table_name="string",
@@ -97,13 +97,13 @@ IDLE_REMOVALS = row(
     bytes="long",
     sample="string",
 )
-"""What one commit removes in vain, of a share of the keys."""
+"""Removals of one commit that have no effect, of a share of the keys."""
 
 CHANGED_ROWS = row(table_name="string", version="long", operation="string", before="long", after="long")
-"""A commit that declares that it changes no rows, with the rows that it takes out and puts in."""
+"""A commit that declares that it changes no rows, with the numbers of rows that it removes and adds."""
 
 RIVALS = row(table_name="string", older="long", younger="long")
-"""Two commits that overwrite the same state, as far as they say."""
+"""Two commits that declare to overwrite the same state."""
 
 CLONED = row(
     table_name="string",
@@ -164,7 +164,7 @@ REPLACED_VERSION = row(
     key="string",  # of the state's own file, which is there
     version_id="string",  # of the newest older version of another size or ETag
 )
-"""A state of a table of whose own file storage keeps an older version that may have other content."""
+"""A state of a table whose own file has an older version in storage that may have other content."""
 
 MOVES = row(
     judged_table="string",
@@ -228,7 +228,7 @@ ANSWERS: dict[str, pa.Schema] = {
     ),
     "watched_folders": UNOWNED_FOLDER,
 }
-"""What the kernel answers, by kind of row."""
+"""The rows that the kernel returns, by kind."""
 
 ASKED = row(
     bucket="string",
@@ -243,7 +243,7 @@ ASKED = row(
     footer="bool",  # its ends are read too
     fresh="bool",  # its versions matter only where it is not what was claimed
 )
-"""A key that storage is asked about now."""
+"""A key that is looked up live in storage."""
 
 LIVE = row(
     bucket="string",
@@ -272,4 +272,4 @@ LIVE = row(
     l_versions_known="bool",  # older versions were asked for and answered
     l_at="time",
 )
-"""What storage answers now about one (bucket, key)."""
+"""The live state of one (bucket, key) in storage."""

@@ -1,4 +1,4 @@
-"""Rows that rules are asked of, and their verdicts. Presence is spelled out, never inferred from a null."""
+"""Rows to which the rules apply, and their verdicts. Presence has its own columns and is never inferred from a null."""
 
 import pyarrow as pa
 
@@ -95,7 +95,7 @@ PAIR = row(
     v_assumed="bool",  # an unlogged vacuum explains the removal
     l_confirmation="string",  # live | sample | second_cut | none | denied | error | limit
 )
-"""What all sources say of one key: one row per (bucket, key) and claiming table, or per unclaimed key."""
+"""The evidence of all sources about one key: one row per (bucket, key) and claiming table, or per unclaimed key."""
 
 TABLE_FACTS = row(
     name="string",
@@ -119,13 +119,13 @@ TABLE_FACTS = row(
     by_index="bool",  # its readers list it by Hudi's metadata table
     first_instant="string",  # of its Hudi timeline: readers that list folders take older ones for completed
 )
-"""What holds for one table of the lake as a whole."""
+"""The facts about one table of the lake as a whole."""
 
 INSTANT = row(name="string", slice_instant="string")
 """A completed write of a table's Hudi timeline."""
 
 CUT = row(source="string", start="time", end="time", margin="span")
-"""The window of one source's picture."""
+"""The snapshot window of one source."""
 
 OLDER_VERSIONS = row(
     bucket="string",
@@ -135,7 +135,7 @@ OLDER_VERSIONS = row(
     since="time",  # when the next version or marker was written; null: unknown
     newer="long",  # newer versions and markers that are not current; null: unknown
 )
-"""An older version that can bring something back."""
+"""An older version from which a file can be restored."""
 
 VERSION_RULES = row(
     bucket="string",
@@ -148,7 +148,7 @@ VERSION_RULES = row(
     tags="bool",  # only objects with certain tags
     unread="string",  # why the bucket's rules are not known (then only bucket is filled beside it)
 )
-"""A lifecycle rule that deletes older versions, or a bucket of which no rules are known."""
+"""A lifecycle rule that deletes older versions, or a bucket whose rules are not known."""
 
 KNOWN = row(
     axis="string",
@@ -214,7 +214,7 @@ COMMIT = row(
     files="long",
     live="long",
 )
-"""What is known of one commit of a log, of which something lets suspect a fault."""
+"""The facts about one commit of a log that may be faulty."""
 
 LINEAGE = row(
     judged_table="string",
@@ -228,7 +228,7 @@ LINEAGE = row(
     explained="bool",  # an operation of the format explains it
     known="bool",  # the lake file names the table, or an audit has read it before
 )
-"""What a witness claims of a state of a table other than the one that was read."""
+"""The claim of a witness about a state of a table other than the one that was read."""
 
 WRITE = pa.schema(
     [
@@ -245,7 +245,7 @@ WRITE = pa.schema(
         ),
     ]
 )
-"""A write of which storage has less than its writer declared, or nobody can tell."""
+"""A write of which storage has less than its writer declared, or that cannot be compared."""
 
 CHECKSUM = row(
     judged_table="string",
@@ -259,7 +259,7 @@ CHECKSUM = row(
     bytes_listed="long",
     holed="bool",  # of the log something could not be read
 )
-"""What a writer counted of a version of a table, beside what the log lists."""
+"""The counts that a writer declared for a version of a table, and those of the log."""
 
 ATTEMPT = pa.schema(
     [
@@ -274,7 +274,7 @@ ATTEMPT = pa.schema(
         ),
     ]
 )
-"""A file of an attempt that does not count, beside the one that does."""
+"""A file of a failed attempt, with the file that counts."""
 
 LOG_ENTRY = row(
     judged_table="string",
@@ -298,7 +298,7 @@ LOG_ENTRY = row(
     prepared="bool",  # without an entry: a temporary file is there that its writer may have made
     copied="bool",  # without an entry: its file was written long after the commit was made
 )
-"""A commit of which a log store and the log do not plainly say the same."""
+"""A commit on which a log store and the log may not agree."""
 
 CLONE_FILE = pa.schema(
     [
@@ -336,7 +336,7 @@ EFFECT = row(
     written_at="time",  # of the stored object; null: not known
     version_id="string",  # that was recorded
 )
-"""What became of an object, and when it may have: what records of requests are asked about."""
+"""A change of an object, and when it may have happened: the records of requests are searched for it."""
 
 CAUSE = row(
     bucket="string",
@@ -366,7 +366,7 @@ SEEN = row(
     weak="bool",  # the bucket's listings may lag
     is_data="bool",  # no name that readers skip
 )
-"""A request about a table, of which patterns of access are made."""
+"""A request about a table, from which patterns of access are derived."""
 
 ACCESS = row(
     judged_table="string",
@@ -400,7 +400,7 @@ EXPIRING = row(
     number="long",  # of the action among those of the run
     of_log="bool",  # the files are those of the table's own log that its newest state needs
 )
-"""What a lifecycle rule will do to live files of one table and partition."""
+"""The planned effect of a lifecycle rule on live files of one table and partition."""
 
 LEFTOVERS = row(
     judged_table="string",
@@ -449,7 +449,7 @@ VERDICT = pa.schema(
         ),
     ]
 )
-"""What a rule says of one PAIR row on one axis, for one table."""
+"""The verdict of a rule on one PAIR row on one axis, for one table."""
 
 RECHECKED = pa.schema([*VERDICT, *row(related_key="string", versions_known="bool", recheck_words="string")])
 """A verdict after storage and the newest states were read again."""
@@ -464,4 +464,4 @@ TREE_VERDICT = pa.schema(
         *row(kind="string", severity="string"),
     ]
 )
-"""What a rule says of one TREE row, for either habit of its store."""
+"""The verdict of a rule on one TREE row, for either kind of store."""

@@ -1,4 +1,4 @@
-"""The evidence that a lake file names: what every source says, and what those of one role say.
+"""The evidence that a lake file names: the keys of every source, and those of each role.
 
 The kinds of each role come from `lakeaudit.evidence.registry`.
 """

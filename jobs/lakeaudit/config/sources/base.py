@@ -1,4 +1,4 @@
-"""What all blocks of the lake file are, and how a source's store is reached."""
+"""The base of all blocks of the lake file, and the connection options of a source's store."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,13 +20,13 @@ EntryProblem = tuple[tuple[str, ...], str, str]
 
 
 class Block(BaseModel):
-    """Base of every model of the lake file: frozen, and no key that it does not know."""
+    """Base of every model of the lake file: frozen, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class S3Options(Block):
-    """How a store is reached; a key left out is the lake's, then the AWS chain's. Holds no credential."""
+    """Connection options of a store; missing ones come from the lake, then from the AWS chain. It has no credential."""
 
     endpoint: Endpoint | None = None
     region: Region | None = None
@@ -36,14 +36,14 @@ class S3Options(Block):
     requester_pays: Flag | None = None
 
     def over(self, base: "S3Options") -> "S3Options":
-        """These options where they are written, the base's elsewhere."""
+        """Return these options where they are set, the base's elsewhere."""
         return base.model_copy(update=self.model_dump(exclude_none=True))
 
 
 class DynamoOptions(Block):
-    """How DynamoDB is reached; a key left out is the AWS chain's.
+    """Connection options of DynamoDB; missing ones come from the AWS chain.
 
-    `read_capacity`: read units a second that a scan may consume, over all its tasks; None: as many as the table gives.
+    `read_capacity`: read units a second that a scan may consume, over all its tasks; None: without a limit.
     """
 
     endpoint: Endpoint | None = None
@@ -61,7 +61,7 @@ class DynamoOptions(Block):
         return base.model_copy(update=self.model_dump(exclude_none=True))
 
     def beside(self, s3: S3Options) -> "DynamoOptions":
-        """With what `s3` says of the account; its endpoint is DynamoDB's only where it is not AWS's own."""
+        """Return the options with the account of `s3`, and with its endpoint unless that is AWS's own."""
         shared = {"region": s3.region, "role_arn": s3.role_arn, "external_id": s3.external_id}
         endpoint = None if self.says_where or is_of_aws(s3.endpoint) else s3.endpoint
         return self.over(DynamoOptions(**shared, endpoint=endpoint))
@@ -75,17 +75,17 @@ class Source(Block):
 
     @property
     def places(self) -> tuple[Location, ...]:
-        """Where it lies, if it has a place of its own in a store."""
+        """Its places in a store, if it has any."""
         return ()
 
     @classmethod
     def problems(cls, entry: Mapping[str, object]) -> Iterator[EntryProblem]:  # noqa: ARG003 - for kinds
-        """What keys of an entry, as written, contradict each other; a wrong value of one key is refused by its type."""
+        """Yield contradictions between the keys of an entry as written; the types check the values of single keys."""
         yield from ()
 
 
 def location_of(entry: Mapping[str, object], key: str = "location") -> Location | None:
-    """The place of an entry as written; None where it is none that can be understood."""
+    """Return the place of an entry as written; None if it is not valid."""
     value = entry.get(key)
     try:
         return parse_location(value) if isinstance(value, str) else None

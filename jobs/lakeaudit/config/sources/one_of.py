@@ -14,7 +14,7 @@ from lakeaudit.evidence import registry
 
 
 def kind_of(entry: object) -> object:
-    """The tag of an entry, written or already built."""
+    """Return the tag of an entry, as written or already built."""
     return entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", None)
 
 
@@ -26,7 +26,7 @@ class OneOf:
 
     @property
     def models(self) -> dict[str, type[Source]]:
-        """What the lake file says of each kind."""
+        """The model of each kind in the lake file."""
         return {name: kind.model for name, kind in self.kinds.items()}
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
@@ -46,7 +46,7 @@ class OneOf:
 
 @cache
 def _validator_of(model: type[Source]) -> SchemaValidator:
-    """A validator of one kind, whose errors have the kind in their location, as those of a union have."""
+    """Return a validator of one kind, whose errors have the kind in their location, as those of a union do."""
     (kind,) = get_args(model.model_fields["kind"].annotation)
     return SchemaValidator(
         core_schema.tagged_union_schema({kind: model.__pydantic_core_schema__}, discriminator=kind_of)

@@ -1,4 +1,4 @@
-"""What the lake file says of a source by its role; a kind of evidence adds keys of its own beside its reader."""
+"""The keys of a source in the lake file by its role; a kind of evidence adds its own keys in its package."""
 
 from datetime import timedelta
 from typing import Annotated, ClassVar, Literal, Self
@@ -11,10 +11,10 @@ from lakeaudit.keys import Location
 
 
 class StorageSource(Source):
-    """What storage holds."""
+    """A source that lists the objects in storage."""
 
     is_listing: ClassVar[bool] = False
-    """Whether the place itself is listed while the audit runs; else the location holds reports of other places."""
+    """Whether the audit lists the place itself; otherwise the location holds reports about other places."""
 
     location: Place
     margin: Duration | None = None
@@ -25,12 +25,12 @@ class StorageSource(Source):
 
     @property
     def expands(self) -> bool:
-        """Whether it stands for all sources below its place."""
+        """Whether it describes all sources below its place."""
         return False
 
 
 class EventsSource(Source):
-    """Who did what to which key, and when: the requests of `window` before the audit are read."""
+    """A record of requests: who changed or read which key, and when. The `window` before the audit is read."""
 
     location: Place
     window: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
@@ -51,45 +51,45 @@ Authoritative = Annotated[
 
 
 class MetastoreSource(Source):
-    """What a metadata store says there is; `location` None: in every bucket that it knows."""
+    """A metadata store; `location` None: in every bucket that it knows."""
 
     knows_files: ClassVar[bool] = True
-    """Whether it says of files that they are there; if not, it says something of tables or of their logs."""
+    """Whether it has entries of files; if not, it has entries of tables or of their logs."""
 
     knows_tables: ClassVar[bool] = False
-    """Whether it is a catalog: it says where tables are, and which partitions they have."""
+    """Whether it is a catalog, with the locations and partitions of tables."""
 
     commits_of: ClassVar[str | None] = None
     """The kind of manifest whose commits writers serialise by it."""
 
     has_tree: ClassVar[bool] = True
-    """Whether its entries need those of the folders above them; what knows names alone has no tree."""
+    """Whether its entries need those of the folders above them; a store of names alone has no tree."""
 
     location: Place | None = None
     margin: Duration | None = None
 
     @property
     def trusted(self) -> Authoritative:
-        """Where readers trust it alone."""
+        """The places where readers trust only this store."""
         return "none"
 
     @property
     def name(self) -> str:
-        """What people know this metastore by."""
+        """The name of this metastore in messages."""
         raise NotImplementedError
 
     @property
     def has_point_reads(self) -> bool:
-        """Whether one key can be looked up in it now."""
+        """Whether single keys can be looked up in it."""
         return True
 
     @property
     def live_table(self) -> DynamoOptions | None:
-        """How its live table of DynamoDB is reached; None: it is no such table."""
+        """The connection options of its live table of DynamoDB; None: it has no such table."""
         return None
 
     def reached_by(self, dynamodb: DynamoOptions, s3: S3Options) -> Self:  # noqa: ARG002 - for tables of DynamoDB
-        """The source with the options by which it is reached: `s3` merged, and the lake's own of DynamoDB."""
+        """Return the source with its connection options: `s3` merged, and the lake's own of DynamoDB."""
         return self.model_copy(update={"s3": s3})
 
 
@@ -100,24 +100,24 @@ class CatalogSource(MetastoreSource):
     knows_tables = True
     has_tree = False
     knows_partitions: ClassVar[bool] = False
-    """Whether it says where plain tables and their partitions lie, which is held against storage."""
+    """Whether it has the locations of plain tables and their partitions, which are compared with storage."""
 
     called: Text | None = Field(default=None, alias="name")
-    """What tables and discoveries call it; None: its kind."""
+    """Its name in tables and discoveries; None: its kind."""
 
     @property
     def word(self) -> str:
-        """By which tables and discoveries mean it."""
+        """Its name in tables and discoveries."""
         return self.called or self.kind
 
     @property
     def has_point_reads(self) -> bool:
-        """It knows no file."""
+        """Whether single keys can be looked up: not without a table."""
         return False
 
 
 class Pointer(Block):
-    """What says which state a table is in: the table `name` of a catalog."""
+    """The catalog entry that names the current state of a table: the table `name` of a catalog."""
 
     store: SerializeAsAny[CatalogSource]
     source_id: str
@@ -125,15 +125,18 @@ class Pointer(Block):
 
 
 class ManifestSource(Source):
-    """What writers say of a table's files; `complete`: they say it of every one."""
+    """A record that writers keep of a table's files; `complete`: it has every file.
+
+    A manifest is either the state of a table or a record of single writes.
+    """
 
     is_state: ClassVar[bool] = False
-    """Whether it says what the table is, rather than what was written once."""
+    """Whether it defines the table's current state, rather than the files that were written once."""
     folder: ClassVar[str | None] = None
-    """Where it lies below the table's location, where it has no place of its own."""
+    """Its folder below the table's location, if it has no place of its own."""
 
     is_original: ClassVar[bool] = False
-    """Whether it is another place that the table should be a copy of."""
+    """Whether it is another place, of which the table should be a copy."""
 
     is_snapshot: ClassVar[bool] = False
     """Whether it is the storage snapshot of the last audit, which each audit replaces."""
@@ -148,14 +151,14 @@ class ManifestSource(Source):
 
     @property
     def catalog_entry(self) -> tuple[str, str | None] | None:
-        """The catalog that names the table's state, and the table's name there (None: the same as here)."""
+        """The catalog that names the table's state, and the table's name there (None: its name in the lake)."""
         return None
 
     @property
     def catalog_pointers(self) -> tuple[Pointer, ...]:
-        """In a `Lake`: the tables of catalogs that name its state."""
+        """The catalog entries that name its state, in a `Lake`."""
         return ()
 
     def pointed(self, pointers: tuple[Pointer, ...]) -> "ManifestSource":  # noqa: ARG002 - for formats of catalogs
-        """The manifest of a table whose state these name."""
+        """Return the manifest of a table whose state these catalog entries name."""
         return self

@@ -1,4 +1,4 @@
-"""Which state tables are in now by their catalogs: each is asked once for all tables that it is to say it of."""
+"""Look up the current state of tables in their catalogs: each catalog is queried once for all of its tables."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,27 +13,27 @@ from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.runtime.aws import Clients
 
 SINGLE = 8
-"""Tables that are looked up one by one; for more of them the catalog's lists are read."""
-Said = CatalogTable | SourceError
-"""What a catalog says of a table, or why it says nothing."""
+"""The most tables that are looked up one by one; for more of them the catalog's lists are read."""
+Lookup = CatalogTable | SourceError
+"""A table as its catalog has it, or why it cannot be looked up."""
 
 
-def current_tables(pointers: Sequence[Pointer], clients: Clients) -> dict[Pointer, Said]:
-    """What catalogs say of these tables now."""
+def current_tables(pointers: Sequence[Pointer], clients: Clients) -> dict[Pointer, Lookup]:
+    """Return these tables as their catalogs have them now."""
     by_store: dict[str, list[Pointer]] = defaultdict(list)
     for pointer in pointers:
         by_store[pointer.source_id].append(pointer)
-    told: dict[Pointer, Said] = {}
+    found: dict[Pointer, Lookup] = {}
     for group in by_store.values():
         store, names = group[0].store, list(dict.fromkeys(each.name for each in group))
         answers = _answers(store, group[0].source_id, names, clients)
-        told |= {each: answers[each.name] for each in group}
-    return told
+        found |= {each: answers[each.name] for each in group}
+    return found
 
 
 def _answers(
     store: CatalogSource, source_id: str, names: Sequence[str], clients: Clients
-) -> Mapping[str, Said]:
+) -> Mapping[str, Lookup]:
     try:
         kind = registry.catalog(store.kind)
         if kind.current_tables is not None:
@@ -51,8 +51,8 @@ def _single(
     clients: Clients,
     source_id: str,
     name: str,
-) -> Said:
-    """One table, looked up by its name."""
+) -> Lookup:
+    """Look up one table by its name."""
     try:
         found = current(store, clients, name)
     except SourceError as error:
@@ -60,12 +60,12 @@ def _single(
     return replace(found, catalog=source_id) if found else _missing(store, (), name)
 
 
-def _of_all(store: CatalogSource, said: Pointers, names: Sequence[str]) -> dict[str, Said]:
-    """By the list of all its tables, of a catalog that is not asked for single ones; names may differ in case."""
-    tables = {table.name: table for table in said.tables}
+def _of_all(store: CatalogSource, pointers: Pointers, names: Sequence[str]) -> dict[str, Lookup]:
+    """Look up tables in the list of all tables of a catalog; names may differ in case."""
+    tables = {table.name: table for table in pointers.tables}
     tables |= {name.lower(): table for name, table in tables.items() if name.lower() not in tables}
     return {
-        name: tables.get(name) or tables.get(name.lower()) or _missing(store, said.holes, name)
+        name: tables.get(name) or tables.get(name.lower()) or _missing(store, pointers.holes, name)
         for name in names
     }
 

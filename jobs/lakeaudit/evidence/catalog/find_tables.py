@@ -1,4 +1,4 @@
-"""Tables that catalogs name, as tables of the lake: one for each location, whatever names it has, and in how many."""
+"""Discover the tables that catalogs name: one for each location, even if several catalogs or names point to it."""
 
 import re
 from collections import defaultdict
@@ -17,12 +17,12 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 NAMED = 10
-"""As what a location is taken of which catalogs say several formats: plain files are what any table also is to some."""
+"""The number of names that a warning lists."""
 
 
 @dataclass(frozen=True)
 class NamedTable:
-    """One name of a table, by one catalog, and the discovery that asked for it."""
+    """One name of a table in one catalog, and the discovery that selects it."""
 
     table: CatalogTable
     store: CatalogSource
@@ -30,7 +30,7 @@ class NamedTable:
 
     @property
     def name(self) -> str:
-        """What the lake calls it: by the template, else as the catalog does."""
+        """Its name in the lake: by the template of the discovery, else the name in the catalog."""
         parts, template = parts_of(self.table.name), self.by.name
         wanted = [int(at) for at in re.findall(r"\{([0-9]+)\}", template or "")]
         if template is None or max(wanted) > len(parts):
@@ -39,16 +39,16 @@ class NamedTable:
 
     @property
     def full_name(self) -> str:
-        """With the catalog's own, where others have the same."""
+        """Its name with the name of the catalog, for names that several catalogs share."""
         return printable(f"{self.store.word}.{self.table.name}")
 
 
 @dataclass
 class DiscoveredTables:
-    """Tables that the lake file does not name, and what is to be said of them.
+    """The tables in catalogs that the lake file does not name.
 
-    `declared` are more names of tables that it does name. `gaps` say why tables may have been missed; those of them
-    that are plain failures are `holes` too. `infos` say what was read.
+    `declared` has further names of tables that the lake file names. `gaps` are reasons why tables may have been missed;
+    those that are failures to read are `holes` too. `infos` describe the catalogs that were read.
     """
 
     tables: list[Table] = field(default_factory=list)
@@ -60,7 +60,7 @@ class DiscoveredTables:
 
 
 def find_tables(lake: Lake, clients: Clients) -> DiscoveredTables:
-    """The tables of all catalogs that the lake file finds tables in; each catalog is asked once a discovery."""
+    """Return the tables of all catalogs in which the lake file discovers tables; a discovery reads a catalog once."""
     found = DiscoveredTables()
     places: dict[Location, list[NamedTable]] = defaultdict(list)
     for by in lake.catalog_discoveries:
@@ -79,7 +79,7 @@ def find_tables(lake: Lake, clients: Clients) -> DiscoveredTables:
 
 
 def _names_of(tables: Sequence[Table], names: Sequence[NamedTable]) -> dict[str, tuple[str, ...]]:
-    """By table of one location the catalogs' other names of it: by format, and the first one's where none has that."""
+    """Return the catalogs' other names by table of one location: the table of that format, else the first table."""
     by_format = {manifest.kind: table.name for table in tables for manifest in table.state_manifests}
     own = {table.name for table in tables}
     called: dict[str, list[str]] = defaultdict(list)
@@ -91,16 +91,16 @@ def _names_of(tables: Sequence[Table], names: Sequence[NamedTable]) -> dict[str,
 
 
 def printable(name: str) -> str:
-    """A name as people can read it in one line."""
+    """Return a name as one line of printable characters."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name).strip() or "table"
 
 
 def _tables_in_catalog(
     by: CatalogDiscovery, source_id: str, store: CatalogSource, clients: Clients, found: DiscoveredTables
 ) -> Iterator[NamedTable]:
-    """The tables of one catalog that are meant, and why some may be missed."""
+    """Yield the selected tables of one catalog; add to `found` why some may be missed."""
     try:
-        said = named_tables(store, clients, source_id, by.wants)
+        pointers = named_tables(store, clients, source_id, by.wants)
     except SourceError as error:
         reason = f"{error.what}; {error.hint}".rstrip("; ")
         found.gaps.append(str(error))
@@ -108,13 +108,15 @@ def _tables_in_catalog(
         unread = SourceInfo(source_id, "metastore", store.kind, store.name, "unreadable", None)
         found.infos.setdefault(source_id, unread)
         return
-    found.infos[source_id] = said.info
-    found.holes += said.holes
-    tables = [table for table in said.tables if by.wants(table.name)]
-    found.gaps += [f"{store.name}: {hole.subject}: {hole.reason}" for hole in said.holes]
-    found.warnings += [f"{store.name}: {warning}" for warning in said.warnings]
-    if not tables and not said.holes:
-        found.gaps.append(f"{store.name} names no table that is asked for; it may let the audit see none")
+    found.infos[source_id] = pointers.info
+    found.holes += pointers.holes
+    tables = [table for table in pointers.tables if by.wants(table.name)]
+    found.gaps += [f"{store.name}: {hole.subject}: {hole.reason}" for hole in pointers.holes]
+    found.warnings += [f"{store.name}: {warning}" for warning in pointers.warnings]
+    if not tables and not pointers.holes:
+        found.gaps.append(
+            f"{store.name} names none of the selected tables; the audit may lack the rights to see them"
+        )
     without = [table.name for table in tables if table.location is None]
     if without:
         found.warnings.append(f"{store.name} names no place of a store for {_some(without)}")
@@ -142,19 +144,19 @@ def _add(lake: Lake, places: dict[Location, list[NamedTable]], found: Discovered
 
 
 def _known_formats() -> tuple[str, ...]:
-    """What a table is taken for, the likeliest first; `hive`: plain files in folders."""
+    """Return the formats in the order of precedence; `hive` (plain files in folders) is last."""
     return (*formats(), "hive")
 
 
 def _format(names: Sequence[NamedTable]) -> str:
-    said = {each.table.format for each in names}
-    return next((format_ for format_ in _known_formats() if format_ in said), "unknown")
+    named = {each.table.format for each in names}
+    return next((format_ for format_ in _known_formats() if format_ in named), "unknown")
 
 
 def _distinct_names(
     places: dict[Location, list[NamedTable]], taken: set[str], found: DiscoveredTables
 ) -> dict[Location, str]:
-    """A name for each place; several that would have one name go by their catalog's as well, then by their URIs."""
+    """Return a name for each place; places that would share a name get their catalog's name too, or else their URIs."""
     called = {place: names[0].name for place, names in places.items()}
     for longer in (lambda place: places[place][0].full_name, lambda place: place.uri):
         times: dict[str, int] = defaultdict(int)
@@ -170,7 +172,7 @@ def _distinct_names(
 
 
 def _table(lake: Lake, name: str, place: Location, names: Sequence[NamedTable]) -> Table:
-    """The table; all catalogs that say its state must say the same."""
+    """Return the table; all catalogs that name its state must agree."""
     format_ = _format(names)
     of_format = [each for each in names if each.table.format == format_]
     saying = [each for each in of_format if each.table.metadata_location] or of_format

@@ -1,6 +1,6 @@
-"""How catalogs are asked over HTTP: with a token, patience that ends, and answers of bounded size.
+"""Send requests to catalogs over HTTP: with a token, a limited number of retries, and responses of bounded size.
 
-What a catalog answers is hostile input: of a refusal a short text is told, and never a secret.
+Responses of a catalog are hostile input: the message of a refusal is cut short and holds no secret.
 """
 
 import json
@@ -26,12 +26,12 @@ from lakeaudit.runtime.connections import certificates_of
 THREADS = 16
 """Requests at once."""
 CONNECT, READ, WHOLE = 10.0, 60.0, 300.0
-"""Seconds: to connect, between two pieces of an answer, and for all of it."""
+"""Timeouts in seconds: to connect, between two pieces of a response, and for the whole response."""
 LARGEST = 1 << 28
-"""Bytes of an answer; the metadata of a table with thousands of snapshots has a few million."""
+"""The most bytes of a response; the metadata of a table with thousands of snapshots has a few million."""
 TRIES = 4
 LONGEST_PAUSE = 10.0
-"""Seconds between two tries, whatever the catalog asks for."""
+"""The most seconds between two tries, whatever the catalog demands."""
 _PASSING = (408, 429, 500, 502, 503, 504)
 _UNKNOWN = (400, 405, 406, 422)
 _LACKING = 501
@@ -39,9 +39,9 @@ _SAME_METHOD = (307, 308)
 """Redirects that keep method and body."""
 REDIRECTS = 3
 _EXPIRED = (401, 419)
-"""419 is Iceberg's word for a token whose time is over."""
+"""419 is Iceberg's status for an expired token."""
 _LONGEST_MESSAGE = 200
-"""Characters of a refusal's own words."""
+"""The most characters of a refusal's message."""
 
 Json = dict[str, Any]
 
@@ -51,15 +51,15 @@ class NotThere(SourceError):
 
 
 class Unsupported(SourceError):
-    """The catalog knows no such request, or lacks the operation; no right is missing."""
+    """The catalog does not support the request; no right is missing."""
 
 
 class Conflict(SourceError):
-    """What the request was to be done upon is not so (409)."""
+    """A requirement of the request does not hold (409)."""
 
 
 class _Busy(Exception):
-    """An answer that may be another one later; `pause` is what the catalog asks for, in seconds."""
+    """A failure that may pass; `pause` is the catalog's Retry-After, in seconds."""
 
     def __init__(self, error: SourceError, pause: float | None = None) -> None:
         super().__init__(str(error))
@@ -68,9 +68,9 @@ class _Busy(Exception):
 
 @dataclass
 class CatalogClient:
-    """Asks one catalog. Threads may share it.
+    """A client of one catalog. Threads may share it.
 
-    `base` is the URL that paths are put behind. `env` holds the secrets that the lake file names.
+    `base` is the URL before all paths. `env` holds the secrets that the lake file names.
     """
 
     source: HttpCatalog
@@ -88,17 +88,19 @@ class CatalogClient:
         self._token: str | None = None
 
     def get(self, path: str, **params: str | None) -> Json:
-        """The JSON object at a path below `base`; parameters that are None are left out.
+        """Return the JSON object at a path below `base`; parameters that are None are left out.
 
         Raises:
             NotThere: 404.
-            SourceError: it is refused, does not answer, or answers what is no JSON object.
+            SourceError: the request is refused, has no response, or the response is not a JSON object.
         """
-        asked = {name: value for name, value in params.items() if value is not None}
-        return self._patiently(lambda: self._with_token("GET", f"{self.base}/{path}", params=asked))
+        given = {name: value for name, value in params.items() if value is not None}
+        return self._patiently(lambda: self._with_token("GET", f"{self.base}/{path}", params=given))
 
     def post(self, path: str, body: Json) -> Json:
-        """What a path below `base` answers to a change. It is asked for once: without an answer it may have been done.
+        """Send a change to a path below `base` and return the response.
+
+        It is sent once: a change without a response may have been applied.
 
         Raises:
             Conflict: its condition does not hold.
@@ -123,7 +125,7 @@ class CatalogClient:
             raise busy.error from None
 
     def _with_token(self, method: str, url: str, **more: Any) -> Json:
-        """One request; where its token is over, one more with a fresh one."""
+        """Send one request; if its token has expired, send it once more with a new one."""
         token = self._current_token(None)
         try:
             return self._request(method, url, token, **more)
@@ -137,7 +139,7 @@ class CatalogClient:
             raise over.error from None
 
     def _current_token(self, over: str | None) -> str | None:
-        """The token to ask with, another one than `over`; None where the lake file names no secret."""
+        """Return the token to send, another one than `over`; None where the lake file names no secret."""
         if self.source.bearer_env:
             return self._secret(self.source.bearer_env)
         if not self.source.credential_env:
@@ -148,7 +150,7 @@ class CatalogClient:
             return self._token
 
     def _exchange(self, credential: str) -> str:
-        """A token for a client's `id:secret` (OAuth2, client credentials)."""
+        """Exchange a client's `id:secret` for a token (OAuth2, client credentials)."""
         name, colon, secret = credential.partition(":")  # a secret may hold one, a client's id never does
         form = {"grant_type": "client_credentials", "client_secret": secret if colon else name}
         named = {"client_id": name if colon else None, "scope": self.source.scope}
@@ -196,7 +198,7 @@ class CatalogClient:
             return answer, self._body(answer)
 
     def _redirect_target(self, method: str, url: str, answer: requests.Response) -> str:
-        """Where a redirect leads. Credentials go to the origin that the lake file names, and to no other."""
+        """Return the target of a redirect. Credentials are sent only to the origin that the lake file names."""
         target = urljoin(url, answer.headers["location"])
         if _origin(target) != _origin(url):
             raise self._error(
@@ -208,7 +210,7 @@ class CatalogClient:
         return target
 
     def _body(self, answer: requests.Response) -> bytes:
-        """The whole answer, as long as it comes soon and is not endless."""
+        """Return the whole response. Raises SourceError: it is too long, or takes too long."""
         until, body = self.clock() + WHOLE, bytearray()
         for piece in answer.iter_content(1 << 16):
             body += piece
@@ -227,40 +229,42 @@ class CatalogClient:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise self._error("answers what is no JSON object", "check uri: it is what comes before /v1")
+            raise self._error(
+                "sent a response that is not a JSON object", "check uri: it is what comes before /v1"
+            )
         return found
 
     def _refusal(self, status: int, body: bytes, retry_after: str) -> Exception:
-        told = f"answers {status}{_message(body)}"
+        what = f"answers {status}{_message(body)}"
         if status == requests.codes.not_found:
             return NotThere(
-                self.source.name, f"the catalog {told}", "check uri, and the table's name in the catalog"
+                self.source.name, f"the catalog {what}", "check uri, and the table's name in the catalog"
             )
         if status == requests.codes.conflict:
-            return Conflict(self.source.name, f"the catalog {told}", _LOOK)
+            return Conflict(self.source.name, f"the catalog {what}", _LOOK)
         if status == _LACKING:
-            return Unsupported(self.source.name, f"the catalog {LACKS}: it {told}", NO_RIGHT)
+            return Unsupported(self.source.name, f"the catalog {LACKS}: it {what}", NO_RIGHT)
         if status in _UNKNOWN:
-            return Unsupported(self.source.name, f"the catalog {told}", _LOOK)
+            return Unsupported(self.source.name, f"the catalog {what}", _LOOK)
         if status in _EXPIRED:
-            return _TokenOver(self._error(told, "check what bearer_env or credential_env hold"))
+            return _TokenOver(self._error(what, "check the values of bearer_env or credential_env"))
         if status in _PASSING:
             pause = float(retry_after) if retry_after.isdecimal() else None
-            return _Busy(self._error(told, _LOOK, passes=True), pause)
+            return _Busy(self._error(what, _LOOK, passes=True), pause)
         hint = "grant the catalog's rights to list and load" if status == requests.codes.forbidden else _LOOK
-        return self._error(told, hint)
+        return self._error(what, hint)
 
     def _error(self, what: str, hint: str, *, passes: bool = False) -> SourceError:
         return SourceError(self.source.name, f"the catalog {what}", hint, passes)
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Without any `auth` of its own, requests would put what ~/.netrc has in place of the token."""
+    """Return the request unchanged: without an `auth`, requests would replace the token by the one in ~/.netrc."""
     return request
 
 
 class _Trusting(HTTPAdapter):
-    """Trusts what requests trusts, and these authorities (PEM), if any."""
+    """Trusts the authorities of requests, and further ones (PEM), if any."""
 
     def __init__(self, authorities: str | None, **more: Any) -> None:
         self._authorities = authorities
@@ -281,10 +285,10 @@ class _Trusting(HTTPAdapter):
 
 
 def _authorities() -> str | None:
-    """Certificates that boto trusts: a company's own often signs for its stores and its catalogs."""
+    """Return the certificates that boto trusts: a company's own often signs for its stores and its catalogs."""
     try:
         return certificates_of(bundle_of(Endpoint()))
-    except BotoCoreError:  # no such profile: whatever asks a store says so
+    except BotoCoreError:  # no such profile: requests to the store report it
         return None
 
 
@@ -306,30 +310,30 @@ class _TokenOver(Exception):
 
 
 def wait_a_while(seconds: float) -> None:
-    """Between two tries; tests do not wait."""
+    """Wait between two tries; tests replace it."""
     time.sleep(seconds)
 
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.pause if isinstance(error, _Busy) else None
-    return min(0.2 * 3 ** (state.attempt_number - 1) if asked is None else asked, LONGEST_PAUSE)
+    pause = error.pause if isinstance(error, _Busy) else None
+    return min(0.2 * 3 ** (state.attempt_number - 1) if pause is None else pause, LONGEST_PAUSE)
 
 
 def _message(body: bytes) -> str:
-    """What a refusal says in one of the usual places."""
+    """Return the message of a refusal, from one of its usual fields."""
     return next((f": {text[:_LONGEST_MESSAGE]}" for text in _texts(body)), "")
 
 
 def _texts(body: bytes) -> Iterator[str]:
     try:
         found = json.loads(body)
-        said = found.get("error", found)
-        if isinstance(said, str):  # OAuth2, "Error Response" of RFC 6749
+        error = found.get("error", found)
+        if isinstance(error, str):  # OAuth2, "Error Response" of RFC 6749
             why = found.get("error_description")
-            texts: list[object] = [f"{said}: {why}" if isinstance(why, str) and why else said]
+            texts: list[object] = [f"{error}: {why}" if isinstance(why, str) and why else error]
         else:
-            texts = [said.get("message"), found.get("error_description"), said.get("error_code")]
+            texts = [error.get("message"), found.get("error_description"), error.get("error_code")]
     except (ValueError, RecursionError, AttributeError):
         return
     yield from (text for text in texts if isinstance(text, str) and text)
@@ -338,33 +342,33 @@ def _texts(body: bytes) -> Iterator[str]:
 def all_pages(
     client: CatalogClient, path: str, words: tuple[str, str], **params: str | None
 ) -> Iterator[Json]:
-    """Every page of a list; `words` are what a page's name is called in requests and in answers.
+    """Yield every page of a list; `words` are the names of the page token in requests and in responses.
 
     Raises:
-        SourceError: as `CatalogClient.get`; or a page is named a second time, and so they would never end.
+        SourceError: as `CatalogClient.get`; or a page is named a second time, so the list would never end.
     """
-    asked, answered = words
+    parameter, field_ = words
     seen: set[str] = set()
     name: str | None = None
     while True:
-        page = client.get(path, **{asked: name}, **params)
+        page = client.get(path, **{parameter: name}, **params)
         yield page
-        name = page.get(answered)
+        name = page.get(field_)
         if not isinstance(name, str) or not name:
             return
         if name in seen:
-            told = "the catalog names a page of a list a second time"
-            raise SourceError(client.source.name, told, _LOOK)
+            what = "the catalog names a page of a list a second time"
+            raise SourceError(client.source.name, what, _LOOK)
         seen.add(name)
 
 
 def all_items(
     client: CatalogClient, path: str, words: tuple[str, str], what: str, **params: str | None
 ) -> Iterator[Any]:
-    """Every item of the list `what` on every page; a page without it holds none.
+    """Yield every item of the list `what` on every page; a page without it has no item.
 
     Raises:
-        SourceError: as `all_pages`; or what is there is no list.
+        SourceError: as `all_pages`; or the value is not a list.
     """
     for page in all_pages(client, path, words, **params):
         items = page.get(what)
@@ -374,5 +378,5 @@ def all_items(
 
 
 def not_understood(client: CatalogClient, what: str) -> SourceError:
-    """A list of which something may be missed: nothing may be concluded from what it does not name."""
+    """Return the error of a list that cannot be parsed: items may be missing, so it does not count at all."""
     return SourceError(client.source.name, f"the catalog answers {what} that cannot be understood", _LOOK)

@@ -1,7 +1,7 @@
-"""Iceberg tables as catalogs point at them: whether the metadata.json is there, and whether newer ones left it behind.
+"""Check the metadata.json that a catalog points at: whether it exists, and whether newer states supersede it.
 
-A newer file in the folder alone proves nothing: a commit that lost its race leaves one too. Left behind is a state that
-another catalog's state came after, or that at least two newer ones were built on: nobody builds on what was never
+A newer file in the folder alone proves nothing: a commit that lost its race leaves one too. A state is superseded if
+another catalog's state descends from it, or if at least two newer states do: no writer builds on a state that was never
 committed (Iceberg specification, "Optimistic Concurrency"; `metadata-log`).
 """
 
@@ -19,16 +19,16 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 MOST_NAMES = 50_000
-"""Of a folder so many names are looked at."""
+"""The most names of a folder that are listed."""
 LOOKED_INTO = 2
-"""So many of the newest files of a folder are read."""
+"""The number of the newest files of a folder that are read."""
 
 
 @dataclass(frozen=True)
 class Aim:
     """The metadata.json that a catalog points at.
 
-    `there`: storage has it; None: it did not say, for the reason `why`. `metadata` None: it cannot be understood.
+    `there`: it exists in storage; None: not known, for the reason `why`. `metadata` None: it cannot be parsed.
     """
 
     place: Location
@@ -38,7 +38,7 @@ class Aim:
 
 
 def aim_at(clients: Clients, uri: str) -> Aim | None:
-    """What lies where a catalog points now; None: that is no place in a store."""
+    """Return the file at which a catalog points now; None: its URI does not name a place in a store."""
     place = place_of(uri, clients.names)
     if place is None:
         return None
@@ -55,13 +55,13 @@ def aim_at(clients: Clients, uri: str) -> Aim | None:
 
 
 def left_behind(clients: Clients, aim: Aim, others: Sequence[Aim], before: datetime) -> str | None:
-    """The URI of a state that shows that this one is past; None: nothing does.
+    """Return the URI of a state that supersedes this one; None: no such state was found.
 
     Args:
-        clients: how the folder is read.
-        aim: what a catalog points at.
-        others: what other catalogs point at for the same table.
-        before: files of the folder count that were written by then.
+        clients: the clients that read the folder.
+        aim: the file at which a catalog points.
+        others: the files at which other catalogs point for the same table.
+        before: only files of the folder that were written by then count.
     """
     if aim.metadata is None:
         return None
@@ -76,9 +76,9 @@ def left_behind(clients: Clients, aim: Aim, others: Sequence[Aim], before: datet
 
 
 def successor(clients: Clients, aim: Aim) -> str | None:
-    """The name of the one newest state in the folder, which at least two commits have built on this one.
+    """Return the name of the newest state in the folder if it is at least two commits ahead of this one.
 
-    None: there is none, or two have the highest number, of which one lost its race.
+    None: there is none, or two files have the highest number, of which one lost its race.
     """
     numbered = list(_higher(clients, aim.place))
     highest = max((number for number, _ in numbered), default=None)
@@ -90,7 +90,7 @@ def successor(clients: Clients, aim: Aim) -> str | None:
 
 
 def _came_after(newer: Metadata, aim: Aim, steps: int) -> bool:
-    """Whether so many commits at least lie between the two, by what the newer one names before itself."""
+    """Return whether the newer state is at least so many commits ahead, by its list of earlier states."""
     if aim.metadata is None or not newer.uuid or newer.uuid != aim.metadata.uuid:
         return False
     before = [_place(path) for path, _ in newer.old_files]
@@ -106,13 +106,13 @@ def _came_after(newer: Metadata, aim: Aim, steps: int) -> bool:
 
 
 def _newer(clients: Clients, place: Location, before: datetime) -> Iterator[File]:
-    """Of the folder's files with a higher number the highest ones."""
+    """Yield the files of the folder with the highest numbers."""
     higher = [(number, file) for number, file in _higher(clients, place) if file.modified_at <= before]
     yield from (file for _, file in sorted(higher, key=lambda each: -each[0])[:LOOKED_INTO])
 
 
 def _higher(clients: Clients, place: Location) -> Iterator[tuple[int, File]]:
-    """Of the folder's files those with a higher number, and that; none where it cannot be listed."""
+    """Yield number and file of the folder's files with a higher number; none if the folder cannot be listed."""
     own = number_of(_name(place))
     folder = Location(place.bucket, place.key.rpartition("/")[0])
     if own is None:

@@ -1,7 +1,7 @@
-"""A Hive Metastore asked by Thrift: with patience that ends, answers of bounded size, and one line for each refusal.
+"""A Thrift client of a Hive Metastore: limited retries, responses of bounded size, and one line for each refusal.
 
-The calls and their rows are those of PyIceberg's `hive` extra, generated from Hive's `hive_metastore.thrift`. It is
-imported when it is asked for, so that lakes without a Hive Metastore need none of it. What it answers is hostile input.
+The calls and their rows are those of PyIceberg's `hive` extra, generated from Hive's `hive_metastore.thrift`. The extra
+is imported at the first request, so that lakes without a Hive Metastore do not need it. Responses are hostile input.
 """
 
 import re
@@ -17,15 +17,15 @@ from lakeaudit.evidence.catalog.hive import Hive
 from lakeaudit.evidence.catalog.http import NotThere
 
 CONNECT, READ, WHOLE = 10.0, 60.0, 300.0
-"""Seconds: to connect, between two pieces of an answer, and for all of it."""
+"""Timeouts in seconds: to connect, between two pieces of a response, and for the whole response."""
 LARGEST = 1 << 28
-"""Bytes of an answer; the names of a million partitions have fifty million."""
+"""The most bytes of a response; the names of a million partitions have fifty million."""
 MOST_ITEMS = 1 << 24
-"""Entries of one list or map of an answer."""
+"""The most entries of one list or map of a response."""
 TRIES = 3
 PAUSE = 0.5
 _LONGEST_MESSAGE = 200
-"""Characters of a refusal's own words."""
+"""The most characters of a refusal's message."""
 
 T = TypeVar("T")
 Thrift = Any
@@ -34,17 +34,17 @@ Request = Callable[[Thrift], T]
 
 
 class AlreadyThere(SourceError):
-    """There is one of that name already."""
+    """An object of that name exists already."""
 
 
 class TooMany(SourceError):
-    """The metastore gives no more than `limit` of what was asked for in one request."""
+    """The metastore returns at most `limit` entries in one response."""
 
     limit = 0
 
 
 class MetastoreClient:
-    """One conversation with a Hive Metastore, begun with the first request; threads may not share it."""
+    """One connection to a Hive Metastore, opened by the first request; threads may not share it."""
 
     def __init__(self, source: Hive, clock: Callable[[], float] = time.monotonic) -> None:
         self._source, self._clock = source, clock
@@ -60,11 +60,11 @@ class MetastoreClient:
         self._close()
 
     def ask(self, *requests: Request[T]) -> T:
-        """The answer to the first of these requests that this server knows; they mean the same and change nothing.
+        """Return the response to the first of these equivalent read requests that this server supports.
 
         Raises:
             NotThere: it has no such database, table or partition.
-            SourceError: it refuses, does not answer, or answers what is no answer.
+            SourceError: it refuses, does not answer, or sends an invalid response.
         """
         for number in range(TRIES):
             try:
@@ -77,7 +77,7 @@ class MetastoreClient:
         raise AssertionError("the last try raises")
 
     def change(self, *requests: Request[T]) -> T:
-        """As `ask`, of requests that change something: they are sent once, whatever becomes of the answer."""
+        """Send requests that change something, as `ask` does, but only once, whether or not a response arrives."""
         try:
             return self._first_supported(requests)
         except SourceError:
@@ -104,7 +104,7 @@ class MetastoreClient:
             self._handle.begin_answer()
         try:
             return request(thrift)
-        except Exception as error:  # noqa: BLE001 - whatever generated code makes of bytes that are no answer
+        except Exception as error:  # noqa: BLE001 - generated code raises anything for invalid bytes
             raise self._error_of(error) from None
 
     def _client(self) -> Thrift:
@@ -153,7 +153,7 @@ class MetastoreClient:
         return transport
 
     def _open_socket(self) -> "tuple[str, _BoundedHandle]":
-        """The first of its servers that takes a connection."""
+        """Connect to the first of its servers that takes a connection."""
         failed = ""
         for uri in self._source.uri.split(","):
             parts = urlsplit(uri)
@@ -168,7 +168,7 @@ class MetastoreClient:
         raise self._error(f"does not take a connection ({failed})", _LOOK, passes=True)
 
     def _error_of(self, error: BaseException) -> Exception:
-        """One line for whatever a request raised."""
+        """Return the one-line error for an exception of a request."""
         from hive_metastore import ttypes
         from thrift.Thrift import TApplicationException
         from thrift.transport.TTransport import TTransportException
@@ -182,30 +182,30 @@ class MetastoreClient:
             return self._refusal(error)
         if isinstance(error, TTransportException | OSError | EOFError):
             return self._broken(error)
-        return self._error(f"{_NO_ANSWER} ({type(error).__name__})", "check uri: it is no Hive Metastore")
+        return self._error(f"{_NO_ANSWER} ({type(error).__name__})", _NOT_HIVE)
 
     def _refusal(self, error: BaseException) -> SourceError:
-        """What the metastore says itself."""
+        """Return the error for a refusal of the metastore itself."""
         if type(error).__name__ in _NONE_SUCH:
-            return NotThere(self._source.name, f"the metastore has none such{_message(error)}", _NAME)
-        told = f"answers {type(error).__name__}{_message(error)}"
+            return NotThere(self._source.name, f"the metastore does not have it{_message(error)}", _NAME)
+        what = f"answers {type(error).__name__}{_message(error)}"
         if limit := _limit(error):
-            refused = TooMany(self._source.name, f"the metastore {told}", _LOOK)
+            refused = TooMany(self._source.name, f"the metastore {what}", _LOOK)
             refused.limit = limit
             return refused
         if type(error).__name__ == "AlreadyExistsException":
-            return AlreadyThere(self._source.name, f"the metastore {told}", _NAME)
-        return self._error(told, _RIGHTS)
+            return AlreadyThere(self._source.name, f"the metastore {what}", _NAME)
+        return self._error(what, _RIGHTS)
 
     def _broken(self, error: Any) -> SourceError:
-        """A connection that ended, or an answer that does not; Thrift keeps the first cause as `inner`."""
+        """Return the error for a broken connection or an endless response; Thrift keeps the cause as `inner`."""
         cause = getattr(error, "inner", None) or error
         if isinstance(cause, _Endless):
             return self._error(str(cause), _LOOK, passes=cause.retryable)
         if getattr(error, "type", None) in _NO_SIZE:
-            return self._error(_NO_ANSWER, "check uri: it is no Hive Metastore")
-        told = type(cause).__name__ if cause is not error else "it broke off"
-        return self._error(f"does not answer ({told})", _LOOK, passes=True)
+            return self._error(_NO_ANSWER, _NOT_HIVE)
+        why = type(cause).__name__ if cause is not error else "it broke off"
+        return self._error(f"does not answer ({why})", _LOOK, passes=True)
 
     def _error(self, what: str, hint: str, *, passes: bool = False) -> SourceError:
         return SourceError(self._source.name, f"the metastore {what}", hint, passes)
@@ -217,15 +217,16 @@ _NO_SIZE = (5, 6)
 _LOOK = "check uri and the metastore's own log"
 _NAME = "check its name in the metastore"
 _RIGHTS = "check the metastore's own log, and the rights of `user`"
-_NO_ANSWER = "answers what is no answer of Thrift"
+_NO_ANSWER = "sent an invalid Thrift response"
+_NOT_HIVE = "check uri: it does not lead to a Hive Metastore"
 
 
 class _UnknownRequest(Exception):
-    """The server is too old or too new for a request."""
+    """The server does not support a request."""
 
 
 class _Endless(OSError):
-    """An answer that is too long, or takes too long."""
+    """A response that is too long, or takes too long."""
 
     def __init__(self, what: str, *, retryable: bool) -> None:
         super().__init__(what)
@@ -233,7 +234,7 @@ class _Endless(OSError):
 
 
 class _BoundedHandle:
-    """A socket, as Thrift uses one, whose answers end: by bytes and by time."""
+    """A socket, as Thrift uses one, that limits the bytes and the time of a response."""
 
     def __init__(self, handle: socket.socket, clock: Callable[[], float]) -> None:
         self._handle, self._clock = handle, clock
@@ -256,7 +257,7 @@ class _BoundedHandle:
 
 
 def wait_a_while(seconds: float) -> None:
-    """Between two tries; tests do not wait."""
+    """Wait between two tries; tests replace it."""
     time.sleep(seconds)
 
 
@@ -265,7 +266,7 @@ _LIMIT = re.compile(r"(?:limit|maximum)\D{0,16}?(\d{1,9})(?!\d)", re.IGNORECASE)
 
 
 def _limit(error: Any) -> int:
-    """The number of entries that a refusal names as the most; 0 where it names none. Names of tables come before it."""
+    """Return the most entries that a refusal allows; 0 if it names no limit. Names of tables come before the limit."""
     found = _LIMIT.findall(str(getattr(error, "message", None) or ""))
     return int(found[-1]) if found else 0
 
@@ -273,10 +274,10 @@ def _limit(error: Any) -> int:
 def in_batches(
     names: Sequence[str], size: int, ask: Callable[[Sequence[str]], list[T]]
 ) -> Iterator[tuple[Sequence[str], list[T]]]:
-    """What some names stand for, `size` at a time, or as many as the metastore says that it gives.
+    """Yield names with their entries, `size` at a time, or as many as the metastore allows.
 
     Raises:
-        SourceError: of `ask`; also a limit that is none.
+        SourceError: of `ask`; also if the limit does not help.
     """
     at = 0
     while at < len(names):
@@ -293,7 +294,7 @@ def in_batches(
 
 
 def _message(error: Any) -> str:
-    """What a refusal says, in one line."""
-    said = str(getattr(error, "message", None) or "")[:_LONGEST_MESSAGE]
-    printable = "".join(char if char.isprintable() else " " for char in said)
+    """Return the message of a refusal, in one line."""
+    message = str(getattr(error, "message", None) or "")[:_LONGEST_MESSAGE]
+    printable = "".join(char if char.isprintable() else " " for char in message)
     return f": {printable}" if printable else ""

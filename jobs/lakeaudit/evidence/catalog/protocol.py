@@ -1,8 +1,8 @@
-"""What catalogs of tables give: the tables they name, where these lie, and the partitions of plain Hive tables.
+"""The types that catalogs of tables return: tables, their locations, and the partitions of plain Hive tables.
 
-A catalog kind is a module beside this one with `list_tables`. It asks for tables on the driver, page by page; what may
-be many (partitions) it gives as parts, which tasks read. What could not be read is a hole, and raises no error: only a
-catalog that cannot be asked at all raises `SourceError`.
+A kind of catalog has a function `list_tables`. It lists tables on the driver, page by page, and returns partitions, of
+which there may be many, as parts, which tasks read. Content that cannot be read becomes an `EvidenceGap`; only a
+catalog that cannot be read at all raises `SourceError`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from lakeaudit.keys import GOOGLE, Aliases, Location, identify, in_known_store, 
 from lakeaudit.schemas import PARTITION, plain_time
 
 FORMATS = ("delta", "iceberg", "hudi", "hive", "unknown")
-"""What a catalog takes a table for."""
+"""The formats that a catalog gives a table."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class CatalogTable:
 
     Attributes:
         catalog: the id of the source.
-        name: `namespace.table`, the catalog's own words.
-        bucket: of its location; "" of a local one, and of one that is no place in a store.
-        key: the folder with a slash at its end; "" where the location is no place in a store, or a whole bucket.
+        name: `namespace.table`, as the catalog writes it.
+        bucket: of its location; "" for a local one, and for a location outside of known stores.
+        key: the folder with a slash at its end; "" for a location outside of known stores, and for a whole bucket.
         format: one of `FORMATS`.
-        metadata_location: of an Iceberg table the URI of the metadata.json that the catalog points at, else "".
-        partition_keys: names of the columns that a plain Hive table is partitioned by.
-        updated_at: when the catalog last changed it; None: it does not say.
+        metadata_location: for an Iceberg table the URI of the metadata.json that the catalog points at, else "".
+        partition_keys: names of the columns by which a plain Hive table is partitioned.
+        updated_at: when the catalog last changed it; None: not recorded.
         previous_location: URI of the metadata.json that it pointed at before, else "".
         scheme: of its location, where lakeaudit writes another one: `gs://`, else "".
     """
@@ -49,16 +49,16 @@ class CatalogTable:
 
     @property
     def location(self) -> Location | None:
-        """Where it lies; None: at no place in a store."""
+        """Its location; None: outside of known stores."""
         return Location(self.bucket, self.key.rstrip("/")) if self.bucket or self.key else None
 
 
 @dataclass(frozen=True)
 class HiveTable:
-    """What a catalog says of a plain Hive table beside its place.
+    """The properties of a plain Hive table in a catalog.
 
-    `projected`: readers work partitions out by themselves and do not ask the catalog for them. `filled`: its recorded
-    statistics say that it has rows or files; None: they say nothing.
+    `projected`: readers compute the partitions and do not read them from the catalog. `filled`: its recorded statistics
+    count rows or files; None: it has no statistics.
     """
 
     projected: bool = False
@@ -66,16 +66,16 @@ class HiveTable:
 
 
 PartitionFilter = Callable[[CatalogTable], bool]
-"""Whether the partitions of a table are asked for."""
+"""Returns whether the partitions of a table are needed."""
 
 
 @dataclass(frozen=True)
 class Pointers:
-    """What one catalog says.
+    """The content of one catalog.
 
-    `info` has the cut: begin and end of reading. `partitions` are rows of kind `partitions` (schemas.PARTITION), of the
-    wanted plain Hive tables alone. A hole is a table (`subject` is its name) or a namespace (`subject` ends in `.*`)
-    that could not be read. `hive` says more of plain Hive tables, by name.
+    `info` has the window: start and end of reading. `partitions` are rows of kind `partitions` (schemas.PARTITION), of
+    the selected plain Hive tables. A gap in `holes` is a table (`subject` is its name) or a namespace (`subject` ends
+    in `.*`) that could not be read. `hive` has the properties of plain Hive tables, by name.
     """
 
     info: SourceInfo
@@ -88,10 +88,10 @@ class Pointers:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a catalog counts of a table or partition.
+    """The statistics of a table or partition in a catalog.
 
-    `filled`: that it has rows or files; None: it counts nothing. `rows` are those that it counts; `content`: it counts
-    rows or bytes, which files of 0 bytes cannot hold.
+    `filled`: they count rows or files; None: there are no statistics. `rows` is the number of rows; `content`: they
+    count rows or bytes, which files of 0 bytes cannot hold.
     """
 
     filled: bool | None = None
@@ -101,9 +101,9 @@ class Statistics:
 
 @dataclass(frozen=True)
 class RegisteredPartition:
-    """A partition as a catalog has it registered.
+    """A partition that a catalog has registered.
 
-    `location` is as the catalog writes it; `changed_at` is when it was entered or last changed, None: not known.
+    `location` is as the catalog writes it; `changed_at` is when it was added or last changed, None: not known.
     """
 
     location: str
@@ -122,7 +122,7 @@ def partition_batch(
     partitions: Iterable[RegisteredPartition],
     aliases: Aliases = (),
 ) -> pa.RecordBatch:
-    """Rows of PARTITION of one table."""
+    """Return the PARTITION rows of one table."""
     placed = [(folder_of(each.location, aliases), each) for each in partitions]
     rows = [
         {
@@ -138,14 +138,14 @@ def partition_batch(
 
 
 def scheme_of(uri: str) -> str:
-    """The scheme of a location as catalogs write it, where lakeaudit writes another one for it; else empty."""
+    """Return the scheme of a location as catalogs write it, where lakeaudit writes another one for it; else empty."""
     return GOOGLE if uri.strip().startswith(GOOGLE) else ""
 
 
 def folder_of(uri: str, aliases: Aliases = ()) -> tuple[str, str]:
-    """(bucket, key of the folder with a slash at its end) of a location as catalogs write it; ("", ""): no such place.
+    """Return bucket and key (with a slash at its end) of a location as catalogs write it; ("", ""): in no known store.
 
-    Hive writes raw paths (`Path.toString`), so nothing is decoded here; what a partition's folder is called is escaped
+    Hive writes raw paths (`Path.toString`), so nothing is decoded here; the name of a partition's folder is escaped
     already (`%3A` is part of the key). `aliases` are other names of places, as claims write them.
     """
     named = identify(uri.strip())

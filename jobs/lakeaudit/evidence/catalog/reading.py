@@ -1,4 +1,4 @@
-"""A catalog read now, whatever its kind: its tables, and the partitions of those that the audit is about, in tasks."""
+"""Read a catalog of any kind: its tables on the driver, and the partitions of the audited tables in tasks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,27 +13,27 @@ from lakeaudit.evidence.protocol import BufferedRows, Clock, Context, EvidenceGa
 from lakeaudit.runtime.aws import Clients
 
 ListTables = Callable[..., Pointers]
-"""(source, clients, source id, wanted, clock) -> what the catalog says."""
+"""(source, clients, source id, partition filter, clock) -> the content of the catalog."""
 
 
 def read(
     list_tables: ListTables, source: CatalogSource, ctx: Context, source_id: str, clock: Clock = utc_now
 ) -> Pointers:
-    """What the catalog says, with its partitions read and kept: those of plain Hive tables in the audit's places.
+    """Return the content of the catalog, with its partitions read: those of plain Hive tables in the audit's places.
 
-    A table that was dropped meanwhile is left out. The cut ends when the last partition was read.
+    A table that was dropped meanwhile is left out. The window ends when the last partition was read.
 
     Raises:
-        SourceError: it cannot be asked at all, or a time of the past is asked for.
+        SourceError: the catalog cannot be read at all, or the audit is about a time in the past.
     """
     if not ctx.live:
-        what = "a catalog says what is now, and nothing of its past"
+        what = "a catalog has only its current content, and no past one"
         raise SourceError(f"{source.kind} {source.name}", what, "leave --as-of out")
 
-    def wanted(table: CatalogTable) -> bool:
+    def is_audited(table: CatalogTable) -> bool:
         return bool(table.partition_keys) and table.location in ctx.places
 
-    found = list_tables(source, ctx.clients, source_id, wanted, clock)
+    found = list_tables(source, ctx.clients, source_id, is_audited, clock)
     if not isinstance(found.partitions, tuple):
         return found
     kept = ctx.engine.keep(found.partitions)
@@ -43,17 +43,17 @@ def read(
 def get_entry(
     list_tables: ListTables, source: CatalogSource, clients: Clients, bucket: str, key: str
 ) -> dict[str, Any] | None:
-    """What the catalog says now of the table in whose location a key lies; None: it has none there.
+    """Return the catalog's current entry of the table in whose location a key lies; None: it has none there.
 
     Raises:
-        SourceError: it cannot be asked.
+        SourceError: it cannot be read.
     """
     found = list_tables(source, clients, "", lambda _: False)
     holding = [t for t in found.tables if t.location is not None and t.location.holds(bucket, key)]
     if not holding:
         return None
     table = max(holding, key=lambda each: len(each.key))
-    told = {
+    entry = {
         "table": table.name,
         "location": table.location.uri if table.location else "",
         "format": table.format,
@@ -61,7 +61,7 @@ def get_entry(
         "metadata_location": table.metadata_location,
         "updated_at": table.updated_at,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in entry.items() if value}
 
 
 def _without_the_dropped(found: Pointers, kept: BufferedRows, clock: Clock) -> Pointers:
@@ -82,17 +82,17 @@ def _without_the_dropped(found: Pointers, kept: BufferedRows, clock: Clock) -> P
 
 
 def named_tables(source: CatalogSource, clients: Clients, source_id: str, names: Names) -> Pointers:
-    """The tables of a catalog whose names pass, or more where that saves nothing; no partition is read.
+    """Return the tables of a catalog whose names pass, or more where a filter saves nothing; no partition is read.
 
     Raises:
         SourceError: the catalog cannot be read at all.
     """
     list_tables = registry.catalog(source.kind).list_tables
     if list_tables is None:
-        raise SourceError(source.name, f"tables of kind {source.kind} are not found", "name each table")
+        raise SourceError(source.name, f"tables of kind {source.kind} are not discovered", "name each table")
     return list_tables(source, clients, source_id, names)
 
 
 def no_entry(source: CatalogSource, *_: object) -> dict[str, Any] | None:
-    """For catalogs in which no file can be looked up. Raises SourceError."""
-    raise SourceError(source.name, "it knows tables alone", "ask for the table")
+    """Raise SourceError: for catalogs in which no file can be looked up."""
+    raise SourceError(source.name, "it has only tables, no files", "look up the table")

@@ -1,4 +1,4 @@
-"""What catalogs over HTTP give in the same way: which tables are asked for, and the picture that they make."""
+"""Build the snapshot of a catalog: its selected tables, its gaps, and the values of its responses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,16 +14,16 @@ from lakeaudit.keys import digest
 
 T = TypeVar("T")
 Names = Callable[[str], bool]
-"""Whether a table of that name is asked for."""
+"""Returns whether a table of that name is selected."""
 
 
 def any_name(_: str) -> bool:
-    """Of catalogs that are read whole."""
+    """Select all tables."""
     return True
 
 
 def no_partitions(_: CatalogTable) -> bool:
-    """Of catalogs that hold no partitions."""
+    """Select the partitions of no table."""
     return False
 
 
@@ -35,7 +35,7 @@ def pointers_of(
     tables: Iterable[CatalogTable],
     holes: Sequence[EvidenceGap],
 ) -> Pointers:
-    """What was read of a catalog at `uri`, of which only tables inside the source's `location` are meant."""
+    """Return the snapshot of the catalog at `uri`; tables outside the source's `location` are left out."""
     inside = source.location
     kept = [each for each in tables if inside is None or ((at := each.location) and inside.contains(at))]
     pinned = sorted(f"{each.name} {each.bucket}/{each.key} {each.metadata_location}" for each in kept)
@@ -52,7 +52,10 @@ def or_gap(
     read: Callable[[], list[T]],
     nothing: tuple[type[SourceError], ...] = (NotThere,),
 ) -> list[T]:
-    """What is read of the namespace `parts`; empty where that raises one of `nothing`, or another error, a hole."""
+    """Return the result of `read` for the namespace `parts`.
+
+    Errors of the types `nothing` give an empty list; any other SourceError adds an evidence gap to `holes` too.
+    """
     try:
         return read()
     except nothing:
@@ -65,25 +68,25 @@ def or_gap(
 def namespace_gap(
     source_id: str, namespace: Sequence[str], reason: str, *, retryable: bool = False
 ) -> EvidenceGap:
-    """A namespace whose tables are not all known."""
+    """Return the gap of a namespace whose tables are not all known."""
     return EvidenceGap(source_id, reason, f"{name_of(namespace)}.*", hides="its tables", retryable=retryable)
 
 
 def text_of(value: object) -> str:
-    """A text of an answer; "" for what is none, or holds half a character, which no store could have written."""
+    """Return a text of a response; "" for any other value, and for text with half a surrogate pair."""
     if not isinstance(value, str):
         return ""
     return value if value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value) else ""
 
 
 def listed(block: Mapping[str, Any], key: str) -> list[Any]:
-    """A list of an answer; empty for what is none."""
+    """Return a list of a response; empty for any other value."""
     found = block.get(key)
     return found if isinstance(found, list) else []
 
 
 def time_of(epoch_ms: object) -> datetime | None:
-    """A time of an answer; None for what is none."""
+    """Return a time of a response; None for any other value."""
     try:
         return datetime.fromtimestamp(float(str(epoch_ms)) / 1000, UTC)
     except (ValueError, OverflowError, OSError):

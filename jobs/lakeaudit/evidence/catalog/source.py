@@ -1,4 +1,4 @@
-"""What the lake file says of catalogs that are asked over HTTP."""
+"""The lake file's entry of a catalog that is read over HTTP."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,11 +8,11 @@ from lakeaudit.config.sources.base import EntryProblem
 
 
 class HttpCatalog(CatalogSource):
-    """A catalog at a URL. Secrets stand in environment variables, which the lake file names.
+    """A catalog at a URL. Secrets are in environment variables, which the lake file names.
 
-    `bearer_env`: a token, sent as it is. `credential_env`: `id:secret` of a client, exchanged for tokens at
-    `oauth2_uri` (OAuth2, client credentials), again whenever one is over; `scope`, `audience` and `resource` are sent
-    with it as they are written.
+    `bearer_env`: a token, sent unchanged. `credential_env`: `id:secret` of a client, exchanged for tokens at
+    `oauth2_uri` (OAuth2, client credentials), and again whenever a token has expired; `scope`, `audience` and
+    `resource` are sent with it as they are written.
     """
 
     uri: Url
@@ -25,10 +25,10 @@ class HttpCatalog(CatalogSource):
 
     @property
     def name(self) -> str:
-        """What people know it by."""
+        """Its name in messages."""
         return self.word
 
     @classmethod
     def problems(cls, entry: Mapping[str, object]) -> Iterator[EntryProblem]:
         if "bearer_env" in entry and "credential_env" in entry:
-            yield ("bearer_env",), "a second way to be let in", "keep one of the two"
+            yield ("bearer_env",), "a second way to authenticate", "keep one of the two"

@@ -1,4 +1,4 @@
-"""Files of events, whose names say when they were written: found by their dates, and read many at a time.
+"""Find files of events by the dates in their names, and read many of them at a time.
 
 Stores deliver them to `<name>` or `<account>/<region>/<bucket>/<year>/<month>/<day>/<name>`, by the time of the events
 or of the delivery, mostly within hours and some of them days late (facts: S3 server access logs, CloudTrail).
@@ -39,25 +39,25 @@ from lakeaudit.runtime.threads import beside
 from lakeaudit.schemas import plain_time
 
 SLACK = timedelta(days=1)
-"""A name by the day of its events says nothing of the hour."""
+"""A name may have the day of its events, without the hour."""
 LATE = timedelta(days=10)
-"""So late a file may still be delivered; asked of an audit of the past alone."""
+"""The latest delivery of a file that counts; it matters only for audits of the past."""
 DEEPEST = 8
 PART_BYTES, PART_FILES = 32 << 20, 500
 PACKED = 12
-"""About how many bytes are in a byte of a compressed file."""
+"""The usual ratio of unpacked to compressed bytes."""
 BLOCK = 8 << 20
 FEW = 3
-"""Blocks of a file that are held while others are read beside it."""
+"""The most blocks of a file that are kept while other files are read."""
 LONGEST = 16 << 20
-"""Bytes of a line."""
+"""The most bytes of a line."""
 T = TypeVar("T")
 AT_ONCE = 8
 
 
 @dataclass(frozen=True)
 class EventFile:
-    """A file, and the time that its name says, else when it was written."""
+    """A file, and the time in its name, else the time when it was written."""
 
     file: File
     at: datetime
@@ -65,27 +65,27 @@ class EventFile:
 
 @dataclass(frozen=True)
 class EventWindow:
-    """The files of a window, and how many others lie among them that are not named as events are."""
+    """The files of a window, and the number of other files between them whose names are not those of events."""
 
     files: tuple[EventFile, ...]
     strangers: int = 0
 
     @property
     def identity(self) -> str:
-        """Pins exactly which files there are."""
+        """The identity of the files."""
         return pinned((each.file for each in self.files), "files")
 
     def since(self, since: datetime) -> tuple[EventFile, ...]:
-        """Those that may hold events from then on."""
+        """Return the files that may hold events since a time."""
         return tuple(each for each in self.files if each.at >= since - SLACK)
 
 
 def find(
     clients: Clients, location: Location, name: re.Pattern[str], since: datetime, until: datetime | None
 ) -> EventWindow:
-    """The files below a folder whose names match and say a time in the window; `until` None: up to now.
+    """Return the files below a folder whose names match and have a time in the window; `until` None: up to now.
 
-    `name` has the groups year, month, day, hour and minute, or none: then the time is that of the file.
+    `name` has the groups year, month, day, hour and minute; without groups the time is that of the file.
     """
     files, strangers = [], 0
     last = datetime.max.replace(tzinfo=UTC) if until is None else until + LATE
@@ -115,7 +115,7 @@ _PARTS = ("year", "month", "day", "hour", "minute")
 def _candidates(
     clients: Clients, location: Location, since: datetime, until: datetime, depth: int = 0
 ) -> Iterator[File]:
-    """Files below a folder; of folders by date only those of the window are listed, of dated names those since then."""
+    """Yield files below a folder; folders by date are listed for the window only, dated names from its start on."""
     first = next(list_files(clients, location), None)
     if first is None or _DATED.match(first.place.key.removeprefix(location.prefix)):
         yield from list_files(clients, location, start_after=f"{since - SLACK:%Y-%m-%d}")
@@ -134,13 +134,13 @@ def _candidates(
 
 
 _OTHERS = ("CloudTrail-Digest", "CloudTrail-Insight", "CloudTrail-NetworkActivity", "CloudTrail-Aggregated")
-"""Folders beside that of CloudTrail's events."""
+"""Folders of CloudTrail that do not have data events."""
 _DATED = re.compile(r"20\d\d-\d\d-\d\d-[^/]*\Z")
-"""A name that begins with its date, below the folder itself: a listing can begin with the first that is wanted."""
+"""A name that begins with its date, directly in the folder: a listing can begin at the start of the window."""
 
 
 def _days(since: datetime, until: datetime) -> Iterator[str]:
-    """Folders of the days of a window; one that is open ends a day from now at the latest, as folders are made."""
+    """Yield the folders of the days of a window, of ten years at most."""
     day, last = since.date(), min(until, since + timedelta(days=3660)).date()
     while day <= last:
         yield f"{day:%Y/%m/%d}"
@@ -148,11 +148,11 @@ def _days(since: datetime, until: datetime) -> Iterator[str]:
 
 
 Window = tuple[datetime, datetime]
-"""The first and the last moment, in UTC without a zone."""
+"""The first and the last time, in UTC without a zone."""
 
 
 class Read(Protocol):
-    """Reads files in a task: rows of kind `requests` of a window, of changes alone unless `reads`, and notes."""
+    """Reads files in a task: rows of kind `requests` of a window (only changes unless `reads`), and notes."""
 
     def __call__(self, con: Connection, *, files: Sequence[File], window: Window, reads: bool) -> Batches: ...
 
@@ -160,7 +160,7 @@ class Read(Protocol):
 def events_of(
     source: EventsSource, ctx: Context, source_id: str, name: re.Pattern[str], read: Read
 ) -> Events:
-    """Events that lie in dated files; of a folder without any it is said."""
+    """Return the events in dated files; a folder without such files is an evidence gap."""
 
     def parts(wanted: datetime, reads: bool) -> tuple[Part, ...]:
         begin = max(since, wanted)
@@ -189,7 +189,7 @@ def events_of(
 
 
 def grouped(files: Sequence[EventFile]) -> Iterator[tuple[File, ...]]:
-    """Files by what one task reads: many small ones, or a large one."""
+    """Group files for tasks: many small ones, or a large one."""
     group: list[File] = []
     size = 0
     for each in files:
@@ -203,13 +203,13 @@ def grouped(files: Sequence[EventFile]) -> Iterator[tuple[File, ...]]:
 
 
 def weight_of(file: File) -> int:
-    """About how many bytes it has, unpacked."""
+    """Return the estimated number of unpacked bytes."""
     return max(file.size, 1) * (PACKED if file.name.endswith(".gz") else 1)
 
 
 @dataclass(frozen=True)
 class Content:
-    """Some whole lines of a file; `lacks` says why the rest of it cannot be read."""
+    """Some whole lines of a file; `lacks` is the reason why the rest of the file cannot be read."""
 
     file: File
     text: str
@@ -217,7 +217,7 @@ class Content:
 
 
 def contents(clients: Clients, files: Sequence[File]) -> Iterator[Content]:
-    """The lines of files, small files whole, beside each other; a large one in blocks."""
+    """Yield the lines of files: small files are read whole and in parallel, a large one in blocks."""
     small = [file for file in files if weight_of(file) <= BLOCK]
     with beside(AT_ONCE) as pool:
         read = pool.map(lambda file: _few(blocks(clients, file)), small)
@@ -229,7 +229,7 @@ def contents(clients: Clients, files: Sequence[File]) -> Iterator[Content]:
 
 
 def texts_of(clients: Clients, files: Sequence[File]) -> Iterator[tuple[File, Iterator[str]]]:
-    """Each file with its text in blocks, whatever its lines are; small files are read beside each other.
+    """Yield each file with its text in blocks, without regard to lines; small files are read in parallel.
 
     The text raises SourceError where the file cannot be read further.
     """
@@ -242,13 +242,13 @@ def texts_of(clients: Clients, files: Sequence[File]) -> Iterator[tuple[File, It
 
 
 def _few(blocks: Iterator[T]) -> list[T] | None:
-    """All blocks of a small file; None where it proves to be large once it is unpacked, so it is not held whole."""
+    """Return all blocks of a small file; None if its unpacked content is large, so that it is not kept whole."""
     found = list(islice(blocks, FEW + 1))
     return found if len(found) <= FEW else None
 
 
 def _with_error(texts: Iterator[str]) -> Iterator[str | SourceError]:
-    """The texts, and at their end the error that they raise."""
+    """Yield the texts, and at their end the error that they raise."""
     try:
         yield from texts
     except SourceError as error:
@@ -266,13 +266,13 @@ def _texts(clients: Clients, file: File) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8-sig")("backslashreplace")
     for read in _reads(clients, file):
         if isinstance(read, str):
-            raise SourceError(file.place.uri, read, "mend or remove the damaged file")
+            raise SourceError(file.place.uri, read, "repair or remove the damaged file")
         yield decoder.decode(read)
     yield decoder.decode(b"", final=True)
 
 
 def blocks(clients: Clients, file: File) -> Iterator[Content]:
-    """The lines of a file in blocks; the last says what went wrong, if anything did."""
+    """Yield the lines of a file in blocks; the last block has the failure, if there is one."""
     rest, lacks = b"", ""
     for read in _reads(clients, file):
         if isinstance(read, str):
@@ -289,7 +289,7 @@ def blocks(clients: Clients, file: File) -> Iterator[Content]:
 
 
 def _reads(clients: Clients, file: File) -> Iterator[bytes | str]:
-    """The unpacked bytes of a file in blocks, and at the end a text that says what went wrong, if anything did."""
+    """Yield the unpacked bytes of a file in blocks, and at the end the message of a failure, if there is one."""
     size = 0
     try:
         with closing(opened(clients, file.place)) as stream:
@@ -309,16 +309,16 @@ def _reads(clients: Clients, file: File) -> Iterator[bytes | str]:
 
 
 _MAY_BE_EMPTY = (".json", ".jsonl")
-"""What exports of no rows are named; a log or a compressed file that was delivered has content."""
+"""The endings of exports without rows; a log or a compressed file that was delivered has content."""
 
 
 def _text(content: bytes) -> str:
-    """What is no UTF-8 stands in fields that a client has written, and is kept visible."""
+    """Decode bytes; invalid UTF-8, which occurs in fields that a client has written, is escaped."""
     return content.decode("utf-8", "backslashreplace").removeprefix("\ufeff")
 
 
 def probe(source: EventsSource, clients: Clients, now: datetime, name: re.Pattern[str]) -> Probed:
-    """The folder can be listed, the newest file of the window read; see `registry.EventsKind`."""
+    """Check that the folder can be listed and its newest file of the window be read; see `registry.EventsKind`."""
     found = find(clients, source.location, name, now - source.window, now)
     if not found.files:
         raise SourceError(

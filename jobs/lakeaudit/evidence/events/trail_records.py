@@ -1,4 +1,4 @@
-"""The records of one CloudTrail file, one after the other: however large the file is, few are held at a time."""
+"""Parse the records of one CloudTrail file one after the other, with few of them in memory at a time."""
 
 import json
 import re
@@ -8,16 +8,16 @@ _HEAD = re.compile(r'\s*\{\s*"Records"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 _END = re.compile(r"\s*\]\s*(,|\}\s*$)", re.DOTALL)
 LONGEST = 16 << 20
-"""Characters of a record; CloudTrail's own limit for an event is 256 KB."""
+"""The most characters of a record; CloudTrail's own limit for an event is 256 KB."""
 _DECODER = json.JSONDecoder()
 
 
 class NoRecordsError(Exception):
-    """The file is none of CloudTrail, or it is damaged; in words."""
+    """The file is not one of CloudTrail, or it is damaged; `str` is the message."""
 
 
 def records(texts: Iterable[str], longest: int = LONGEST) -> Iterator[object]:
-    """The records of a file whose text comes in blocks.
+    """Yield the records of a file whose text comes in blocks.
 
     Raises:
         NoRecordsError: after the records that could be read.
@@ -33,11 +33,11 @@ def records(texts: Iterable[str], longest: int = LONGEST) -> Iterator[object]:
         if len(held) > longest:
             raise NoRecordsError(_too_long(longest, read))
     if not begun or not _END.match(held):
-        raise NoRecordsError("is no file of CloudTrail: it has no list of records")
+        raise NoRecordsError("is not a file of CloudTrail: it has no list of records")
 
 
 def _whole(held: str) -> Generator[object, None, str]:
-    """The whole records that a text begins with; returns the rest."""
+    """Yield the complete records at the start of a text; return the rest."""
     at = 0
     while (begin := _BETWEEN.match(held, at)) is not None:
         at = begin.end()

@@ -13,7 +13,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
 MOST_NAMES = 5_000
-"""Of a folder so many names are looked at: where readers see none of them and there are more, nobody can tell."""
+"""The most names of a folder that are checked: if readers see none of these and there are more, it is not known."""
 
 Place = tuple[str, str]
 Answer = tuple[str, bool | None, bool | None, bool | None]

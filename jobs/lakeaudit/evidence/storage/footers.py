@@ -43,7 +43,7 @@ class VisibleRows:
 
 
 class BrokenFileError(Exception):
-    """A file is none of its format; `str` says why."""
+    """A file is not of its format; `str` is the reason."""
 
 
 def rows_of(clients: Clients, bucket: str, key: str, size: int, version_id: str | None = None) -> int | None:
@@ -93,7 +93,7 @@ def _facts(metadata: pq.FileMetaData) -> Iterator[tuple[str, tuple[object, ...]]
 def fault_of(
     clients: Clients, place: Location, size: int, counted: VisibleRows, wait: Callable[[], None]
 ) -> str | None:
-    """Why a file is none of its format by its name, or has other rows; None: it is whole, or nobody can tell.
+    """Return why a file is not of the format of its name, or has other rows; None: it is whole, or not checked.
 
     `wait` is called before each read.
     """

@@ -1,7 +1,7 @@
-"""Tables of S3 Metadata as they are now: which data files a state of theirs has. They are Iceberg tables.
+"""Find the data files of the current state of a table of S3 Metadata, which is an Iceberg table.
 
-The reader of manifests has more to say of a table than is asked of one that is evidence itself: here a state is read
-whole or not at all, and one with delete files, which nothing here applies, is refused.
+Such a table is evidence itself, so the checks of the manifest reader do not apply: here a state is read whole or not at
+all, and a state with delete files, which are not supported here, is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def data_files(clients: Clients, state: State, engine: Engine) -> list[DataFile]
     """The data files of a state.
 
     Raises:
-        SourceError: not all of them can be told, or not all their rows count.
+        SourceError: not all of them can be listed, or not all their rows count.
     """
     snapshot = replace(state.snapshot, heads=("main",))
     lists = read_lists([replace(state.metadata, snapshots=(snapshot,))], clients, engine)

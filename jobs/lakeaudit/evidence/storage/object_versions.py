@@ -60,7 +60,7 @@ class ObjectVersion:
 class History:
     """The versions and delete markers of one key, newest first; `whole`: there are no others.
 
-    `incomplete`: entries lack an id, a time or a size, or nobody can tell which one is current.
+    `incomplete`: entries lack an id, a time or a size, or it is unknown which one is current.
     """
 
     versions: Sequence[ObjectVersion]
@@ -94,9 +94,9 @@ class History:
         return sum(each.is_latest is False for each in self._newer(version))
 
     def is_beneath_marker(self, version: ObjectVersion) -> bool:
-        """Whether the object is that version again once the newest delete marker is removed.
+        """Return whether the object is that version again once the newest delete marker is removed.
 
-        Stores tell whole seconds: of what was written in the same one nobody knows which came first.
+        Stores record whole seconds: the order of versions that were written in the same second is unknown.
         """
         beneath = self.versions[1:] if self.is_marked else ()
         same_second = [each for each in beneath if each.modified_at == version.modified_at]
@@ -153,9 +153,9 @@ class History:
 def history_of(page: Mapping[str, Any], key: str) -> History:
     """The history of a key, of the first page of ListObjectVersions under it as a prefix.
 
-    A page has a thousand versions; a key with more of them is known by its newest ones. A version without an id or a
-    time cannot be named, or not be placed among the others: it is left out, and the history is not whole. Nor is it
-    where nobody can tell which version is current.
+    A page has a thousand versions; for a key with more of them the newest are returned. A version without an id or a
+    time cannot be requested, or not be ordered: it is left out, and the history is incomplete. It is incomplete too if
+    the current version is unknown.
     """
     mine = [each for each in listed_versions(page) if each.key == key]
     versions = [

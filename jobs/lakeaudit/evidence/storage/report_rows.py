@@ -1,7 +1,7 @@
-"""Data files of reports that other stores than S3 make: CSV with its names in the first line, or Parquet.
+"""Read data files of the reports of other stores than S3: CSV with its names in the first line, or Parquet.
 
-A value that cannot be understood is a fault of its row. Neither form has a checksum per line, so a CSV file that is no
-CSV to its end is not believed at all.
+A value that cannot be parsed is a fault of its row. Neither form has a checksum for each line, so a CSV file that is
+invalid anywhere is rejected as a whole.
 """
 
 import csv
@@ -210,7 +210,7 @@ def _packed(path: Path) -> str:
 
 
 def _first_line(path: Path, delimiter: str) -> list[str]:
-    """The fields of the first line; a byte order mark before it is none of them."""
+    """Return the fields of the first line, without a byte order mark."""
     with pa.input_stream(str(path), compression="gzip" if _packed(path) == "'gzip'" else None) as stream:
         head = stream.read(_LONGEST_LINE).decode("utf-8-sig", "replace")
     return next(csv.reader(head.splitlines(keepends=True), delimiter=delimiter), [])

@@ -26,9 +26,9 @@ _LATEST = (
 )
 _VERSION = f"coalesce(version_id, {duck.literal(NULL_VERSION)})"
 CURRENT = "reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)"
-"""SQL of VERSION rows of what is there; an object whose newest version the source does not tell counts as there."""
+"""SQL of VERSION rows of current objects; an object is current too if the source does not mark its newest version."""
 REMOVED = "reject IS NULL AND coalesce(is_latest AND is_delete_marker, false)"
-"""SQL of VERSION rows of what a delete marker hides."""
+"""SQL of VERSION rows of delete markers that hide their objects."""
 BELOW = "objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)"
 """SQL of the VERSION rows `objects` below any of the places `homes`, see `prefixes_of`."""
 _IS_OLDER = "NOT is_latest AND NOT is_delete_marker"

@@ -10,7 +10,7 @@ from lakeaudit.evidence.kind import CatalogKind, deferred
 class Glue(CatalogSource):
     """The Glue Data Catalog of an account and region.
 
-    A key left out is the lake's `s3` block's, then the AWS chain's.
+    Options that are left out come from the lake's `s3` block, then from the AWS chain.
     """
 
     knows_partitions = True
@@ -27,17 +27,17 @@ class Glue(CatalogSource):
 
     @property
     def name(self) -> str:
-        """What it is called, else its account and region, as far as they are written."""
+        """Its `name`, else its account and region, as far as they are set."""
         return self.called or "/".join(filter(None, (self.catalog_id, self.region))) or "default"
 
     @property
     def has_point_reads(self) -> bool:
-        """It can be asked for the table of a key."""
+        """Whether the table of a key can be looked up: always."""
         return True
 
     @property
     def way(self) -> DynamoOptions:
-        """How it is reached: as DynamoDB is, it is no part of S3's endpoint unless that is not AWS's own."""
+        """Its connection options, like those of DynamoDB: S3's endpoint counts only if it is not that of AWS."""
         own = DynamoOptions(
             endpoint=self.endpoint, region=self.region, role_arn=self.role_arn, external_id=self.external_id
         )

@@ -1,7 +1,7 @@
-"""The Glue Data Catalog: databases, tables and partitions by its API, page by page.
+"""Read the Glue Data Catalog: databases, tables and partitions by its API, page by page.
 
-A wanted table's first page of partitions is read on the driver; where there are more, tasks read them by segments
-(Glue API Reference, GetPartitions). Resource links and views have no place of their own and are left out.
+The first page of a table's partitions is read on the driver; if there are more, tasks read them by segments (Glue API
+Reference, GetPartitions). Resource links and views have no place of their own and are left out.
 """
 
 import re
@@ -62,17 +62,17 @@ if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient
 
 SEGMENTS = 10
-"""Into so many parts the partitions of a large table are read: as many as Glue allows."""
+"""The number of parts in which the partitions of a large table are read: the most that Glue allows."""
 PAGE = 1000
-"""Partitions of a page: as many as Glue gives without their columns."""
+"""Partitions of a page: the most that Glue returns without their columns."""
 AT_ONCE = 4
-"""Requests beside each other: Glue throttles an account, not a client."""
+"""Concurrent requests: Glue throttles an account, not a client."""
 _FAILURES = (ClientError, BotoCoreError)
 
 
 @dataclass
 class _Read:
-    """What was read so far."""
+    """The tables and gaps that were read so far."""
 
     tables: list[CatalogTable] = field(default_factory=list)
     hive: dict[str, HiveTable] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class _Read:
 def list_tables(
     source: Glue, clients: Clients, source_id: str, wanted: PartitionFilter, clock: Clock = utc_now
 ) -> Pointers:
-    """All tables of the chosen databases, and the partitions of those that are wanted.
+    """Return all tables of the selected databases, and the partitions of the selected tables.
 
     Raises:
         SourceError: the databases cannot be listed.
@@ -92,13 +92,15 @@ def list_tables(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for found in pool.map(partial(_tables_of, source, glue, source_id), databases):
             _take(read, source_id, clients.aliases, found)
-        asked = [
+        partitioned = [
             table
             for table in read.tables
             if table.name in read.hive and not read.hive[table.name].projected and wanted(table)
         ]
         parts = [
-            part for each in pool.map(partial(_parts, source, clients, source_id), asked) for part in each
+            part
+            for each in pool.map(partial(_parts, source, clients, source_id), partitioned)
+            for part in each
         ]
     identity = f"{count(len(databases))} databases, {count(len(read.tables))} tables"
     cut = SnapshotWindow(start, clock(), source.margin or timedelta(0))
@@ -111,14 +113,14 @@ def probe(source: Glue, clients: Clients, now: datetime) -> Probed:  # noqa: ARG
     glue = _client(source, clients)
     databases = _databases(source, glue)
     if not databases:
-        told = f"the catalog {source.name} has no database that is asked for"
-        return Probed(told, hint="check its account, its region and `databases`")
+        message = f"the catalog {source.name} has none of the selected databases"
+        return Probed(message, hint="check its account, its region and `databases`")
     glue.get_tables(DatabaseName=databases[0], MaxResults=1, **_account(source))
     return Probed(f"can be read, {count(len(databases))} databases")
 
 
 def current(source: Glue, clients: Clients, name: str) -> CatalogTable | None:
-    """A table as the catalog has it now, which keeps all names in lower case; None: it has none, or no place of it.
+    """Return a table as the catalog has it now; None: it has none, or none with a place. Names are in lower case.
 
     Raises:
         SourceError: it does not answer.
@@ -126,13 +128,13 @@ def current(source: Glue, clients: Clients, name: str) -> CatalogTable | None:
     database, _, table = name.lower().partition(".")
     try:
         answer = _client(source, clients).get_table(DatabaseName=database, Name=table, **_account(source))
-        told = required(answer, "Table")
+        entry = required(answer, "Table")
     except _FAILURES as error:
         if _is_gone(error):
             return None
         raise SourceError(f"Glue {source.name}", *explain(error)) from error
     read = _Read()
-    _take(read, "", clients.aliases, (database, [told], ""))
+    _take(read, "", clients.aliases, (database, [entry], ""))
     return next(iter(read.tables), None)
 
 
@@ -145,7 +147,7 @@ def _account(source: Glue) -> dict[str, Any]:
 
 
 def _databases(source: Glue, glue: "GlueClient") -> list[str]:
-    """Names of the databases that are asked for."""
+    """Return the names of the selected databases."""
     patterns = [glob_to_regex(glob) for glob in source.databases]
     try:
         pages = glue.get_paginator("get_databases").paginate(**_account(source))
@@ -161,7 +163,7 @@ def _databases(source: Glue, glue: "GlueClient") -> list[str]:
 
 
 DatabaseTables = tuple[str, list[Mapping[str, Any]], str]
-"""A database, its tables as Glue tells them, and why that may not be all."""
+"""A database, its tables as Glue returns them, and why these may not be all."""
 
 
 def _tables_of(source: Glue, glue: "GlueClient", source_id: str, database: str) -> DatabaseTables:  # noqa: ARG001
@@ -192,29 +194,30 @@ def _take(read: _Read, source_id: str, aliases: Aliases, found: DatabaseTables) 
 
 
 def _table(
-    source_id: str, database: str, told: Mapping[str, Any], descriptor: Mapping[str, Any], aliases: Aliases
+    source_id: str, database: str, entry: Mapping[str, Any], descriptor: Mapping[str, Any], aliases: Aliases
 ) -> tuple[CatalogTable, HiveTable]:
-    words = told.get("Parameters") or {}
+    parameters = entry.get("Parameters") or {}
     serde = (descriptor.get("SerdeInfo") or {}).get("Parameters") or {}
     uri = location_of(descriptor["Location"], serde)
     bucket, key = folder_of(uri, aliases)
     table = CatalogTable(
-        source_id, f"{database}.{told['Name']}", bucket, key, format_of(words, descriptor.get("InputFormat") or ""),
-        words.get("metadata_location", ""), tuple(each["Name"] for each in told.get("PartitionKeys") or ()),
-        changed_at(words, told.get("CreateTime"), told.get("UpdateTime")), words.get(PREVIOUS, ""),
+        source_id, f"{database}.{entry['Name']}", bucket, key,
+        format_of(parameters, descriptor.get("InputFormat") or ""), parameters.get("metadata_location", ""),
+        tuple(each["Name"] for each in entry.get("PartitionKeys") or ()),
+        changed_at(parameters, entry.get("CreateTime"), entry.get("UpdateTime")), parameters.get(PREVIOUS, ""),
         scheme_of(uri),
     )  # fmt: skip
-    return table, hive_table(words)
+    return table, hive_table(parameters)
 
 
 def _parts(source: Glue, clients: Clients, source_id: str, table: CatalogTable) -> Iterator[Part]:
-    """One part of a table whose partitions fit on a page, which is read now; else a part a segment."""
+    """Yield one part for a table whose partitions fit on a page, which is read now; else a part for each segment."""
     segments = partial(_read_segment, source=source, clients=clients, source_id=source_id, name=table.name)
     try:
         page = _ask(source, _client(source, clients), table.name)
         partitions = required(page, "Partitions")
     except _FAILURES:
-        # the task meets the failure again, and tells it
+        # the task meets the same failure and reports it
         yield Part(source_id, partial(segments, segment=None))
         return
     if page.get("NextToken"):
@@ -238,21 +241,21 @@ def _read_page(batch: pa.RecordBatch, _: Connection) -> Batches:
 def _read_segment(
     _: Connection, *, source: Glue, clients: Clients, source_id: str, name: str, segment: int | None
 ) -> Batches:
-    """The partitions of one segment of a table, None: of all of it; a NOTE row where they could not be read."""
+    """Yield the partitions of one segment (None: all) of a table; a NOTE row if they could not be read."""
     glue = _client(source, clients)
-    asked: dict[str, Any] = (
+    request: dict[str, Any] = (
         {} if segment is None else {"Segment": {"SegmentNumber": segment, "TotalSegments": SEGMENTS}}
     )
     try:
         while True:
-            page = _ask(source, glue, name, **asked)
+            page = _ask(source, glue, name, **request)
             yield "partitions", _batch(source_id, name, required(page, "Partitions"), clients.aliases)
             following = page.get("NextToken")
             if not following:
                 return
-            if following == asked.get("NextToken"):
+            if following == request.get("NextToken"):
                 raise BrokenListing(reason="the list of partitions does not advance")
-            asked["NextToken"] = following
+            request["NextToken"] = following
     except _FAILURES as error:
         if _is_gone(error):
             yield "notes", note_row(source_id, name, data=GONE)
@@ -269,22 +272,20 @@ def _batch(
     return partition_batch(source_id, name, map(_partition, partitions), aliases)
 
 
-def _partition(told: Mapping[str, Any]) -> RegisteredPartition:
-    location, parameters = (
-        (told.get("StorageDescriptor") or {}).get("Location", ""),
-        told.get("Parameters") or {},
-    )
-    at = changed_at(parameters, told.get("CreationTime"))
-    return RegisteredPartition(location, told.get("Values") or [], at, statistics_of(parameters))
+def _partition(entry: Mapping[str, Any]) -> RegisteredPartition:
+    location = (entry.get("StorageDescriptor") or {}).get("Location", "")
+    parameters = entry.get("Parameters") or {}
+    at = changed_at(parameters, entry.get("CreationTime"))
+    return RegisteredPartition(location, entry.get("Values") or [], at, statistics_of(parameters))
 
 
 def _is_gone(error: Exception) -> bool:
-    """Whether it was dropped meanwhile."""
+    """Return whether the table or database was dropped meanwhile."""
     return isinstance(error, ClientError) and code_of(error) == "EntityNotFoundException"
 
 
 def named_tables(source: Glue, clients: Clients, source_id: str, names: Names) -> Pointers:  # noqa: ARG001 - Glue lists all
-    """All tables, without partitions."""
+    """Return all tables, without partitions."""
     return list_tables(source, clients, source_id, no_partitions)
 
 

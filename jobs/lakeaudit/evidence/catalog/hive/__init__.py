@@ -1,4 +1,4 @@
-"""A Hive Metastore, asked by Thrift."""
+"""A Hive Metastore, read by Thrift."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from lakeaudit.evidence.kind import CatalogKind, deferred
 
 
 class Hive(CatalogSource):
-    """A Hive Metastore, asked by Thrift; of several at `uri` the first that takes a connection is asked."""
+    """A Hive Metastore, read by Thrift; if `uri` names several, the first that takes a connection is used."""
 
     knows_partitions = True
 
@@ -17,18 +17,18 @@ class Hive(CatalogSource):
     databases: tuple[Glob, ...] = ()
     """Names or patterns of the databases that are read; empty: all."""
     user: Text | None = None
-    """As whom it is asked (`set_ugi`), where it does not ask for more than a name; None: as nobody in particular."""
+    """The user name that is sent (`set_ugi`), for metastores that need no more than a name; None: none is sent."""
     kerberos_service: Text | None = None
     """The service's part of its Kerberos principal (`hive` of `hive/_HOST@REALM`); None: no Kerberos."""
 
     @property
     def name(self) -> str:
-        """What people know it by."""
+        """Its name in messages."""
         return self.word
 
     @property
     def has_point_reads(self) -> bool:
-        """It can be asked for the table of a key."""
+        """Whether the table of a key can be looked up: always."""
         return True
 
 

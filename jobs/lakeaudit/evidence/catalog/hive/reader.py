@@ -1,9 +1,9 @@
-"""The Hive Metastore: databases, tables and partitions by Thrift.
+"""Read the Hive Metastore: databases, tables and partitions by Thrift.
 
-Tables are asked for on the driver, a hundred at a time; partitions in tasks, a table each: their names by one answer of
-bounded size, then what they are, `BATCH` at a time. A dropped table has no partitions to this server, and no error, so
-the table is asked for again at the end. Views have no place of their own and are left out. Names of the default catalog
-(`hive`) alone are seen.
+Tables are read on the driver, a hundred at a time. Partitions are read in tasks, one task for each table: their names
+in one response of bounded size, then the partitions, `BATCH` at a time. For a dropped table the server returns no
+partitions and no error, so the table is requested again at the end. Views have no place of their own and are left out.
+Only tables of the default catalog (`hive`) are read.
 """
 
 import re
@@ -49,12 +49,12 @@ from lakeaudit.runtime.duck import Connection
 TABLES = 100
 """Tables of one request."""
 BATCH = 500
-"""Partitions of one request; each comes with all columns of its table. A metastore may give fewer, and says so."""
+"""Partitions of one request; each comes with all columns of its table. A metastore may return fewer with an error."""
 
 
 @dataclass
 class _Read:
-    """What was read so far."""
+    """The tables and gaps that were read so far."""
 
     tables: list[CatalogTable] = field(default_factory=list)
     hive: dict[str, HiveTable] = field(default_factory=dict)
@@ -70,7 +70,7 @@ def list_tables(
     *,
     names: Names = any_name,
 ) -> Pointers:
-    """The tables of the chosen databases that `names` asks for, and the partitions of those that are wanted.
+    """Return the tables of the selected databases that `names` selects, and the partitions that `wanted` selects.
 
     Raises:
         SourceError: the databases cannot be listed.
@@ -80,13 +80,13 @@ def list_tables(
         for database in _databases(source, metastore):
             found = or_gap(read.holes, source_id, [database], partial(_tables_of, metastore, database, names))
             _take(read, source_id, clients.aliases, database, found)
-    said = pointers_of(source, source_id, source.uri, (start, clock()), read.tables, read.holes)
+    pointers = pointers_of(source, source_id, source.uri, (start, clock()), read.tables, read.holes)
     parts = tuple(
         Part(source_id, partial(_read_partitions, source, clients.aliases, source_id, table.name))
-        for table in said.tables
+        for table in pointers.tables
         if table.name in read.hive and not read.hive[table.name].projected and wanted(table)
     )
-    return replace(said, partitions=parts, hive=read.hive)
+    return replace(pointers, partitions=parts, hive=read.hive)
 
 
 def probe(source: Hive, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - every kind is given both
@@ -94,14 +94,14 @@ def probe(source: Hive, clients: Clients, now: datetime) -> Probed:  # noqa: ARG
     with MetastoreClient(source) as metastore:
         databases = _databases(source, metastore)
         if not databases:
-            told = f"the metastore {source.name} has no database that is asked for"
-            return Probed(told, hint="check its uri and `databases`")
+            message = f"the metastore {source.name} has none of the selected databases"
+            return Probed(message, hint="check its uri and `databases`")
         metastore.ask(lambda thrift: thrift.get_all_tables(databases[0]))
     return Probed(f"can be read, {count(len(databases))} databases")
 
 
 def current(source: Hive, clients: Clients, name: str) -> CatalogTable | None:
-    """A table as the metastore has it now; None: it knows it no more, or it has no place.
+    """Return a table as the metastore has it now; None: it does not have it any more, or the table has no place.
 
     Raises:
         SourceError: it does not answer.
@@ -118,30 +118,30 @@ def current(source: Hive, clients: Clients, name: str) -> CatalogTable | None:
 
 
 def database_and_table(name: str) -> tuple[str, str]:
-    """Both parts of a name as this catalog gives them; the metastore keeps all names in lower case."""
+    """Return both parts of a name as this catalog has them; the metastore keeps all names in lower case."""
     database, *table = parts_of(name)
     return database.lower(), ".".join(table).lower()
 
 
 def get_table(metastore: MetastoreClient, database: str, table: str) -> Any:
-    """A table, as Hive's `Table`. Raises NotThere, SourceError."""
+    """Return a table, as Hive's `Table`. Raises NotThere, SourceError."""
     from hive_metastore.ttypes import GetTableRequest
 
-    asked = GetTableRequest(dbName=database, tblName=table, capabilities=_capabilities())
+    request = GetTableRequest(dbName=database, tblName=table, capabilities=_capabilities())
     return metastore.ask(
-        lambda thrift: thrift.get_table_req(asked).table, lambda thrift: thrift.get_table(database, table)
+        lambda thrift: thrift.get_table_req(request).table, lambda thrift: thrift.get_table(database, table)
     )
 
 
 def _capabilities() -> Any:
-    """Without it tables that are only ever inserted into are refused."""
+    """Return the capability without which the metastore refuses insert-only tables."""
     from hive_metastore.ttypes import ClientCapabilities, ClientCapability
 
     return ClientCapabilities([ClientCapability.INSERT_ONLY_TABLES])
 
 
 def _databases(source: Hive, metastore: MetastoreClient) -> list[str]:
-    """Names of the databases that are asked for."""
+    """Return the names of the selected databases."""
     patterns = [glob_to_regex(glob) for glob in source.databases]
     names = metastore.ask(lambda thrift: list(thrift.get_all_databases()))
     return [n for n in names if not patterns or any(re.fullmatch(regex, n) for regex in patterns)]
@@ -149,13 +149,13 @@ def _databases(source: Hive, metastore: MetastoreClient) -> list[str]:
 
 def _tables_of(metastore: MetastoreClient, database: str, names: Names) -> list[Any]:
     listed = metastore.ask(lambda thrift: list(thrift.get_all_tables(database)))
-    asked = [name for name in listed if names(name_of((database, name)))]
-    batches = in_batches(asked, TABLES, partial(_tables_named, metastore, database))
+    selected = [name for name in listed if names(name_of((database, name)))]
+    batches = in_batches(selected, TABLES, partial(_tables_named, metastore, database))
     return [table for _, tables in batches for table in tables]
 
 
 def _tables_named(metastore: MetastoreClient, database: str, names: Sequence[str]) -> list[Any]:
-    """Those of some tables that there are."""
+    """Return those of some tables that exist."""
     from hive_metastore.ttypes import GetTablesRequest
 
     request = GetTablesRequest(dbName=database, tblNames=names, capabilities=_capabilities())
@@ -169,35 +169,35 @@ def _take(read: _Read, source_id: str, aliases: Aliases, database: str, tables: 
     for each in tables:
         if each.tableType == "VIRTUAL_VIEW" or each.sd is None or not text_of(each.sd.location):
             continue
-        words = each.parameters or {}
+        parameters = each.parameters or {}
         serde = (each.sd.serdeInfo.parameters if each.sd.serdeInfo else None) or {}
         uri = location_of(each.sd.location, serde)
         bucket, key = folder_of(uri, aliases)
         table = CatalogTable(
             source_id, name_of((database, text_of(each.tableName))), bucket, key,
-            format_of(words, text_of(each.sd.inputFormat), text_of(each.tableType)), words.get("metadata_location", ""),
-            tuple(column.name for column in each.partitionKeys or ()), changed_at(words, _time(each.createTime)),
-            words.get(PREVIOUS, ""), scheme_of(uri),
+            format_of(parameters, text_of(each.sd.inputFormat), text_of(each.tableType)),
+            parameters.get("metadata_location", ""), tuple(column.name for column in each.partitionKeys or ()),
+            changed_at(parameters, _time(each.createTime)), parameters.get(PREVIOUS, ""), scheme_of(uri),
         )  # fmt: skip
         read.tables.append(table)
         if table.format == "hive":
-            read.hive[table.name] = hive_table(words)
+            read.hive[table.name] = hive_table(parameters)
 
 
 def _read_partitions(source: Hive, aliases: Aliases, source_id: str, name: str, _: Connection) -> Batches:
-    """The partitions of one table; a NOTE row where not all of them could be read."""
+    """Yield the partitions of one table; a NOTE row if not all of them could be read."""
     database, table = database_and_table(name)
     try:
         with MetastoreClient(source) as metastore:
             hidden = 0
-            for asked, found in _batches(metastore, database, table):
+            for names, found in _batches(metastore, database, table):
                 yield "partitions", partition_batch(source_id, name, map(_partition, found), aliases)
-                if len(found) < len(asked):
-                    hidden += len(_still_named(metastore, database, table, asked)) - len(found)
+                if len(found) < len(names):
+                    hidden += len(_still_named(metastore, database, table, names)) - len(found)
             get_table(metastore, database, table)
         if hidden > 0:
-            told = f"{count(hidden)} partitions that are named were not given"
-            yield "notes", note_row(source_id, name, f"partitions could not be read: {told}", count=1)
+            why = f"{count(hidden)} partitions that are named were not returned"
+            yield "notes", note_row(source_id, name, f"partitions could not be read: {why}", count=1)
     except SourceError as error:
         if isinstance(error, NotThere) or _is_gone(source, database, table):
             yield "notes", note_row(source_id, name, data=GONE)
@@ -206,7 +206,7 @@ def _read_partitions(source: Hive, aliases: Aliases, source_id: str, name: str, 
 
 
 def _is_gone(source: Hive, database: str, table: str) -> bool:
-    """Of partitions of a table that was dropped meanwhile some servers say nothing that is an answer."""
+    """Return whether a table was dropped meanwhile: some servers then send no valid response for its partitions."""
     try:
         with MetastoreClient(source) as metastore:
             get_table(metastore, database, table)
@@ -220,7 +220,7 @@ def _is_gone(source: Hive, database: str, table: str) -> bool:
 def _batches(
     metastore: MetastoreClient, database: str, table: str
 ) -> Iterator[tuple[Sequence[str], list[Any]]]:
-    """Names of partitions, and what they are."""
+    """Yield names of partitions, with the partitions."""
     names = metastore.ask(lambda thrift: list(thrift.get_partition_names(database, table, -1)))
     yield from in_batches(names, BATCH, partial(_partitions_named, metastore, database, table))
 
@@ -231,17 +231,17 @@ def _partitions_named(
     return metastore.ask(lambda thrift: list(thrift.get_partitions_by_names(database, table, names)))
 
 
-def _still_named(metastore: MetastoreClient, database: str, table: str, asked: Sequence[str]) -> set[str]:
-    """Those of some names that are no partitions that were dropped meanwhile."""
-    return set(asked) & set(
+def _still_named(metastore: MetastoreClient, database: str, table: str, names: Sequence[str]) -> set[str]:
+    """Return those of some partitions that were not dropped meanwhile."""
+    return set(names) & set(
         metastore.ask(lambda thrift: thrift.get_partition_names(database, table, -1) or [])
     )
 
 
-def _partition(told: Any) -> RegisteredPartition:
-    location, parameters = text_of(told.sd.location) if told.sd else "", told.parameters or {}
-    at = changed_at(parameters, _time(told.createTime))
-    return RegisteredPartition(location, told.values or (), at, statistics_of(parameters))
+def _partition(entry: Any) -> RegisteredPartition:
+    location, parameters = text_of(entry.sd.location) if entry.sd else "", entry.parameters or {}
+    at = changed_at(parameters, _time(entry.createTime))
+    return RegisteredPartition(location, entry.values or (), at, statistics_of(parameters))
 
 
 def _time(seconds: int | None) -> datetime | None:
@@ -249,7 +249,7 @@ def _time(seconds: int | None) -> datetime | None:
 
 
 def named_tables(source: Hive, clients: Clients, source_id: str, names: Names) -> Pointers:
-    """The tables whose names pass, without partitions."""
+    """Return the tables whose names pass, without partitions."""
     return list_tables(source, clients, source_id, names=names)
 
 

@@ -12,9 +12,9 @@ class IcebergRest(HttpCatalog):
 
     kind: Literal["iceberg_rest"]
     warehouse: Text | None = None
-    """Which warehouse of the catalog, where it has several."""
+    """The warehouse of the catalog, where it has several."""
     prefix: Text | None = None
-    """What stands between `/v1/` and `namespaces`; None: what the catalog's own configuration says."""
+    """The part of the path between `/v1/` and `namespaces`; None: as the catalog's own configuration says."""
 
 
 KIND = CatalogKind(

@@ -1,7 +1,7 @@
-"""Catalogs that speak Iceberg's REST protocol: which tables they have, and which metadata.json is each one's state.
+"""Read catalogs that speak Iceberg's REST protocol: their tables, and the current metadata.json of each.
 
-Format: the OpenAPI document of Iceberg's REST catalog (`open-api/rest-catalog-open-api.yaml`). Lists only name tables,
-so each wanted one is loaded; of its snapshots those of branches and tags alone are asked for, which a catalog may heed.
+Format: the OpenAPI document of Iceberg's REST catalog (`open-api/rest-catalog-open-api.yaml`). Lists have only names,
+so each selected table is loaded, if the catalog supports it without snapshots that no branch or tag refers to.
 """
 
 import re
@@ -43,10 +43,10 @@ from lakeaudit.keys import Aliases
 from lakeaudit.runtime.aws import Clients
 
 DEEPEST = 32
-"""Levels of namespaces that are looked into."""
+"""The most levels of namespaces that are read."""
 _PAGES = ("pageToken", "next-page-token")
 _AT_ONCE = "1000"
-"""Names on a page, as far as a catalog heeds it."""
+"""Names on a page, for catalogs that support a page size."""
 _SEPARATOR = "%1F"
 _PREFIX = re.compile(r"(?!.*(^|/)\.{0,2}(/|$))[A-Za-z0-9._~%:@!$&'()*+,;=|/-]+")
 
@@ -61,10 +61,10 @@ def list_tables(
     clock: Clock = utc_now,
     names: Names = any_name,
 ) -> Pointers:
-    """The tables of all namespaces whose `names` are asked for: the others are not loaded.
+    """Return the tables of all namespaces that `names` selects: the others are not loaded.
 
     Raises:
-        SourceError: the catalog cannot be asked at all.
+        SourceError: the catalog cannot be read at all.
     """
     begun = clock()
     walk = _Walk(source, source_id)
@@ -79,10 +79,10 @@ def list_tables(
 def current(
     source: IcebergRest, clients: Clients, source_id: str, names: Collection[str]
 ) -> Mapping[str, CatalogTable | SourceError]:
-    """What the catalog says now of tables by their names, or why it says nothing.
+    """Return tables as the catalog has them now, by name, or why they cannot be read.
 
     Raises:
-        SourceError: the catalog cannot be asked at all.
+        SourceError: the catalog cannot be read at all.
     """
     walk = _Walk(source, source_id)
     load = partial(walk.load, clients.aliases)
@@ -91,34 +91,30 @@ def current(
 
 
 def probe(source: IcebergRest, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - one shape for all kinds
-    """The catalog answers, and lets its namespaces be listed.
-
-    Raises:
-        SourceError: it does not.
-    """
+    """Check that the catalog answers and lists its namespaces. Raises SourceError: it does not."""
     top = len(_Walk(source, "").children(()))
     return Probed(f"answers; {number(top, 'namespace')} at its top can be listed")
 
 
 @dataclass(frozen=True)
 class RestTable:
-    """One table, for what commits to it. Raises, from every method, SourceError."""
+    """One table, for code that commits to it. Every method raises SourceError."""
 
     client: CatalogClient
     path: str
 
     @classmethod
     def opened(cls, source: IcebergRest, name: str) -> "RestTable":
-        """By its name in the catalog."""
+        """Return the table of that name in the catalog."""
         walk = _Walk(source, "")
         return cls(walk.client, walk.path_of(parts_of(name)))
 
     def load(self) -> Json:
-        """The whole of `LoadTableResult`."""
+        """Return the whole `LoadTableResult`."""
         return self.client.get(self.path, snapshots="all")
 
     def commit(self, requirements: Sequence[Json], updates: Sequence[Json]) -> Json:
-        """`CommitTableResponse`. Raises Conflict: a requirement does not hold."""
+        """Commit, and return the `CommitTableResponse`. Raises Conflict: a requirement does not hold."""
         return self.client.post(self.path, {"requirements": list(requirements), "updates": list(updates)})
 
 
@@ -132,21 +128,21 @@ def _or_error(
 
 
 class _Walk:
-    """One reading of a catalog; `holes` collect what of it cannot be read."""
+    """Reads a catalog once; `holes` collects its gaps."""
 
     def __init__(self, source: IcebergRest, source_id: str) -> None:
         self.source, self.id = source, source_id
         self.client = CatalogClient(source, source.uri)
         self.holes: list[EvidenceGap] = []
-        said = self.client.get("v1/config", warehouse=source.warehouse)
-        prefix = source.prefix or _setting(said, "prefix")
+        config = self.client.get("v1/config", warehouse=source.warehouse)
+        prefix = source.prefix or _setting(config, "prefix")
         if prefix and not _PREFIX.fullmatch(prefix):
             raise SourceError(source.name, "the catalog names a prefix that no path can have", "set `prefix`")
         self.root = f"v1/{prefix}/namespaces" if prefix else "v1/namespaces"
-        self.separator = unquote(_setting(said, "namespace-separator") or _SEPARATOR)
+        self.separator = unquote(_setting(config, "namespace-separator") or _SEPARATOR)
 
     def namespaces(self, pool: ThreadPoolExecutor) -> list[Namespace]:
-        """All of them, level by level."""
+        """Return all namespaces, level by level."""
         found: list[Namespace] = []
         level = self.children(())
         while level:
@@ -159,12 +155,12 @@ class _Walk:
         return found
 
     def _below(self, namespace: Namespace) -> list[Namespace]:
-        """Those in a namespace; none where the catalog does not nest them, or it was dropped since."""
+        """Return the namespaces in one; none if the catalog does not nest them, or it was dropped since."""
         read = partial(self.children, namespace)
         return or_gap(self.holes, self.id, namespace, read, nothing=(NotThere, Unsupported))
 
     def children(self, parent: Namespace) -> list[Namespace]:
-        """The namespaces directly below one, or at the top. A catalog may heed no parent, and name all again."""
+        """Return the namespaces directly below one, or at the top. A catalog may ignore `parent`, and name all."""
         named = self.separator.join(parent) if parent else None
         found: dict[Namespace, None] = {}
         for each in all_items(self.client, self.root, _PAGES, "namespaces", pageSize=_AT_ONCE, parent=named):
@@ -176,7 +172,7 @@ class _Walk:
         return list(found)
 
     def tables(self, namespace: Namespace) -> list[Namespace]:
-        """The names of the tables in a namespace."""
+        """Return the names of the tables in a namespace."""
         return or_gap(self.holes, self.id, namespace, lambda: list(self._tables(namespace)))
 
     def _tables(self, namespace: Namespace) -> Iterator[Namespace]:
@@ -189,7 +185,7 @@ class _Walk:
                 yield (*namespace, name)
 
     def load_listed(self, aliases: Aliases, parts: Namespace) -> CatalogTable | None:
-        """A table that a list named; None where it was dropped since, or cannot be loaded, which is a hole."""
+        """Load a listed table; None if it was dropped since, or cannot be loaded, which adds an evidence gap."""
         try:
             return self.load(aliases, parts)
         except NotThere:
@@ -201,7 +197,7 @@ class _Walk:
             return None
 
     def load(self, aliases: Aliases, parts: Sequence[str]) -> CatalogTable:
-        """What the catalog says of one table now.
+        """Return one table as the catalog has it now.
 
         Raises:
             NotThere: there is no such table.
@@ -211,7 +207,7 @@ class _Walk:
         return _table(self.id, name_of(parts), answer, aliases)
 
     def path_of(self, parts: Sequence[str]) -> str:
-        """Where a table is asked for. Raises NotThere: no table can be called so."""
+        """Return the path of a table. Raises NotThere: no table can have this name."""
         *namespace, name = parts
         if not namespace or not _may_stand_in_a_path(parts):
             raise NotThere(
@@ -253,14 +249,14 @@ def _partition_keys(metadata: Json) -> Iterator[str]:
 
 
 def _setting(config: Json, name: str) -> str:
-    """What the catalog's configuration says: its overrides before its defaults."""
+    """Return a setting of the catalog's configuration: its overrides count before its defaults."""
     blocks = (config.get(key) for key in ("overrides", "defaults"))
-    said = (block.get(name) for block in blocks if isinstance(block, dict))
-    return next((each for each in said if isinstance(each, str) and each), "")
+    values = (block.get(name) for block in blocks if isinstance(block, dict))
+    return next((each for each in values if isinstance(each, str) and each), "")
 
 
 def _may_stand_in_a_path(parts: Sequence[str]) -> bool:
-    """Whether a URL can carry them: an empty part, `.` and `..` would name something else."""
+    """Return whether a URL can have these parts: an empty part, `.` and `..` would name something else."""
     return all(part not in ("", ".", "..") and part.isprintable() for part in parts)
 
 
@@ -270,7 +266,7 @@ def _texts(value: object) -> Namespace:
 
 
 def named_tables(source: IcebergRest, clients: Clients, source_id: str, names: Names) -> Pointers:
-    """The tables whose names pass, without partitions."""
+    """Return the tables whose names pass, without partitions."""
     return list_tables(source, clients, source_id, names=names)
 
 

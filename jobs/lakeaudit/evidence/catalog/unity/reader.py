@@ -1,8 +1,8 @@
-"""Unity Catalog, the open one or that of a Databricks workspace: tables, their places and formats.
+"""Read Unity Catalog, the open one or that of a Databricks workspace: tables, their places and formats.
 
 Format: the open API of Unity Catalog (`api/all.yaml`, version 2.1): catalogs, schemas and tables are listed page by
-page, and the list of a schema's tables says of each where it lies. Views are left out, and so is, with a warning, what
-has no place. Without `max_results` a server may refuse to list, and 50 is the most that lists of tables take.
+page, and the list of a schema's tables has the location of each. Views are left out, and so are, with a warning, tables
+without a location. Without `max_results` a server may refuse to list, and 50 is its maximum for lists of tables.
 """
 
 import re
@@ -48,7 +48,7 @@ _AT_ONCE = "50"
 _VIEWS = ("VIEW", "METRIC_VIEW")
 """Types that never have files."""
 _WITH_FILES = ("MANAGED", "EXTERNAL", "MANAGED_SHALLOW_CLONE", "EXTERNAL_SHALLOW_CLONE", "")
-"""Types that always have files, if not all of them below their own place; others have some if they have a place."""
+"""Types that always have files, perhaps some outside their own place; other types have files if they have a place."""
 _FORMATS = {"DELTA": "delta", "ICEBERG": "iceberg", "HUDI": "hudi"}
 _PLAIN = ("PARQUET", "CSV", "JSON", "AVRO", "ORC", "TEXT", "HIVE", "HIVE_SERDE")
 
@@ -57,11 +57,11 @@ def list_tables(
     source: Unity,
     clients: Clients,
     source_id: str,
-    wanted: PartitionFilter = no_partitions,  # noqa: ARG001 - it says nothing of partitions
+    wanted: PartitionFilter = no_partitions,  # noqa: ARG001 - it has no partitions
     clock: Clock = utc_now,
     names: Names = any_name,
 ) -> Pointers:
-    """The tables of the chosen catalogs whose `names` (catalog.schema.table) are asked for.
+    """Return the tables of the selected catalogs whose names (catalog.schema.table) pass `names`.
 
     Raises:
         SourceError: the catalogs cannot be listed.
@@ -71,13 +71,13 @@ def list_tables(
     with ThreadPoolExecutor(THREADS) as pool:
         schemas = [each for found in pool.map(read.schemas, read.catalogs()) for each in found]
         tables = [each for found in pool.map(read.tables, schemas) for each in found]
-    asked = [each for each in tables if names(each.name)]
-    said = pointers_of(source, source_id, source.uri, (begun, clock()), asked, read.holes)
-    return replace(said, warnings=tuple(_left_out(read.without_place, names)))
+    selected = [each for each in tables if names(each.name)]
+    pointers = pointers_of(source, source_id, source.uri, (begun, clock()), selected, read.holes)
+    return replace(pointers, warnings=tuple(_left_out(read.without_place, names)))
 
 
 def _left_out(without_place: Mapping[str, list[str]], names: Names) -> Iterator[str]:
-    """One warning for each type of table that has no place in a store."""
+    """Yield one warning for each type of table that has no place in a store."""
     for type_, tables in sorted(without_place.items()):
         some = sorted(filter(names, tables))
         more = f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
@@ -86,19 +86,15 @@ def _left_out(without_place: Mapping[str, list[str]], names: Names) -> Iterator[
 
 
 NAMED = 5
-"""Tables that a warning names."""
+"""The most tables that a warning names."""
 
 
 def probe(source: Unity, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - one shape for all kinds
-    """The catalogs can be listed, and the schemas of the first of them.
-
-    Raises:
-        SourceError: they cannot.
-    """
+    """Check that the catalogs and the schemas of the first of them can be listed. Raises SourceError: they cannot."""
     read = _Reading(source, "", clients.aliases)
     found = read.catalogs()
     if not found:
-        return Probed("names no catalog that is asked for", hint="grant USE CATALOG, or correct `catalogs`")
+        return Probed("names none of the selected catalogs", hint="grant USE CATALOG, or correct `catalogs`")
     read.schemas(found[0])
     if read.holes:
         reason = read.holes[0].reason
@@ -108,7 +104,7 @@ def probe(source: Unity, clients: Clients, now: datetime) -> Probed:  # noqa: AR
 
 
 class _Reading:
-    """One reading; `holes` collect what of it cannot be read."""
+    """Reads a catalog once; `holes` collects its gaps."""
 
     def __init__(self, source: Unity, source_id: str, aliases: Aliases) -> None:
         self.source, self.id, self.aliases = source, source_id, aliases
@@ -117,51 +113,50 @@ class _Reading:
         self.without_place: dict[str, list[str]] = defaultdict(list)
 
     def catalogs(self) -> list[str]:
-        """Names of the catalogs that are asked for."""
+        """Return the names of the selected catalogs."""
         patterns = [glob_to_regex(glob) for glob in self.source.catalogs]
         names = self._names("catalogs")
         return [name for name in names if not patterns or any(re.fullmatch(p, name) for p in patterns)]
 
     def schemas(self, catalog: str) -> list[tuple[str, str]]:
-        """(catalog, schema) of one catalog; the schema that describes the others has no files."""
+        """Return (catalog, schema) of one catalog; the schema that describes the others has no files."""
         read = partial(self._names, "schemas", catalog_name=catalog)
         names = or_gap(self.holes, self.id, [catalog], read)
         return [(catalog, name) for name in names if name != "information_schema"]
 
     def tables(self, schema: tuple[str, str]) -> list[CatalogTable]:
-        """The tables of one schema that have files."""
+        """Return the tables of one schema that have files."""
         return or_gap(self.holes, self.id, schema, lambda: list(self._tables(*schema)))
 
     def _tables(self, catalog: str, schema: str) -> Iterator[CatalogTable]:
-        asked = {"catalog_name": catalog, "schema_name": schema, "omit_columns": "true"}
-        for each in self._items("tables", **asked):
+        for each in self._items("tables", catalog_name=catalog, schema_name=schema, omit_columns="true"):
             type_, name = text_of(each.get("table_type")), name_of((catalog, schema, each["name"]))
             if type_ in _WITH_FILES or (type_ not in _VIEWS and text_of(each.get("storage_location"))):
                 yield self._table(name, each)
             elif type_ not in _VIEWS:
                 self.without_place[type_].append(name)
 
-    def _table(self, name: str, said: Json) -> CatalogTable:
-        uri = text_of(said.get("storage_location"))
+    def _table(self, name: str, entry: Json) -> CatalogTable:
+        uri = text_of(entry.get("storage_location"))
         bucket, key = folder_of(uri, self.aliases)
-        format_ = text_of(said.get("data_source_format")).upper()
+        format_ = text_of(entry.get("data_source_format")).upper()
         known = _FORMATS.get(format_, "hive" if format_ in _PLAIN else "unknown")
-        at = time_of(said.get("updated_at"))
+        at = time_of(entry.get("updated_at"))
         return CatalogTable(self.id, name, bucket, key, known, updated_at=at, scheme=scheme_of(uri))
 
-    def _names(self, what: str, **asked: str) -> list[str]:
-        return list(dict.fromkeys(each["name"] for each in self._items(what, **asked)))
+    def _names(self, what: str, **params: str) -> list[str]:
+        return list(dict.fromkeys(each["name"] for each in self._items(what, **params)))
 
-    def _items(self, what: str, **asked: str) -> Iterator[Json]:
-        """Whatever has a name. Raises SourceError: something has none."""
-        for each in all_items(self.client, what, _PAGES, what, max_results=_AT_ONCE, **asked):
+    def _items(self, what: str, **params: str) -> Iterator[Json]:
+        """Yield the items of a list. Raises SourceError: an item has no name."""
+        for each in all_items(self.client, what, _PAGES, what, max_results=_AT_ONCE, **params):
             if not isinstance(each, dict) or not text_of(each.get("name")):
                 raise not_understood(self.client, what)
             yield each
 
 
 def named_tables(source: Unity, clients: Clients, source_id: str, names: Names) -> Pointers:
-    """The tables whose names pass, without partitions."""
+    """Return the tables whose names pass, without partitions."""
     return list_tables(source, clients, source_id, names=names)
 
 

@@ -1,8 +1,8 @@
-"""Server access logs of S3: a line a request, parsed from the left, since what a client writes stands further right.
+"""Parse server access logs of S3: one line for each request, from the left, since client-written fields come last.
 
-Up to the turnaround time every field is strict. Referer and user agent may hold anything, quotation marks too, and are
-not looked at. Keys are URL-encoded twice, those of lifecycle actions once; where the request's own path says otherwise,
-it is believed (Amazon S3 User Guide, "Server access log format").
+Up to the turnaround time every field is strict. Referer and user agent may hold anything, quotation marks too. Keys are
+URL-encoded twice, those of lifecycle actions once; if the path of the request differs, the path counts (Amazon S3 User
+Guide, "Server access log format").
 """
 
 import re
@@ -28,7 +28,7 @@ NAME = re.compile(
     r"(?P<year>20\d\d)-(?P<month>\d\d)-(?P<day>\d\d)-(?P<hour>\d\d)-(?P<minute>\d\d)-\d\d-[0-9A-Za-z]+(\.gz)?\Z"
 )
 TOGETHER = 8 << 20
-"""Characters of small files that are parsed at once."""
+"""The number of characters of small files that are parsed at once."""
 
 ACTIONS = {
     "REST.PUT.OBJECT": "put",
@@ -41,13 +41,13 @@ ACTIONS = {
     "S3.CREATE.DELETEMARKER": "expire",
     "REST.POST.RESTORE": "restore",
 }
-"""Operations that change what a key holds; the end of a multipart upload is what writes its object."""
+"""Operations that change the object of a key; the completion of a multipart upload writes its object."""
 READS = {"REST.GET.OBJECT": "get", "REST.HEAD.OBJECT": "head", "REST.GET.BUCKET": "list"}
 TRANSITION = "S3.TRANSITION"
 
 _WORD = "([^ ]+)"
 _OPERATION = r"^[^ ]+ [^ ]+ \[[^\]]*\] [^ ]+ [^ ]+ [^ ]+ ([A-Z0-9]+\.[^ ]+) "
-"""Without other groups: the time of a regular expression is mostly theirs."""
+"""It has no other groups, because groups take most of the time of a regular expression."""
 _HEAD = rf"{_WORD} {_WORD} \[([^\]]*)\] {_WORD} {_WORD} {_WORD} ([A-Z0-9]+\.[^ ]+)"
 _URI = r'("[A-Z]+ [^ ]+ HTTP/[0-9.]+"|"-"|-)'
 _LINE = rf"^{_HEAD} {_WORD} {_URI} ([0-9]{{3}}|-) {' '.join([_WORD] * 5)}( .*)?$"
@@ -58,7 +58,7 @@ _FIELDS = (
 
 
 def read(source: S3AccessLog, ctx: Context, source_id: str) -> Events:
-    """The logs of the window; which of them are read is known once something is to be explained."""
+    """Return the logs of the window; files are read only once a finding needs an explanation."""
     return events_of(source, ctx, source_id, NAME, partial(_read, clients=ctx.clients, source_id=source_id))
 
 
@@ -91,14 +91,14 @@ def _lines(texts: Sequence[str]) -> list[str]:
 
 
 def _second(at: datetime) -> datetime:
-    """Lines say no part of a second."""
+    """Return the time without microseconds: lines have whole seconds."""
     return at.replace(microsecond=0)
 
 
 def _together(
     clients: Clients, source_id: str, files: Sequence[File]
 ) -> Iterator[tuple[list[str], list[pa.Table]]]:
-    """Lines of several files, and what could not be read of them."""
+    """Yield lines of several files, and NOTE rows of the parts that could not be read."""
     texts: list[str] = []
     notes: list[pa.Table] = []
     for content in contents(clients, files):
@@ -112,10 +112,10 @@ def _together(
 
 
 def requests(con: Connection, lines: pa.Table, source_id: str, aliases: Aliases, *, reads: bool) -> Relation:
-    """REQUEST rows of lines; of reads only if they are wanted, they are nearly all. What is no line is rejected."""
-    wanted = [*ACTIONS, *(READS if reads else ())]
+    """Return REQUEST rows of lines; reads, which are nearly all, only if `reads`. Invalid lines are rejected."""
+    operations = [*ACTIONS, *(READS if reads else ())]
     names = "[" + ", ".join(f"'{name}'" for name in _FIELDS) + "]"
-    of_use = f"operation IN ({duck.literals(wanted)}) OR starts_with(operation, '{TRANSITION}')"
+    of_use = f"operation IN ({duck.literals(operations)}) OR starts_with(operation, '{TRANSITION}')"
     sql = f"""
         WITH heads AS (
             SELECT line, regexp_extract(line, '{_OPERATION}', 1) AS operation
@@ -124,10 +124,10 @@ def requests(con: Connection, lines: pa.Table, source_id: str, aliases: Aliases,
             SELECT line, regexp_extract(line, '{_LINE}', {names}) AS f FROM heads
             WHERE operation = '' OR {of_use}),
         decoded AS (SELECT *, {_KEYS} FROM parsed),
-        told AS (SELECT *, {_COLUMNS} FROM (SELECT *, {_KEY} AS raw_key FROM decoded))
+        requests AS (SELECT *, {_COLUMNS} FROM (SELECT *, {_KEY} AS raw_key FROM decoded))
         SELECT *, CASE WHEN f.operation = '' OR sent_at IS NULL OR raw_key IS NULL
             THEN 'no line of an access log: ' || regexp_replace(left(line, 200), '[?].*', '?...') END AS reject
-        FROM told
+        FROM requests
     """
     rows = duck.query(con, sql, lines=lines)
     bucket, key = true_columns(aliases, "f.bucket", "raw_key")
@@ -141,7 +141,7 @@ def requests(con: Connection, lines: pa.Table, source_id: str, aliases: Aliases,
 
 
 def _unquoted(text: str) -> str:
-    """URL-decoded text; null where that is no text. A space may be written as a plus."""
+    """Return SQL of URL-decoded text; null where that is not text. A space may be written as a plus."""
     return f"TRY(url_decode(replace({text}, '+', ' ')))"
 
 
@@ -156,11 +156,11 @@ _KEY = f"""
         WHEN starts_with(f.operation, 'S3.') THEN once
         WHEN ends_with(path, '/' || twice) THEN twice WHEN ends_with(path, '/' || once) THEN once ELSE twice END"""
 _REFERER = """regexp_extract(f.tail, '^ "(https?://[^ "]*/hadoop/1/[^ "]*)"', 1)"""
-"""What Hadoop's S3A client writes there of itself (hadoop-aws, "Auditing")."""
+"""The referer of Hadoop's S3A client (hadoop-aws, "Auditing")."""
 
 
 def _of_s3a(name: str) -> str:
-    """A parameter of S3A's referer, as SQL; null where there is none."""
+    """Return SQL of a parameter of S3A's referer; null if it is missing."""
     value = f"regexp_extract({_REFERER}, '[?&]{name}=([^&]*)', 1)"
     return f"nullif(left({_unquoted(value)}, 200), '')"
 

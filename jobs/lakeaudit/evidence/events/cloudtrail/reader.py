@@ -1,7 +1,7 @@
-"""Data events of S3 in CloudTrail: gzipped JSON files of records, written about every five minutes, in no order.
+"""Read data events of S3 in CloudTrail: gzipped JSON files of records, written about every five minutes, unordered.
 
-Keys are told as they are. A `DeleteObjects` mostly does not say which keys it removed, and lifecycle actions are not
-recorded at all (Amazon S3 User Guide, "Amazon S3 CloudTrail events").
+Keys are not encoded. A `DeleteObjects` record mostly lacks the removed keys, and lifecycle actions have no records
+(Amazon S3 User Guide, "Amazon S3 CloudTrail events").
 """
 
 import json
@@ -46,7 +46,7 @@ Record = Mapping[str, Any]
 
 
 def read(source: CloudTrail, ctx: Context, source_id: str) -> Events:
-    """The files of the window; which of them are read is known once something is to be explained."""
+    """Return the files of the window; files are read only once a finding needs an explanation."""
     return events_of(source, ctx, source_id, NAME, partial(_read, clients=ctx.clients, source_id=source_id))
 
 
@@ -86,12 +86,12 @@ def _read(
 def _rows(
     record: object, actions: Mapping[str, str], source_id: str, aliases: Aliases
 ) -> Iterator[dict[str, Any]]:
-    """REQUEST rows of a record; of services other than S3, and of what nobody asks for, none."""
+    """Yield the REQUEST rows of a record; none for services other than S3 and for operations not in `actions`."""
     if not isinstance(record, dict):
         yield _rejected(source_id, record)
     elif record.get("eventSource") == "s3.amazonaws.com" and record.get("eventName") in actions:
         try:
-            asked = record.get("requestParameters") or {}
+            parameters = record.get("requestParameters") or {}
             failed = record.get("errorCode")
             same = {
                 "source": source_id,
@@ -106,45 +106,45 @@ def _rows(
                 "job": None,
                 "reject": None,
             }
-            rows = [same | place for place in _places(record["eventName"], asked, failed, aliases)]
+            rows = [same | place for place in _places(record["eventName"], parameters, failed, aliases)]
             yield from pa.Table.from_pylist(rows, REQUEST).to_pylist()
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, pa.ArrowException):
             yield _rejected(source_id, record)
 
 
-def _places(name: str, asked: Record, failed: object, aliases: Aliases) -> Iterator[dict[str, Any]]:
-    """Bucket, key and version of each object that a request is about. What it does not name is left out."""
+def _places(name: str, parameters: Record, failed: object, aliases: Aliases) -> Iterator[dict[str, Any]]:
+    """Yield bucket, key and version of each object that a request names."""
     if name == "DeleteObjects":
-        listed = asked.get("delete") or {}
+        listed = parameters.get("delete") or {}
         named = listed.get("object") or listed.get("objects") or []
         objects = [named] if isinstance(named, dict) else named
     elif name == "ListObjects":
-        objects = [{"key": asked.get("prefix") or ""}]
-    elif failed and "key" not in asked:
-        return  # what was refused before it was understood has none
+        objects = [{"key": parameters.get("prefix") or ""}]
+    elif failed and "key" not in parameters:
+        return  # it was refused before it was parsed
     else:
-        objects = [asked]
+        objects = [parameters]
     for each in objects:
-        if not (isinstance(asked["bucketName"], str) and isinstance(each["key"], str)):
-            raise TypeError("no text")
-        bucket, key = true_place(aliases, asked["bucketName"], each["key"])
+        if not (isinstance(parameters["bucketName"], str) and isinstance(each["key"], str)):
+            raise TypeError("not text")
+        bucket, key = true_place(aliases, parameters["bucketName"], each["key"])
         yield {"bucket": bucket, "key": key, "version_id": each.get("versionId")}
 
 
 def _principal(who: Record) -> str | None:
-    """Who it was, as far as it is said; nobody has signed for `ANONYMOUS_PRINCIPAL`."""
+    """Return the principal, as far as the record names it; requests of `ANONYMOUS_PRINCIPAL` are not signed."""
     if who.get("accountId") == "anonymous":
         return "anonymous"
     named = (who.get(name) for name in ("arn", "invokedBy", "principalId", "accountId"))
     return next((str(name) for name in named if name), None)
 
 
-_TOLD = ("eventName", "eventTime", "eventID")
-"""What is shown of a record that is none: its parameters may hold what a URL was signed with."""
+_SAFE_FIELDS = ("eventName", "eventTime", "eventID")
+"""The fields of an invalid record that a message shows: its parameters may hold the signature of a URL."""
 
 
 def _rejected(source_id: str, record: object) -> dict[str, Any]:
-    told = {name: record.get(name) for name in _TOLD} if isinstance(record, dict) else record
-    sample = json.dumps(told, default=str)[:SAMPLE]
+    shown = {name: record.get(name) for name in _SAFE_FIELDS} if isinstance(record, dict) else record
+    sample = json.dumps(shown, default=str)[:SAMPLE]
     nothing: dict[str, Any] = dict.fromkeys(REQUEST.names)
-    return nothing | {"source": source_id, "reject": f"no record of a request to S3: {sample}"}
+    return nothing | {"source": source_id, "reject": f"not a record of a request to S3: {sample}"}

@@ -1,7 +1,7 @@
-"""The journal table of S3 Metadata: the Iceberg table itself, or exports of it as Parquet or JSON Lines files.
+"""Read the journal table of S3 Metadata: the Iceberg table itself, or exports of it as Parquet or JSON Lines files.
 
 Columns are found by their names, in any order. A row is a change of an object: CREATE, UPDATE_METADATA or DELETE. A
-deletion of one version has hardly anything but its version; a delete marker is a DELETE of its own (Amazon S3 User
+deletion of one version has few columns besides its version; a delete marker is a DELETE of its own (Amazon S3 User
 Guide, "S3 Metadata journal tables schema").
 """
 
@@ -44,13 +44,13 @@ NAME = re.compile(r"\.(parquet|jsonl|json)(\.gz)?\Z")
 NEEDED = ("bucket", "key", "record_type", "record_timestamp")
 ALSO = ("version_id", "is_delete_marker", "is_multipart", "requester", "request_id")
 LIFECYCLE = ("s3.amazonaws.com", "lifecycle.s3.amazonaws.com")
-"""How the journal calls S3 itself where it acts by a rule."""
+"""The names of S3 itself in the journal, for actions of lifecycle rules."""
 MULTIPART = "CREATE in parts"
 SAMPLE = 200
 
 
 def read(source: S3Journal, ctx: Context, source_id: str) -> Events:
-    """The exports that were written in the window, or since; of the table itself the state of then."""
+    """Return the exports that were written since the start of the window, or the table's state at `ctx.as_of`."""
     if _is_table(ctx.clients, source.location):
         return _of_table(source, ctx, source_id)
     return events_of(source, ctx, source_id, NAME, partial(_read, clients=ctx.clients, source_id=source_id))
@@ -71,7 +71,7 @@ def _is_table(clients: Clients, location: Location) -> bool:
 
 
 def _of_table(source: S3Journal, ctx: Context, source_id: str) -> Events:
-    """Changes of the window in one state of the table, whichever data file they are in."""
+    """Return the changes of the window in one state of the table, from all its data files."""
     state = find_state(ctx.clients, source.location, ctx.as_of)
     listed = data_files(ctx.clients, state, ctx.engine)
     files = [EventFile(File(each.place, each.size, state.snapshot.at), state.snapshot.at) for each in listed]
@@ -102,23 +102,23 @@ def _read(
     for file in files:
         try:
             for rows in _tables(clients, file):
-                told = requests(con, rows, source_id, clients.aliases)
+                found = requests(con, rows, source_id, clients.aliases)
                 times = " AND ".join(map(duck.literal, window))
                 within = f'SELECT * FROM input WHERE reject IS NOT NULL OR "at" BETWEEN {times}'
-                yield "requests", duck.table(duck.query(con, within, input=told))
+                yield "requests", duck.table(duck.query(con, within, input=found))
         except SourceError as error:
             yield "notes", note_row(source_id, file.place.uri, error.what, count=1)
         except (pa.ArrowException, ValueError, OSError, RecursionError) as error:
-            reason = f"is no export of a journal: {one_line(str(error), 200) or 'damaged'}"
+            reason = f"is not an export of a journal: {one_line(str(error), 200) or 'damaged'}"
             yield "notes", note_row(source_id, file.place.uri, reason, count=1)
 
 
 def _tables(clients: Clients, file: File) -> Iterator[pa.Table]:
-    """The wanted columns of a file, some rows at a time.
+    """Yield the needed columns of a file in batches.
 
     Raises:
         SourceError: it cannot be read to its end.
-        ValueError: it is none, or lacks a column that is needed.
+        ValueError: it is invalid, or lacks a needed column.
     """
     if not file.name.endswith(".parquet"):
         yield from _of_lines(clients, file)
@@ -130,7 +130,7 @@ def _tables(clients: Clients, file: File) -> Iterator[pa.Table]:
         names = [name for name in (*NEEDED, *ALSO) if name in parquet.schema_arrow.names]
         _require(names)
         for batch in parquet.iter_batches(duck.BATCH_ROWS, columns=names):
-            batch.validate(full=True)  # text that is not UTF-8 would fail wherever it is looked at
+            batch.validate(full=True)  # text that is not UTF-8 would fail wherever it is used
             yield pa.Table.from_batches([batch])
 
 
@@ -146,7 +146,7 @@ def _of_lines(clients: Clients, file: File) -> Iterator[pa.Table]:
 
 
 def _row(line: str) -> Mapping[str, Any]:
-    """A line's row; of one that is none its beginning, which is then rejected."""
+    """Return a line's row; an invalid line gives a row with its start as the key, which is then rejected."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -164,7 +164,7 @@ def _require(names: Sequence[str] | set[str]) -> None:
 
 
 def requests(con: Connection, rows: Rows, source_id: str, aliases: Aliases) -> Relation:
-    """REQUEST rows of rows of a journal; a change of metadata alone is none."""
+    """Return the REQUEST rows of a journal, without changes of metadata alone."""
     types = duck.relation(con, rows).types
     lacking = "".join(f", NULL::VARCHAR AS {name}" for name in ALSO if name not in types)
     bucket, key = true_columns(aliases, "bucket", "key")
@@ -175,7 +175,7 @@ def requests(con: Connection, rows: Rows, source_id: str, aliases: Aliases) -> R
         "source": duck.literal(source_id),
         "bucket": bucket,
         "key": key,
-        "at": "told_at",
+        "at": "recorded_at",
         "took": "NULL",
         "job": "NULL",
         "status": "NULL",
@@ -188,11 +188,13 @@ def requests(con: Connection, rows: Rows, source_id: str, aliases: Aliases) -> R
         "reject": "NULL",
     }
     sql = f"""
-        SELECT *, {_time("record_timestamp", types["record_timestamp"])} AS told_at{lacking} FROM input
+        SELECT *, {_time("record_timestamp", types["record_timestamp"])} AS recorded_at{lacking} FROM input
         WHERE record_type IS DISTINCT FROM 'UPDATE_METADATA'
     """
     dated = duck.query(con, sql, input=rows)
-    sound = "record_type IN ('CREATE', 'DELETE') AND bucket IS NOT NULL AND key IS NOT NULL AND told_at IS NOT NULL"
+    sound = (
+        "record_type IN ('CREATE', 'DELETE') AND NOT (bucket IS NULL OR key IS NULL OR recorded_at IS NULL)"
+    )
     right = duck.query(con, f"SELECT * FROM input WHERE coalesce({sound}, false)", input=dated)
     wrong = f"""
         SELECT 'no row of a journal: ' || coalesce(record_type, '?') || ' ' || coalesce(left(key, 200), '?') AS reject
@@ -204,7 +206,7 @@ def requests(con: Connection, rows: Rows, source_id: str, aliases: Aliases) -> R
 
 
 def _time(name: str, kind: str) -> str:
-    """A time as UTC without a zone, as SQL, of a column of any type that exports give it."""
+    """Return SQL of a time in UTC without a zone, from a column of any type that exports use."""
     if "TIME ZONE" in kind:
         return f"{name} AT TIME ZONE 'UTC'"
     if kind.startswith("TIMESTAMP"):

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from lakeaudit.config import Pointer, Table
 from lakeaudit.errors import SourceError, one_line
-from lakeaudit.evidence.catalog.current import Said, current_tables
+from lakeaudit.evidence.catalog.current import Lookup, current_tables
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.lineage import ABSENT, MissingState
 from lakeaudit.evidence.manifest.iceberg import PointedIceberg
@@ -37,7 +37,7 @@ class Catalogs:
 
     clients: Clients
     read_at: datetime
-    said: Mapping[Pointer, Said]
+    said: Mapping[Pointer, Lookup]
 
     @classmethod
     def query(cls, tables: Sequence[Table], clients: Clients, read_at: datetime) -> "Catalogs":
@@ -64,7 +64,7 @@ class Catalogs:
         return found
 
     def _locate(
-        self, table: Table, said: Sequence[Said], pointers: Sequence[Pointer], until: datetime | None
+        self, table: Table, said: Sequence[Lookup], pointers: Sequence[Pointer], until: datetime | None
     ) -> LocatedMetadata:
         """Return the state at which all of them point, or the last one before it up to `until`."""
         place = self._agreed_place(said, pointers)
@@ -91,7 +91,7 @@ class Catalogs:
         )
         return replace(found, elsewhere=_elsewhere(table, said, pointers), previous=previous)
 
-    def _agreed_place(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> Location | str:
+    def _agreed_place(self, said: Sequence[Lookup], pointers: Sequence[Pointer]) -> Location | str:
         """Return the place of the metadata.json that all of them name, or why there is none."""
         places: dict[Location, Pointer] = {}
         for pointer, each in zip(pointers, said, strict=True):
@@ -108,7 +108,7 @@ class Catalogs:
         targets = [f"{_display_name(pointer)} points at {place.uri}" for place, pointer in places.items()]
         return f"catalogs disagree: {'; '.join(targets)}" if len(targets) > 1 else next(iter(places))
 
-    def _two_lines(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> str:
+    def _two_lines(self, said: Sequence[Lookup], pointers: Sequence[Pointer]) -> str:
         """Describe both lines of metadata if two catalogs commit to one table; empty if nothing proves that."""
         lines: list[Line] = []
         try:
@@ -141,7 +141,7 @@ class Catalogs:
             )
         return LocatedMetadata(table, self.read_at, file, metadata, named=True, called=called)
 
-    def _with_restore(self, missing: MissingState, place: Location, said: Sequence[Said]) -> MissingState:
+    def _with_restore(self, missing: MissingState, place: Location, said: Sequence[Lookup]) -> MissingState:
         """Add the metadata.json before the missing one: the one in its folder, else the one that a catalog records."""
         named = [each.previous_location for each in said if isinstance(each, CatalogTable)]
         before = state_before(self.clients, place) or next(filter(None, named), "")
@@ -159,7 +159,7 @@ class Catalogs:
         return replace(found, missing=None)
 
 
-def _uri(said: Said) -> str:
+def _uri(said: Lookup) -> str:
     return one_line(said.metadata_location, _SHOWN) if isinstance(said, CatalogTable) else ""
 
 
@@ -167,11 +167,11 @@ def _display_name(pointer: Pointer) -> str:
     return f"{pointer.store.name} {pointer.name}"
 
 
-def _points_at(said: Said) -> str:
+def _points_at(said: Lookup) -> str:
     return said.metadata_location if isinstance(said, CatalogTable) else said.what
 
 
-def _elsewhere(table: Table, said: Sequence[Said], pointers: Sequence[Pointer]) -> str | None:
+def _elsewhere(table: Table, said: Sequence[Lookup], pointers: Sequence[Pointer]) -> str | None:
     """Return why files below the table's location may belong to another table."""
     for pointer, each in zip(pointers, said, strict=True):
         place = each.location if isinstance(each, CatalogTable) else None

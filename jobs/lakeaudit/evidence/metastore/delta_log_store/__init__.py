@@ -1,10 +1,10 @@
-"""The DynamoDB table by which Delta writers keep their commits apart: `S3DynamoDBLogStore`, and delta-rs's lock.
+"""The DynamoDB table by which Delta writers serialise their commits: `S3DynamoDBLogStore`, and delta-rs's lock.
 
 An item is one commit of one table: tablePath, fileName (`N.json`), tempPath (below `_delta_log/`), complete ("true"
-or "false") and, once it is complete, expireTime (epoch seconds; a day later unless `ddb.ttl` says another). A writer
-puts the temporary file, then the item where none is, copies the file into the log, and completes the item (Delta
-Lake, BaseExternalLogStore). `items` makes rows of items, `reader` reads the table or an export of it, `compared`
-holds the rows against the logs.
+or "false") and, once it is complete, expireTime (epoch seconds; a day later unless `ddb.ttl` differs). A writer puts
+the temporary file, then the item if there is none, copies the file into the log, and completes the item (Delta Lake,
+BaseExternalLogStore). `items` converts items to rows, `reader` reads the table or an export of it, `compared` compares
+the rows with the logs.
 """
 
 from datetime import timedelta
@@ -18,7 +18,7 @@ from lakeaudit.evidence.metastore.dynamodb import TABLE_OR_EXPORT, DynamoTable
 
 
 class DeltaLogStore(DynamoTable, json_schema_extra=TABLE_OR_EXPORT):
-    """The table by which Delta writers keep their commits apart (`S3DynamoDBLogStore`)."""
+    """The table by which Delta writers serialise their commits (`S3DynamoDBLogStore`)."""
 
     knows_files = False
     commits_of = "delta"

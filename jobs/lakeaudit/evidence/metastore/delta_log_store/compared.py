@@ -1,6 +1,6 @@
-"""What the log store knows, held against the logs as they lie in storage now: in tasks, a few listings a table.
+"""Compare the entries of the log store with the logs in storage now: in tasks, with a few listings for each table.
 
-Only commits of the last days are compared: entries go once they have expired, and what expired long ago says nothing.
+Only commits of the last days are compared: DynamoDB removes entries once they have expired.
 """
 
 import re
@@ -22,13 +22,13 @@ from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import LOG_ENTRY, plain_time
 
 RECENT = timedelta(days=7)
-"""How long ago an entry may have been completed to be compared."""
+"""The greatest age of a completed entry that is compared."""
 REMADE = timedelta(hours=1)
-"""A log whose first commit was written so much later than an entry is another table's."""
+"""A log whose first commit is younger than an entry by this much belongs to another table."""
 MOST = 200
-"""Commits of one table that are told of; of so many of them the newest."""
+"""The most commits of one table that are reported, the newest first."""
 LOOKED_INTO = 20
-"""Commits of one table whose content is read."""
+"""The most commits of one table whose content is read."""
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
 _PREPARED = re.compile(r"^(\d{20})\.json\.")
@@ -37,7 +37,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class Stores:
-    """What entries are compared by: plain data that travels to the tasks. `tables` are asked for, by location."""
+    """The two stages of the comparison: plain data that travels to the tasks. `tables` are names by location."""
 
     source: str
     tables: Mapping[Location, str]
@@ -46,7 +46,7 @@ class Stores:
     ttl: timedelta
 
     def project(self, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-        """Of the entries those of tables that are asked for."""
+        """Select the entries of the requested tables."""
         if kind == "entered":
             places = pa.table(
                 {"bucket": [p.bucket for p in self.tables], "base": [p.key for p in self.tables]}
@@ -55,7 +55,7 @@ class Stores:
             yield kind, duck.query(con, sql, input=rows, places=places.cast(_PLACES))
 
     def compare(self, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-        """LOG_ENTRY rows of the entries and commits of some tables that do not plainly agree."""
+        """Yield LOG_ENTRY rows of entries and commits that may not agree."""
         known = duck.rows_of(duck.relation(con, rows.get("entered", ENTERED.empty_table())))
         by_place: dict[Location, list[Row]] = {}
         for row in known:
@@ -94,7 +94,7 @@ _PLAIN = dict.fromkeys(("complete", "past", "temp_there", "logged", "differs", "
 
 
 class _Table:
-    """The log of one table beside the entries about it."""
+    """The log of one table, and the store's entries of that table."""
 
     def __init__(self, by: Stores, place: Location, entries: list[Row]) -> None:
         self.by, self.place, self.log = by, place, place.join("_delta_log")
@@ -103,7 +103,7 @@ class _Table:
         self.since = min(recent, default=None)
 
     def suspects(self) -> list[Row]:
-        """Commits that do not plainly agree, the newest first."""
+        """Return commits whose entry and file may not agree, the newest first."""
         oldest = self._oldest()
         if self.since is None or oldest is None:
             return []
@@ -118,7 +118,7 @@ class _Table:
         return self._looked_into(found[:MOST])
 
     def _oldest(self) -> tuple[int, File] | None:
-        """The oldest commit of the log."""
+        """Return the oldest commit of the log."""
         found = (
             (_COMMIT.match(file.name), file) for file in list_files(self.by.clients, self.log, flat=True)
         )
@@ -129,7 +129,7 @@ class _Table:
         return {int(name[1]): file for file in listed if (name := _COMMIT.match(file.name))}
 
     def _temps(self, since: int) -> dict[str, File]:
-        """Temporary files of commits from this one on, by their paths below the log."""
+        """Return temporary files of commits from this one on, by their paths below the log."""
         folder = self.log.join(".tmp")
         listed = list_files(self.by.clients, folder, start_after=f"{since:020}", flat=True)
         return {f".tmp/{file.name}": file for file in listed}
@@ -137,7 +137,7 @@ class _Table:
     def _compare_entry(
         self, version: int, commit: File | None, temps: Mapping[str, File], oldest: tuple[int, File]
     ) -> Row | None:
-        """What is known of a commit that the store knows; None: log and store agree."""
+        """Compare an entry with its commit; None: log and store agree."""
         entry = self.entries[version]
         temp = self._temp(entry, commit, temps)
         if commit is not None and (temp is None or _same(commit, temp)):
@@ -160,14 +160,14 @@ class _Table:
         }
 
     def _temp(self, entry: Row, commit: File | None, temps: Mapping[str, File]) -> File | None:
-        """The temporary file of an entry; one that lies elsewhere is asked for where the commit is missing."""
+        """Return the temporary file of an entry; if the commit is missing, another folder than `.tmp` counts too."""
         name = str(entry["temp"] or "")
         if name in temps or commit is not None or not name:
             return temps.get(name)
         return stat(self.by.clients, self.log.join(*name.split("/")))
 
     def _should_be_known(self, version: int, commit: File) -> bool:
-        """Whether an entry of a commit cannot have expired, of a table that went by the store before."""
+        """Return whether a commit without entry should have one: its table used the store, and it is not expired."""
         first = min(self.entries, default=version)
         expires = plain_time(commit.modified_at) + self.by.ttl
         return first < version and version not in self.entries and expires > self.by.edge
@@ -183,12 +183,12 @@ class _Table:
         }
 
     def _looked_into(self, found: list[Row]) -> list[Row]:
-        """Contents tell whether a commit is the one that was prepared, and whether its file is a copy."""
-        looks = 0
+        """Read contents to find out whether a commit equals its temporary file, and whether its file is a copy."""
+        lookups = 0
         for row in found:
-            asked = row.get("differs") or (row["entered"] is False and not row["prepared"])
-            if asked and looks < LOOKED_INTO:
-                looks += 1
+            is_open = row.get("differs") or (row["entered"] is False and not row["prepared"])
+            if is_open and lookups < LOOKED_INTO:
+                lookups += 1
                 row.update(self._compare_content(row))
         return [row for row in found if not (row["logged"] and row["entered"] and row["differs"] is False)]
 
@@ -210,12 +210,12 @@ def _is_recent(entry: Row, edge: datetime) -> bool:
 
 
 def _same(commit: File, temp: File) -> bool:
-    """Whether a commit's file is plainly the one that was prepared: unequal ETags alone do not tell another content."""
+    """Return whether a commit's file surely equals its temporary file; different ETags alone do not prove a change."""
     return commit.size == temp.size and commit.etag == temp.etag
 
 
 def stores(
     source: str, clients: Clients, edge: datetime, ttl: timedelta, tables: Mapping[Location, str]
 ) -> Stores:
-    """What the entries of a store are compared by."""
+    """Return the stages that compare the entries of a store with the logs."""
     return Stores(source, tables, clients, plain_time(edge.astimezone(UTC)), ttl)

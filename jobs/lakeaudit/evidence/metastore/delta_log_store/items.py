@@ -26,7 +26,7 @@ ENTERED = pa.schema(
         ("entered_at", pa.timestamp("us")),  # when it was completed; null: it was not
     ]
 )
-"""A row is a commit that the store knows; rows of kind `entered`. A null version: the item is none of a commit."""
+"""Rows of kind `entered`, one for each commit in the store. A null version: the item does not describe a commit."""
 
 _NOTHING_OF_A_COMMIT = "version IS NULL OR bucket IS NULL"
 
@@ -34,7 +34,7 @@ _NOTHING_OF_A_COMMIT = "version IS NULL OR bucket IS NULL"
 def entry_rows(
     con: Connection, items: Rows, *, ttl: timedelta, scope: Location | None, aliases: Aliases
 ) -> tuple[pa.Table, Tally]:
-    """ENTERED rows of items below `scope` (None: everywhere), and the tally of all: `paths` are those of a commit."""
+    """Return ENTERED rows of items below `scope` (None: everywhere), and the tally of all; `paths` counts commits."""
     bucket, key = true_columns(aliases, "place.bucket", "place.key")
     inside = "true" if scope is None else f"{duck.literal(scope.bucket)} = bucket"
     inside += "" if scope is None else f" AND starts_with(base || '/', {duck.literal(scope.prefix)})"

@@ -1,4 +1,4 @@
-"""The log store's table, read live or from an export; and whether it can be read."""
+"""Read and probe the log store's table, live or from an export."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -33,15 +33,15 @@ from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 KIND = "delta_log_store"
 _KEYS = ["tablePath", "fileName"]
-_OTHER = "its keys are not tablePath and fileName: it is no table of a Delta log store"
-_WAY_OUT = "name the table of spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName"
+_OTHER = "its keys are not tablePath and fileName: it is not a table of a Delta log store"
+_HINT = "name the table of spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName"
 
 
 def read(source: DeltaLogStore, ctx: Context, source_id: str, clock: Clock = utc_now) -> LogEntries:
-    """The entries of the store: a live Scan, or the newest fitting export where one is named.
+    """Return the entries of the store: by a live Scan, or from the newest fitting export where one is named.
 
     Raises:
-        SourceError: the table or export cannot be read or is of another kind, or a live table is asked for its past.
+        SourceError: the table or export cannot be read or is of another kind, or a live table is read for a past time.
     """
     if source.export is not None:
         export = read_export(source.export, source.table, ctx, source_id, source.margin)
@@ -79,10 +79,10 @@ def _entries(
     odd = tally.items - tally.paths
     rows = kept.counts.get("entered", 0)
     if odd and not rows:
-        raise SourceError(source.name, f"none of its {count(odd)} items is of a commit", _WAY_OUT)
+        raise SourceError(source.name, f"none of its {count(odd)} items describes a commit", _HINT)
     found = [EvidenceGap(source_id, str(note["reason"]), str(note["subject"])) for note in faults]
     found += (
-        [EvidenceGap(source_id, f"{count(odd)} items are none of a commit", source.name, count=odd)]
+        [EvidenceGap(source_id, f"{count(odd)} items do not describe a commit", source.name, count=odd)]
         if odd
         else []
     )
@@ -100,30 +100,30 @@ def _rows_of(source: DeltaLogStore, ctx: Context, source_id: str) -> ItemRows:
 
 
 def _require_keys(source: DeltaLogStore, clients: Clients) -> int:
-    """The number of items that DynamoDB believes to be there, of a table with the store's keys."""
+    """Check the keys of the table; return DynamoDB's estimate of its number of items."""
     try:
         client = clients.dynamodb(dynamodb_endpoint(source.way))
-        told: Mapping[str, Any] = required(client.describe_table(TableName=source.table or ""), "Table")
+        table: Mapping[str, Any] = required(client.describe_table(TableName=source.table or ""), "Table")
     except (ClientError, BotoCoreError) as error:
         raise SourceError(f"DynamoDB table {source.table}", *explain(error)) from error
-    if [each["AttributeName"] for each in told.get("KeySchema", [])] != _KEYS:
-        raise SourceError(f"DynamoDB table {source.table}", _OTHER, _WAY_OUT)
-    return int(told.get("ItemCount", 0))
+    if [each["AttributeName"] for each in table.get("KeySchema", [])] != _KEYS:
+        raise SourceError(f"DynamoDB table {source.table}", _OTHER, _HINT)
+    return int(table.get("ItemCount", 0))
 
 
 def probe(source: DeltaLogStore, clients: Clients, now: datetime) -> Probed:
     """See `registry.MetastoreKind`."""
     if source.export is not None:
         export, summary = find_export(clients, source.export, source.table, now)
-        told = f"export {export.id} of {summary.table}, {count(summary.item_count)} items"
-        return Probed(f"{told}, {age(summary.export_time, now)} old")
+        found = f"export {export.id} of {summary.table}, {count(summary.item_count)} items"
+        return Probed(f"{found}, {age(summary.export_time, now)} old")
     items = _require_keys(source, clients)
     clients.dynamodb(dynamodb_endpoint(source.way)).scan(TableName=source.table or "", Limit=1)
     return Probed(f"can be scanned, some {count(items)} items")
 
 
 def get_entry(source: DeltaLogStore, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
-    """The item of a commit's file as plain values by attribute name, read now; None: there is none.
+    """Return the item of a commit's file as plain values by attribute name, read now; None: there is none.
 
     Raises:
         SourceError: the table cannot be read, or the source is an export.
@@ -138,8 +138,10 @@ def get_entry(source: DeltaLogStore, clients: Clients, bucket: str, key: str) ->
     try:
         for scheme in schemes if folder else ():
             path = f"{scheme}://{bucket}/{folder}" if bucket else f"file:/{folder}"
-            asked = {"tablePath": {"S": path}, "fileName": {"S": name}}
-            item = client.get_item(TableName=source.table or "", Key=asked, ConsistentRead=True).get("Item")
+            item_key = {"tablePath": {"S": path}, "fileName": {"S": name}}
+            item = client.get_item(TableName=source.table or "", Key=item_key, ConsistentRead=True).get(
+                "Item"
+            )
             if item:
                 return {each: next(iter(item[each].values())) for each in TYPES if each in item}
     except (ClientError, BotoCoreError) as error:

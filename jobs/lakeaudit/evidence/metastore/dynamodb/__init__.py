@@ -1,4 +1,4 @@
-"""DynamoDB as a metadata store: what all stores that are tables of it have in common."""
+"""DynamoDB as a metadata store: the common base of all stores that are DynamoDB tables."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
@@ -57,12 +57,12 @@ class DynamoTable(MetastoreSource):
 
 
 class NameStore(DynamoTable):
-    """A table that knows names of files alone, without their sizes."""
+    """A table that has only the names of files, without their sizes."""
 
     has_tree = False
 
     keep: Ttl = None
-    """How long its items are kept at least; None (written `none`): none is ever purged."""
+    """The least time for which its items are kept; None (written `none`): they are never purged."""
 
 
 TABLE_OR_EXPORT: dict[str, Any] = {"anyOf": [{"required": ["table"]}, {"required": ["export"]}]}

@@ -1,6 +1,6 @@
-"""Stores of names alone in a DynamoDB table: read live or from an export, looked into, and probed.
+"""Read, look up and probe stores of file names in a DynamoDB table, live or from an export.
 
-Such a store says that a file is there, and since when; no size, no ETag. What its items mean is each kind's own.
+Such a store has the names of files and their times, without size and ETag. Each kind defines the layout of its items.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,13 +42,13 @@ from lakeaudit.schemas import ENTRY
 
 @dataclass(frozen=True)
 class NameLayout:
-    """How the items of a kind are laid out: plain data.
+    """The layout of the items of a kind: plain data.
 
-    `path` and `name` are SQL of a file's `/bucket/folder` and of its name; `keys` the table's keys; `types` by
-    attribute the type it must have. `others` is SQL that holds of items that are no entries and no fault. `given` has
-    SQL for columns of schemas.ENTRY, of the items' attributes and of {at}, the time of the store's picture; `faults`
-    by SQL why an item cannot be understood. `path_of` gives the keys under which an item of (bucket, folder, name) may
-    stand. `writer` is who makes such tables.
+    `path` and `name` are SQL of a file's `/bucket/folder` and of its name; `keys` the table's keys; `types` the type of
+    each attribute. `others` is SQL that selects items that are not entries but valid. `given` has SQL for columns of
+    schemas.ENTRY, from the items' attributes and {at}, the time of the snapshot; `faults` has by SQL the reason why an
+    item is invalid. `path_of` returns the keys that an item of (bucket, folder) may have. `writer` is the program that
+    writes such tables.
     """
 
     keys: tuple[str, str]
@@ -68,25 +68,25 @@ class NameLayout:
 
     @property
     def hint(self) -> str:
-        """What to do of a table of another kind."""
+        """The hint for a table of another kind."""
         return f"name a table that {self.writer} wrote"
 
     def read(self, source: NameStore, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
-        """The entries of such a table, as `MetastoreKind.read`."""
+        """Return the entries of such a table, as `MetastoreKind.read`."""
         return read(self, source, ctx, source_id, clock)
 
     def probe(self, source: NameStore, clients: Clients, now: datetime) -> Probed:
-        """Whether such a table can be read, as `MetastoreKind.probe`."""
+        """Check that such a table can be read, as `MetastoreKind.probe`."""
         return probe(self, source, clients, now)
 
     def get_entry(self, source: NameStore, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
-        """The item of one key, as `MetastoreKind.get`."""
+        """Return the item of one key, as `MetastoreKind.get`."""
         return get_entry(self, source, clients, bucket, key)
 
 
 @dataclass(frozen=True)
 class NameRules:
-    """What the items of a source are read by. `buckets`: true names of buckets that items call by another."""
+    """The rules by which the items of a source are read. `buckets`: the true names of buckets by other names."""
 
     layout: NameLayout
     source: str
@@ -96,7 +96,7 @@ class NameRules:
 
 
 def entry_rows(con: Connection, items: Rows, *, rules: NameRules) -> tuple[pa.Table, Tally]:
-    """Rows of schemas.ENTRY below the source's location, rejected ones among them; and the tally of all items."""
+    """Return rows of schemas.ENTRY below the source's location, with rejected ones, and the tally of all items."""
     layout = rules.layout
     held = duck.hold(con, items)
     named = f"""
@@ -109,8 +109,8 @@ def entry_rows(con: Connection, items: Rows, *, rules: NameRules) -> tuple[pa.Ta
     read = duck.count_of(held)
     tally = Tally(read, read - duck.count_of(misfits))
     faults = {
-        "NOT in_bucket": f"{layout.keys[0]} is no path below a bucket",
-        "NOT is_name": f"{layout.keys[1]} is no name",
+        "NOT in_bucket": f"{layout.keys[0]} is not a path below a bucket",
+        "NOT is_name": f"{layout.keys[1]} is not a name",
     }
     reasons = " ".join(
         f"WHEN {fails} THEN {literal(why)}" for fails, why in {**faults, **layout.faults}.items()
@@ -130,7 +130,7 @@ def entry_rows(con: Connection, items: Rows, *, rules: NameRules) -> tuple[pa.Ta
 
 
 def _inside(location: Location | None) -> str:
-    """Rows of the location, and those of which nobody can tell where they belong."""
+    """Return SQL of the rows of the location, and of rows whose place cannot be parsed."""
     if location is None:
         return "true"
     below = f"bucket = {literal(location.bucket)} AND starts_with(key, {literal(location.prefix)})"
@@ -144,12 +144,12 @@ def read(
     source_id: str,
     clock: Clock = utc_now,
 ) -> Entries:
-    """The entries below the source's location: a live Scan, or the newest fitting export where one is named.
+    """Return the entries below the source's location: by a live Scan, or from the newest fitting export.
 
-    Its `keep` is how long the store keeps its items at least; None: for ever.
+    `source.keep` is the least time for which the store keeps its items; None: for ever.
 
     Raises:
-        SourceError: the table or export cannot be read or is of another kind, or a live table is asked for its past.
+        SourceError: the table or export cannot be read or is of another kind, or a live table is read for a past time.
     """
     if source.export is not None:
         return _exported(layout, source, source.export, ctx, source_id)
@@ -198,38 +198,36 @@ def _item_rows(
 
 
 def layout_fault(notes: Sequence[Mapping[str, Any]], *, layout: NameLayout) -> str | None:
-    """Why a table is of another kind, by the NOTE rows of all its parts; None: nothing says so."""
+    """Return why a table is of another kind, by the NOTE rows of all its parts; None: it is not."""
     tally = tally_of(notes)
     if not tally.items or tally.paths:
         return None
-    return (
-        f"is no table of {layout.writer}: none of its {count(tally.items)} items names a file below a bucket"
-    )
+    return f"is not a table of {layout.writer}: none of its {count(tally.items)} items names a file below a bucket"
 
 
 def require_keys(layout: NameLayout, source: DynamoTable, clients: Clients) -> int:
-    """The number of items that DynamoDB believes to be there, of a table with the layout's keys.
+    """Check the keys of a table; return DynamoDB's estimate of its number of items.
 
     Raises:
         SourceError: it cannot be described, or has other keys.
     """
     try:
         client = clients.dynamodb(dynamodb_endpoint(source.way))
-        told: Mapping[str, Any] = required(client.describe_table(TableName=source.table or ""), "Table")
+        table: Mapping[str, Any] = required(client.describe_table(TableName=source.table or ""), "Table")
     except (ClientError, BotoCoreError) as error:
         raise SourceError(name_of(source), *explain(error)) from error
-    keys = tuple(each["AttributeName"] for each in told.get("KeySchema", []))
+    keys = tuple(each["AttributeName"] for each in table.get("KeySchema", []))
     if keys != layout.keys:
         raise SourceError(name_of(source), f"its keys are {', '.join(keys)}", layout.hint)
-    return int(told.get("ItemCount", 0))
+    return int(table.get("ItemCount", 0))
 
 
 def probe(layout: NameLayout, source: DynamoTable, clients: Clients, now: datetime) -> Probed:
     """See `registry.MetastoreKind`."""
     if source.export is not None:
         export, summary = find_export(clients, source.export, source.table, now)
-        told = f"export {export.id} of {summary.table}, {count(summary.item_count)} items"
-        return Probed(f"{told}, {age(summary.export_time, now)} old")
+        found = f"export {export.id} of {summary.table}, {count(summary.item_count)} items"
+        return Probed(f"{found}, {age(summary.export_time, now)} old")
     items = require_keys(layout, source, clients)
     clients.dynamodb(dynamodb_endpoint(source.way)).scan(TableName=source.table or "", Limit=1)
     return Probed(f"can be scanned, some {count(items)} items")
@@ -238,7 +236,7 @@ def probe(layout: NameLayout, source: DynamoTable, clients: Clients, now: dateti
 def get_entry(
     layout: NameLayout, source: DynamoTable, clients: Clients, bucket: str, key: str
 ) -> dict[str, Any] | None:
-    """The item of one key as plain values by attribute name, read now and consistently; None: there is none.
+    """Return the item of one key as plain values by attribute name, by a consistent read; None: there is none.
 
     Raises:
         SourceError: the table cannot be read, or the source is an export, which has no point reads.
@@ -252,8 +250,8 @@ def get_entry(
     called = [bucket, *(by for by, true in whole_buckets(clients.aliases).items() if true == bucket)]
     try:
         for path in (path for each in called for path in layout.path_of(each, folder)):
-            asked = {layout.keys[0]: {"S": path}, layout.keys[1]: {"S": name}}
-            item = client.get_item(TableName=source.table, Key=asked, ConsistentRead=True).get("Item")
+            item_key = {layout.keys[0]: {"S": path}, layout.keys[1]: {"S": name}}
+            item = client.get_item(TableName=source.table, Key=item_key, ConsistentRead=True).get("Item")
             if item:
                 return {each: next(iter(item[each].values())) for each in layout.types if each in item}
     except (ClientError, BotoCoreError) as error:
@@ -262,7 +260,7 @@ def get_entry(
 
 
 def name_of(source: DynamoTable) -> str:
-    """The source in messages."""
+    """Return the name of the source in messages."""
     return source.export.uri if source.export is not None else f"DynamoDB table {source.table}"
 
 

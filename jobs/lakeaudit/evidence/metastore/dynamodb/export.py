@@ -1,4 +1,4 @@
-"""A DynamoDB table as an export to S3 holds it: found, and its files checked.
+"""Find the export of a DynamoDB table to S3, and check its files.
 
 Format (developer guide, "DynamoDB table export output format", version 2020-06-30): below `AWSDynamoDB/<export id>/`
 lie manifest-summary.json, manifest-files.json (one JSON object a data file), the .checksum of each, and the data
@@ -31,11 +31,11 @@ from lakeaudit.runtime.aws import Clients
 
 SUMMARY, FILES = "manifest-summary", "manifest-files"
 MARGIN = timedelta(minutes=1)
-"""The guide: an export's point in time is exact to about a minute."""
+"""An export's point in time is exact to about a minute (developer guide)."""
 DEPTH = 3
-"""How far above an export the configured folder may lie: prefix, AWSDynamoDB, id."""
+"""The most levels between the configured folder and an export: prefix, AWSDynamoDB, id."""
 SMALL = 200_000
-"""Items; the files of a smaller export are unpacked and tallied before any row is read, those of others while."""
+"""A number of items; the files of a smaller export are unpacked and tallied before any row is read."""
 HEAD_FILES = 4
 
 
@@ -44,7 +44,7 @@ class _Manifest(BaseModel):
 
 
 class Summary(_Manifest):
-    """manifest-summary.json, as far as it matters here."""
+    """The fields of manifest-summary.json that matter here."""
 
     table_arn: str
     export_time: AwareDatetime
@@ -65,7 +65,7 @@ class _FilesLine(_Manifest):
 
 @dataclass(frozen=True)
 class Export:
-    """A complete export: its folder, its summary as written and as understood (None: it cannot be)."""
+    """A complete export: its folder, and its summary as written and as parsed (None: it is invalid)."""
 
     folder: Location
     text: bytes
@@ -84,9 +84,9 @@ class Export:
 
 @dataclass(frozen=True)
 class ExportedTable:
-    """A DynamoDB table as an export holds it: `files` are those that can be believed.
+    """A DynamoDB table in an export: `files` are the valid ones.
 
-    `tally` is of all their items where the export is small (`tallied_whole`), else of the first lines of a few.
+    `tally` counts all their items if the export is small (`tallied_whole`), else the first lines of a few files.
     """
 
     files: tuple[DataFile, ...]
@@ -105,7 +105,7 @@ def read_export(
     margin: timedelta | None = None,
     layout: ItemLayout = ANY,
 ) -> ExportedTable:
-    """The newest complete export at or below `place`, of `table`, of a time not after the run's as_of.
+    """Return the newest complete export of `table` at or below `place`, of a time not after the run's as_of.
 
     Raises:
         SourceError: there is none, it has another format, or no data file of it can be read.
@@ -129,7 +129,7 @@ def read_export(
 def _checked(
     files: Sequence[DataFile], ctx: Context, layout: ItemLayout, *, whole: bool
 ) -> tuple[tuple[DataFile, ...], Mapping[DataFile, str], Tally]:
-    """The good files, what is wrong with the others, and a tally of the good ones' items."""
+    """Return the valid files, the faults of the others, and a tally of the valid files' items."""
     digest = partial(check_digest, clients=ctx.clients)
     check = partial(check_whole, clients=ctx.clients, layout=layout) if whole else digest
     weight = sum(file.size for file in files)
@@ -152,16 +152,16 @@ def _head_tallies(files: Sequence[DataFile], ctx: Context, layout: ItemLayout) -
 def find_export(
     clients: Clients, place: Location, table: str | None, as_of: datetime
 ) -> tuple[Export, Summary]:
-    """The newest complete export at or below `place`; no data file is read.
+    """Return the newest complete export at or below `place`; no data file is read.
 
     Raises:
-        SourceError: there is none, it cannot be understood, or it has another format.
+        SourceError: there is none, it is invalid, or it has another format.
     """
     return _newest(list(_complete(clients, place)), place, table, as_of)
 
 
 def _complete(clients: Clients, at: Location, depth: int = DEPTH) -> Iterator[Export]:
-    """Exports at or below a folder whose last files are there; those still being written are passed over."""
+    """Yield the complete exports at or below a folder; exports that are still being written are skipped."""
     text = read_bytes(clients, at.join(f"{SUMMARY}.json"))
     if text is not None:
         last = (at.join(f"{SUMMARY}.checksum"), at.join(f"{FILES}.json"), at.join(f"{FILES}.checksum"))
@@ -183,7 +183,7 @@ def _parsed(text: bytes) -> Summary | None:
 def _newest(
     exports: Sequence[Export], place: Location, table: str | None, as_of: datetime
 ) -> tuple[Export, Summary]:
-    """The newest picture; a damaged export that may be newer is never passed over for an older one."""
+    """Return the newest export; raises SourceError rather than use an older one than a damaged export."""
     known = [(e.summary.export_time, e.id, e, e.summary) for e in exports if e.summary]
     full = [k for k in known if k[3].export_type == "FULL_EXPORT" and table in (None, k[3].table)]
     if len(names := {k[3].table for k in full}) > 1:
@@ -209,7 +209,7 @@ def _newest(
 def _data_files(
     clients: Clients, export: Export, place: Location, source_id: str
 ) -> tuple[list[DataFile], list[EvidenceGap]]:
-    """The export's data files that are there, and a hole for each that is not or whose line is broken."""
+    """Return the export's existing data files, and a gap for each missing file and each invalid line."""
     manifest = export.folder.join(f"{FILES}.json")
     there = {file.place: file for file in list_files(clients, export.folder)}
     found: dict[Location, DataFile] = {}
@@ -235,14 +235,14 @@ def _data_files(
 def _locate(
     clients: Clients, key: str, roots: Sequence[Location], there: Mapping[Location, File]
 ) -> File | None:
-    """Where a data file lies: its key with leading parts removed one at a time, below each root."""
+    """Locate a data file: by its key with leading parts removed one at a time, below each root."""
     parts = key.split("/")
     if {".", ".."} & set(parts):
         return None
     tails = [parts[i:] for i in range(len(parts)) if parts[i]]
     listed = (there[at] for root in roots for tail in tails if (at := root.join(*tail)) in there)
-    asked = (file for tail in tails if (file := stat(clients, roots[-1].join(*tail))))
-    return next(listed, None) or next(asked, None)
+    elsewhere = (file for tail in tails if (file := stat(clients, roots[-1].join(*tail))))
+    return next(listed, None) or next(elsewhere, None)
 
 
 def _count_gaps(

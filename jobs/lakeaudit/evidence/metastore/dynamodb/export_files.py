@@ -1,4 +1,4 @@
-"""The data files of a DynamoDB export, in tasks: MD5, gzip and number of items are checked, lines become items."""
+"""Check the data files of a DynamoDB export (MD5, gzip, number of items) and parse their lines, in tasks."""
 
 import base64
 import gzip
@@ -27,20 +27,20 @@ from lakeaudit.runtime.duck import Connection, Relation
 CHUNK = 1 << 20
 HEAD_LINES = 1000
 LONGEST_LINE = 16 << 20
-"""Bytes of an item's line: an item has 400 KB at most, and DuckDB takes no longer line either."""
+"""The most bytes of an item's line: an item has 400 KB at most, and DuckDB reads no longer line either."""
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-NO_GZIP = "is no whole gzip file"
+NO_GZIP = "is not a complete gzip file"
 _OTHER_MD5 = "its MD5 is not the one in the manifest"
 
 
 class TooLongError(Exception):
-    """A line that is longer than any item; in words."""
+    """A line is longer than any item; `str` is the message."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file: where it lies, how many items and which MD5 its manifest promises, and its bytes as stored."""
+    """One data file: its place, number of items and MD5 as its manifest declares them, and its size in storage."""
 
     place: Location
     items: int
@@ -58,14 +58,14 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Checked:
-    """What is wrong with a data file (None: nothing), and the tally of its items where they were read."""
+    """The fault of a data file (None: it is valid), and the tally of its items where they were read."""
 
     fault: str | None
     tally: Tally = field(default_factory=Tally)
 
 
 def same_md5(digest: bytes, written: str) -> bool:
-    """Whether a digest is the one written in base64 or hex."""
+    """Return whether a digest equals the one written in base64 or hex."""
     text = written.strip().strip('"')
     try:
         return bytes.fromhex(text) == digest
@@ -78,7 +78,7 @@ def same_md5(digest: bytes, written: str) -> bool:
 
 
 def check_digest(file: DataFile, clients: Clients) -> Checked:
-    """Whether the bytes as stored have the manifest's MD5; nothing is unpacked."""
+    """Check that the stored bytes have the manifest's MD5, without unpacking them."""
     try:
         with closing(opened(clients, file.place)) as raw:
             hashing = _Hashing(raw)
@@ -89,7 +89,7 @@ def check_digest(file: DataFile, clients: Clients) -> Checked:
 
 
 def check_whole(file: DataFile, clients: Clients, layout: ItemLayout) -> Checked:
-    """The same, and whether the file can be unpacked and holds as many items as the manifest says."""
+    """Check the MD5, the compression and the number of items of a file."""
     try:
         with closing(opened(clients, file.place)) as raw:
             hashing = _Hashing(raw)
@@ -106,7 +106,7 @@ def check_whole(file: DataFile, clients: Clients, layout: ItemLayout) -> Checked
 
 
 def head_tally(file: DataFile, clients: Clients, layout: ItemLayout) -> Tally:
-    """The tally of the first lines of a file; of nothing where it cannot be read, which is judged elsewhere."""
+    """Return the tally of the first lines of a file; an empty one if it cannot be read, which is reported elsewhere."""
     tally = Tally()
     try:
         with closing(opened(clients, file.place)) as raw:
@@ -118,9 +118,9 @@ def head_tally(file: DataFile, clients: Clients, layout: ItemLayout) -> Tally:
 
 
 def export_items(con: Connection, path: Path, items: pa.Schema, *, zipped: bool) -> Relation:
-    """Every line of a local file as an item of a schema; a line that is none lacks every attribute. Lazy.
+    """Return every line of a local file as an item of a schema; an invalid line lacks every attribute. Lazy.
 
-    Without `records`, DuckDB takes one line that is no object for a sign that no line near it is one.
+    Without `records`, DuckDB infers from one line that is not an object that the lines near it are not objects either.
     """
     line = f"{{Item: '{duck.type_of(pa.struct(list(items)))}'}}"
     options = f"format='newline_delimited', records=true, ignore_errors=true, columns={line}"
@@ -129,13 +129,13 @@ def export_items(con: Connection, path: Path, items: pa.Schema, *, zipped: bool)
 
 
 def count_fault(file: DataFile, tally: Tally) -> str | None:
-    """What is wrong where a file holds another number of items than its manifest says."""
+    """Return the fault of a file with another number of items than its manifest declares, or None."""
     same = tally.items == file.items
     return None if same else f"holds {tally.items} items, the manifest says {file.items}"
 
 
 def is_torn(path: Path, file: DataFile) -> bool:
-    """Whether a file that is to be gzip cannot be unpacked to its end."""
+    """Return whether a gzip file cannot be unpacked to its end."""
     try:
         with path.open("rb") as raw:
             _drain(_unpacked(raw, zipped=file.zipped))
@@ -145,7 +145,7 @@ def is_torn(path: Path, file: DataFile) -> bool:
 
 
 class _Hashing(io.RawIOBase):
-    """Passes bytes on and keeps their MD5."""
+    """Passes bytes on and computes their MD5."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -171,7 +171,7 @@ def _drain(stored: Any) -> None:
 
 
 def _whole_tally(stored: Any, layout: ItemLayout, *, zipped: bool) -> Tally | None:
-    """The tally of all lines (None: broken gzip); in any case the bytes as stored are read to their end."""
+    """Return the tally of all lines (None: broken gzip); the stored bytes are read to their end in any case."""
     tally, torn = Tally(), False
     try:
         _tally_lines(_unpacked(stored, zipped=zipped), tally, layout)
@@ -191,11 +191,7 @@ def _tally_lines(lines: Any, tally: Tally, layout: ItemLayout, most: int | None 
 
 
 def _bounded(lines: Any) -> Iterator[bytes]:
-    """Lines; one that is longer than any item ends the reading.
-
-    Raises:
-        TooLongError: it is.
-    """
+    """Yield lines. Raises TooLongError: a line is longer than any item."""
     size = 0
     while line := lines.readline(LONGEST_LINE):
         size += len(line)

@@ -1,4 +1,4 @@
-"""A table of DynamoDB page by page: how a Scan is asked, held to read units, and known to be at its end."""
+"""Scan a DynamoDB table page by page: requests, limits on read units, and the end of a Scan."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,30 +14,30 @@ from lakeaudit.runtime.aws_responses import required
 
 SEGMENTS_PER_CORE = 4
 FIRST_PAGE = 100
-"""Items of the first page of a scan that is bounded, before it is known what an item costs."""
+"""Items of the first page of a limited scan, before the cost of an item is known."""
 
 
 @dataclass
 class ReadCapacity:
-    """Holds one segment of a scan to so many read units a second, by what DynamoDB says that each page has consumed.
+    """Limits one segment of a scan to a number of read units a second, by the units that each page has consumed.
 
-    A page waits until what was consumed before is paid for, and is no larger than a second's worth.
+    A request waits until the limit covers the units that were consumed before; a page costs at most one second's units.
     """
 
     units: float
-    """A second; what is not used is not saved up."""
+    """Read units a second; unused ones are not saved up."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _free_at: float = 0.0
     _limit: int = FIRST_PAGE
 
     def request(self) -> dict[str, Any]:
-        """What to add to the next request, once it may be made."""
+        """Wait until the next request may be sent; return the parameters to add to it."""
         self.sleep(max(self._free_at - self.clock(), 0.0))
         return {"ReturnConsumedCapacity": "TOTAL", "Limit": self._limit}
 
     def consumed(self, page: Mapping[str, Any]) -> None:
-        """Count what a page has cost; of a store that does not say, a unit an item."""
+        """Count the cost of a page; one unit for each item if the store does not report it."""
         scanned = page.get("ScannedCount", len(required(page, "Items")))
         units = page.get("ConsumedCapacity", {}).get("CapacityUnits", scanned)
         self._free_at = max(self.clock(), self._free_at) + units / self.units
@@ -46,7 +46,7 @@ class ReadCapacity:
 
 
 def only_page(client: Any, table: str) -> list[dict[str, Any]] | None:
-    """All items of a table whose Scan ends with its first page; None: there are more."""
+    """Return all items of a table whose Scan ends with its first page; None: there are more."""
     try:
         page = client.scan(TableName=table, ConsistentRead=True)
         items: list[dict[str, Any]] = required(page, "Items")
@@ -58,7 +58,7 @@ def only_page(client: Any, table: str) -> list[dict[str, Any]] | None:
 def scan_pages(
     client: Any, table: str, segment: int, total: int, pace: ReadCapacity | None = None
 ) -> Iterator[list[dict[str, Any]]]:
-    """Only a missing LastEvaluatedKey ends a segment; a page may be empty."""
+    """Yield the pages of a segment; only a missing LastEvaluatedKey ends it, and a page may be empty."""
     request: dict[str, Any] = {
         "TableName": table,
         "ConsistentRead": True,
@@ -80,6 +80,6 @@ def scan_pages(
 
 
 def item_batch(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Items as the SDK gives them, with the columns of a schema: each attribute a struct of its DynamoDB type."""
+    """Return items of the SDK with the columns of a schema: each attribute is a struct of its DynamoDB type."""
     columns = [pa.array([item.get(field.name) for item in items], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,4 +1,4 @@
-"""The items of a DynamoDB table as parts: of one page or of segments of a Scan, or of the data files of an export."""
+"""Read the items of a DynamoDB table as parts: one page or segments of a Scan, or data files of an export."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ from lakeaudit.runtime.failures import damage_of
 
 @dataclass(frozen=True)
 class ItemRows:
-    """What the items of a source become: plain data that travels to the tasks.
+    """The conversion of a source's items to rows: plain data that travels to the tasks.
 
-    `items` are the attributes that are read, each a struct of its DynamoDB type; `rows` makes rows of `kind` of a
-    relation of them, with their tally.
+    `items` are the attributes that are read, each a struct of its DynamoDB type; `rows` converts a relation of them to
+    rows of `kind`, with their tally.
     """
 
     source: str
@@ -43,7 +43,7 @@ class ItemRows:
 
 
 def table_parts(source: DynamoTable, ctx: Context, of: ItemRows) -> list[Part]:
-    """The items of a table as it is now: by one request where one page holds them all, else by segments of a Scan.
+    """Return the parts of a table as it is now: one page if that has all items, else the segments of a Scan.
 
     Raises:
         SourceError: the table cannot be read.
@@ -59,7 +59,7 @@ def table_parts(source: DynamoTable, ctx: Context, of: ItemRows) -> list[Part]:
 
 
 def export_part(file: DataFile, clients: Clients, of: ItemRows, identity: str = "") -> Part:
-    """The items of one data file of an export."""
+    """Return the part of one data file of an export."""
     return Part(of.source, partial(_read_file, file, clients, of), file.size, identity, slow=True)
 
 
@@ -109,7 +109,7 @@ def _read_file(file: DataFile, clients: Clients, of: ItemRows, con: Connection) 
 def _rows(
     of: ItemRows, pages: Iterable[Callable[[], Rows]], con: Connection
 ) -> Generator[tuple[str, Rows], None, Tally]:
-    """The tally of the items, after their rows."""
+    """Yield the rows of the items; return their tally."""
     tally = Tally()
     for page in pages:
         rows, counted = of.rows(con, page())
@@ -119,5 +119,5 @@ def _rows(
 
 
 def failures(notes: Iterable[Any]) -> Iterator[Any]:
-    """NOTE rows of parts that could not be read whole."""
+    """Return the NOTE rows of parts that could not be read completely."""
     return (note for note in notes if note["reason"] is not None)

@@ -1,4 +1,4 @@
-"""Where in storage the items of a store lie that names a file by its folder's path and its own name."""
+"""Compute the bucket and key of a store's items, which have the path of a folder and the name of a file."""
 
 from collections.abc import Mapping
 
@@ -17,10 +17,10 @@ _PLACES = """
 
 
 def with_places(con: Connection, rows: Rows, buckets: Mapping[str, str]) -> Relation:
-    """Rows with `path` (`/bucket` or `/bucket/parent`) and `name`, and the place they are about: bucket, parent, key.
+    """Add the place (bucket, parent, key) to rows with `path` (`/bucket` or `/bucket/parent`) and `name`.
 
-    `in_bucket` and `is_name` say whether path and name are such; `buckets` has the true names of buckets that are
-    called by another.
+    `in_bucket` and `is_name` state whether path and name are valid; `buckets` has the true names of buckets by their
+    other names.
     """
     return duck.query(con, _PLACES.format(bucket=_bucket(buckets)), input=rows)
 

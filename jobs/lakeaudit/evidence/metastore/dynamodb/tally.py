@@ -1,4 +1,4 @@
-"""What items of a DynamoDB table show of its layout: how many they are, how many fit, and which marker they have."""
+"""Tally the items of a DynamoDB table: their number, how many fit the layout, and its marker."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,10 +8,10 @@ from typing import Any
 
 @dataclass
 class Tally:
-    """What items of a table show of its layout.
+    """The counts of a table's items that identify its layout.
 
-    `items` is how many they are; `paths` those that name a path as the layout does (where only one matters, no more
-    than one); `marker` the version of the layout's marker ("none": it has none), null without a marker.
+    `items` is their number; `paths` the number of those that name a path as the layout does (if only one matters, at
+    most one); `marker` the version of the layout's marker ("none": it has no version), null without a marker.
     """
 
     items: int = 0
@@ -31,7 +31,7 @@ class Tally:
 
 
 def tally_of(notes: Sequence[Mapping[str, object]]) -> Tally:
-    """The tally of all items that the parts of one source read, from their NOTE rows."""
+    """Return the tally of all items that the parts of one source read, from their NOTE rows."""
     whole = Tally()
     for row in notes:
         if row["data"] is not None:
@@ -41,10 +41,10 @@ def tally_of(notes: Sequence[Mapping[str, object]]) -> Tally:
 
 @dataclass(frozen=True)
 class ItemLayout:
-    """How the items of a layout are tallied.
+    """The functions that tally the items of a layout.
 
-    `tally_of` is of one item as DynamoDB renders it, and raises LookupError or TypeError of what is none; `marker` is
-    what the line of an item has that may be the marker (None: a layout without one).
+    `tally_of` takes one item as DynamoDB renders it, and raises LookupError or TypeError for any other value; `marker`
+    is a text in the line of an item that may be the marker (None: a layout without one).
     """
 
     marker: bytes | None
@@ -56,4 +56,4 @@ def _one_item(_: Any) -> Tally:
 
 
 ANY = ItemLayout(None, _one_item)
-"""Of items that are counted alone."""
+"""The layout of items that are only counted."""

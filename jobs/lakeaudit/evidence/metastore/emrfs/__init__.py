@@ -1,4 +1,4 @@
-"""EMRFS's consistent view: the DynamoDB table in which EMR recorded what it wrote to S3."""
+"""EMRFS's consistent view: the DynamoDB table in which EMR recorded its writes to S3."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ class Emrfs(NameStore, json_schema_extra=TABLE_OR_EXPORT):
 
     kind: Literal["emrfs"]
     keep: Ttl = Field(default=None, json_schema_extra={"default": "none"})
-    """How long items are kept at least (`emrfs delete --time`); None (written `none`): none is ever purged."""
+    """The least time for which items are kept (`emrfs delete --time`); None (written `none`): they are never purged."""
 
 
 KIND = MetastoreKind(

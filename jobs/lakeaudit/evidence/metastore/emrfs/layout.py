@@ -1,11 +1,11 @@
-"""EMRFS's consistent view: the DynamoDB table (`EmrFSMetadata`) in which EMR kept what it wrote to S3.
+"""EMRFS's consistent view: the DynamoDB table (`EmrFSMetadata`) in which EMR recorded its writes to S3.
 
 An item is one file or folder: hashKey `/bucket/folder`, rangeKey its name, lastModified (epoch milliseconds of its
-last update; some tools write seconds), deletionTTL (epoch seconds at which DynamoDB takes a deleted item away; 0 or
-absent: none was set), counter and payload. Size, ETag and whether the item stands for a file, a folder or a deletion
-are in the payload, whose format nobody has published; it is not read. So an item without a deletionTTL is opaque: it
-says that there is something, and when it was last written. One with a deletionTTL is a deletion. Control items have
-the hashKey `MultiKeyStoreTag` (EMR Release Guide, "EMRFS CLI reference"; terraform-aws-emr, module aws-emr-emrfs).
+last update; some tools write seconds), deletionTTL (epoch seconds at which DynamoDB removes a deleted item; 0 or
+absent: none was set), counter and payload. Size, ETag and whether the item is a file, a folder or a deletion are in the
+payload, whose format is not published; it is not read. So an item without a deletionTTL is opaque: the entry exists and
+has a time, but its type is not known. An item with a deletionTTL is a deletion. Control items have the
+hashKey `MultiKeyStoreTag` (EMR Release Guide, "EMRFS CLI reference"; terraform-aws-emr, module aws-emr-emrfs).
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def _paths(bucket: str, folder: str) -> Iterator[str]:
 
 
 def _no_time(name: str) -> str:
-    """SQL of an attribute that is there and is no time; 0 is none."""
+    """Return SQL that is true for an attribute that exists and is not a time; 0 means that it is not set."""
     return f"({name} IS NOT NULL AND {time_of(name)} IS NULL AND coalesce(TRY_CAST({name}.N AS DOUBLE) <> 0, true))"
 
 
@@ -35,14 +35,14 @@ LAYOUT = NameLayout(
     name="rangeKey.S",
     others=f"hashKey.S = '{CONTROL}'",
     given={
-        # a deletion whose time nobody knows may be younger than the picture of storage: then nothing is known of it
+        # a deletion without a time may be younger than the storage snapshot, so it proves nothing
         "tombstone": f"{_DELETED} AND {_TIMED}",
         "opaque": f"NOT ({_DELETED} AND {_TIMED})",
         "expired": f"coalesce({time_of('deletionTTL')} <= {{at}}, false)",
         "last_updated": time_of("lastModified"),
         "last_updated_given": _TIMED,
     },
-    faults={_no_time(name): f"{name} is no time" for name in ("lastModified", "deletionTTL")},
+    faults={_no_time(name): f"{name} is not a time" for name in ("lastModified", "deletionTTL")},
     path_of=_paths,
     writer="EMRFS",
 )

@@ -1,4 +1,4 @@
-"""The data files of an export as rows, in tasks."""
+"""Read the data files of an export as rows, in tasks."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -24,9 +24,9 @@ from lakeaudit.runtime.duck import Connection
 
 
 def read_file(con: Connection, *, file: DataFile, clients: Clients, rules: EntryRules) -> Batches:
-    """The entries of one data file, then a NOTE row: the tally of its items, and what is wrong with the file.
+    """Yield the entries of one data file, then a NOTE row: the tally of its items, and the fault of the file.
 
-    Rows of a file that turns out to be broken were given already; `count` of the note is how many items are missing.
+    Rows before the fault are yielded anyway; `count` of the note is the number of missing items.
     """
     tally, fault = Tally(), None
     try:
@@ -43,7 +43,7 @@ def read_file(con: Connection, *, file: DataFile, clients: Clients, rules: Entry
 def _read_local(
     con: Connection, path: Path, file: DataFile, rules: EntryRules, tally: Tally
 ) -> Generator[tuple[str, pa.RecordBatch], None, str | None]:
-    """What is wrong with the file, after its rows. They stream on a connection of their own, so `con` stays usable."""
+    """Yield the rows of a file; return its fault. They stream on a connection of their own, so `con` stays usable."""
     try:
         with closing(con.cursor()) as stream:
             rows = entry_rows(stream, export_items(stream, path, ITEM, zipped=file.zipped), rules)

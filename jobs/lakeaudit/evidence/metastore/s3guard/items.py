@@ -1,4 +1,4 @@
-"""DynamoDB items of an S3Guard table as rows of schemas.ENTRY, in DuckDB's SQL.
+"""Convert DynamoDB items of an S3Guard table to rows of schemas.ENTRY, in DuckDB's SQL.
 
 One item per file, directory or tombstone. `parent` is `/bucket/path` without a trailing slash, `child` the last part,
 both as Hadoop decodes them; `is_dir`, `is_deleted` and `is_authoritative` are BOOL, `file_length`, `mod_time` and
@@ -43,11 +43,11 @@ _TALLIED = pa.schema([("inside", pa.bool_()), ("marker", pa.string()), ("is_path
 
 @dataclass(frozen=True)
 class EntryRules:
-    """What the items of a source are read by, as plain data.
+    """The rules by which the items of a source are read, as plain data.
 
-    Rows outside `location` are left out; `honoured` is where readers trust the store alone; an entry that was last
-    updated at `expired_until` (UTC) or before is past its ttl (None: entries never expire). `buckets` has the true
-    names of buckets that entries call by another.
+    Rows outside `location` are left out; `honoured` are the places where readers trust the store alone; an entry that
+    was last updated at `expired_until` (UTC) or before is past its ttl (None: entries never expire). `buckets` has the
+    true names of buckets by their other names.
     """
 
     source: str
@@ -58,7 +58,7 @@ class EntryRules:
 
 
 def entry_rules(source: S3Guard, source_id: str, at: datetime, aliases: Aliases = ()) -> EntryRules:
-    """The rules of a configured source, with expiry judged at the time `at`."""
+    """Return the rules of a configured source; entries expire relative to the time `at`."""
     word = source.authoritative
     honoured = word == "all" if isinstance(word, str) else word
     until = None if source.ttl is None else at.astimezone(UTC) - source.ttl
@@ -66,10 +66,10 @@ def entry_rules(source: S3Guard, source_id: str, at: datetime, aliases: Aliases 
 
 
 def entry_rows(con: Connection, items: Rows, rules: EntryRules) -> Relation:
-    """A row of schemas.ENTRY for every item, with three columns more for `counted_entries`. Lazy.
+    """Return a row of schemas.ENTRY for every item, with three more columns for `counted_entries`. Lazy.
 
-    `inside`: the row is an entry of the source's location, or nobody can tell where it belongs. `marker`: the version
-    that the layout's marker names. `is_path`: the item has a parent below the root and a child.
+    `inside`: the row is an entry of the source's location, or its place cannot be parsed. `marker`: the version that
+    the layout's marker names. `is_path`: the item has a parent below the root and a child.
     """
     values = duck.query(con, _VALUES, items=items)
     places = with_places(con, values, rules.buckets)
@@ -84,7 +84,7 @@ def entry_rows(con: Connection, items: Rows, rules: EntryRules) -> Relation:
 
 
 def counted_entries(batch: pa.RecordBatch, tally: Tally) -> pa.RecordBatch:
-    """The rows of `entry_rows` that are entries of the source, as schemas.ENTRY; the tally counts all rows."""
+    """Return the rows of `entry_rows` that are entries of the source, as schemas.ENTRY; the tally counts all rows."""
     marker = pc.max(batch.column("marker")).as_py()
     tally.add(Tally(batch.num_rows, pc.sum(batch.column("is_path")).as_py() or 0, marker))
     inside, rows = batch.column("inside"), batch.select(ENTRY.names)
@@ -104,12 +104,12 @@ _VALUES = f"""
 
 _IS_MARKER = f"coalesce(path = {literal(MARKER)} AND name = {literal(MARKER)}, false)"
 
-_MISPLACED = {"NOT in_bucket": "parent is no path below a bucket", "NOT is_name": "child is no name"}
+_MISPLACED = {"NOT in_bucket": "parent is not a path below a bucket", "NOT is_name": "child is not a name"}
 _WORDS = {
-    **dict.fromkeys(("etag", "version_id"), "is no text"),
+    **dict.fromkeys(("etag", "version_id"), "is not text"),
     **dict.fromkeys(FLAGS, "is neither true nor false"),
-    "file_length": "is no number of bytes",
-    **dict.fromkeys(TIMES, "is no time"),
+    "file_length": "is not a number of bytes",
+    **dict.fromkeys(TIMES, "is not a time"),
 }
 _FAULTS = _MISPLACED | {
     f"{name}_given AND {name} IS NULL": f"{name} {fault}" for name, fault in _WORDS.items()
@@ -133,11 +133,11 @@ _ENTRY = {
     "marker": "CASE WHEN is_marker THEN coalesce(table_version, 'none') END",
     "is_path": "coalesce(starts_with(path, '/') AND name IS NOT NULL, false)",
 }
-"""By column of ENTRY what it is of an item's values; columns of the same name are not repeated."""
+"""SQL by column of ENTRY, from an item's values; columns of the same name are not repeated."""
 
 
 def _honoured(places: bool | tuple[Location, ...]) -> str:
-    """Whether readers trust the store alone here: as in S3A, the directory that a prefix names is itself under it."""
+    """Return SQL of whether readers trust only the store here: as in S3A, a prefix includes its own directory."""
     if isinstance(places, bool):
         return literal(places)
     if not places:
@@ -154,7 +154,7 @@ def _expired(until: datetime | None) -> str:
 
 
 def _inside(location: Location | None) -> str:
-    """Rows of the location and those of which nobody can tell where they belong, but never the marker."""
+    """Return SQL of the rows of the location, and of rows whose place cannot be parsed, but not of the marker."""
     if location is None:
         return "NOT is_marker"
     below = f"bucket = {literal(location.bucket)} AND starts_with(key, {literal(location.prefix)})"

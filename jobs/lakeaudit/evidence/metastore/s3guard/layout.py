@@ -1,4 +1,4 @@
-"""Whether a DynamoDB table is one of S3Guard's: what parts note of its items, and the rule that judges it.
+"""Check that a DynamoDB table is one of S3Guard's, by the tallies of its items.
 
 S3Guard marks its tables by an item `../VERSION` with a `table_version` of 100 (Hadoop,
 DynamoDBMetadataStoreTableManager). Hadoop does not open a table that has items and no marker, or another version.
@@ -17,10 +17,10 @@ LAYOUT = "100"
 
 
 def layout_fault(notes: Sequence[Mapping[str, object]], *, has_holes: bool) -> str | None:
-    """Why an export is no S3Guard table, as the problem of its source; null where it is one.
+    """Return why an export is not an S3Guard table, as the problem of its source; None if it is one.
 
-    For the caller, once all parts of the source were read: `notes` are the NOTE rows of this source alone. With holes,
-    known before (`has_holes`) or among the notes, the marker may be one of the missing items.
+    The caller calls it once all parts of the source were read: `notes` are the NOTE rows of this source alone. If there
+    are gaps, known before (`has_holes`) or among the notes, the marker may be one of the missing items.
     """
     complete = not has_holes and all(row["reason"] is None for row in notes)
     fault = fault_of(tally_of(notes), complete=complete)
@@ -28,7 +28,7 @@ def layout_fault(notes: Sequence[Mapping[str, object]], *, has_holes: bool) -> s
 
 
 def fault_of(tally: Tally, *, complete: bool) -> str | None:
-    """What contradicts the layout among the items of a tally; `complete`: they are all that the table has."""
+    """Return why the items of a tally contradict the layout, or None; `complete`: they are all items of the table."""
     if tally.marker not in (None, LAYOUT):
         return f"its version is {tally.marker}, not {LAYOUT}"
     if not tally.paths and tally.items > (0 if tally.marker is None else 1):
@@ -39,22 +39,22 @@ def fault_of(tally: Tally, *, complete: bool) -> str | None:
 
 
 def other_layout(fault: str) -> str:
-    """A fault of the layout as the problem of a source."""
+    """Return a fault of the layout as the problem of a source."""
     return f"is an S3Guard table of another layout, or none: {fault}"
 
 
 def layout_error(source: S3Guard, fault: str) -> SourceError:
-    """The source cannot be read, for its layout."""
+    """Return the error of a source with another layout."""
     return SourceError(name_of(source), other_layout(fault), "name a table that Hadoop 3.0 to 3.3 wrote")
 
 
 def name_of(source: S3Guard) -> str:
-    """The source in messages."""
+    """Return the name of the source in messages."""
     return source.export.uri if source.export is not None else f"DynamoDB table {source.table}"
 
 
 def _tally_of_item(item: Any) -> Tally:
-    """The tally of one item as DynamoDB renders it; LookupError or TypeError of what is none."""
+    """Return the tally of one item as DynamoDB renders it; LookupError or TypeError for any other value."""
     parent, child = item["parent"]["S"], item["child"]["S"]
     if (parent, child) == (MARKER, MARKER):
         return Tally(1, 0, _version(item))

@@ -1,6 +1,6 @@
-"""Hadoop's S3Guard: the metadata store S3A kept in DynamoDB (Hadoop 3.0 to 3.3), live or as an export.
+"""Read Hadoop's S3Guard: the metadata store of S3A in DynamoDB (Hadoop 3.0 to 3.3), live or as an export.
 
-What its items mean stands in `items`, how its tables are recognised in `layout`.
+`items` parses its items, `layout` recognises its tables.
 """
 
 from collections.abc import Mapping
@@ -43,12 +43,12 @@ from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 
 def read(source: S3Guard, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
-    """The entries below the source's location: a live Scan, or the newest fitting export where one is named.
+    """Return the entries below the source's location: by a live Scan, or from the newest fitting export.
 
     The layout of a large export is known only once its parts were read, see `layout.layout_fault`.
 
     Raises:
-        SourceError: the table or export cannot be read, has another layout, or a live table is asked for its past.
+        SourceError: the table or export cannot be read, has another layout, or a live table is read for a past time.
     """
     if source.export is not None:
         return _exported(source, source.export, ctx, source_id)
@@ -56,7 +56,7 @@ def read(source: S3Guard, ctx: Context, source_id: str, clock: Clock = utc_now) 
 
 
 def get_entry(source: S3Guard, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
-    """The item of one key as plain values by attribute name, read now and consistently; None: there is none.
+    """Return the item of one key as plain values by attribute name, by a consistent read; None: there is none.
 
     Raises:
         SourceError: the table cannot be read, or the source is an export, which has no point reads.
@@ -119,7 +119,7 @@ def _scope(source: S3Guard) -> tuple[Location, ...]:
 
 
 def _check_marker(item: Mapping[str, Any] | None, source: S3Guard, clients: Clients) -> None:
-    """Hadoop's own rule: a table without the marker that is not empty, or of another version, is not opened."""
+    """Raise SourceError for a table without the marker that is not empty, or of another version, as Hadoop does."""
     if item is None:
         if _call(source, clients, "scan", Limit=1).get("Items") != []:
             raise layout_error(source, f"it has no {MARKER} item")

@@ -1,7 +1,7 @@
-"""A DynamoDB table read live: by one request where one page holds it all, else by a parallel Scan, one segment a task.
+"""Read a live DynamoDB table: by one request if one page has all items, else by a parallel Scan, one task a segment.
 
-A Scan is no snapshot: an item that changes while it runs may be seen either way, so the cut is the whole window from
-the first request to the last answer. `ConsistentRead` makes sure that nothing older than the cut's start is seen.
+A Scan is not a snapshot: an item that changes while it runs may be read before or after the change, so the window
+extends from the first request to the last response. `ConsistentRead` excludes items older than the start of the window.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ from lakeaudit.runtime.duck import Connection
 def scan(
     table: str, endpoint: Endpoint, rules: EntryRules, ctx: Context, read_capacity: int | None = None
 ) -> tuple[BufferedRows, int]:
-    """Scan the whole table once and keep its entries; with the number of items that were read.
+    """Scan the whole table once; return its entries and the number of items that were read.
 
-    `read_capacity`: read units a second, over all tasks; None: as many as the table gives.
+    `read_capacity`: read units a second, over all tasks; None: without a limit.
 
     Raises:
         SourceError: any segment could not be read to its end (the SDK's own retries included).
@@ -61,7 +61,7 @@ def scan(
 
 
 def read_items(con: Connection, *, items: Sequence[dict[str, Any]], table: str, rules: EntryRules) -> Batches:
-    """The entries of items that were read already, then a NOTE row with their tally."""
+    """Yield the entries of items that were read already, then a NOTE row with their tally."""
     tally = Tally()
     yield from _entries(con, items, rules, tally)
     yield "notes", note_row(rules.source, table, data=tally.data)
@@ -83,7 +83,7 @@ def read_segment(
     rules: EntryRules,
     read_capacity: float | None = None,
 ) -> Batches:
-    """The entries of one segment, then a NOTE row: the tally of its items, or the failure (`data`: the way out).
+    """Yield the entries of one segment, then a NOTE row: the tally of its items, or the failure (`data`: the hint).
 
     `read_capacity`: this segment's read units a second.
     """

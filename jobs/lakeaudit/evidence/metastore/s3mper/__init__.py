@@ -17,7 +17,7 @@ class S3mper(NameStore, json_schema_extra=TABLE_OR_EXPORT):
 
     kind: Literal["s3mper"]
     keep: Ttl = Field(default=timedelta(0), json_schema_extra={"default": "0s"})
-    """How long rows are kept at least (`s3mper meta delete_ts`); None (written `none`): none is ever purged."""
+    """The least time for which rows are kept (`s3mper meta delete_ts`); None (written `none`): for ever."""
 
 
 KIND = MetastoreKind(

@@ -1,9 +1,9 @@
 """Netflix's s3mper: the DynamoDB table (`ConsistentListingMetastore`) of the files that Hadoop has opened for writing.
 
-An item is one file: path `//bucket/folder` (Netflix/s3mper, DynamoDBMetastore), file its name, epoch when it was
-entered (milliseconds; s3mper's own scripts write seconds), deleted "true" once it was marked as deleted, dir "true" of
-a folder where those are tracked. Items with the path `epoch` are its index by time. No size or ETag is kept. Listings
-are checked for what the table has and S3 lacks, never the other way round; items are purged by age.
+An item is one file: path `//bucket/folder` (Netflix/s3mper, DynamoDBMetastore), file its name, epoch the time when it
+was added (milliseconds; s3mper's own scripts write seconds), deleted "true" once it was marked as deleted, dir "true"
+for a folder, if folders are tracked. Items with the path `epoch` are its index by time. There is no size or ETag.
+s3mper checks listings for files that the table has and S3 lacks, never the other way round; items are purged by age.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ LAYOUT = NameLayout(
         "last_updated": time_of("epoch"),
         "last_updated_given": "true",
     },
-    faults={f"{time_of('epoch')} IS NULL": "epoch is no time"},
+    faults={f"{time_of('epoch')} IS NULL": "epoch is not a time"},
     path_of=_paths,
     writer="s3mper",
 )

@@ -31,12 +31,12 @@ QUESTIONS = {
     "Content-MD5": "whether a file has the recorded content, or another's",
     "AccessTier": "whether a file has to be rehydrated before reading",
 }
-"""Columns that may be left out of a report, and what nobody can tell then."""
+"""Columns that a report may lack, and the fact that is unknown then."""
 FOLDERS = ("hdi_isfolder", "metadata")
 NO_FOLDERS = "the report has neither hdi_isfolder nor Metadata: it cannot tell empty files from folders"
 
 _MD5 = 'lower(hex(TRY(from_base64("v_content-md5"))))'
-_LENGTH = "length(hex(TRY(from_base64({content-md5}))))"
+_BYTES = "coalesce(octet_length(TRY(from_base64({content-md5}))), 0)"
 _IS_FOLDER = (
     "coalesce(v_hdi_isfolder, false) "
     r"OR regexp_matches(coalesce(v_metadata, ''), '(?i)hdi_isfolder\W{1,6}true')"
@@ -69,7 +69,7 @@ def form_of(account: str, *, versions: bool) -> ReportForm:
         },
         faults=(
             "CASE WHEN NOT regexp_matches({name}, '(?s)^[a-z0-9$][a-z0-9-]*/.') THEN 'Name has no container' END",
-            f"CASE WHEN {{content-md5}} IS NOT NULL AND {_LENGTH} IS DISTINCT FROM 32 THEN 'Content-MD5 is no MD5' END",
+            f"CASE WHEN {{content-md5}} IS NOT NULL AND {_BYTES} <> 16 THEN 'Content-MD5 is not an MD5' END",
         ),
         left_out=f"{_IS_FOLDER} OR coalesce(v_deleted, false) OR v_snapshot IS NOT NULL",
         millis=True,

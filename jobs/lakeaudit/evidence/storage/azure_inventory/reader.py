@@ -22,7 +22,7 @@ from lakeaudit.runtime.aws import Clients
 
 KIND = "azure_inventory"
 AT_ONCE = 200
-"""Data files whose sizes are asked by one task."""
+"""Data files whose sizes are requested by one task."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _covers(source: AzureInventory, report: Report) -> tuple[Location, ...]:
         left_out = [each for each in rule.excluded if each.startswith(whole) or whole.startswith(each)]
         if left_out:
             raise SourceError(report.place.uri, f"the rule leaves out {left_out[0]}, which {place.uri} holds",
-                              "let `covers` name what it lists whole")  # fmt: skip
+                              "let `covers` name only places that are listed whole")  # fmt: skip
     return tuple(written)
 
 

@@ -1,8 +1,8 @@
-"""Finds one blob inventory report of Azure and reads its manifest. Data files are not touched here.
+"""Find one blob inventory report of Azure and read its manifest, but not its data files.
 
-Of each run of a rule lie, below the destination container, `YYYY/MM/DD/HH-MM-SS/<rule>/<rule>-manifest.json`, and
-beside it the data files and `<rule>-manifest.checksum`, the MD5 of the manifest, which comes last. The manifest is
-there from the beginning of the run, with the status Pending (Azure documentation, "Azure Storage blob inventory").
+Each run of a rule writes `YYYY/MM/DD/HH-MM-SS/<rule>/<rule>-manifest.json` to the destination container, with the data
+files in the same folder, and last `<rule>-manifest.checksum`, the MD5 of the manifest. The manifest exists from the
+start of the run, with the status Pending (Azure documentation, "Azure Storage blob inventory").
 """
 
 import base64
@@ -150,7 +150,7 @@ def _parse_manifest(place: Location, content: bytes) -> Mapping[str, Any]:
 
 
 def _no_manifest(place: Location, error: Exception) -> SourceError:
-    return SourceError(place.uri, f"is no manifest of a blob inventory ({type(error).__name__})", _WAY_OUT)
+    return SourceError(place.uri, f"is not a manifest of a blob inventory ({type(error).__name__})", _WAY_OUT)
 
 
 def _parsed(place: Location, content: bytes, told: Mapping[str, Any], skipped: tuple[str, ...]) -> Report:
@@ -162,7 +162,7 @@ def _parsed(place: Location, content: bytes, told: Mapping[str, Any], skipped: t
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise _no_manifest(place, error) from error
     if account is None:
-        what = f"is of {str(told['endpoint'])[:100]}, which is no account of Azure's public cloud"
+        what = f"is of {str(told['endpoint'])[:100]}, which is not an account of Azure's public cloud"
         raise SourceError(place.uri, what, "only names that end in .core.windows.net are known")
     if ended < begun or (not files and (told.get("summary") or {}).get("objectCount")):
         raise SourceError(place.uri, "contradicts itself: times, or objects without a file", _WAY_OUT)

@@ -57,9 +57,9 @@ QUESTIONS = {
     "timeCreated": "whether a file was written again, is left over, or is a copy",
     "md5Hash": "whether a file has the recorded content, or another's",
     "timeDeleted": "which of several generations is the current one",
-    "storageClass": "what it costs to read a file",
+    "storageClass": "the cost of reading a file",
 }
-"""Columns that may be left out of a report, and what nobody can tell then."""
+"""Columns that a report may lack, and the fact that is unknown then."""
 
 
 def _values(sql: str) -> str:
@@ -83,8 +83,8 @@ FORM = ReportForm(
         "checksum": f"coalesce('md5:' || {_values(_MD5)}, 'crc32c:' || {_values(_CRC)})",
     },
     faults=(
-        f"CASE WHEN {{md5hash}} IS NOT NULL AND length({_MD5}) IS DISTINCT FROM 32 THEN 'md5Hash is no MD5' END",
-        f"CASE WHEN {{crc32c}} IS NOT NULL AND length({_CRC}) IS DISTINCT FROM 8 THEN 'crc32c is no CRC32C' END",
+        f"CASE WHEN {{md5hash}} IS NOT NULL AND length({_MD5}) IS DISTINCT FROM 32 THEN 'md5Hash is not an MD5' END",
+        f"CASE WHEN {{crc32c}} IS NOT NULL AND length({_CRC}) IS DISTINCT FROM 8 THEN 'crc32c is not a CRC32C' END",
     ),
 )
 
@@ -141,7 +141,7 @@ def _parsed(place: Location, content: bytes | None) -> Report:
         bucket, way = _bucket(asked), _way(asked)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise SourceError(
-            place.uri, f"is no manifest of an inventory report ({type(error).__name__})", _WAY_OUT
+            place.uri, f"is not a manifest of an inventory report ({type(error).__name__})", _WAY_OUT
         ) from error
     if taken.tzinfo is None or records < 0 or number != len(shards) or not all(shards):
         raise SourceError(

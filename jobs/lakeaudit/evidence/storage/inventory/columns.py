@@ -17,11 +17,16 @@ _SHOWN = 100
 
 
 class ReportColumn(NamedTuple):
-    """A column: its names in CSV and in ORC or Parquet, and what it holds (unused: nothing is made of it)."""
+    """A column: its names in CSV and in ORC or Parquet, and the type of its values (unused: it is not read)."""
 
     csv: str
     name: str
     holds: str
+
+    @property
+    def noun(self) -> str:
+        """The type of its values in a sentence."""
+        return self.holds if self.holds == "text" else f"a {self.holds}"
 
 
 KNOWN = tuple(
@@ -63,7 +68,7 @@ QUESTIONS = {
     "storage_class": "whether a file has to be restored before reading",
     "encryption_status": "whether an ETag is a recorded MD5",
 }
-"""Columns that may be left out of a report, and what nobody can tell then."""
+"""Columns that a report may lack, and the fact that is unknown then."""
 VERSIONED = ("version_id", "is_latest", "is_delete_marker")
 """Only reports on all versions have any of these."""
 
@@ -82,10 +87,10 @@ def type_kind(arrow: pa.DataType) -> str | None:
 
 
 def type_fault(known: ReportColumn, arrow: pa.DataType) -> str | None:
-    """Why a column of this type cannot hold what it should; text may hold everything."""
+    """Return why the type of a column is wrong, or None; a column of text may hold any values."""
     if type_kind(arrow) in ("text", known.holds):
         return None
-    return f"column {known.name} is of type {_TYPE_NAMES.get(arrow, arrow)}, which is no {known.holds}"
+    return f"column {known.name} is of type {_TYPE_NAMES.get(arrow, arrow)}, not {known.noun}"
 
 
 _TYPE_NAMES = {
@@ -121,7 +126,7 @@ def fault_sql(known: ReportColumn, kind: str, value: str) -> str | None:
     The key is checked in every type: its value is decoded, or its bytes may be no UTF-8.
     """
     raw = quoted(known.name)
-    fault = f"{literal(f'{known.csv} is no {known.holds}: ')} || {shown_sql(raw)}"
+    fault = f"{literal(f'{known.csv} is not {known.noun}: ')} || {shown_sql(raw)}"
     if kind == "number" and known.holds == "number":
         return f"CASE WHEN {raw} < 0 THEN {fault} END"
     if known.name != "key" and (kind != "text" or known.holds in ("text", "any")):
@@ -143,9 +148,9 @@ def stranger_sql(own: str) -> str:
 
 
 def decoded_key_sql(raw: str) -> str:
-    """The key behind a form-encoded one, decoded once; null if malformed. `+` is a space, `%XX` a byte of UTF-8.
+    """Return SQL of a form-encoded key, decoded once; null if malformed. `+` is a space, `%XX` a byte of UTF-8.
 
-    An U+FFFD stands where the bytes of a line were no UTF-8; a key that has one itself is written `%EF%BF%BD`.
+    U+FFFD replaces bytes of a line that were not valid UTF-8; a key that has one itself is written `%EF%BF%BD`.
     """
     spaced = f"replace({raw}, '+', ' ')"
     malformed = (

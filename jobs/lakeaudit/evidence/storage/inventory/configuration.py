@@ -76,4 +76,4 @@ def lacks(configuration: Mapping[str, Any], bucket: str, covers: Sequence[Locati
     if (configuration.get("Schedule") or {}).get("Frequency") == "Weekly":
         yield f"{name} is made weekly: what happens is seen up to ten days later; a daily one costs little more"
     if configuration.get("IncludedObjectVersions") == "Current":
-        yield f"{name} names current versions alone: what can come back is asked of storage, file by file"
+        yield f"{name} names only current versions: storage is queried file by file for files that can be restored"

@@ -1,8 +1,8 @@
 """Lines of a CSV data file as raw rows, exact to the line and fast for nearly all.
 
-A file is read in blocks of whole lines. A block goes the first of three ways that fits all its bytes: one in which no
-row can be wrong, one of rows of texts, and one that looks at each line for itself. A regular expression over the bytes
-decides, because readers of CSV take much for a row that is none.
+A file is read in blocks of whole lines. The first of three parsers that fits all bytes of a block reads it: one for
+blocks in which no row can be wrong, one for rows of texts, and one that checks each line. A regular expression over the
+bytes decides, because readers of CSV accept many lines that are not valid rows.
 """
 
 import re
@@ -67,7 +67,7 @@ class CsvFile:
         self._can_be_sound = _PLAIN_NAME.fullmatch(bucket) is not None
 
     def raw_rows(self) -> Iterator[RawRows]:
-        """The rows, as texts or, where all of a block's values are as AWS writes them, as what they are.
+        """Yield the rows, as texts or, if all values of a block are as AWS writes them, with their own types.
 
         Raises:
             OSError, pyarrow.ArrowException: the file cannot be read (any further).
@@ -113,7 +113,7 @@ class CsvFile:
             return None
 
     def _line_by_line(self, block: bytes) -> pa.Table:
-        """Every line for itself; one that is no row has nothing but its fault."""
+        """Parse every line on its own; an invalid line has only its fault."""
         lines = [line.decode(errors="replace") for line in _LINE_END.split(block) if line.strip(b" ")]
         parsed = [_parsed_line(line, len(self._fields)) for line in lines]
         columns = {

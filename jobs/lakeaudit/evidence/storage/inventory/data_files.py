@@ -131,7 +131,7 @@ def _md5(clients: Clients, place: Location) -> str:
 
 
 def _unreadable(place: Location) -> str | None:
-    """Names that Spark takes for hidden are no data files of an inventory, nor are paths that lead elsewhere."""
+    """Return why a data file is not read: Spark treats its name as hidden, or its path leads elsewhere."""
     parts = place.key.split("/")
     if parts[-1].startswith(("_", ".")):
         return "has a name that Spark takes for hidden"

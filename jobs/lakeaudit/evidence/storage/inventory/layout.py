@@ -146,13 +146,13 @@ def read_footer(form: str, source: Any) -> pa.Schema:
     """The columns of one ORC or Parquet file, of which only the end is read.
 
     Raises:
-        OSError, pyarrow.ArrowException: it is no such file.
+        OSError, pyarrow.ArrowException: it is not of that format.
     """
     return _FOOTERS[form](source)
 
 
 def _first_footer(clients: Clients, report: Report, form: str, files: Sequence[Located]) -> pa.Schema:
-    """Of the first file that has one; the others are a matter of the task that reads them."""
+    """Return the footer of the first file that has one; the tasks check the footers of the others."""
     for located in files:
         if located.place is None:
             continue

@@ -1,4 +1,4 @@
-"""Reads one data file of a report in a task, as VERSION rows; what cannot be read of it is a NOTE row.
+"""Read one data file of a report in a task, as VERSION rows; failures become NOTE rows.
 
 CSV keys are form-encoded, those of the other formats are raw. An ORC timestamp has no zone and is UTC.
 """
@@ -37,7 +37,7 @@ class DataFileReader:
 
     Attributes:
         place: where the verified file lies.
-        stamp: what it had as `data_files.stamp_of` when it was verified.
+        stamp: its `data_files.stamp_of` at the time of the verification.
         source: id of the source.
         bucket: the bucket that the report is about.
     """

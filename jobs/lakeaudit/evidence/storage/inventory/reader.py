@@ -1,8 +1,7 @@
 """Storage as an S3 Inventory report names it: a picture taken over hours, days before it is read.
 
-The report is the newest complete one; its manifest and every data file are checked against their MD5
-before a row is believed. A data file that is missing or wrong is a hole, as is a report older than
-`max_age`.
+The report is the newest complete one; its manifest and every data file are checked against their MD5 before a row
+counts. A data file that is missing or wrong is an evidence gap, and so is a report older than `max_age`.
 """
 
 import re

@@ -27,9 +27,9 @@ _IN_SECONDS = 100_000_000_000
 """Below this a time is in seconds, as Alibaba's OSS writes it: in milliseconds it would be one before 1974."""
 _DAILY_MAX_AGE, _WEEKLY_MAX_AGE = timedelta(days=3), timedelta(days=10)
 _WEEKLY = timedelta(days=4)
-"""S3 makes reports daily or weekly (S3 User Guide, "Amazon S3 Inventory"): so far apart they are no daily ones."""
+"""S3 makes daily or weekly reports (S3 User Guide, "Amazon S3 Inventory"): reports further apart are weekly ones."""
 _RECENT = 4
-"""So many of the last reports tell the schedule."""
+"""The number of the last reports from which the schedule is derived."""
 _MAX_FOLDERS = 200
 """Folders that are searched for dated reports below a location that has none itself."""
 
@@ -82,8 +82,8 @@ class Manifest(BaseModel):
 class Report:
     """A complete report.
 
-    `completed_at` is when its checksum was stored; null in a local folder, where times tell nothing. `searched` are
-    the folders below which copies of the data files are looked for.
+    `completed_at` is when its checksum was stored; None in a local folder, where times have no meaning. `searched` are
+    the folders below which copies of the data files are searched for.
     """
 
     place: Location
@@ -114,8 +114,8 @@ def find_report(clients: Clients, location: Location, as_of: datetime) -> Report
     that.
 
     Raises:
-        SourceError: no such report; its checksum does not match (nothing of it may be trusted, and an older
-            report is no substitute for it); it is no manifest; the place cannot be read.
+        SourceError: no such report; its checksum does not match (it cannot be trusted, and an older report does not
+            replace it); it is not a manifest; the place cannot be read.
     """
     named = _named_manifest(location)
     report = _report(clients, named, _upwards(named)) if named else _newest(clients, location, as_of)
@@ -190,7 +190,7 @@ def _dated_folders(clients: Clients, location: Location) -> list[Location]:
 
 
 def _scan_minute(folder: Location) -> datetime:
-    """The time in a folder's name; what is no time sorts out as the far future."""
+    """Return the time in a folder's name; a name without a time gives the far future."""
     try:
         return datetime.strptime(folder.key.rpartition("/")[2], "%Y-%m-%dT%H-%MZ").replace(tzinfo=UTC)
     except ValueError:
@@ -222,5 +222,5 @@ def _parsed(place: Location, content: bytes) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
-        what = f"is no S3 Inventory manifest ({where}: {first['msg']})"
+        what = f"is not an S3 Inventory manifest ({where}: {first['msg']})"
         raise SourceError(place.uri, what, "name the manifest.json of an S3 Inventory report") from error

@@ -20,7 +20,7 @@ class LocalLister:
     """Lists local folders; the twin of `s3_listing.S3Lister`."""
 
     def folders(self, prefix: str) -> Iterator[list[str]]:
-        """The sub-folders of a folder on one page. A symbolic link is none."""
+        """Yield the sub-folders of a folder as one page, without symbolic links."""
         with os.scandir(f"/{prefix}") as entries:
             names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         yield sorted(f"{prefix}{name}/" for name in names)
@@ -48,7 +48,7 @@ def _walk(folder: str, *, flat: bool) -> Iterator[os.DirEntry[str]]:
 
 
 def _rows(entry: os.DirEntry[str]) -> list[Row]:
-    """One row; none for what vanished meanwhile or is no file (sockets, pipes)."""
+    """Return one row; none for an entry that vanished meanwhile, or is not a file (sockets, pipes)."""
     name = entry.path.encode("utf-8", "backslashreplace").decode()
     if name != entry.path:
         return [{"reject": f"{name}: name is not UTF-8"}]

@@ -17,7 +17,7 @@ def probe(source: Listing, clients: Clients, now: datetime) -> Probed:  # noqa: 
     place = source.location
     if place.is_local:
         if not Path(place.spark_path).is_dir():
-            raise SourceError(place.uri, "is no folder", "correct the location")
+            raise SourceError(place.uri, "is not a folder", "correct the location")
         return Probed("can be listed", covers=(place,))
     allowed = rights(clients, place)
     first = next(list_files(clients, place), None)

@@ -75,11 +75,11 @@ def read_place(
 ) -> Stored:
     """All objects below `place`, listed now; `made_of` gives a part that makes other rows of the rows of one.
 
-    The listing is done when this returns: the cut is the time it took, with the given margin. A split that failed is a
-    hole.
+    The listing is complete when this returns: the window is the time that it took, with the given margin. A split that
+    failed is an evidence gap.
 
     Raises:
-        SourceError: a past time is asked for; the place cannot be listed at all.
+        SourceError: the audit is about a time in the past; the place cannot be listed at all.
     """
     if not ctx.live:
         what = f"a listing is live and cannot answer for {ctx.as_of:%Y-%m-%dT%H:%MZ}"
@@ -128,7 +128,7 @@ def _open(place: Location, ctx: Context) -> tuple[S3Lister | LocalLister, Rights
         interval = ctx.parallelism / ctx.rate
         return S3Lister(ctx.clients, place.bucket, permissions.versions, interval), permissions
     if not Path(place.spark_path).is_dir():
-        raise SourceError(place.uri, "is no folder", "correct the location")
+        raise SourceError(place.uri, "is not a folder", "correct the location")
     return LocalLister(), Rights(versions=False, uploads=False, warnings=())
 
 

@@ -50,7 +50,7 @@ def _addressable(page: Page) -> Iterator[ListedVersion]:
 
 
 def _can_be_named(version: ListedVersion) -> bool:
-    """An object that is current has its key; anything else needs a version id to be asked for."""
+    """Return whether a request can name the version: by its key if it is current, else by a version id."""
     return version.version_id is not None or (version.is_latest is not False and not version.is_marker)
 
 

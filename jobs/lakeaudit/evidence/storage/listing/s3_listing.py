@@ -1,4 +1,4 @@
-"""One S3 bucket as the listing reader sees it: what may be asked of it, its folders, the rows of a split."""
+"""List one S3 bucket: the permitted requests, its folders, and the rows of a split."""
 
 import time
 from collections.abc import Iterator
@@ -33,8 +33,7 @@ NO_VERSION_IDS = "the store names no version ids: delete markers and older versi
 class S3Lister:
     """Lists one bucket; plain data that travels to the tasks.
 
-    `versions` says that every version is asked for, `interval` how many seconds lie between two requests
-    of a task.
+    `versions`: every version is listed; `interval` is the number of seconds between two requests of a task.
     """
 
     clients: Clients
@@ -48,9 +47,9 @@ class S3Lister:
             yield listed_folders(page)
 
     def few(self, prefix: str) -> list[Row] | None:
-        """VERSION rows of all below a prefix, where FEW requests list it; None where there is more.
+        """Return VERSION rows of all objects below a prefix, if FEW requests list them; else None.
 
-        Only a failure of the first request is raised: whoever lists the rest meets the others again.
+        Only a failure of the first request is raised: the caller, which lists the rest, meets the other ones again.
         """
         pages = self._pages(prefix, "")
         listed = [next(pages)]

@@ -38,7 +38,7 @@ KIND = "s3_metadata"
 ROWS = "inventoried"
 UNCOALESCED = "aws.s3metadata.oldest-uncoalesced-record-timestamp"
 MARGIN, DEFAULT_MARGIN = timedelta(hours=1), timedelta(hours=24)
-"""What Amazon advises beside the property, and without it: that updates take an hour is no promise."""
+"""The margins that Amazon advises with the property, and without it: updates usually take an hour, not always."""
 MAX_AGE = timedelta(days=3)
 
 _HOLDS = {
@@ -78,7 +78,7 @@ FORM = ReportForm(
 
 
 def read(source: S3Metadata, ctx: Context, source_id: str) -> Stored:
-    """The newest state of the table up to `ctx.as_of`: its rows are read now, and the latest of each key is told.
+    """Read the newest state of the table up to `ctx.as_of`; the latest row of each key counts.
 
     Raises:
         SourceError: see `live_table`.
@@ -144,7 +144,7 @@ def _time(text: str, where: str) -> datetime:
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         raise SourceError(
-            where, f"{UNCOALESCED} is no time: {text[:40]}", "see what S3 Metadata says now"
+            where, f"{UNCOALESCED} is not a time: {text[:40]}", "see the S3 Metadata documentation"
         ) from error
 
 
