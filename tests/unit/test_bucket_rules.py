@@ -120,7 +120,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "what"), REFUSED)
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, text: str, what: str) -> None:
+def test_an_ambiguous_name_is_refused(tmp_path: Path, text: str, what: str) -> None:
     with pytest.raises(LakeFileError) as refused:
         load(tmp_path, f"{text}\n")
     assert len(refused.value.problems) == 1

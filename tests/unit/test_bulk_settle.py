@@ -78,7 +78,7 @@ def fold(con: Connection, rows: Sequence[Row], every: Tallies) -> list[Row]:
     return duck.rows_of(group_bulk_changes(con, single(con, rows), every, STAMP))
 
 
-def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
+def subjects_and_kinds(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
     return Counter((row["subject_type"], row["kind"], row["files"]) for row in rows)
 
 
@@ -107,7 +107,7 @@ SHARES = [
 
 @pytest.fixture(scope="module")
 def shares(con: Connection) -> Mapping[str, Sequence[Row]]:
-    """What is told of a table for each kind and share."""
+    """The findings of a table for each kind and share."""
     cases = [
         (f"{kind} {number} {files}", kind, number, files) for kind in ALIKE for number, files, _ in SHARES
     ]
@@ -122,13 +122,13 @@ def test_more_than_half_of_a_table_and_at_least_a_hundred_are_one_finding(
     shares: Mapping[str, Sequence[Row]], kind: str, number: int, files: int, bulk: bool
 ) -> None:
     rows = shares[f"{kind} {number} {files}"]
-    assert told(rows) == ({("table", kind, number): 1} if bulk else {("file", kind, 1): number})
+    assert subjects_and_kinds(rows) == ({("table", kind, number): 1} if bulk else {("file", kind, 1): number})
 
 
 @pytest.mark.parametrize(
     ("kind", "words"), [("archived", "must be restored"), ("hidden", "have no entry in the metadata store")]
 )
-def test_what_is_said_of_a_table_whose_files_are_all_alike(con: Connection, kind: str, words: str) -> None:
+def test_the_explanation_of_a_table_whose_files_are_all_equal(con: Connection, kind: str, words: str) -> None:
     (row,) = fold(con, wrong(kind, 120), tallies(120, KINDS[kind].axis))
     expected = {"table_name": "orders", "axis": KINDS[kind].axis, "kind": kind, "severity": KINDS[kind].severity,
                 "subject": "orders", "bytes_at_stake": 600, "confirmation": "none", "key": None}  # fmt: skip
@@ -139,7 +139,7 @@ def test_what_is_said_of_a_table_whose_files_are_all_alike(con: Connection, kind
 
 def test_files_of_any_size_are_archived_alike(con: Connection) -> None:
     rows = [row | {"storage_size": n, "manifest_size": None} for n, row in enumerate(wrong("archived", 120))]
-    assert told(fold(con, rows, tallies(120))) == {("table", "archived", 120): 1}
+    assert subjects_and_kinds(fold(con, rows, tallies(120))) == {("table", "archived", 120): 1}
 
 
 def in_days(kind: str, *numbers: int) -> list[Row]:
@@ -149,13 +149,13 @@ def in_days(kind: str, *numbers: int) -> list[Row]:
     return [row | {"partition_path": f"day={day}"} for row, day in zip(rows, days, strict=True)]
 
 
-def test_archived_files_are_told_by_partition_where_the_table_is_not_archived_as_a_whole(
+def test_archived_files_are_reported_by_partition_unless_the_whole_table_is_archived(
     con: Connection,
 ) -> None:
     before = single(con, in_days("archived", 200, 10, 9))
     after = group_bulk_changes(con, before, tallies(1000), STAMP)
     rows = duck.rows_of(after)
-    assert told(rows) == {
+    assert subjects_and_kinds(rows) == {
         ("partition", "archived", 200): 1,
         ("partition", "archived", 10): 1,
         ("file", "archived", 1): 9,
@@ -178,8 +178,10 @@ def test_archived_files_are_told_by_partition_where_the_table_is_not_archived_as
 
 def test_a_table_speaks_for_its_partitions(con: Connection) -> None:
     rows = fold(con, in_days("archived", 80, 80), tallies(200))
-    assert told(rows) == {("table", "archived", 160): 1}
-    assert told(fold(con, in_days("hidden", 80), tallies(900, "metastore"))) == {("file", "hidden", 1): 80}
+    assert subjects_and_kinds(rows) == {("table", "archived", 160): 1}
+    assert subjects_and_kinds(fold(con, in_days("hidden", 80), tallies(900, "metastore"))) == {
+        ("file", "hidden", 1): 80
+    }
 
 
 LONGER: Row = {"storage_size": 12}
@@ -195,7 +197,7 @@ def of_days(kind: str, *numbers: int, of: str = "orders", **given: Any) -> list[
 
 @dataclass(frozen=True)
 class Days:
-    """Findings about files of days, how many files the days have, and what is told."""
+    """Findings about files of days, the number of files of the days, and the reported findings."""
 
     rows: Sequence[Row]
     files: Mapping[int, int]
@@ -256,7 +258,7 @@ HEALTHY_ENOUGH: dict[str, Days] = {
 
 @pytest.fixture(scope="module")
 def partitions(con: Connection) -> tuple[Mapping[str, Sequence[Row]], Mapping[str, Sequence[str]]]:
-    """By case what is told, and the ids of those that speak for its files; each case is a table."""
+    """The reported findings by case, and the ids that include its files; each case is a table."""
     cases = {**IN_PARTITIONS, **HEALTHY_ENOUGH}
     before = single(con, [row for name, case in cases.items() for row in renamed(case.rows, name)])
     every = [tallies(FEW, axis, of=name) for name in cases for axis in ("content", "metastore")]
@@ -281,7 +283,7 @@ def test_most_files_of_a_partition_are_one_finding(
 ) -> None:
     case = {**IN_PARTITIONS, **HEALTHY_ENOUGH}[name]
     rows, speakers = partitions[0][name], partitions[1].get(name, ())
-    assert told(rows) == Counter(case.told)
+    assert subjects_and_kinds(rows) == Counter(case.told)
     folds = [row for row in rows if row["subject_type"] == "partition"]
     assert Counter(speakers) == Counter({row["discrepancy_id"]: row["files"] for row in folds})
 
@@ -309,7 +311,7 @@ def test_only_days_with_very_many_alike_are_counted(
     assert wanted == ([asked] if asked else [])
 
 
-def test_what_is_said_of_a_partition(con: Connection) -> None:
+def test_the_explanation_of_a_partition(con: Connection) -> None:
     files = lambda wanted: dict.fromkeys(wanted, 150)  # noqa: E731
     before = single(con, [*of_days("overwritten", 120, confirmation="live"), *of_days("hidden", 0, 110)])
     rows = {r["kind"]: r for r in duck.rows_of(group_bulk_changes(con, before, tallies(FEW), STAMP, files))}
@@ -333,7 +335,7 @@ def test_a_table_speaks_for_its_partitions_whatever_they_are(con: Connection) ->
     folds = group_bulk_changes(
         con, single(con, rows), tallies(400), STAMP, lambda wanted: dict.fromkeys(wanted, 120)
     )
-    assert told(duck.rows_of(folds)) == {("table", "overwritten", 240): 1}
+    assert subjects_and_kinds(duck.rows_of(folds)) == {("table", "overwritten", 240): 1}
 
 
 def test_padded_sizes_of_a_partition_are_one_finding(con: Connection) -> None:
@@ -343,7 +345,7 @@ def test_padded_sizes_of_a_partition_are_one_finding(con: Connection) -> None:
             con, single(con, rows), tallies(FEW), STAMP, lambda wanted: dict.fromkeys(wanted, 160)
         )
     )
-    assert told(folds) == {("partition", "size_mismatch", 160): 1}
+    assert subjects_and_kinds(folds) == {("partition", "size_mismatch", 160): 1}
     assert "encryption on the client's side" in folds[0]["explanation"]
 
 
@@ -383,19 +385,19 @@ def test_sizes_that_grew_by_a_padding_are_one_finding(
 def test_most_files_of_a_padded_table_may_have_one_pad(con: Connection) -> None:
     sixteen = [row | {"storage_size": 21} for row in wrong("size_mismatch", 120)]
     rows = fold(con, [*sixteen, *padded(60, 1, 15, first=500)], tallies(200))
-    assert told(rows) == {("table", "size_mismatch", 180): 1}
+    assert subjects_and_kinds(rows) == {("table", "size_mismatch", 180): 1}
 
 
 def test_every_kind_is_measured_by_its_own_axis(con: Connection) -> None:
     every = tallies(120) | tallies(1000, "metastore")
     rows = fold(con, [*wrong("archived", 120), *wrong("hidden", 120)], every)
-    assert told(rows) == {("table", "archived", 120): 1, ("file", "hidden", 1): 120}
+    assert subjects_and_kinds(rows) == {("table", "archived", 120): 1, ("file", "hidden", 1): 120}
 
 
 def test_severities_are_measured_apart(con: Connection) -> None:
     trusted = wrong("hidden", 150, severity="error")
     rows = fold(con, [*trusted, *wrong("hidden", 20, first=500)], tallies(200, "metastore"))
-    assert told(rows) == {("table", "hidden", 150): 1, ("file", "hidden", 1): 20}
+    assert subjects_and_kinds(rows) == {("table", "hidden", 150): 1, ("file", "hidden", 1): 20}
     assert {row["severity"] for row in rows if row["subject_type"] == "table"} == {"error"}
 
 
@@ -405,7 +407,9 @@ def test_other_kinds_are_never_folded(con: Connection) -> None:
     rows = by_table(
         fold(con, [r for kind in kinds for r in wrong(kind, 200, of=kind)], dict(ChainMap(*every)))
     )
-    assert {kind: told(rows[kind]) for kind in kinds} == {kind: {("file", kind, 1): 200} for kind in kinds}
+    assert {kind: subjects_and_kinds(rows[kind]) for kind in kinds} == {
+        kind: {("file", kind, 1): 200} for kind in kinds
+    }
 
 
 # --- who speaks for whom -------------------------------------------------------------------------------------
@@ -452,7 +456,7 @@ COMPLETE = AxisObservation("orders", "content", "complete", at(36), at(35))
 PARTIAL = AxisObservation("orders", "content", "partial", at(36), at(35))
 
 
-def held(row: Row, state: str = "open", **given: Any) -> Row:
+def ledger_row(row: Row, state: str = "open", **given: Any) -> Row:
     """The ledger's row of a finding, last found at 10 o'clock."""
     opened = {"opened_at": at(11)} if state != "pending" else {}
     return row | {"state": state, "first_seen_at": at(1), "last_evidence_at": at(10), "reopened": 0,
@@ -497,7 +501,7 @@ class Night:
         return update_ledger(self.con, table, seen, STAMP, at(40), lambda *_: nothing)
 
     @property
-    def told(self) -> Counter[tuple[str, str]]:
+    def transitions(self) -> Counter[tuple[str, str]]:
         rows = duck.rows_of(duck.relation(self.con, self.changes.transitions))
         return Counter((row["transition"], row["reason"].split(" ")[0]) for row in rows)
 
@@ -510,8 +514,8 @@ def test_members_are_retired_when_their_table_is_opened(con: Connection) -> None
     night = Night(con, confirmation="live")
     first, second, third, fourth = night.files[:4]
     accepted: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": at(99)}
-    ledger = [held(first), held(second, "pending"), held(third, kind="dropped", severity="critical"),
-              held(fourth, **accepted)]  # fmt: skip
+    ledger = [ledger_row(first), ledger_row(second, "pending"), ledger_row(third, kind="dropped", severity="critical"),
+              ledger_row(fourth, **accepted)]  # fmt: skip
     rows = night.settles(ledger, live=True)
     assert night.speaker is not None
     assert rows.pop(night.speaker["discrepancy_id"])["state"] == "open"
@@ -520,12 +524,14 @@ def test_members_are_retired_when_their_table_is_opened(con: Connection) -> None
         ("resolved", "retired", _plain(at(40)))
     }  # fmt: skip
     assert night.changes.counts == {"open": 1, "resolve": 3, "discard": 1}
-    assert night.told == {("opened", "found"): 1, ("resolved", "one"): 3}, "the pending one was not reported"
+    assert night.transitions == {("opened", "found"): 1, ("resolved", "one"): 3}, (
+        "the pending one was not reported"
+    )
 
 
 def test_members_stay_while_their_table_is_only_pending(con: Connection) -> None:
     night = Night(con)
-    rows = night.settles([held(row) for row in night.files[:5]])
+    rows = night.settles([ledger_row(row) for row in night.files[:5]])
     assert night.speaker is not None
     assert {name: row["state"] for name, row in rows.items()} == {night.speaker["discrepancy_id"]: "pending"}
 
@@ -538,30 +544,30 @@ def test_members_go_with_the_second_picture_of_their_table(
 ) -> None:
     night = Night(con)
     assert night.speaker is not None
-    table = held(night.speaker, state, last_evidence_at=at(last))
-    rows = night.settles([table, *(held(row) for row in night.files[:5])])
+    table = ledger_row(night.speaker, state, last_evidence_at=at(last))
+    rows = night.settles([table, *(ledger_row(row) for row in night.files[:5])])
     assert len(rows) == changed
     assert all(rows[row["discrepancy_id"]]["resolution"] == "retired" for row in night.files[:5] if rows)
 
 
 def test_members_are_retired_in_a_table_that_was_read_with_gaps(con: Connection) -> None:
     night = Night(con, confirmation="live")
-    rows = night.settles([held(night.files[0])], PARTIAL)
+    rows = night.settles([ledger_row(night.files[0])], PARTIAL)
     assert rows[night.files[0]["discrepancy_id"]]["resolution"] == "retired"
 
 
 def test_older_evidence_retires_nothing(con: Connection) -> None:
     night = Night(con, confirmation="live")
-    rows = night.settles([held(night.files[0], last_evidence_at=at(37))])
+    rows = night.settles([ledger_row(night.files[0], last_evidence_at=at(37))])
     assert night.files[0]["discrepancy_id"] not in rows
 
 
-def test_files_that_are_no_members_stay(con: Connection) -> None:
+def test_files_without_a_group_stay(con: Connection) -> None:
     night = Night(con, confirmation="live")
     lost = finding_rows.from_plain(con, wrong("dropped", 1, first=900, confirmation="live"), STAMP)
     (other,) = duck.rows_of(lost)
     night.after = duck.union(con, [night.after, lost])
-    rows = night.settles([held(other), held(night.files[0])])
+    rows = night.settles([ledger_row(other), ledger_row(night.files[0])])
     assert other["discrepancy_id"] not in rows
     assert rows[night.files[0]["discrepancy_id"]]["state"] == "resolved"
 
@@ -570,17 +576,19 @@ def test_members_are_open_again_when_their_table_is_no_longer_wrong_as_a_whole(c
     before, night = Night(con), Night(con, 50, confirmation="live")
     assert before.speaker is not None
     assert night.speaker is None
-    retired = [held(row, "resolved", resolved_at=at(11), resolution="retired") for row in night.files[:3]]
-    rows = night.settles([held(before.speaker), *retired], live=True)
+    retired = [
+        ledger_row(row, "resolved", resolved_at=at(11), resolution="retired") for row in night.files[:3]
+    ]
+    rows = night.settles([ledger_row(before.speaker), *retired], live=True)
     assert rows[before.speaker["discrepancy_id"]]["state"] == "resolved"
     assert [rows[row["discrepancy_id"]]["state"] for row in retired] == ["open"] * 3
     assert rows[retired[0]["discrepancy_id"]]["reopened"] == 1
-    assert sum(number for (word, _), number in night.told.items() if word == "reopened") == 3
+    assert sum(number for (word, _), number in night.transitions.items() if word == "reopened") == 3
 
 
 def test_the_same_run_again_changes_nothing(con: Connection) -> None:
     night = Night(con, confirmation="live")
-    rows = night.settles([held(row) for row in night.files[:5]], live=True)
+    rows = night.settles([ledger_row(row) for row in night.files[:5]], live=True)
     assert night.settles([*rows.values()], live=True) == {}
 
 

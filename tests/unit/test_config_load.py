@@ -453,7 +453,7 @@ def test_every_storage_and_metastore_source_takes_a_margin(
 
 
 @pytest.mark.parametrize(("block", "entry"), SOURCES)
-def test_a_margin_that_is_no_duration_is_refused(tmp_path: Path, block: str, entry: str) -> None:
+def test_an_invalid_margin_is_refused(tmp_path: Path, block: str, entry: str) -> None:
     (problem,) = problems(tmp_path, of(f"{block}: [{entry % ', margin: soon'}]"))
     assert (problem.line, problem.what) == (4, f"{block}[0].margin: not a duration: 'soon'")
 
@@ -600,7 +600,7 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_lake_file_at_all(tmp_path: Path, content: bytes, line: int | None, says: str) -> None:
+def test_a_file_that_is_not_a_lake_file(tmp_path: Path, content: bytes, line: int | None, says: str) -> None:
     file = tmp_path / "lake.yaml"
     file.write_bytes(content)
     with pytest.raises(LakeFileError) as caught:

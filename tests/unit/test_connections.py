@@ -47,8 +47,8 @@ BY_AWS = Endpoint()
 
 
 @dataclass(frozen=True)
-class Told:
-    """Where settings stand, and what they come to."""
+class Settings:
+    """The places of settings, and the resulting endpoint."""
 
     endpoint: str
     by_name: bool = False
@@ -68,37 +68,37 @@ SERVICES = (
     "[profile night]\nservices = own\n[services own]\ns3 =\n  endpoint_url = https://services.example/base\n"
 )
 PLACES = {
-    "nowhere": Told("https://lake.s3.amazonaws.com", True),
-    "a region of the environment": Told(
+    "nowhere": Settings("https://lake.s3.amazonaws.com", True),
+    "a region of the environment": Settings(
         "https://lake.s3.eu-west-1.amazonaws.com", True, (("AWS_DEFAULT_REGION", "eu-west-1"),), region="eu-west-1"
     ),
-    "the environment": Told("https://all.example", env=(GLOBAL,)),
-    "the environment, for S3": Told("https://s3.example:9000", env=(GLOBAL, OF_S3)),
-    "the profile": Told(
+    "the environment": Settings("https://all.example", env=(GLOBAL,)),
+    "the environment, for S3": Settings("https://s3.example:9000", env=(GLOBAL, OF_S3)),
+    "the profile": Settings(
         "https://own.example", env=(PROFILE,), region="eu-west-2",
         config="[profile night]\nendpoint_url = https://own.example\nregion = eu-west-2\n",
     ),
-    "the default profile": Told("https://own.example", config="[default]\nendpoint_url = https://own.example\n"),
-    "services of the profile": Told("https://services.example/base", env=(PROFILE,), config=SERVICES),
-    "the environment before the profile": Told("https://all.example", env=(GLOBAL, PROFILE), config=SERVICES),
-    "the lake file before all": Told(
+    "the default profile": Settings("https://own.example", config="[default]\nendpoint_url = https://own.example\n"),
+    "services of the profile": Settings("https://services.example/base", env=(PROFILE,), config=SERVICES),
+    "the environment before the profile": Settings("https://all.example", env=(GLOBAL, PROFILE), config=SERVICES),
+    "the lake file before all": Settings(
         "http://127.0.0.1:9000", env=(GLOBAL, OF_S3), at=Endpoint("http://127.0.0.1:9000", "eu-west-1"),
         region="eu-west-1",
     ),
-    "ignored": Told(
+    "ignored": Settings(
         "https://lake.s3.amazonaws.com", True, (GLOBAL, ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true"))
     ),
-    "path style of the lake file": Told(
+    "path style of the lake file": Settings(
         "https://s3.eu-west-1.amazonaws.com", at=Endpoint(region="eu-west-1", path_style=True), region="eu-west-1"
     ),
-    "path style of the profile": Told(
+    "path style of the profile": Settings(
         "https://s3.amazonaws.com", env=(PROFILE,), config="[profile night]\ns3 =\n  addressing_style = path\n"
     ),
-    "virtual hosts of the profile": Told(
+    "virtual hosts of the profile": Settings(
         "https://lake.store.example:9000", True, (PROFILE,), at=Endpoint("https://store.example:9000"),
         config="[profile night]\ns3 =\n  addressing_style = virtual\n",
     ),
-    "dual stack": Told(
+    "dual stack": Settings(
         "https://lake.s3.dualstack.eu-west-1.amazonaws.com", True, at=Endpoint(region="eu-west-1"),
         env=(("AWS_USE_DUALSTACK_ENDPOINT", "true"),), region="eu-west-1",
     ),
@@ -282,7 +282,7 @@ def test_words_that_stores_refuse_checksums_with(code: str, message: str) -> Non
     assert "checksums" in explain(ClientError(answer, "PutObject")).what  # type: ignore[arg-type]
 
 
-def test_what_a_store_lacks_is_no_right() -> None:
+def test_a_missing_operation_is_not_a_missing_right() -> None:
     for code, status in (("NotImplemented", 501), ("501", 501)):
         answer = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
         failure = explain(ClientError(answer, "GetBucketLifecycle"))  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ _REFUSAL = """<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Messag
 
 @dataclass
 class Store:
-    """STS and S3 in one: a role lasts an hour. What it was sent, in order; `passed` is how far the clock is ahead."""
+    """STS and S3 in one: a role lasts an hour. The requests in order; `passed` is how far the clock is ahead."""
 
     endpoint: str = ""
     passed: timedelta = timedelta(0)

@@ -60,7 +60,7 @@ def test_the_same_list_again_replaces_itself_and_another_does_not(tmp_path: Path
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_replacement_is_told_before_what_takes_the_place(tmp_path: Path) -> None:
+def test_a_replacement_is_written_before_its_files(tmp_path: Path) -> None:
     place = emit(
         str(tmp_path),
         [WrittenFile("wh/events/d/n", 1)],
@@ -108,7 +108,7 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
-def test_what_no_reader_would_understand_is_refused(tmp_path: Path, bad: dict[str, Any]) -> None:
+def test_a_file_that_no_reader_would_accept_is_refused(tmp_path: Path, bad: dict[str, Any]) -> None:
     good: dict[str, Any] = {"files": [], "job_id": "j", "committed_at": AT}
     with pytest.raises(ValueError, match=r"."):
         emit(str(tmp_path), **(good | bad))

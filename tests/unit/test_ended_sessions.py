@@ -35,7 +35,7 @@ CASES = {
     "old form, never begun": (OLD_FORM, None, *SSO),
     "new form, ended": (NEW_FORM, "corp", *SSO),
     "new form, never begun": (NEW_FORM, None, *SSO),
-    "login, without what it needs": (
+    "login, without its package": (
         LOGIN,
         None,
         "the AWS configuration needs a package that is missing",

@@ -1,4 +1,4 @@
-"""The driver's few small files, locally: absent is none, refused is an error and never absent."""
+"""Small local files of the driver: an absent file is None, and a refused one raises an error."""
 
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,19 @@ def at(path: Path) -> Location:
     return Location.parse(str(path))
 
 
-def test_what_is_absent_is_none(tmp_path: Path) -> None:
+def test_an_absent_file_is_null(tmp_path: Path) -> None:
     assert read_bytes(Clients(), at(tmp_path / "nothing")) is None
     assert read_bytes(Clients(), at(tmp_path)) is None
     assert folders(Clients(), at(tmp_path / "nothing")) == []
 
 
 def test_what_is_refused_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(path: Path) -> None:
+    def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
     (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setattr(Path, "read_bytes", refused)
-    monkeypatch.setattr(Path, "iterdir", refused)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(SourceError, match="Permission denied"):
         read_bytes(Clients(), at(tmp_path / "file"))
     with pytest.raises(SourceError, match="Permission denied"):
@@ -54,7 +54,7 @@ def test_a_time_is_what_botocore_makes_of_it(written: Any) -> None:
     assert timestamp(written).utcoffset() is not None
 
 
-def test_what_is_no_time_is_an_error() -> None:
+def test_an_invalid_time_is_an_error() -> None:
     for written in ("yesterday", "Z", " GMT", "2026-13-01T00:00:00Z"):
         with pytest.raises(ValueError, match=r"(?i)timestamp|time"):
             timestamp(written)

@@ -100,7 +100,7 @@ OTHER = "gcs_inventory gs://inv"
          [f"gate sources: {', '.join(f't{at}' for at in range(20))} and 3 more: no storage source covers it"]),
     ],
 )  # fmt: skip
-def test_what_failed_is_said_of_each_subject(profile: list[Row], words: list[str]) -> None:
+def test_the_failure_of_each_subject_is_reported(profile: list[Row], words: list[str]) -> None:
     assert [broken.message for broken in check("sources", profile)] == words
 
 
@@ -123,7 +123,7 @@ def test_each_expectation_is_broken_by_some_profile(broken_by: list[list[Broken]
     assert broken == written
 
 
-def test_whoever_disagrees_edits_a_suite(tmp_path: Path) -> None:
+def test_users_may_edit_a_suite(tmp_path: Path) -> None:
     suite = json.loads(SUITES.joinpath("sources.json").read_text())
     for expected in suite["expectations"]:
         expected["severity"] = "critical"
@@ -222,7 +222,7 @@ def test_a_refusal_says_what_must_hold() -> None:
 APART = "no storage source covers the table: it is in bucket lake, and they cover s3://pond/"
 
 
-def test_a_source_is_held_against_its_max_age_and_the_runs_before(tmp_path: Path) -> None:
+def test_a_source_is_compared_with_its_max_age_and_earlier_runs(tmp_path: Path) -> None:
     inventory = {"kind": "s3_inventory", "location": "s3://inv/daily", "max_age": "2d"}
     tables = [
         {"name": name, "location": f"s3://lake/{name}", "manifests": [{"kind": "delta"}]}
@@ -272,8 +272,8 @@ def read(
     return run(f"r{number}", status, sources=[source], tables_expected=tables)
 
 
-def test_what_no_gate_asks_for_is_not_loaded() -> None:
-    """Plots and distributions are a third of what Great Expectations imports."""
+def test_modules_that_no_gate_uses_are_not_loaded() -> None:
+    """Plots and distributions are a third of the imports of Great Expectations."""
     code = """
 import sys
 from lakeaudit.gates.expectation_suites import check

@@ -137,7 +137,7 @@ def test_no_repository_in_reach_is_one_clear_line(java: Path, env: dict[str, str
     )
 
 
-def test_a_folder_that_lost_a_jar_is_made_anew(java: Path, env: dict[str, str]) -> None:
+def test_a_folder_without_one_of_its_jars_is_filled_again(java: Path, env: dict[str, str]) -> None:
     ready_jars(java, env)[0].unlink()
     assert all(jar.is_file() for jar in ready_jars(java, env))
 

@@ -68,7 +68,7 @@ def test_a_missing_java_is_one_line_with_a_hint(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("answer", ["", "command not found", 'version "x"'])
-def test_a_program_that_is_no_java_has_no_version(tmp_path: Path, answer: str) -> None:
+def test_a_program_other_than_java_has_no_version(tmp_path: Path, answer: str) -> None:
     assert java_version(fake_java(tmp_path, answer)) is None
 
 

@@ -83,7 +83,7 @@ def test_a_location_that_ends_in_two_slashes_holds_what_lies_below_both() -> Non
     assert not place.holds("lake", "a/b")
 
 
-def test_what_is_no_location_is_refused() -> None:
+def test_an_invalid_location_is_refused() -> None:
     with pytest.raises(ValueError, match="not an s3:// or local location: 'hdfs://lake/a'"):
         Location.parse("hdfs://lake/a")
 

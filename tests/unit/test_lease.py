@@ -93,7 +93,7 @@ def test_a_second_audit_is_refused_and_told_of_the_first(lease: Lease, place: Lo
 def test_only_one_of_many_gets_it(lease: Lease, place: Location) -> None:
     others = Semaphore(0)
 
-    def tried(number: int) -> bool:
+    def acquire(number: int) -> bool:
         try:
             with lease(place, f"run-{number}"):
                 return all(others.acquire(timeout=60) for _ in range(5))
@@ -102,13 +102,13 @@ def test_only_one_of_many_gets_it(lease: Lease, place: Location) -> None:
             return False
 
     with ThreadPoolExecutor(6) as pool:
-        assert sum(pool.map(tried, range(6))) == 1
+        assert sum(pool.map(acquire, range(6))) == 1
 
 
 # --- on S3 -------------------------------------------------------------------------------------------------
 
 
-class Heard(SilentProgress):
+class RecordedStages(SilentProgress):
     """Keeps the names of stages."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def test_what_a_dead_audit_left_is_taken_over_once_it_is_old(
     aws: Aws, clients: Clients, on_s3: Location, words: bytes
 ) -> None:
     left(aws, on_s3, words)
-    heard, begun = Heard(), time.monotonic()
+    heard, begun = RecordedStages(), time.monotonic()
     with leased(on_s3, clients, "nightly", heard, QUICK):
         assert time.monotonic() - begun >= QUICK.expires - 1
         assert body(aws, on_s3)["run_id"] == "nightly"
@@ -137,7 +137,7 @@ def test_a_lease_that_was_given_back_is_taken_at_once(
 ) -> None:
     with lease(on_s3):
         pass
-    heard = Heard()
+    heard = RecordedStages()
     with leased(on_s3, clients, "nightly", heard, QUICK):
         assert heard.stages == []
 
@@ -150,7 +150,7 @@ def test_a_heart_beats_for_longer_than_a_lease_lasts(aws: Aws, lease: Lease, on_
     assert body(aws, on_s3)["holder"] is None
 
 
-def test_an_overtaken_audit_is_told_and_leaves_the_other_s_lease(
+def test_an_overtaken_audit_ends_and_leaves_the_other_s_lease(
     aws: Aws, lease: Lease, on_s3: Location
 ) -> None:
     with lease(on_s3) as still_ours:
@@ -254,7 +254,7 @@ def test_the_lock_of_a_killed_process_is_free_at_once(lease: Lease, tmp_path: Pa
         still_ours()
 
 
-def test_a_folder_that_cannot_be_made_is_told_in_one_line(lease: Lease, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_in_one_line(lease: Lease, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CannotPublish) as told, lease(Location.parse(str(tmp_path / "file" / "results"))):
         pass

@@ -41,7 +41,7 @@ def run(run_id: str, status: str) -> Row:
     return {"run_id": run_id, "lake": "shop", "status": status, "as_of": NOON, "started_at": NOON}
 
 
-def told(number: int, of: str, run_id: str) -> Row:
+def transition_row(number: int, of: str, run_id: str) -> Row:
     return {"transition_id": f"t{number}", "discrepancy_id": of, "run_id": run_id, "transition": "opened"}
 
 
@@ -51,7 +51,13 @@ def test_transitions_of_a_killed_run_stay_if_the_ledger_knows_them(
     """Run k wrote both transitions, and of the ledger, before it was killed, nothing of b."""
     writer.put_run(run("k", "running"))
     writer.append(
-        "transitions", table("transitions", told(1, "a", "k"), told(2, "b", "k"), told(3, "b", "x"))
+        "transitions",
+        table(
+            "transitions",
+            transition_row(1, "a", "k"),
+            transition_row(2, "b", "k"),
+            transition_row(3, "b", "x"),
+        ),
     )
     held = [{"discrepancy_id": "a", "last_run_id": "k"}, {"discrepancy_id": "b", "last_run_id": "x"}]
     writer.replace_rows("discrepancies", table("discrepancies", *held), "discrepancy_id")
@@ -84,7 +90,7 @@ def test_rows_of_another_lake_are_not_touched(writer: ResultsWriter, place: Loca
     assert (row["lake"], row["state"]) == ("other", "open")
 
 
-def test_how_the_ledger_stands_and_what_is_looked_at_again(writer: ResultsWriter) -> None:
+def test_the_open_rows_of_the_ledger_and_the_rows_to_check_again(writer: ResultsWriter) -> None:
     file: Row = {"axis": "content", "subject_type": "file", "table_name": "orders", "state": "open",
                  "first_seen_at": NOON, "last_evidence_at": NOON, "first_run_id": "first",
                  "last_run_id": "earlier"}  # fmt: skip
@@ -109,13 +115,13 @@ def test_how_the_ledger_stands_and_what_is_looked_at_again(writer: ResultsWriter
     assert told["open"] == plain_time(NOON)
     assert set(told) == {"open", "pending", "mine", "opened", "new"}
     assert {name for name, known in told.items() if known is None} == {"mine", "new"}, (
-        "what this run found is no second look"
+        "a finding of this run is not a second one"
     )
     for refuted_at, first in ((NOON, True), (past, False)):
         again = ledger.still_open(["orders"], "r", {("orders", "content"): refuted_at})
         assert again is not None
         told = {row["known_as"]: row["known_at"] for row in again.to_pylist()}
-        assert (told["pending"] > plain_time(later)) is first, "what was refuted is no first picture"
+        assert (told["pending"] > plain_time(later)) is first, "refuted evidence is not the first one"
         assert (told["open"], told["mine"]) == (plain_time(NOON), None)
     standing = ledger.standing(NOON)
     assert standing.states == {"open": 5, "pending": 2, "resolved": 1}
@@ -124,7 +130,7 @@ def test_how_the_ledger_stands_and_what_is_looked_at_again(writer: ResultsWriter
 
 
 def test_the_newest_evidence_of_any_run(writer: ResultsWriter) -> None:
-    """Of a live check the run's own time, else the time of the picture that the run judged by."""
+    """Return the run's own time for a live check, else the time of its snapshot."""
     day, cut = date(2026, 11, 21), NOON - timedelta(hours=6)
     about = {"table_name": "orders", "axis": "content"}
     found = {"discrepancy_id": "a", "as_of_date": day, "confirmation": "none", **about}

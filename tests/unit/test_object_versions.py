@@ -35,13 +35,13 @@ BEFORE = version("v1", -50)
 MATCHES: list[tuple[str, list[ObjectVersion], Claimed, str | None]] = [
     # what, versions newest first, what is claimed, the version that holds it
     ("deleted", [GONE, RIGHT], CLAIMED, "v2"),
-    ("written over with another size, then deleted", [GONE, BAD, RIGHT], CLAIMED, "v2"),
+    ("overwritten with another size, then deleted", [GONE, BAD, RIGHT], CLAIMED, "v2"),
     ("only the bad one is left", [GONE, BAD], CLAIMED, None),
     ("a version of the claimed size that was replaced before the claim", [GONE, BAD, version("v2", -1, 7), BEFORE],
      CLAIMED, None),
     ("deleted before the claim: what the writer wrote is not among them",
      [GONE, marker("m0", -2, latest=False), BEFORE], CLAIMED, None),
-    ("written over at the same size: only the one of then can be it", [GONE, version("v3", 20), RIGHT], CLAIMED, "v2"),
+    ("overwritten with the same size: only the older version fits", [GONE, version("v3", 20), RIGHT], CLAIMED, "v2"),
     ("of the same size, and written long after", [GONE, version("v3", 20)], CLAIMED, None),
     ("put back and deleted again, known by its ETag",
      [GONE, version("v3", 20, etag="w"), marker("m0", 10, latest=False)],
@@ -112,7 +112,7 @@ def test_a_file_that_nobody_touched_since_its_claim_is_what_was_claimed() -> Non
 
 
 def test_a_page_of_versions_becomes_the_history_of_one_key() -> None:
-    def told(key: str, name: str, hours: float, **more: Any) -> dict[str, Any]:
+    def listed_version(key: str, name: str, hours: float, **more: Any) -> dict[str, Any]:
         row = {
             "Key": key,
             "VersionId": name,
@@ -124,11 +124,15 @@ def test_a_page_of_versions_becomes_the_history_of_one_key() -> None:
     stored = {"Size": 100, "ETag": '"a"'}
     page: dict[str, Any] = {
         "Versions": [
-            told("k", "v2", 1, **stored),
-            told("k", "v1", 0, **stored),
-            told("k2", "x", 9, **stored),
+            listed_version("k", "v2", 1, **stored),
+            listed_version("k", "v1", 0, **stored),
+            listed_version("k2", "x", 9, **stored),
         ],
-        "DeleteMarkers": [told("k", "m2", 2, IsLatest=True), told("k", "m1", 0.5), told("k/2", "y", 9)],
+        "DeleteMarkers": [
+            listed_version("k", "m2", 2, IsLatest=True),
+            listed_version("k", "m1", 0.5),
+            listed_version("k/2", "y", 9),
+        ],
     }
     history = history_of(page, "k")
     assert [each.version_id for each in history.versions] == ["m2", "v2", "m1", "v1"]

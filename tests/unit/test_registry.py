@@ -1,4 +1,4 @@
-"""The registry of kinds of evidence: what it refuses, and kinds that are registered after the models were built."""
+"""The registry of kinds of evidence: refused kinds, and kinds that are registered after the models were built."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

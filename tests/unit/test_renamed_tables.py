@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Mapping[str, LastState], Mapping[str, tuple[str, StateRef
     "another name": (BEFORE, {"sales": now()}, {"sales"}, Renames({"orders": "sales"})),
     "the name is still declared": (BEFORE, {"sales": now()}, {"orders", "sales"}, Renames()),
     "the location moved, the id is equal": (BEFORE, {"sales": now(location=THERE)}, {"sales"}, Renames()),
-    "created anew at the location": (BEFORE, {"sales": now("y")}, {"sales"}, Renames()),
+    "created again at the location": (BEFORE, {"sales": now("y")}, {"sales"}, Renames()),
     "a format that names no id": (
         {"orders": state(table_id="")}, {"sales": now("")}, {"sales"},
         Renames({}, {"orders": "sales has its location, and the format names no id of a table"}),
@@ -115,7 +115,7 @@ def test_another_format_at_the_location_takes_nothing_over() -> None:
     assert renames({("delta", "orders"): state()}, {("iceberg", "sales"): now()}, {"sales"}) == Renames()
 
 
-def test_it_is_said_where_nothing_carries_over() -> None:
+def test_a_warning_names_acceptances_that_do_not_carry_over() -> None:
     several = Renames({}, {"orders": BOTH})
     (said,) = warnings(several, {"orders"})
     assert said == f"acknowledgements of orders do not carry over: {BOTH}"
@@ -130,7 +130,7 @@ FILE = {"axis": "content", "subject_type": "file", "kind": "dropped", "severity"
 GROUP = {"axis": "leftover", "subject_type": "table", "kind": "uncommitted", "severity": "info", "files": 4}
 
 
-def held(about: Row, subject: str, **given: Any) -> Row:
+def ledger_row(about: Row, subject: str, **given: Any) -> Row:
     """A row of the ledger under the old name."""
     times = {"last_evidence_at": at(10), "opened_at": at(9), "first_seen_at": at(9), "reopened": 0}
     named = {"table_name": "orders", "lake": "shop", "subject": subject, "discrepancy_id": f"old {subject}"}
@@ -150,24 +150,24 @@ def row(about: Row, subject: str, **given: Any) -> Row:
 
 
 LEDGER = {
-    "equal": (held(FILE, "s3://lake/orders/a"), row(FILE, "s3://lake/orders/a"), ("open", "ann")),
+    "equal": (ledger_row(FILE, "s3://lake/orders/a"), row(FILE, "s3://lake/orders/a"), ("open", "ann")),
     "retired with the old name": (
-        held(FILE, "s3://lake/orders/b", state="resolved", resolution="retired", resolved_at=at(30)),
+        ledger_row(FILE, "s3://lake/orders/b", state="resolved", resolution="retired", resolved_at=at(30)),
         row(FILE, "s3://lake/orders/b"), ("open", "ann"),
     ),
     "of the whole table": (
-        held(GROUP, "orders#uncommitted"),
+        ledger_row(GROUP, "orders#uncommitted"),
         row(GROUP, "sales#uncommitted", confirmation="not_needed"), ("open", "ann"),
     ),
     "one cut alone": (
-        held(FILE, "s3://lake/orders/c"), row(FILE, "s3://lake/orders/c", confirmation="none"),
+        ledger_row(FILE, "s3://lake/orders/c"), row(FILE, "s3://lake/orders/c", confirmation="none"),
         ("pending", "ann"),
     ),
-    "grown since": (held(FILE, "s3://lake/orders/d"), row(FILE, "s3://lake/orders/d", files=2), ("open", None)),
+    "grown since": (ledger_row(FILE, "s3://lake/orders/d"), row(FILE, "s3://lake/orders/d", files=2), ("open", None)),
     "worse now": (
-        held(FILE, "s3://lake/orders/e", severity="error"), row(FILE, "s3://lake/orders/e"), ("open", None),
+        ledger_row(FILE, "s3://lake/orders/e", severity="error"), row(FILE, "s3://lake/orders/e"), ("open", None),
     ),
-    "another file": (held(FILE, "s3://lake/orders/f"), row(FILE, "s3://lake/orders/g"), ("open", None)),
+    "another file": (ledger_row(FILE, "s3://lake/orders/f"), row(FILE, "s3://lake/orders/g"), ("open", None)),
 }  # fmt: skip
 
 

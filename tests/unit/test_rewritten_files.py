@@ -57,7 +57,7 @@ def test_equal_bytes_are_no_other_content_whatever_their_etag(
 
 
 @pytest.mark.parametrize("etags", [(AZURE, None), (None, KMS), (KMS, AZURE), ("", None), (None, "")])
-def test_etags_that_are_no_digests_prove_nothing(
+def test_etags_other_than_digests_prove_nothing(
     aws: Aws, clients: Clients, bucket: str, etags: tuple[str | None, str | None]
 ) -> None:
     """As those of Azure, and of objects under KMS; without an ETag nothing is concluded at all."""

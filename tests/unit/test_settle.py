@@ -60,7 +60,7 @@ def ranked(row: dict[str, Any]) -> dict[str, Any]:
     return row | ranks
 
 
-def found(
+def finding(
     cut: float = 36, *, confirmed: bool = False, kind: str = "dropped", severity: str = "error"
 ) -> dict[str, Any]:
     edge = cut if confirmed else cut - 1
@@ -70,43 +70,43 @@ def found(
 
 ACCEPTED = {"l_ack_until": at(99), "l_ack_by": "ann"}
 LARGER = {"r_grown": True, "r_larger": True}
-WARNED = found(severity="warning") | {"l_severity": "warning"}
+WARNED = finding(severity="warning") | {"l_severity": "warning"}
 UNCOMMITTED = {"l_kind": "uncommitted", "r_kind": "uncommitted"}
-LIVE = found(40, confirmed=True)
+LIVE = finding(40, confirmed=True)
 FINE = {"n_resolution": "restored", "n_evidence_at": at(36)}
 FINE_NOW = {"n_resolution": "restored", "n_evidence_at": at(40), "n_live": True}
 FOLDED = {"n_resolution": "retired", "n_evidence_at": at(36), "n_folded": True}
 
 TABLE: list[tuple[str, dict[str, Any], str]] = [
-    ("nothing", found(), "new"),
+    ("nothing", finding(), "new"),
     ("nothing", LIVE, "new_confirmed"),
     ("nothing", LIVE | {"a_audited": False}, "not_audited"),
     ("nothing", LIVE | {"a_complete": False}, "new_confirmed"),
-    ("pending", found(10), "same_cut"),
-    ("pending", found(), "second"),
+    ("pending", finding(10), "same_cut"),
+    ("pending", finding(), "second"),
     ("pending", LIVE, "second"),
-    ("pending", found(10, confirmed=True), "second"),
-    ("pending", found() | {"a_refuted_at": at(10)}, "refuted"),
-    ("pending", found() | {"a_refuted_at": at(9)}, "second"),
-    ("pending", found(10) | {"a_refuted_at": at(20)}, "same_cut"),
+    ("pending", finding(10, confirmed=True), "second"),
+    ("pending", finding() | {"a_refuted_at": at(10)}, "refuted"),
+    ("pending", finding() | {"a_refuted_at": at(9)}, "second"),
+    ("pending", finding(10) | {"a_refuted_at": at(20)}, "same_cut"),
     ("pending", LIVE | {"a_refuted_at": at(20)}, "second"),
-    ("pending again", found() | {"a_refuted_at": at(20)}, "refuted"),
-    ("open", found() | {"a_refuted_at": at(20)}, "still"),
-    ("resolved", found() | {"a_refuted_at": at(20)}, "back"),
+    ("pending again", finding() | {"a_refuted_at": at(20)}, "refuted"),
+    ("open", finding() | {"a_refuted_at": at(20)}, "still"),
+    ("resolved", finding() | {"a_refuted_at": at(20)}, "back"),
     ("pending again", LIVE, "again"),
-    ("pending again", found(), "again"),
-    ("open", found(), "still"),
+    ("pending again", finding(), "again"),
+    ("open", finding(), "still"),
     ("open", LIVE, "still"),
-    ("open", found(9, kind="size_mismatch", severity="critical"), "older"),
-    ("open", found(severity="critical"), "worse"),
-    ("open", found(severity="warning"), "other"),
-    ("open", found() | {"r_grown": True}, "grown"),
-    ("open", found(10) | {"r_grown": True}, "older"),
-    ("open", found() | LARGER | ACCEPTED, "outgrown"),
-    ("open", found(severity="critical") | LARGER | ACCEPTED | {"l_severity": "critical"}, "outgrown"),
-    ("open", found() | LARGER | {"l_ack_until": at(39)}, "grown"),
-    ("open", found() | LARGER, "grown"),
-    ("open", found() | {"r_grown": True} | ACCEPTED, "grown"),
+    ("open", finding(9, kind="size_mismatch", severity="critical"), "older"),
+    ("open", finding(severity="critical"), "worse"),
+    ("open", finding(severity="warning"), "other"),
+    ("open", finding() | {"r_grown": True}, "grown"),
+    ("open", finding(10) | {"r_grown": True}, "older"),
+    ("open", finding() | LARGER | ACCEPTED, "outgrown"),
+    ("open", finding(severity="critical") | LARGER | ACCEPTED | {"l_severity": "critical"}, "outgrown"),
+    ("open", finding() | LARGER | {"l_ack_until": at(39)}, "grown"),
+    ("open", finding() | LARGER, "grown"),
+    ("open", finding() | {"r_grown": True} | ACCEPTED, "grown"),
     ("open", WARNED | LARGER | ACCEPTED, "within"),
     ("open", WARNED | LARGER | ACCEPTED | {"r_much_larger": True}, "far_outgrown"),
     ("open", WARNED | LARGER | {"r_much_larger": True}, "grown"),
@@ -114,19 +114,19 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("open", WARNED | LARGER | ACCEPTED | UNCOMMITTED, "outgrown"),
     (
         "open",
-        found(severity="info") | LARGER | ACCEPTED | {"l_severity": "info", "r_much_larger": True},
+        finding(severity="info") | LARGER | ACCEPTED | {"l_severity": "info", "r_much_larger": True},
         "grown",
     ),
-    ("open", found(severity="critical") | LARGER | ACCEPTED, "worse"),
-    ("open", found(10) | LARGER | ACCEPTED, "older"),
-    ("open", found(kind="size_mismatch"), "other"),
-    ("open", found(kind="size_mismatch", severity="critical"), "worse"),
-    ("resolved", found(), "back"),
-    ("resolved", found(10.5), "stale"),
-    ("resolved", found(9), "stale"),
+    ("open", finding(severity="critical") | LARGER | ACCEPTED, "worse"),
+    ("open", finding(10) | LARGER | ACCEPTED, "older"),
+    ("open", finding(kind="size_mismatch"), "other"),
+    ("open", finding(kind="size_mismatch", severity="critical"), "worse"),
+    ("resolved", finding(), "back"),
+    ("resolved", finding(10.5), "stale"),
+    ("resolved", finding(9), "stale"),
     ("resolved", LIVE, "back_confirmed"),
     ("discarded", LIVE, "late"),
-    ("discarded", found(), "back"),
+    ("discarded", finding(), "back"),
     ("nothing", FINE_NOW, "nothing"),
     ("resolved", {}, "closed"),
     ("resolved", FINE_NOW, "closed"),
@@ -164,9 +164,7 @@ def test_every_rule_has_its_case() -> None:
 
 
 @pytest.mark.parametrize(("held", "said", "_rule"), TABLE)
-def test_the_same_run_again_changes_nothing_and_tells_nothing(
-    held: str, said: dict[str, Any], _rule: str
-) -> None:
+def test_the_same_run_again_changes_and_reports_nothing(held: str, said: dict[str, Any], _rule: str) -> None:
     """So a run that was killed after some of its rows were written can be run again."""
     given = row(held, **said)
     once = settled(given)
@@ -182,7 +180,7 @@ KINDS = (None, ("size_mismatch", "warning"), ("dropped", "critical"))
 
 @dataclass
 class Run:
-    """An audit: when its evidence began and by how much that is fuzzy, in hours before it; and what it could do."""
+    """An audit: the start of its evidence and its margin, in hours before it; and its abilities."""
 
     age: int
     margin: int
@@ -194,7 +192,7 @@ class Run:
 
 @dataclass
 class History:
-    """A file's true state by the hour, the ledger's one row, and what was told."""
+    """A file's true state by the hour, the ledger's one row, and its transitions."""
 
     truth: list[int] = field(default_factory=lambda: [0])
     ledger: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(NEXT))
@@ -213,7 +211,7 @@ class History:
         given |= {f"l_{name}": value for name, value in self.ledger.items()} | {
             "l_found_at": at(self.found_at)
         }
-        given = ranked(given | self._said(run, cut, seen))
+        given = ranked(given | self._resolution(run, cut, seen))
         rule = action_of(given)
         self._check(rule.verdict, given, run)
         self.ledger = settled(given)
@@ -224,12 +222,12 @@ class History:
         if rule.verdict in TRANSITIONS:
             self.told.append(TRANSITIONS[rule.verdict])
 
-    def _said(self, run: Run, cut: int, seen: int) -> dict[str, Any]:
-        """The live check is asked of what the picture says is wrong, and of what is open."""
+    def _resolution(self, run: Run, cut: int, seen: int) -> dict[str, Any]:
+        """The live check runs for files that the snapshot shows as wrong, and for open ones."""
         asked = run.live and (self.truth[seen] != 0 or self.ledger["state"] in ("open", "pending"))
         state = KINDS[self.truth[self.now if asked else seen]]
         if state is not None:
-            return found(self.now if asked else cut, confirmed=asked, kind=state[0], severity=state[1]) | (
+            return finding(self.now if asked else cut, confirmed=asked, kind=state[0], severity=state[1]) | (
                 {} if asked else {"r_edge": at(cut - run.margin)}
             )
         if asked:
@@ -263,7 +261,7 @@ def test_random_histories(history: list[int | Run]) -> None:
             check_row(lived)
         else:
             lived.truth.append(step)
-    check_told(lived.told)
+    check_transitions(lived.told)
 
 
 def check_row(lived: History) -> None:
@@ -279,7 +277,7 @@ def check_row(lived: History) -> None:
     assert (held["reopened"] or 0) == lived.told.count("reopened")
 
 
-def check_told(told: list[str]) -> None:
+def check_transitions(told: list[str]) -> None:
     """Opened once, first; resolved only what is open; reopened only what is resolved."""
     is_open = False
     for number, word in enumerate(told):

@@ -79,7 +79,7 @@ def tree(keys: set[str]) -> Any:
     return folders
 
 
-def held(split: Split, key: str) -> bool:
+def holds_key(split: Split, key: str) -> bool:
     rest = key.removeprefix(split.prefix)
     return key.startswith(split.prefix) and not (split.flat and "/" in rest)
 
@@ -92,7 +92,7 @@ KEYS = st.sets(
 @given(keys=KEYS, wanted=st.integers(2, 30))
 def test_every_key_lies_in_exactly_one_split(keys: set[str], wanted: int) -> None:
     splits = partition("", tree(keys), wanted)
-    assert all(sum(held(split, key) for split in splits) == 1 for key in keys)
+    assert all(sum(holds_key(split, key) for split in splits) == 1 for key in keys)
 
 
 def test_a_place_is_cut_into_as_many_splits_as_wanted() -> None:
@@ -147,7 +147,7 @@ def test_a_list_that_goes_on_without_saying_where_is_broken(again: dict[str, str
         listed(store)
 
 
-def test_half_an_answer_is_asked_for_again() -> None:
+def test_half_a_response_is_requested_again() -> None:
     assert len(listed(Store(UnreadableResponse(endpoint="e", reason="cut off"), {"IsTruncated": False}))) == 1
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-def test_a_failure_is_told_before_the_others_are_done() -> None:
+def test_a_failure_is_raised_before_the_others_end() -> None:
     over = threading.Event()
     waiting: list[Future[bool]] = []
 

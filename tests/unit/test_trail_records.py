@@ -11,7 +11,7 @@ RECORDS = [{"eventName": "PutObject", "n": n, "key": 'a"]},{é'} for n in range(
 NONE = "is not a file of CloudTrail: it has no list of records"
 
 
-def cut(text: str, size: int) -> list[str]:
+def blocks_of(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
@@ -19,11 +19,11 @@ def cut(text: str, size: int) -> list[str]:
 @pytest.mark.parametrize("indent", [None, 2])
 def test_records_come_one_by_one(size: int, indent: int | None) -> None:
     text = json.dumps({"Records": [*RECORDS, 17, "x", None]}, indent=indent)
-    assert list(records(cut(text, size))) == [*RECORDS, 17, "x", None]
+    assert list(records(blocks_of(text, size))) == [*RECORDS, 17, "x", None]
 
 
 @pytest.mark.parametrize("text", ['{"Records": []}', '{"Records":[],"more":1}', ' { "Records" : [ ] } \n'])
-def test_no_records_are_none(text: str) -> None:
+def test_a_text_without_records_is_refused(text: str) -> None:
     assert list(records([text])) == []
 
 
@@ -44,8 +44,8 @@ WHOLE = json.dumps({"Records": RECORDS})
         ('{"Records": [' + "[" * 200_000, 0, "has a record that is nested too deeply"),
     ],
 )
-def test_what_is_no_whole_file_says_so_after_the_records_before_it(text: str, before: int, why: str) -> None:
-    found = records(cut(text, 1000))
+def test_an_incomplete_file_raises_after_its_complete_records(text: str, before: int, why: str) -> None:
+    found = records(blocks_of(text, 1000))
     assert len(list(islice(found, before))) == before
     with pytest.raises(NoRecordsError, match=why):
         list(found)
@@ -53,7 +53,7 @@ def test_what_is_no_whole_file_says_so_after_the_records_before_it(text: str, be
 
 def test_a_record_that_is_too_long_ends_the_reading_with_its_size() -> None:
     text = '{"Records": [{"a": 1}, {"a": "' + "x" * (3 << 20)
-    found = records(cut(text, 1 << 16), longest=1 << 20)
+    found = records(blocks_of(text, 1 << 16), longest=1 << 20)
     assert next(found) == {"a": 1}
     with pytest.raises(
         NoRecordsError, match="has a record of more than 1 MiB, or a damaged one; 1 MiB were read"

@@ -42,7 +42,7 @@ def source(
         pytest.param(
             [source(0, "a"), source(1, "a", assumed=False)],
             ["storage:0", "storage:1"],
-            id="one says what it covers",
+            id="one names its places",
         ),
         pytest.param(
             [source(0, "b"), source(1, "a"), source(2, "b"), source(3, "a")],

@@ -43,7 +43,7 @@ OBSERVATIONS = [
 ]
 
 
-def held(state: str = "open", table: str | None = "orders", axis: str = "content", **given: Any) -> Row:
+def entry(state: str = "open", table: str | None = "orders", axis: str = "content", **given: Any) -> Row:
     """A row of the ledger, last found at 10 o'clock."""
     told = {"opened_at": at(11)} if state != "pending" else {}
     ended = {"resolved_at": at(12), "resolution": "restored"} if state == "resolved" else {}
@@ -54,7 +54,7 @@ def held(state: str = "open", table: str | None = "orders", axis: str = "content
     } | told | ended | given  # fmt: skip
 
 
-def found(table: str | None = "orders", axis: str = "content", **given: Any) -> Row:
+def finding(table: str | None = "orders", axis: str = "content", **given: Any) -> Row:
     """A finding that a live check confirmed."""
     return {
         "table_name": table, "axis": axis, "lake": "shop", "kind": "dropped", "severity": "critical",
@@ -64,7 +64,7 @@ def found(table: str | None = "orders", axis: str = "content", **given: Any) -> 
 
 @dataclass(frozen=True)
 class Case:
-    """What the ledger holds, what is found, what else is said (resolution, live); what comes of it."""
+    """The ledger row, the finding, the resolution (and whether it is live), and the expected result."""
 
     held: Row | None
     found: Row | None
@@ -80,112 +80,113 @@ DOUBT: Row = {"kind": "overwritten", "severity": "warning", "files": 100}
 NO_ACK = dict.fromkeys(ACK)
 A_STATE: Row = {"kind": "missing_metadata", "files": None, "explanation": "version 6 is gone"}
 TWO_STATES: Row = A_STATE | {"explanation": "version 6 is gone; 2 states are lost together: 5, 6"}
-"""Of which nobody knows what they added."""
+"""Lost states whose additions are not known."""
 GROUP: Row = {"axis": "leftover", "kind": "uncommitted", "severity": "warning", "subject_type": "table",
               "confirmation": "not_needed", "files": 2, "bytes_at_stake": 20, "storage_time": at(2)}  # fmt: skip
 HELD_GROUP: Row = {name: value for name, value in GROUP.items() if name != "confirmation"} | ACK
 OTHERS: Row = GROUP | {"storage_time": at(20)}
 
 CASES = {
-    "found and confirmed": Case(None, found(), None, {"state": "open", "first_seen_at": NOW}, "opened"),
-    "found by a cut alone": Case(None, found(**OF_CUT), None, {"state": "pending", "last_evidence_at": CUT}),
-    "needs no confirmation": Case(None, found(confirmation="not_needed"), None, {"state": "open"}, "opened"),
-    "a second cut": Case(held("pending"), found(**OF_CUT), None, {"state": "open", "opened_at": NOW}, "opened"),
-    "unchanged": Case(held(), found(), None, None),
+    "found and confirmed": Case(None, finding(), None, {"state": "open", "first_seen_at": NOW}, "opened"),
+    "found by a cut alone": Case(None, finding(**OF_CUT), None, {"state": "pending", "last_evidence_at": CUT}),
+    "needs no confirmation": Case(None, finding(confirmation="not_needed"), None, {"state": "open"}, "opened"),
+    "a second cut": Case(entry("pending"), finding(**OF_CUT), None, {"state": "open", "opened_at": NOW}, "opened"),
+    "unchanged": Case(entry(), finding(), None, None),
     "another kind": Case(
-        held(), found(kind="size_mismatch"), None, {"kind": "size_mismatch", "state": "open"}, "reclassified"
+        entry(), finding(kind="size_mismatch"), None, {"kind": "size_mismatch", "state": "open"}, "reclassified"
     ),
     "worse than was accepted": Case(
-        held(severity="warning", **ACK), found(), None, {"severity": "critical", **NO_ACK}, "escalated"
+        entry(severity="warning", **ACK), finding(), None, {"severity": "critical", **NO_ACK}, "escalated"
     ),
-    "accepted and unchanged": Case(held(**ACK), found(), None, None),
-    "accepted, and more files": Case(held(**ACK), found(files=2), None, {"files": 2, **NO_ACK}, "escalated"),
+    "accepted and unchanged": Case(entry(**ACK), finding(), None, None),
+    "accepted, and more files": Case(entry(**ACK), finding(files=2), None, {"files": 2, **NO_ACK}, "escalated"),
     "accepted, and more bytes": Case(
-        held(bytes_at_stake=9, **ACK), found(bytes_at_stake=10), None, {"bytes_at_stake": 10, **NO_ACK}, "escalated"
+        entry(bytes_at_stake=9, **ACK), finding(bytes_at_stake=10), None, {"bytes_at_stake": 10, **NO_ACK}, "escalated"
     ),
     "accepted, and rows that were not known": Case(
-        held(**ACK), found(rows_at_stake=10), None, {"rows_at_stake": 10, "state": "open"}
+        entry(**ACK), finding(rows_at_stake=10), None, {"rows_at_stake": 10, "state": "open"}
     ),
     "an accepted lost state, and the one before it": Case(
-        held(**A_STATE, **ACK), found(**TWO_STATES), None,
+        entry(**A_STATE, **ACK), finding(**TWO_STATES), None,
         NO_ACK, "escalated",
     ),
     "two accepted lost states, and one more": Case(
-        held(**TWO_STATES, **ACK), found(**A_STATE | {"explanation": "3 states are lost together"}), None,
+        entry(**TWO_STATES, **ACK), finding(**A_STATE | {"explanation": "3 states are lost together"}), None,
         NO_ACK, "escalated",
     ),
     "two accepted lost states, in other words": Case(
-        held(**TWO_STATES, **ACK), found(**A_STATE | {"explanation": "2 states are lost together"}), None,
+        entry(**TWO_STATES, **ACK), finding(**A_STATE | {"explanation": "2 states are lost together"}), None,
         None,
     ),
     "two accepted lost states, of which one is back": Case(
-        held(**TWO_STATES, **ACK), found(**A_STATE), None, None,
+        entry(**TWO_STATES, **ACK), finding(**A_STATE), None, None,
     ),
-    "an accepted warning, and a tenth more": Case(held(**DOUBT, **ACK), found(**DOUBT | {"files": 110}), None, None),
+    "an accepted warning, and a tenth more": Case(entry(**DOUBT, **ACK), finding(**DOUBT | {"files": 110}), None, None),
     "an accepted warning, and more than a tenth more": Case(
-        held(**DOUBT, **ACK), found(**DOUBT | {"files": 111}), None, {"files": 111, **NO_ACK}, "escalated"
+        entry(**DOUBT, **ACK), finding(**DOUBT | {"files": 111}), None, {"files": 111, **NO_ACK}, "escalated"
     ),
     "accepted info, and much more": Case(
-        held(severity="info", **ACK), found(severity="info", files=99), None, {"files": 99, "ack_by": "ann"}
+        entry(severity="info", **ACK), finding(severity="info", files=99), None, {"files": 99, "ack_by": "ann"}
     ),
-    "an accepted group of the same files": Case(held(**HELD_GROUP), found(**GROUP), None, None),
+    "an accepted group of the same files": Case(entry(**HELD_GROUP), finding(**GROUP), None, None),
     "an accepted group, and other files came": Case(
-        held(**HELD_GROUP), found(**OTHERS), None, {"storage_time": at(20), **NO_ACK}, "escalated"
+        entry(**HELD_GROUP), finding(**OTHERS), None, {"storage_time": at(20), **NO_ACK}, "escalated"
     ),
     "an accepted group, and fewer bytes of other files": Case(
-        held(**HELD_GROUP), found(**OTHERS | {"bytes_at_stake": 9}), None, {"bytes_at_stake": 9, **NO_ACK}, "escalated"
+        entry(**HELD_GROUP), finding(**OTHERS | {"bytes_at_stake": 9}), None,
+        {"bytes_at_stake": 9, **NO_ACK}, "escalated"
     ),
     "an accepted error, and other files came": Case(
-        held(**HELD_GROUP | {"kind": "stale_visible", "severity": "error"}),
-        found(**OTHERS | {"kind": "stale_visible", "severity": "error"}), None, {**NO_ACK}, "escalated"
+        entry(**HELD_GROUP | {"kind": "stale_visible", "severity": "error"}),
+        finding(**OTHERS | {"kind": "stale_visible", "severity": "error"}), None, {**NO_ACK}, "escalated"
     ),
     "an accepted group, of which the oldest file is gone": Case(
-        held(**HELD_GROUP), found(**OTHERS | {"files": 1}), None, {"files": 1, "ack_by": "ann"}
+        entry(**HELD_GROUP), finding(**OTHERS | {"files": 1}), None, {"files": 1, "ack_by": "ann"}
     ),
     "an accepted warning of other files": Case(
-        held(**HELD_GROUP | {"kind": "unreferenced"}), found(**OTHERS | {"kind": "unreferenced"}), None, None
+        entry(**HELD_GROUP | {"kind": "unreferenced"}), finding(**OTHERS | {"kind": "unreferenced"}), None, None
     ),
-    "more files": Case(held(), found(files=7), None, {"files": 7, "state": "open"}),
-    "its cause is known now": Case(held(), found(**BY_ANN), None, {**BY_ANN, "state": "open"}),
-    "its cause was known before": Case(held(**BY_ANN), found(), None, None),
-    "more files, and its cause was known before": Case(held(**BY_ANN), found(files=7), None, {"files": 7, **BY_ANN}),
+    "more files": Case(entry(), finding(files=7), None, {"files": 7, "state": "open"}),
+    "its cause is known now": Case(entry(), finding(**BY_ANN), None, {**BY_ANN, "state": "open"}),
+    "its cause was known before": Case(entry(**BY_ANN), finding(), None, None),
+    "more files, and its cause was known before": Case(entry(**BY_ANN), finding(files=7), None, {"files": 7, **BY_ANN}),
     "back again, for another cause": Case(
-        held("resolved", **BY_ANN), found(), None, {"cause": None, "cause_principal": None}, "reopened"),
+        entry("resolved", **BY_ANN), finding(), None, {"cause": None, "cause_principal": None}, "reopened"),
     "of another kind, for another cause": Case(
-        held(**BY_ANN), found(kind="size_mismatch"), None, {"cause": None, "cause_at": None}, "reclassified"),
-    "back again": Case(held("resolved"), found(), None, {"state": "open", "reopened": 1, "resolution": None},
+        entry(**BY_ANN), finding(kind="size_mismatch"), None, {"cause": None, "cause_at": None}, "reclassified"),
+    "back again": Case(entry("resolved"), finding(), None, {"state": "open", "reopened": 1, "resolution": None},
                        "reopened"),
-    "put back": Case(held(), None, ("restored", True), {"state": "resolved", "resolution": "restored"}, "resolved"),
-    "put back, by the picture": Case(held(), None, ("restored", False), {"state": "resolved", "resolved_at": NOW},
+    "put back": Case(entry(), None, ("restored", True), {"state": "resolved", "resolution": "restored"}, "resolved"),
+    "put back, by the picture": Case(entry(), None, ("restored", False), {"state": "resolved", "resolved_at": NOW},
                                      "resolved"),
-    "found after the picture": Case(held(last_evidence_at=EDGE), None, ("restored", False), None),
-    "could not be judged": Case(held(), None, (None, False), None),
-    "nobody lists it any more": Case(held(), None, None, {"resolution": "reference_removed"}, "resolved"),
-    "its log is whole again": Case(held(category="log"), None, None, {"resolution": "restored"}, "resolved"),
-    "no entry any more": Case(held(axis="metastore"), None, None, {"resolution": "metastore_mended"}, "resolved"),
-    "cleaned up": Case(held(axis="leftover", subject_type="partition"), None, None, {"resolution": "restored"},
+    "found after the picture": Case(entry(last_evidence_at=EDGE), None, ("restored", False), None),
+    "could not be judged": Case(entry(), None, (None, False), None),
+    "nobody lists it any more": Case(entry(), None, None, {"resolution": "reference_removed"}, "resolved"),
+    "its log is whole again": Case(entry(category="log"), None, None, {"resolution": "restored"}, "resolved"),
+    "no entry any more": Case(entry(axis="metastore"), None, None, {"resolution": "metastore_mended"}, "resolved"),
+    "cleaned up": Case(entry(axis="leftover", subject_type="partition"), None, None, {"resolution": "restored"},
                        "resolved"),
     "cleaned up, or hidden among what could not be judged": Case(
-        held(table="doubted", axis="leftover", subject_type="partition"), None, None, None
+        entry(table="doubted", axis="leftover", subject_type="partition"), None, None, None
     ),
     "put back beside what could not be judged": Case(
-        held(table="doubted"), None, ("restored", False), {"resolution": "restored"}, "resolved"
+        entry(table="doubted"), None, ("restored", False), {"resolution": "restored"}, "resolved"
     ),
-    "pending and gone": Case(held("pending"), None, ("restored", True), {"state": "resolved", "opened_at": None}),
-    "in a table read with gaps": Case(held(table="unread"), None, ("restored", False), None),
-    "in a table read with gaps, looked at": Case(held(table="unread"), None, ("restored", True),
+    "pending and gone": Case(entry("pending"), None, ("restored", True), {"state": "resolved", "opened_at": None}),
+    "in a table read with gaps": Case(entry(table="unread"), None, ("restored", False), None),
+    "in a table read with gaps, checked live": Case(entry(table="unread"), None, ("restored", True),
                                                  {"resolution": "restored"}, "resolved"),
-    "newly found in a table read with gaps": Case(None, found("unread"), None, {"state": "open"}, "opened"),
-    "in a table that a newer run settled": Case(held(table="settled"), None, ("restored", True), None),
-    "newly found where a newer run was": Case(None, found("settled"), None, None),
-    "of a table without manifests now": Case(held(table="plain"), None, None, {"resolution": "retired"}, "resolved"),
-    "of a table not in the lake file": Case(held(table="gone"), None, None, {"resolution": "retired"}, "resolved"),
-    "of a table not asked for": Case(held(axis="duplicate"), None, None, None),
-    "a source": Case(None, found(None, "source", confirmation="not_needed"), None, {"state": "open"}, "opened"),
-    "a source that is whole again": Case(held(table=None, axis="source"), None, None, {"resolution": "restored"},
+    "newly found in a table read with gaps": Case(None, finding("unread"), None, {"state": "open"}, "opened"),
+    "in a table that a newer run settled": Case(entry(table="settled"), None, ("restored", True), None),
+    "newly found where a newer run was": Case(None, finding("settled"), None, None),
+    "of a table without manifests now": Case(entry(table="plain"), None, None, {"resolution": "retired"}, "resolved"),
+    "of a table not in the lake file": Case(entry(table="gone"), None, None, {"resolution": "retired"}, "resolved"),
+    "of a table not asked for": Case(entry(axis="duplicate"), None, None, None),
+    "a source": Case(None, finding(None, "source", confirmation="not_needed"), None, {"state": "open"}, "opened"),
+    "a source that is whole again": Case(entry(table=None, axis="source"), None, None, {"resolution": "restored"},
                                          "resolved"),
-    "resolved and quiet": Case(held("resolved"), None, None, None),
-    "found as it was before": Case(held(), None, ("restored", False), None),
+    "resolved and quiet": Case(entry("resolved"), None, None, None),
+    "found as it was before": Case(entry(), None, ("restored", False), None),
 }  # fmt: skip
 FOUND_LATER = "found as it was before"
 """By a run since, on evidence from after the edge: the findings know, the ledger does not."""
@@ -251,7 +252,7 @@ def test_the_ledger_after_a_run(name: str, after: dict[str, Row]) -> None:
     assert after[name]["last_run_id"] == "tonight"
 
 
-def test_what_is_told_and_what_is_not(changes: Changes) -> None:
+def test_the_transitions_of_changes(changes: Changes) -> None:
     rows = rows_of(changes.transitions)
     assert {row["discrepancy_id"]: row["transition"] for row in rows} == {
         name: case.told for name, case in CASES.items() if case.told

@@ -109,7 +109,7 @@ def order(*columns: str) -> Any:
     ]
 
 
-def folded(
+def grouped_rows(
     con: Connection, versions: list[Row], repeats: list[str], older_alone: Sequence[str] = ()
 ) -> list[Row]:
     rows = one_row_per_key(con, pa.Table.from_pylist(versions, VERSION), repeats, older_alone)
@@ -127,7 +127,7 @@ NAMED = st.sampled_from([[], [LIVE]])
 def test_one_row_per_key_agrees_with_its_plain_twin(
     con: Connection, versions: list[Row], repeats: list[str], older_alone: list[str]
 ) -> None:
-    found = folded(con, versions, repeats, older_alone)
+    found = grouped_rows(con, versions, repeats, older_alone)
     assert by_key(found) == by_key(twin(versions, repeats, older_alone))
 
 
@@ -138,7 +138,7 @@ def test_one_row_per_key_agrees_with_its_plain_twin(
 def test_keys_with_one_version_agree_with_the_plain_twin(
     con: Connection, versions: list[Row], older_alone: list[str]
 ) -> None:
-    assert by_key(folded(con, versions, [], older_alone)) == by_key(twin(versions, [], older_alone))
+    assert by_key(grouped_rows(con, versions, [], older_alone)) == by_key(twin(versions, [], older_alone))
 
 
 def row(**given: Any) -> Row:
@@ -172,7 +172,7 @@ CASES: list[tuple[str, list[Row], Row]] = [
         {"presence": "absent", "older_version_id": "a", "older_since": TIMES[1]},
     ),
     (
-        "deleted, and written anew: when it was deleted is not known",
+        "deleted, and written again: the time of the deletion is not known",
         [
             row(modified_at=TIMES[1]),
             row(is_latest=False, is_delete_marker=True),
@@ -208,16 +208,16 @@ CASES: list[tuple[str, list[Row], Row]] = [
     ("versions", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_presence_and_what_can_come_back(con: Connection, versions: list[Row], expected: Row) -> None:
-    (found,) = folded(con, versions, [LIVE])
+    (found,) = grouped_rows(con, versions, [LIVE])
     assert {name: found[name] for name in expected} == expected
 
 
 def test_without_repeats_a_version_named_twice_is_unclear(con: Connection) -> None:
-    assert [each["presence"] for each in folded(con, [row(version_id="a")] * 2, [])] == ["unclear"]
+    assert [each["presence"] for each in grouped_rows(con, [row(version_id="a")] * 2, [])] == ["unclear"]
 
 
 def test_sources_stay_apart(con: Connection) -> None:
-    rows = folded(con, [row(), row(source="inventory", is_delete_marker=True)], [])
+    rows = grouped_rows(con, [row(), row(source="inventory", is_delete_marker=True)], [])
     assert {each["source"]: each["presence"] for each in rows} == {LIVE: "present", "inventory": "absent"}
 
 
