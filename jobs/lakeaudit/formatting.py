@@ -1,4 +1,4 @@
-"""How values are put into words: numbers, sizes, times, shares and text that cannot be trusted."""
+"""Format numbers, sizes, times, shares and untrusted text for people."""
 
 import math
 import re
@@ -12,25 +12,26 @@ from lakeaudit.keys import uri_of
 from lakeaudit.kinds import NO_LIVE_LOOKS
 
 UNKNOWN = "\u2014"
-"""Stands where a source says nothing. It never means zero, and never means fine."""
+"""Placeholder for an unknown value; it never means zero, and never means that all is well."""
 
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Printable by their category, and yet drawn as nothing."""
+"""Characters that are printable by category, but invisible."""
 
 
 _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def visible(text: str) -> str:
-    r"""The text with every character that cannot be seen, or that moves others, written as `\n` or `\u202e`.
+    r"""Return the text with every character that is invisible, or moves others, escaped as `\n` or `\u202e`.
 
-    Object keys may hold any Unicode; a reader must not take one key for another (Unicode TR36, bidirectional spoofing).
+    Object keys may contain any Unicode; a reader must not mistake one key for another (Unicode TR36, bidirectional
+    spoofing).
     """
     return "".join(part for _, part in pieces(text))
 
 
 def pieces(text: str) -> Iterator[tuple[bool, str]]:
-    """The text in runs: (False, as it is) and (True, spelled out). Spaces at either end are spelled out too."""
+    """Yield the text in runs: (False, unchanged) and (True, escaped). Spaces at either end are escaped too."""
     inner = text.strip(" ")
     if inner == text and _plain(text):
         yield False, text
@@ -53,17 +54,17 @@ def _spelled(char: str) -> str:
 
 
 def shortened(text: str, most: int = 90) -> str:
-    """The text with its middle left out where it is long: both ends of a key say what it is."""
+    """Return a long text without its middle: both ends of a key identify it."""
     return text if len(text) <= most else f"{text[: most // 3]}\u2026{text[-(most - most // 3) :]}"
 
 
 def count(value: int | None) -> str:
-    """1,234; a dash where unknown."""
+    """Return 1,234; a dash for an unknown value."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
 def size(value: int | None) -> str:
-    """3.2 GiB: three figures, binary units; a dash where unknown."""
+    """Return 3.2 GiB: three figures, binary units; a dash for an unknown value."""
     if value is None:
         return UNKNOWN
     power = min(max((abs(value).bit_length() - 1) // 10, 0), 6)
@@ -74,29 +75,29 @@ def size(value: int | None) -> str:
 
 
 def number(value: int | None, noun: str) -> str:
-    """1 file, 2 files."""
+    """Return 1 file, 2 files."""
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def exact_size(value: int | None) -> str:
-    """Every byte, and the round figure where that differs."""
+    """Return the exact number of bytes, with the rounded size if it differs."""
     if value is None or value < 1024:
         return size(value)
     return f"{value:,} B ({size(value)})"
 
 
 def moment(value: datetime | None) -> str:
-    """2026-11-21 07:36:02Z, with the fraction where there is one."""
+    """Return 2026-11-21 07:36:02Z, with the fraction if there is one."""
     return UNKNOWN if value is None else in_utc(value).replace(tzinfo=None).isoformat(sep=" ") + "Z"
 
 
 def value(known: object) -> str:
-    """A time as a moment, anything else as it is."""
+    """Format a time with `moment`, and anything else with `str`."""
     return moment(known) if isinstance(known, datetime) else str(known)
 
 
 def second(value: datetime | None) -> str:
-    """2026-11-21 07:36:02Z, without the fraction."""
+    """Return 2026-11-21 07:36:02Z, without the fraction."""
     return moment(None if value is None else value.replace(microsecond=0))
 
 
@@ -104,14 +105,14 @@ _ISO = re.compile(r"(?<!\S)(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)Z(?=[\s,.
 
 
 def times(sentence: str) -> str:
-    """A sentence of an audit, its times written as `moment` writes them; not those within a key."""
+    """Return a sentence with its times in the form of `moment`; times inside a key are not changed."""
     return _ISO.sub(r"\1 \2Z", sentence)
 
 
 def age(then: datetime | None, now: datetime) -> str:
-    """How long before `now`: the two largest units of d, h, min and s; a dash where `then` is unknown.
+    """Return the time since `then` in the two largest units of d, h, min and s; a dash if `then` is unknown.
 
-    A time that is later, by another clock or within the same second, is no time ago.
+    A later time, by another clock or within the same second, counts as now.
     """
     if then is None:
         return UNKNOWN
@@ -119,7 +120,7 @@ def age(then: datetime | None, now: datetime) -> str:
 
 
 def duration(span: timedelta) -> str:
-    """3 d 4 h, 12 min 5 s; a negative span says `-`."""
+    """Return 3 d 4 h, or 12 min 5 s; a negative span begins with `-`."""
     seconds = abs(round(span.total_seconds()))
     days, rest = divmod(seconds, 86400)
     hours, rest = divmod(rest, 3600)
@@ -133,7 +134,7 @@ def duration(span: timedelta) -> str:
 
 
 def rough(span: timedelta) -> str:
-    """23 min, 15 h, 3 d 4 h, 16 d: no more than a reader in a hurry takes in."""
+    """Return a short duration: 23 min, 15 h, 3 d 4 h, 16 d."""
     seconds = abs(round(span.total_seconds()))
     days, rest = divmod(seconds, 86400)
     if days:
@@ -170,7 +171,7 @@ def table_label(name: str | None) -> str:
 
 
 def share(value: float) -> str:
-    """A share in per cent, rounded down, so that only all of it is 100 %."""
+    """Return a share in per cent, rounded down, so that only the whole is 100 %."""
     floored = math.floor(value * 1000 + 1e-9) / 10
     if value > 0 and floored == 0:
         return "under 0.1 %"
@@ -181,9 +182,9 @@ _BARE = re.compile(r"[A-Za-z0-9_./:@%+,][A-Za-z0-9_./:@%+=,-]*")
 
 
 def shell_word(text: str) -> str:
-    r"""The text as one word of bash, zsh or ksh, quoted where that is needed.
+    r"""Return the text as one word of bash, zsh or ksh, quoted if needed.
 
-    What cannot be seen goes in as the octal bytes of `$'...'`.
+    Invisible characters become octal bytes in `$'...'`.
     """
     if _BARE.fullmatch(text):
         return text
@@ -201,7 +202,7 @@ def _ansi_c(char: str) -> str:
 
 
 def uri(finding: Mapping[str, Any]) -> str | None:
-    """Where the finding's file or prefix lies; None for a whole table, a group or a source."""
+    """Return the URI of the finding's file or prefix; None for a whole table, a group or a source."""
     return None if finding["key"] is None else uri_of(finding["bucket"] or "", finding["key"])
 
 
@@ -215,19 +216,19 @@ _TRANSITIONS = {
 
 
 def happened(transition: str, resolution: str | None = None) -> str:
-    """What became of a discrepancy, in two or three words."""
+    """Return the transition of a discrepancy in two or three words."""
     if transition == "resolved" and resolution == "reference_removed":
         return "closed, not restored"
     return _TRANSITIONS.get(transition, transition.replace("_", " "))
 
 
 PENDING, ACCEPTED = "pending confirmation", "accepted"
-"""Discrepancies that one audit found and the next has to confirm, and those that a person has accepted."""
+"""Discrepancies that one audit reported and the next has to confirm, and those that a person has accepted."""
 
 CONFIRMED = {
     "live": "confirmed by a live look",
     "sample": "part of a mass loss, of which a sample was confirmed by a live look",
-    "second_cut": "found in two pictures of storage, taken one after the other",
+    "second_cut": "found in two consecutive storage snapshots",
     "not_needed": "needs no live look",
     "limit": "not confirmed: the limit of live looks was reached",
     "denied": "not confirmed: the live look was denied",
@@ -250,20 +251,20 @@ _STEPS = {
     "moved_on": "no longer listed by their table",
     "changed": "changed since the plan was made",
     "unknown": "undecided",
-    "needs_person": "for a person: the store has no conditional requests",
+    "needs_person": "need a person: the store has no safe conditional request",
     "failed": "refused by the store",
-    "started": "started, with no known result",
-    "undoing": "with a started undo",
+    "started": "started, result not known",
+    "undoing": "undo started",
     "waiting": "not started",
     "kept": "kept, see the table `actions`",
 }
 
 
 def steps_in_words(numbers: Mapping[str, int]) -> str:
-    """What became of the steps of a plan, by the statuses of `actions`: 3 applied, 1 refused by the store."""
+    """Return the numbers of a plan's steps by status: 3 applied, 1 refused by the store."""
     words = _STEPS | {status: status.replace("_", " ") for status in numbers if status not in _STEPS}
     return ", ".join(
-        f"{count(numbers[status])} {told}" for status, told in words.items() if numbers.get(status)
+        f"{count(numbers[status])} {text}" for status, text in words.items() if numbers.get(status)
     )
 
 
@@ -275,11 +276,11 @@ _ABSENT = {
     "hidden": {"metastore": "no entry"},
     "tombstoned": {"metastore": "deleted"},
 }
-"""By kind what a source said by having none: an answer, and not that nothing was asked."""
+"""By kind the sources that answered without an object or entry, as opposed to sources that were not queried."""
 
 
 def presence(row: Mapping[str, Any]) -> dict[str, str | None]:
-    """What each side says of the file being there; None where it says nothing, empty where no kind is about that."""
+    """Return the presence of the file by side; None: no answer. It is empty for kinds that are not about presence."""
     absent = _ABSENT.get(row["kind"])
     if absent is None:
         return {}
@@ -288,7 +289,7 @@ def presence(row: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def cause(row: Mapping[str, Any]) -> str:
-    """What caused a finding, by whom and when, of a row of findings or of the ledger; "" where nobody knows."""
+    """Return cause, actor and time from a row of findings or of the ledger; empty if the cause is not known."""
     if not row["cause"]:
         return ""
     by = f", by {row['cause_principal']}" if row["cause_principal"] else ""

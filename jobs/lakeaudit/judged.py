@@ -1,8 +1,8 @@
-"""What "judged" means: the one definition that coverage, headlines, exit lines, pages and the certificate use. Pure.
+"""Define "judged" for coverage, headlines, exit lines, pages and the certificate. Pure.
 
 A file is judged on an axis if it is consistent, a finding or ignored. A file that is too young for the evidence is not
-judged, and a later storage snapshot can judge it; whatever is undecided or uncovered is not judged, and a reason says
-why. Rows are those of the result table `coverage`.
+judged, and a later storage snapshot can judge it; undecided and uncovered files are not judged, and a reason tells why.
+Rows are those of the result table `coverage`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 CONTENT = "content"
 TO_COME = "hazard"
-"""The axis of what will be lost; how a table stands is about what is there and what is not."""
+"""The axis of upcoming losses; it does not count for the standing of a table."""
 
 OFF, EMPTY, YOUNG, NOTHING, PART, WHOLE = "off", "empty", "young", "nothing", "part", "whole"
 IDLE = "idle"
@@ -22,22 +22,22 @@ AXIS_STATES = (OFF, EMPTY, YOUNG, NOTHING, PART, WHOLE)
 
 
 def count_of(row: Row, outcome: str) -> int:
-    """How many files of an axis have an outcome."""
+    """Return the number of files of an axis with an outcome."""
     return int(row["findings" if outcome == "finding" else outcome] or 0)
 
 
 def files_judged(row: Row) -> int:
-    """How many files of an axis are judged."""
+    """Return the number of judged files of an axis."""
     return sum(count_of(row, outcome) for outcome in JUDGED_OUTCOMES)
 
 
 def files_young(row: Row) -> int:
-    """How many files of an axis are too young to be judged."""
+    """Return the number of files of an axis that are too young to be judged."""
     return count_of(row, YOUNG_OUTCOME)
 
 
 def axis_state(row: Row) -> str:
-    """One of AXIS_STATES: off, empty (no files), young (all files too young), nothing, part or whole."""
+    """Return one of AXIS_STATES: off, empty (no files), young (all files too young), nothing, part or whole."""
     if row["status"] == "off":
         return OFF
     if row["files"] == 0 and row["status"] == "complete":
@@ -51,15 +51,15 @@ def axis_state(row: Row) -> str:
 
 
 def has_files(rows: Iterable[Row]) -> bool:
-    """Whether any axis of files of a table has a file."""
+    """Return whether any axis of files of a table has a file."""
     return any(row["files"] for row in rows if row["axis"] in FILE_AXES)
 
 
 def table_standing(rows: Iterable[Row]) -> str:
-    """How one table stands: nothing, idle (nothing to judge), young, part or whole.
+    """Return the standing of one table: nothing, idle (nothing to judge), young, part or whole.
 
-    It is whole only if its content is judged: a table whose files no manifest lists is judged in part, one whose listed
-    files are all too young is young, and one that lists none of the files that it has is idle.
+    It is whole only if its content is judged. A table without listed files on judged axes is part, one whose listed
+    files are all too young is young, and one that has files but lists none is idle.
     """
     known = list(rows)
     states = {row["axis"]: axis_state(row) for row in known if row["axis"] != TO_COME}

@@ -1,10 +1,9 @@
-"""What key a row is about, and who owns it.
+"""Identify objects by bucket and key, and find the locations that contain them.
 
-An object is identified by (bucket, key): `s3://`, `s3a://` and `gs://` are one, a local file has the bucket "" and its
-absolute path without the leading slash, and of Azure the bucket is `container@account`, whether it is called by its
-`abfss` or its `wasbs` name. Keys are raw: nothing here decodes, normalises or folds case, so double
-slashes, dots and text that looks like a percent-escape are kept. A location is a path boundary: `orders` never
-holds `orders_2`.
+An object is identified by (bucket, key): `s3://`, `s3a://` and `gs://` are equivalent; a local file has the bucket ""
+and its absolute path without the leading slash; in Azure the bucket is `container@account` for both the `abfss` and the
+`wasbs` name. Keys are raw: nothing is decoded, normalised or case-folded, so double slashes, dots and text that looks
+like a percent-escape stay. A location is a path boundary: `orders` never contains `orders_2`.
 """
 
 import hashlib
@@ -15,16 +14,16 @@ from urllib.parse import urlsplit
 
 GOOGLE = "gs://"
 S3_SCHEMES = ("s3://", "s3a://", "s3n://", GOOGLE)
-"""Schemes of one name: `gs://` is what others call a bucket of Google's, which is asked by the API of S3."""
+"""Equivalent schemes: `gs://` is a bucket of Google's, which is read with the API of S3."""
 
 AZURE_NAME = r"(?:abfss?|wasbs?)://([a-z0-9$][a-z0-9-]*)@([a-z0-9]{3,24})\.(?:dfs|blob)\.core\.windows\.net"
-"""How Hadoop's two file systems call a container (group 1) of an account (group 2) of Azure's public cloud."""
+"""Names in Hadoop's two file systems of a container (group 1) in an account (group 2) of Azure's public cloud."""
 _AZURE = re.compile(rf"{AZURE_NAME}(?:/(.*))?", re.DOTALL)
 AZURE_BUCKET = r"[a-z0-9$][a-z0-9-]*@[a-z0-9]{3,24}"
 
 
 class Location(NamedTuple):
-    """A place that holds keys: everything below `key` in `bucket`; an empty key is the whole bucket."""
+    """A set of keys: everything below `key` in `bucket`; an empty key is the whole bucket."""
 
     bucket: str
     key: str
@@ -33,7 +32,7 @@ class Location(NamedTuple):
     def parse(cls, uri: str) -> "Location":
         """Read `s3://bucket/key`, an Azure name, `file:///path` or `/path`; else ValueError.
 
-        A trailing slash is dropped. In S3 a second one names an empty folder: `s3://b/x//` holds `x//y`, and not `x/y`.
+        A trailing slash is dropped. In S3 a second one names an empty folder: `s3://b/x//` contains `x//y`, not `x/y`.
         """
         identity = identify(uri)
         if identity is None or identity[0] == MOUNTS:
@@ -47,12 +46,12 @@ class Location(NamedTuple):
 
     @property
     def is_azure(self) -> bool:
-        """Whether it lies in a container of Azure: no other bucket's name has an @."""
+        """Return whether it is in a container of Azure: no other bucket's name has an @."""
         return is_azure(self.bucket)
 
     @property
     def is_in_s3(self) -> bool:
-        """Whether it is asked by the API of S3."""
+        """Return whether it is read with the API of S3."""
         return not self.is_local and not self.is_azure
 
     @property
@@ -61,17 +60,17 @@ class Location(NamedTuple):
 
     @property
     def spark_path(self) -> str:
-        """The location as Hadoop's file systems name it."""
+        """Return the location's name in Hadoop's file systems."""
         return self.uri if self.is_local or self.is_azure else f"s3a://{self.bucket}/{self.key}"
 
     @property
     def path_or_uri(self) -> str:
-        """The location as people type it and libraries open it: a local one by its path."""
+        """Return the location as people type it and libraries open it: a local one as a path."""
         return self.spark_path if self.is_local else self.uri
 
     @property
     def prefix(self) -> str:
-        """What every key inside begins with."""
+        """Return the common prefix of all keys inside."""
         return f"{self.key}/" if self.key else ""
 
     @property
@@ -79,11 +78,11 @@ class Location(NamedTuple):
         return self.key.count("/") + 1 if self.key else 0
 
     def holds(self, bucket: str, key: str) -> bool:
-        """Whether (bucket, key) lies inside, at a path boundary."""
+        """Return whether (bucket, key) is inside, at a path boundary."""
         return bucket == self.bucket and key.startswith(self.prefix)
 
     def contains(self, place: "Location") -> bool:
-        """Whether a place is this one or lies inside."""
+        """Return whether a location is this one or inside of it."""
         return place == self or self.holds(*place)
 
     def join(self, *parts: str) -> "Location":
@@ -91,17 +90,17 @@ class Location(NamedTuple):
 
 
 MOUNTS = "dbfs:"
-"""What stands for the bucket of a path that a workspace has mounted: `dbfs:/mnt/prod/x` is (`dbfs:`, `mnt/prod/x`)."""
+"""The bucket of a path that a workspace has mounted: `dbfs:/mnt/prod/x` is (`dbfs:`, `mnt/prod/x`)."""
 
 LOCAL_ELSEWHERE = "file:"
-"""What stands for the bucket of a local path that a table on object storage names: it is no place of this host."""
+"""The bucket of a local path in a table on object storage: the path is not on this host."""
 
 Aliases = tuple[tuple[Location, Location], ...]
-"""(place as it is also called, the place itself), the longest name first."""
+"""(other name of a location, the location itself), the longest name first."""
 
 
 def true_place(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
-    """(bucket, key) by the bucket's own name. `evidence.aliases` has the twin in SQL."""
+    """Return (bucket, key) with the bucket's own name. `evidence.aliases` has the equivalent SQL."""
     for alias, place in aliases:
         if alias.holds(bucket, key) or (alias.bucket, alias.key) == (bucket, key):
             below = key[len(alias.prefix) :]
@@ -110,7 +109,7 @@ def true_place(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
 
 
 def moved(aliases: Aliases, maps: Aliases) -> Aliases:
-    """Both as one: what `maps` say of places holds, too, for other names of what they move."""
+    """Combine both: `maps` also apply to other names of the locations that they move."""
     through = [(alias, Location(*true_place(maps, *place))) for alias, place in aliases]
     inside = [
         (alias.join(old.key[len(place.prefix) :]) if place != old else alias, new)
@@ -123,16 +122,16 @@ def moved(aliases: Aliases, maps: Aliases) -> Aliases:
 
 
 def outside_local(places: Iterable[Location]) -> Aliases:
-    """Names by which a local path is a place of this host only inside these local places.
+    """Return aliases that make a local path a location of this host only inside these local locations.
 
-    What writes a manifest on object storage must not choose which files of the audit's host are looked at.
+    The writer of a manifest on object storage must not choose which files of the audit's host are read.
     """
     known = sorted({place for place in places if place.is_local}, key=lambda place: (-len(place.key), place))
     return (*((place, place) for place in known), (Location("", ""), Location(LOCAL_ELSEWHERE, "")))
 
 
 def origins(maps: Aliases, place: Location) -> tuple[Location, ...]:
-    """The places of which `maps` say that what lies there belongs to `place`."""
+    """Return the locations whose keys belong to `place` according to `maps`."""
     whole = [
         old.join(place.key[len(new.prefix) :]) if new != place else old
         for old, new in maps
@@ -142,7 +141,7 @@ def origins(maps: Aliases, place: Location) -> tuple[Location, ...]:
 
 
 def identify(uri: str) -> tuple[str, str] | None:
-    """(bucket, key) of a raw, not percent-encoded URI; None when it is in no store that is known, local or mounted."""
+    """Return (bucket, key) of a raw, not percent-encoded URI; None: it is not local, mounted or in a known store."""
     for scheme in S3_SCHEMES:
         if uri.startswith(scheme):
             bucket, _, key = uri[len(scheme) :].partition("/")
@@ -162,18 +161,18 @@ _ELSEWHERE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)/?(.*)", re.DOTA
 
 
 def elsewhere(uri: str) -> tuple[str, str] | None:
-    """(scheme and authority, key) of a raw URI of a store that is not known, such as `hdfs://nn:8020/wh/x`.
+    """Return (scheme and authority, key) of a raw URI of an unknown store, such as `hdfs://nn:8020/wh/x`.
 
-    Only `maps` make a place of it. Delta's logs are read by the same rule (`evidence.manifest.delta.paths`).
+    Only `maps` can map it to a location. Delta's logs are read by the same rule (`evidence.manifest.delta.paths`).
     """
     if uri.startswith((*S3_SCHEMES, "file:", MOUNTS)) or identify(uri) is not None:
         return None
-    found = _ELSEWHERE.fullmatch(uri)
-    return None if found is None else (found[1], found[2])
+    match = _ELSEWHERE.fullmatch(uri)
+    return None if match is None else (match[1], match[2])
 
 
 def place_by_name(aliases: Aliases, uri: str) -> tuple[str, str] | None:
-    """(bucket, key) of what a raw URI names, by its true name; None: in no store that is known."""
+    """Return (bucket, key) of a raw URI with the bucket's own name; None: it is in an unknown store."""
     known, other = identify(uri), elsewhere(uri)
     if known is not None:
         return true_place(aliases, *known)
@@ -182,12 +181,12 @@ def place_by_name(aliases: Aliases, uri: str) -> tuple[str, str] | None:
 
 
 def collapsed(key: str) -> str:
-    """The key as Hadoop's file systems write it: every run of slashes is one, and none leads."""
+    """Return the key in the form of Hadoop's file systems: runs of slashes become one, and none leads."""
     return re.sub("//+", "/", key).lstrip("/")
 
 
 def walked(key: str) -> str:
-    """The key as Hadoop's Path opens it: empty parts and `.` are dropped, and `..` is followed."""
+    """Return the key that Hadoop's Path opens: empty parts and `.` are dropped, and `..` is followed."""
     parts: list[str] = []
     for part in key.split("/"):
         if part == ".." and parts and parts[-1] != "..":
@@ -198,17 +197,17 @@ def walked(key: str) -> str:
 
 
 def without_dots(key: str) -> str:
-    """The key of a raw path: walked where it has `.` or `..` among its parts, else as it stands."""
+    """Return the key of a raw path: `walked` if it has a part `.` or `..`, else unchanged."""
     return walked(key) if {".", ".."} & {*key.split("/")} else key
 
 
 def is_azure(bucket: str) -> bool:
-    """Whether a bucket is a container of Azure. What other stores' names stand for a bucket has a scheme in it."""
+    """Return whether a bucket is a container of Azure; names of unknown stores contain a scheme."""
     return "@" in bucket and "/" not in bucket
 
 
 def in_known_store(bucket: str) -> bool:
-    """Whether a bucket is one of a store that is read, or the local disk: the others keep their scheme in its place."""
+    """Return whether a bucket is in a known store or the local disk; others have their scheme as the bucket."""
     return not (bucket.endswith(":") or "://" in bucket)
 
 
@@ -220,14 +219,14 @@ _OF_AWS = re.compile(
 
 
 def is_of_aws(endpoint: str | None) -> bool:
-    """Whether an endpoint's URL is one of AWS's own, each of which serves a single service."""
+    """Return whether an endpoint's URL is one of AWS, each of which serves a single service."""
     return _OF_AWS.fullmatch(urlsplit(endpoint or "").hostname or "") is not None
 
 
 def uri_of(bucket: str, key: str) -> str:
-    """The one way a key is shown to people: `s3://bucket/key`, Azure's `abfss` name, or the local path.
+    """Return the form of a key for people: `s3://bucket/key`, Azure's `abfss` name, or the local path.
 
-    A store that is not known keeps its scheme.
+    A key of an unknown store keeps its scheme.
     """
     if is_azure(bucket):
         return f"abfss://{bucket}.dfs.core.windows.net/{key}"
@@ -237,20 +236,20 @@ def uri_of(bucket: str, key: str) -> str:
 
 
 def owner_of(places: Mapping[Location, str], bucket: str, key: str) -> str | None:
-    """The label of the longest place that holds the key; the plain twin of `prefix_match.attach_label`."""
+    """Return the label of the longest location that contains the key, like `prefix_match.attach_label` in SQL."""
     holding = [place for place in places if place.holds(bucket, key)]
     return places[max(holding, key=lambda place: place.depth)] if holding else None
 
 
 END = r"\Z"
-"""The very end of a text: `$` also matches before a last line break. RE2 writes it `\\z`, see `duck.pattern`."""
+"""The end of a text: `$` also matches before a last line break. RE2 writes it `\\z`, see `duck.pattern`."""
 
 TEMPORARY = (
     r"(^|/)(_temporary|_temporary-[^/]*|__magic[^/]*|__temp-data|\.spark-staging-[^/]*|\.hive-staging[^/]*"
     rf"|_impala_insert_staging|\.distcp\.tmp\.[^/]*)(/|{END})|\._COPYING_{END}"
 )
-"""Names writers use for work that is not committed (FileOutputCommitter, the S3A committers, Spark's dynamic
-overwrite, Hive, Impala, DistCp, `hadoop fs -put`)."""
+"""Names that writers use for uncommitted work (FileOutputCommitter, the S3A committers, Spark's dynamic overwrite,
+Hive, Impala, DistCp, `hadoop fs -put`)."""
 
 OTHERS = (
     r"(^|/)(_symlink_format_manifest|_spark_metadata|\.hoodie|_checkpoints)/|(^|/)_?checkpoints?/([^/]+/)*"
@@ -260,11 +259,10 @@ OTHERS = (
     rf"|(^|/)\.hoodie_partition_metadata(\.[^/]*)?{END}"
     rf"|(^|/)(_SUCCESS|_metadata|_common_metadata|_(started|committed)_[0-9]+|\.[^/]+\.crc){END}"
 )
-"""Names of what others keep in a table's folder: manifests for Presto and Hive, the log of Spark's streaming sink,
-Hudi's timeline and its marks of partitions, the checkpoints of streams that write it, the Iceberg metadata that UniForm
-lays beside a Delta log, a Delta log in a table that is read by other manifests, the manifests of Redshift's UNLOAD,
-and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'),
-summaries of Parquet footers, and the checksums that Hadoop keeps on local disks."""
+"""Names of other files in a table's folder: manifests for Presto and Hive, the log of Spark's streaming sink, Hudi's
+timeline and its partition markers, the checkpoints of streams that write the table, UniForm's Iceberg metadata next to
+a Delta log, a Delta log in a table that is read by other manifests, the manifests of Redshift's UNLOAD, markers of
+committers (Hadoop's, Databricks'), summaries of Parquet footers, and Hadoop's checksums on local disks."""
 
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
@@ -283,19 +281,19 @@ MARKER = rf"(/|_\$folder\$){END}"
 
 HUDI_BASE = rf"(?:^|/)[^/_]+_[^/_]*_([0-9]{{14}}|[0-9]{{17}}|[0-9]{{20}})\.(?:parquet|orc|hfile){END}"
 HUDI_LOG = rf"(?:^|/)\.[^/]+_([0-9]{{14}}|[0-9]{{17}}|[0-9]{{20}})\.log\.[0-9]+(?:_[^/]*)?{END}"
-"""Keys of Hudi's base files and log files, with the instant that their names bear (`FSUtils` of Apache Hudi)."""
+"""Keys of Hudi's base files and log files, with the instant in their names (`FSUtils` of Apache Hudi)."""
 
 UNSEEN = rf"{HIDDEN}|{TEMPORARY}|{MARKER}"
-"""Names of what is no data to readers of plain tables: hidden, temporary work, placeholders."""
+"""Names that are not data for readers of plain tables: hidden files, temporary work, placeholders."""
 
 NOT_HADOOP = rf"(^/)|(//)|(/{END})|((^|/)\.{{1,2}}(/|{END}))|(:)|(^{END})"
-"""Keys that a Hadoop Path cannot hold: empty parts, `.` and `..`, and a colon, which Hadoop reads as a scheme when
-it puts the parent and the child of a stored row together."""
+"""Keys that a Hadoop Path cannot contain: empty parts, `.` and `..`, and a colon, which Hadoop reads as a scheme when
+it joins the parent and the child of a stored row."""
 
 TIERED_CLASSES = ("INTELLIGENT_TIERING", "MAZ_INTELLIGENT_TIERING", "IntelligentTiering")
 """Classes that move objects between tiers themselves: the class alone does not say whether an object is archived."""
 NULL_VERSION = "null"
-"""How the API writes the version that an unversioned put left; CSV inventories leave it empty, others null."""
+"""The API's id of a version that was written without versioning; CSV inventories leave it empty, others null."""
 
 
 def digest(*parts: str) -> str:

@@ -1,4 +1,4 @@
-"""The kinds of finding: their axis, default severity and meaning in words. docs/kinds.md is tested against this."""
+"""Define the kinds of finding with axis, default severity, meaning and advice. A test compares docs/kinds.md."""
 
 from dataclasses import dataclass
 
@@ -7,33 +7,33 @@ SEVERITIES = ("critical", "error", "warning", "info")
 
 
 def rank(severity: str) -> int:
-    """0 is the worst; what is no severity of ours comes last."""
+    """Return the rank of a severity, 0 for the worst; unknown severities come last."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 LIVE_AXES = ("content", "metastore")
-"""Axes whose suspects and open files every run looks at live, each with a verdict of its own."""
+"""Axes whose suspects and open files every run checks live, each with its own verdict."""
 
 WATCHED_KINDS = ("unregistered_table", "unowned")
-"""Of watched places: leftovers that are known by their prefix alone, and never file by file."""
+"""Kinds of unused files in watched locations, which are known by prefix and not file by file."""
 
 MASS_LOSS = "mass loss: "
-"""What the reason of a complete axis begins with where a sample has confirmed that much of the table is gone."""
+"""Beginning of the reason of a complete axis if a sample has confirmed that much of the table is lost."""
 
 WHOLE_PARTITION = "the whole partition is gone: "
-"""What the explanation of a dropped file begins with where all files of its partition are dropped."""
+"""Beginning of the explanation of a dropped file if all files of its partition are dropped."""
 
 NEWER_TORN = "the newer version is not whole: bring the lost version back"
-"""What the explanation of a commit that was written twice says where the second content is a part of it, or none."""
+"""Part of the explanation of a commit that was written twice if the second content is incomplete."""
 SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin here"
-"""What a checkpoint hides that cannot be read, where the table needs it not: moved aside, readers go without it."""
+"""Part of the explanation of an unreadable checkpoint that the table does not need: it can be renamed."""
 
 TABLE_MISSING = "table_missing"
 SEVERAL_STATES = "states are lost together"
-"""What the explanation of a lost state says where older ones, which it may need, are lost as well."""
+"""Part of the explanation of a lost state if older states, which it may need, are lost as well."""
 
 NO_LIVE_LOOKS = "not confirmed: live looks are off"
-"""What the explanation of a finding says that storage was not asked about."""
+"""Part of the explanation of a finding that no request to storage has confirmed."""
 
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
@@ -48,17 +48,17 @@ OPEN_OUTCOMES = ("undecided", "uncovered")
 _AXIS_WORDS = {
     "content": "files of the table",
     "metastore": "metadata store",
-    "metastore_tree": "metadata store's folders",
-    "leftover": "leftovers",
-    "duplicate": "doubles",
-    "commit": "commits and whole writes",
-    "pointer": "what catalogs point at",
-    "hazard": "what will be lost",
+    "metastore_tree": "folders of the metadata store",
+    "leftover": "unused files",
+    "duplicate": "duplicates",
+    "commit": "commits",
+    "pointer": "catalog pointers",
+    "hazard": "upcoming losses",
 }
 
 
 def axis_words(axis: str) -> str:
-    """An axis, which is one question asked of every file, in words."""
+    """Return the name of an axis for people; an axis is one question that is judged for every file."""
     return _AXIS_WORDS.get(axis, axis.replace("_", " "))
 
 
@@ -71,7 +71,7 @@ class Kind:
     severity: str
     words: str
     do: str
-    """What to do about it: one or two sentences, with names in backticks."""
+    """Advice: one or two sentences, with names in backticks."""
 
 
 _ALL = (
@@ -84,7 +84,7 @@ _ALL = (
     ),
     Kind(
         "dropped_history", "content", "warning",
-        "a state still promised to readers lists it; storage has it not",
+        "a state still promised to readers lists it; storage does not have it",
         "Bring it back while a version is left, or accept it (`lakeaudit ack`). If the table's clean-up removes files "
         "before the promise ends, shorten the promise accordingly.",
     ),
@@ -370,5 +370,5 @@ def loses_state(kind: str, severity: str | None = None) -> bool:
 
 
 def says_loss(reason: str | None) -> bool:
-    """Whether a reason in coverage tells of a mass loss."""
+    """Return whether a reason in coverage reports a mass loss."""
     return reason is not None and reason.startswith(MASS_LOSS)

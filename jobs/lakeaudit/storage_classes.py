@@ -1,9 +1,9 @@
-"""Which storage classes have to be restored before an object can be read. Pure.
+"""Decide which storage classes have to be restored before an object can be read. Pure.
 
-Every cloud has names of its own, which hold at its endpoints alone: at a private endpoint `COLD` is a pool like any
-other. The names of Amazon S3 hold everywhere, since they belong to the protocol. Names are compared without case and
-punctuation. A class that is not known is neither readable nor archived until the lake file says so
-(`buckets`, `storage_classes`).
+Every cloud has its own names, which are valid only at its endpoints: at a private endpoint `COLD` is a pool like any
+other. The names of Amazon S3 are valid everywhere, since they belong to the protocol. Names are compared without case
+and punctuation. An unknown class is neither readable nor archived until the lake file defines it (`buckets`,
+`storage_classes`).
 """
 
 import re
@@ -17,7 +17,7 @@ from lakeaudit.keys import TIERED_CLASSES
 ClassKind = Literal["readable", "archived"]
 
 STANDARD = "STANDARD"
-"""The class of an object for which a response of S3's API names none (S3 API reference, HeadObject)."""
+"""The class of an object if the response of S3's API does not name one (S3 API reference, HeadObject)."""
 
 
 class Names(NamedTuple):
@@ -42,9 +42,9 @@ OF_CLOUDS: Mapping[str, Names] = {
         ("NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL", "DURABLE_REDUCED_AVAILABILITY"),
     ),
 }
-"""What each cloud adds to the names of S3. Google reads every class at once, those of S3's names too."""
+"""Names that each cloud adds to those of S3. Google reads every class immediately, also those of S3's names."""
 EVERY_ARCHIVE = tuple(name for names in (OF_S3, *OF_CLOUDS.values()) for name in names.archived)
-"""Names that some store takes for an archive class."""
+"""Names that denote an archive class in some store."""
 _HOSTS: Mapping[str, str] = {
     "aliyuncs.com": "Alibaba OSS",
     "myqcloud.com": "Tencent COS",
@@ -54,7 +54,7 @@ _HOSTS: Mapping[str, str] = {
     "otc.t-systems.com": "Huawei OBS",
     "googleapis.com": "Google",
 }
-"""By the end of an endpoint's host the cloud that serves it."""
+"""Clouds by the domain of their endpoints."""
 
 
 def _plain(name: str) -> str:
@@ -65,50 +65,51 @@ _TIERED = {_plain(name) for name in TIERED_CLASSES}
 
 
 def is_tiered(name: str) -> bool:
-    """Whether a class moves objects between tiers itself."""
+    """Return whether a class moves objects between tiers itself."""
     return _plain(name) in _TIERED
 
 
 def cloud_of(endpoint: str | None) -> str | None:
-    """The cloud whose own endpoint a URL is, one of OF_CLOUDS; None: Amazon's, or a private one."""
+    """Return the cloud of an endpoint, one of OF_CLOUDS; None: Amazon's or a private endpoint."""
     host = urlsplit(endpoint or "").hostname or ""
     return next((cloud for end, cloud in _HOSTS.items() if host == end or host.endswith(f".{end}")), None)
 
 
 @dataclass(frozen=True)
 class StorageClasses:
-    """The classes of one bucket: what its store says, and before that what the lake file says (`own`, by name).
+    """The classes of one bucket: those of its store, overridden by those of the lake file (`own`, by name).
 
-    `cloud`: the bucket is reached at this cloud's own endpoint; None: at another, where the names of S3 hold.
+    `cloud`: the cloud of the bucket's endpoint; None: another endpoint, where the names of S3 are valid.
     """
 
     own: Mapping[str, ClassKind] = field(default_factory=dict)
     cloud: str | None = None
     _answers: dict[str | None, bool | None] = field(default_factory=dict, compare=False, repr=False)
-    """What was answered before: a listing asks for each of its objects."""
+    """Cache of results: a listing calls `archived` for each object."""
 
     def archived(self, name: str | None) -> bool | None:
-        """Whether objects of a class have to be restored before they can be read; None: not known."""
+        """Return whether objects of a class have to be restored before they can be read; None: not known."""
         if name not in self._answers:
             tiered = name is None or is_tiered(name)
             self._answers[name] = None if tiered else self._meanings().get(_plain(name or ""))
         return self._answers[name]
 
     def _names(self) -> dict[str, bool]:
-        """By the name of a class, as its cloud writes it, whether it is archived."""
+        """Return by the cloud's name of each class whether it is archived."""
         of_cloud = OF_CLOUDS[self.cloud] if self.cloud else Names(())
         archived = dict.fromkeys((*OF_S3.archived, *of_cloud.archived), self.cloud != "Google")
         return dict.fromkeys((*OF_S3.readable, *of_cloud.readable), False) | archived
 
     def _meanings(self) -> dict[str, bool]:
-        """By the plain form of a name whether the class is archived."""
+        """Return by the plain form of each name whether the class is archived."""
         known = {_plain(name): is_archived for name, is_archived in self._names().items()}
         return known | {_plain(name): kind == "archived" for name, kind in self.own.items()}
 
     def sql(self, column: str, tiered: str = "NULL") -> str:
-        """The same as SQL over a column of class names; `tiered` answers for classes that move objects themselves.
+        """Return `archived` as SQL over a column of class names; `tiered` is the value for tiered classes.
 
-        The plain form of a name appears once: what two branches of a CASE share, DuckDB computes for every row.
+        The plain form of a name appears once: DuckDB computes an expression that two branches of a CASE share for every
+        row.
         """
         meant = self._meanings()
         written = {name: meant[_plain(name)] for name in self._names()}
@@ -125,33 +126,33 @@ class StorageClasses:
 
     @property
     def identity(self) -> tuple[tuple[tuple[str, ClassKind], ...], str | None]:
-        """Everything that answers follow from."""
+        """Return everything that determines the results."""
         return tuple(sorted(self.own.items())), self.cloud
 
 
 _USUAL = "STANDARD"
 _HOURS = {"DEEP_ARCHIVE": "12 hours, or 48 at the bulk rate"}
 _SOONER = "3 to 5 hours, or 5 to 12 at the bulk rate"
-"""How long a restore takes (S3 User Guide, "Archive retrieval options")."""
+"""Duration of a restore (S3 User Guide, "Archive retrieval options")."""
 
 
 def restore_takes(name: str) -> str:
-    """How long it takes until an object of an archive class can be read."""
+    """Return the duration of a restore from an archive class."""
     return _HOURS.get(name, _SOONER)
 
 
 KNOWN_CLASSES = StorageClasses()
-"""What is known of classes where no lake file and no endpoint says more."""
+"""Classes without a lake file and an endpoint."""
 
 
-def unknown_class_warnings(found: Iterable[str]) -> list[str]:
-    """One line a bucket about classes (`bucket/class`) of which nothing is known."""
+def unknown_class_warnings(classes: Iterable[str]) -> list[str]:
+    """Return one warning per bucket about unknown classes, given as `bucket/class`."""
     by_bucket: dict[str, list[str]] = {}
-    for bucket, name in (each.rsplit("/", 1) for each in sorted(set(found))):
+    for bucket, name in (each.rsplit("/", 1) for each in sorted(set(classes))):
         by_bucket.setdefault(bucket, []).append(name)
     return [
         f"{bucket}: it is not known whether objects of the storage class {', '.join(names)} can be read without a "
-        f"restore: write `storage_classes: {{{names[0]}: readable}}` or `archived` into its rule below `buckets`"
+        f"restore: add `storage_classes: {{{names[0]}: readable}}` or `archived` to its rule in `buckets`"
         for bucket, names in by_bucket.items()
     ]
 

@@ -200,10 +200,10 @@ def test_a_plan_waits_for_the_archive_and_then_copies(audit: Audited, tmp_path: 
                 continue
             assert step["action"] == "needs_person"
             why = step["evidence"]["why"]
-            assert f"is in {storage_class}: first have that version restored" in why
+            assert f"is in {storage_class}: first restore that version" in why
             assert HOURS[storage_class] in why
         for table in ("ice_list", "hudi_newest"):
-            assert "is in GLACIER: first have that version restored" in before[table]["evidence"]["why"]
+            assert "is in GLACIER: first restore that version" in before[table]["evidence"]["why"]
     (version,) = (version for key, version in audit.archive.cold if key == deep)
     audit.archive.cold.discard((deep, version))
     audit.archive.restored.add((deep, version))
@@ -227,7 +227,7 @@ def test_the_only_version_of_a_key_is_archived(
     aws.s3.put_object(Bucket=bucket, Key="cold", Body=b"x", StorageClass="GLACIER")
     state = KeyReader(Clients(s3), Pacer(100)).read(bucket, "cold")
     assert state.current is not None
-    assert "is in GLACIER: first have that version restored" in state.unreadable(state.current.version_id)
+    assert "is in GLACIER: first restore that version" in state.unreadable(state.current.version_id)
 
 
 def _rows(mending: Mending) -> list[dict[str, Any]]:

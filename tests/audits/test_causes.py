@@ -192,7 +192,7 @@ def test_patterns_of_access_are_hazards_and_end_when_whole_records_do_not_show_t
         told = capsys.readouterr()
         assert f"{ROLE} wrote over 1 file in place, 1 time from " in told.out
         assert len(told.out.splitlines()) == 1 + len(kinds)
-        assert f"INFO: {len(kinds)} pattern{'s' * (len(kinds) > 1)} of access may lose data" in told.err
+        assert f"INFO: {len(kinds)} access pattern{'s' * (len(kinds) > 1)} may lose data" in told.err
         assert logged.patterns(run) == {f"{kind}#{ROLE}": kind for kind in kinds}
         assert logged.states() == dict.fromkeys(kinds, "open")
     watched.shop.s3.put_object(Bucket=watched.bucket, Key=logged.log, Body=b"torn")

@@ -180,7 +180,7 @@ def test_a_table_that_came_to_lie_inside_since_keeps_its_files(
     site.lake(more=f"- {{name: new, location: {site.wh / 'around/new'}, manifests: [{{kind: delta}}]}}\n")
     site.hand_over("around")
     assert site.paths("around") == ["a.parquet"]
-    assert "of another table by the lake file" in capsys.readouterr().err
+    assert "inside the location of another table" in capsys.readouterr().err
 
 
 def test_what_is_accepted_is_left_out(site: Site) -> None:
@@ -210,14 +210,17 @@ def test_rclones_list_says_what_is_lost_another_and_left_over(site: Site) -> Non
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--as", "delta-inventory", "-o", "x"], "of one table"),
-        (["--as", "delta-inventory", "-o", "x", "--table", "orders", "--table", "inner"], "of one table"),
+        (["--as", "delta-inventory", "-o", "x"], "needs one table"),
+        (["--as", "delta-inventory", "-o", "x", "--table", "orders", "--table", "inner"], "needs one table"),
         (["--as", "iceberg-file-list", "-o", "x", "--table", "orders"], "no manifest of the kind iceberg"),
-        (["--as", "rclone", "--table", "orders"], "a list has a form"),
-        (["-o", "x"], "a list has a form"),
-        (["--as", "rclone", "-o", "x", "--table", "orders", "--files"], "a list has a form"),
+        (["--as", "rclone", "--table", "orders"], "a list needs --as and -o"),
+        (["-o", "x"], "a list needs --as and -o"),
+        (["--as", "rclone", "-o", "x", "--table", "orders", "--files"], "a list needs --as and -o"),
         (["--as", "delta-inventory", "-o", "x", "--table", "orders", "--kind", "dropped"], "has no dropped"),
-        (["--as", "rclone", "-o", "x", "--table", "orders", "--allow", "restore"], "knows no restore"),
+        (
+            ["--as", "rclone", "-o", "x", "--table", "orders", "--allow", "restore"],
+            "does not support restore",
+        ),
         (["--as", "s3-batch", "-o", "x", "--allow", "everything"], "no everything"),
         (["--as", "rclone", "-o", "/nowhere/x", "--table", "orders"], "cannot be written"),
     ],

@@ -52,7 +52,7 @@ def test_rules_that_will_delete_live_files(
     assert table == "orders"
     assert hazard.startswith(f"  day={DAYS[0]}: lifecycle rule old of s3://{bucket} deletes objects below")
     assert "30 days after they were written: 1 live file, the first from 2" in hazard
-    assert untold.startswith(f"cannot tell: rule tagged of s3://{bucket} asks for tags")
+    assert untold.startswith(f"not checked: rule tagged of s3://{bucket} asks for tags")
 
     first = audited(lake, live=True)
     assert first.summary["findings"] == {"will_expire": 1}

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lakeaudit import cli
 from lakeaudit.audit.outcome import Outcome
-from lakeaudit.commands.findings import Shown
+from lakeaudit.commands.findings import RowPrinter
 from lakeaudit.config import Lake
 from lakeaudit.explain import text_output
 from lakeaudit.report.gather import gather
@@ -86,5 +86,5 @@ def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_ma
     assert change.since == min(written.values())
     assert change.whole == (f"day={DAYS[0]}",)
     shown = io.StringIO()
-    Shown("lake.yaml", results, {})(Console(file=shown, width=200), rows[whole[0]])
+    RowPrinter("lake.yaml", results, {})(Console(file=shown, width=200), rows[whole[0]])
     assert f"the whole partition is gone: day={DAYS[0]}, files: {len(whole)}" in shown.getvalue()

@@ -289,7 +289,7 @@ def test_one_file_is_looked_up_in_them(lake: Lake) -> None:
 
 
 def test_doctor_tries_them(lake: Lake) -> None:
-    checks = {check.about: check.told for check in examine(lake, Clients(), os.environ, datetime.now(UTC))}
+    checks = {check.about: check.message for check in examine(lake, Clients(), os.environ, datetime.now(UTC))}
     assert [
         told for about, told in checks.items() if about.startswith(("storage", "metastore", "events"))
     ] == [

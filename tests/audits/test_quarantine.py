@@ -1,4 +1,4 @@
-"""Leftovers go to quarantine and come back: plan, apply, undo and purge, and what each of the four yeses prevents."""
+"""Unused files move to the quarantine and back: plan, apply, undo, purge, and the four deletion guards."""
 
 import io
 import json
@@ -20,11 +20,11 @@ from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands import purge as command
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
-from lakeaudit.reconcile import deleting_together, four_yeses, purge
+from lakeaudit.reconcile import batch_deletes, deletion_guards, purge
 from lakeaudit.reconcile.actions import hide_leftover, quarantine
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.leftovers import same_bytes
-from lakeaudit.reconcile.need import WANTED, Need
+from lakeaudit.reconcile.manifest_precondition import MET, ManifestPrecondition
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders import access_logs
@@ -213,7 +213,7 @@ def test_uploads_are_aborted_when_that_is_allowed(
     assert planned(mending) == {DEBRIS: "needs_person"}, "what is final is in no default plan"
     with habit(without("Initiated")):
         mending.plan(io.StringIO(), allow=("abort_upload",))
-    assert [row["evidence"]["why"] for row in rows(mending)] == ["the store does not say when it was begun"]
+    assert [row["evidence"]["why"] for row in rows(mending)] == ["the store does not return its start time"]
     mending.plan(io.StringIO(), allow=("abort_upload",))
     (row,) = rows(mending)
     assert (row["action"], row["reversibility"], uploads(plain)) == ("abort_upload", "final", {upload})
@@ -275,7 +275,7 @@ def test_what_somebody_reads_is_no_leftover(plain: Shop, tmp_path: Path) -> None
     assert f"it was read on {now - timedelta(minutes=10):%Y-%m-%d %H:%M} by {PERSON}" in why
 
 
-# --- the four yeses ------------------------------------------------------------------------------------------
+# --- the four deletion guards ---------------------------------------------------------------------------------
 
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -285,11 +285,11 @@ MINUTES = {"is_old_enough": 30, "is_since_first_audit": 120}
 """Since they were written, of others 45: an age of 40 is asked for, and the first audit was 50 minutes ago."""
 
 
-class Anything(Need):
+class Anything(ManifestPrecondition):
     """Manifests may say what they like."""
 
-    def met(self, *_: Any) -> tuple[str, str]:
-        return WANTED, ""
+    def check(self, *_: Any) -> tuple[str, str]:
+        return MET, ""
 
 
 ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
@@ -314,11 +314,11 @@ def refused_by_one(shop: Shop, folder: Path, *others: str) -> Mending:
 
 @pytest.mark.parametrize("yes", YESES)
 @soak_of_versions
-def test_each_of_the_four_yeses_is_needed(
+def test_each_of_the_deletion_guards_is_required(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yes: str
 ) -> None:
     """Where one of them is not asked its file is lost, and no other."""
-    for module in (four_yeses, quarantine, hide_leftover):
+    for module in (deletion_guards, quarantine, hide_leftover):
         if hasattr(module, yes):
             monkeypatch.setattr(module, yes, ALWAYS[yes])
     # the commit in between lists a file of 45 minutes: a younger one would stay for that reason, too
@@ -330,7 +330,7 @@ def test_each_of_the_four_yeses_is_needed(
 
 def test_what_is_no_yes_is_told(plain: Shop, tmp_path: Path) -> None:
     told = {
-        debris("young", "2026-11-02"): "its table's leftover_age is not over",
+        debris("young", "2026-11-02"): "so it is younger than leftover_age",
         debris("old"): "older than the first complete audit of its table",
     }
     for key, minutes in zip(told, (30, 120), strict=True):
@@ -359,7 +359,7 @@ def test_without_a_quarantine_a_person_is_needed(plain: Shop, tmp_path: Path) ->
     publish_leftovers(plain, mending.lake, "uncommitted", DEBRIS)
     mending.plan(io.StringIO(), allow=OLDER)
     (row,) = rows(mending)
-    assert (row["key"], row["evidence"]["why"]) == (None, "no quarantine place is named")
+    assert (row["key"], row["evidence"]["why"]) == (None, "the lake file names no quarantine")
 
 
 def test_what_lies_in_a_hudi_table_is_left_to_its_own_cleaner(plain: Shop, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_what_lies_in_a_hudi_table_is_left_to_its_own_cleaner(plain: Shop, tmp_p
     publish_leftovers(plain, mending.lake, "uncommitted", DEBRIS)
     mending.plan(io.StringIO(), allow=OLDER)
     (row,) = rows(mending)
-    assert "is a Hudi table, whose own cleaner" in row["evidence"]["why"]
+    assert "is a Hudi table: its own cleaner removes files" in row["evidence"]["why"]
 
 
 # --- doubles -------------------------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ def nothing(shop: Shop, double: str, twin: str) -> None:
     pass
 
 
-DOUBLES: dict[str, tuple[str, Callable[[Shop, str, str], None], str]] = {
+DUPLICATES: dict[str, tuple[str, Callable[[Shop, str, str], None], str]] = {
     "attempt": ("duplicate_attempt", nothing, "applied"),
     "content": ("duplicate_content", nothing, "applied"),
     "attempt-gone": ("duplicate_attempt", gone, "needs_person"),
@@ -400,15 +400,15 @@ DOUBLES: dict[str, tuple[str, Callable[[Shop, str, str], None], str]] = {
     "content-listed": ("duplicate_content", also_listed, "moved_on"),
 }
 """By name of a double of a file that is listed its kind, what happens to the two meanwhile, and what becomes of it."""
-TWINS = {name: debris(f"twin-{name}") for name in DOUBLES}
+TWINS = {name: debris(f"twin-{name}") for name in DUPLICATES}
 
 
 @soak_of_versions
 def test_a_double_is_moved_where_its_twin_is_there_and_listed_and_it_is_not(
     shop: Shop, tmp_path: Path
 ) -> None:
-    assert {kind for kind, *_ in DOUBLES.values()} == set(four_yeses.DOUBLES)
-    doubles = {name: debris(name) for name in DOUBLES}
+    assert {kind for kind, *_ in DUPLICATES.values()} == set(deletion_guards.DUPLICATES)
+    doubles = {name: debris(name) for name in DUPLICATES}
     strewn(shop, *doubles.values(), *TWINS.values())
     listed(shop, *TWINS.values())
     mending = mending_of(shop, tmp_path)
@@ -417,15 +417,15 @@ def test_a_double_is_moved_where_its_twin_is_there_and_listed_and_it_is_not(
         mending.lake,
         [
             row | {"kind": kind, "key": doubles[name], "related_key": TWINS[name]}
-            for name, (kind, *_) in DOUBLES.items()
+            for name, (kind, *_) in DUPLICATES.items()
         ],
     )
     mending.plan(io.StringIO(), allow=OLDER)
-    for name, (_, meanwhile, _) in DOUBLES.items():
+    for name, (_, meanwhile, _) in DUPLICATES.items():
         meanwhile(shop, doubles[name], TWINS[name])
     assert mending.apply().exit_code == 3
-    assert mending.statuses() == {doubles[name]: became for name, (*_, became) in DOUBLES.items()}
-    moved = {name for name in DOUBLES if not is_there(shop, doubles[name])}
+    assert mending.statuses() == {doubles[name]: became for name, (*_, became) in DUPLICATES.items()}
+    moved = {name for name in DUPLICATES if not is_there(shop, doubles[name])}
     assert moved == {"attempt", "content"}
     assert mending.undo().exit_code == 0
     assert all(is_there(shop, each) for each in doubles.values())
@@ -467,7 +467,7 @@ SINCE: dict[str, tuple[Callable[[Shop, str], None], str]] = {
 def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwritten(
     shop: Shop, tmp_path: Path
 ) -> None:
-    """And so does what one of the four yeses refuses."""
+    """A file that a deletion guard protects stays as well."""
     mending = refused_by_one(shop, tmp_path, *SINCE)
     assert "needs_person" not in {planned(mending)[key] for key in SINCE}
     for key, (happens, _) in SINCE.items():
@@ -486,7 +486,7 @@ def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwr
     assert shop.s3.get_object(Bucket=shop.bucket, Key=left)["Body"].read() == b"x" * 5000
     mending.plan(io.StringIO(), allow=())
     (told,) = [row for row in rows(mending) if "inner" in str(row["key"])]
-    assert "a table that the lake file does not name lies about it" in told["evidence"]["why"]
+    assert "it is inside a table that the lake file does not name" in told["evidence"]["why"]
 
 
 OTHERWISE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -574,7 +574,7 @@ def test_a_group_without_files_is_told(plain: Shop, tmp_path: Path) -> None:
     publish_leftovers(plain, mending.lake, "temporary")
     mending.plan(io.StringIO(), allow=OLDER)
     (row,) = rows(mending)
-    assert (row["action"], "audit again" in row["evidence"]["why"]) == ("needs_person", True)
+    assert (row["action"], "run an audit" in row["evidence"]["why"]) == ("needs_person", True)
 
 
 # --- what happens to some files in one act -------------------------------------------------------------------
@@ -880,13 +880,13 @@ def test_many_are_hidden_by_one_request_where_each_has_its_condition(
     """moto ignores these conditions, and is asked one by one; what is written again in the act stays either way."""
     shop, mending, keys = many(aws, s3, bucket, tmp_path)
     requests = each_by_its_etag(monkeypatch) if honoured else []
-    together = deleting_together.deleted_together
+    together = batch_deletes.delete_in_batches
 
     def after_another(*given: Any) -> Any:
         shop.s3.put_object(Bucket=bucket, Key=keys[2], Body=b"again")
         return together(*given)
 
-    monkeypatch.setattr("lakeaudit.reconcile.apply.deleted_together", after_another)
+    monkeypatch.setattr("lakeaudit.reconcile.apply.delete_in_batches", after_another)
     assert mending.apply().exit_code == 3
     assert mending.statuses() == {keys[0]: "applied", keys[1]: "applied", keys[2]: "changed"}
     assert [key for key in shop.keys("orders") if key in keys] == keys[2:]
@@ -905,7 +905,7 @@ def purged(mending: Mending, after: timedelta = LATER, *, yes: bool = True) -> t
     out, results = io.StringIO(), results_of(mending.lake)
     at = datetime.now(UTC) + after
     ended = command.purge(mending.lake, results, out, yes=yes, now=at, progress=SilentProgress())
-    return ended.exit_code, ended.said, out.getvalue()
+    return ended.exit_code, ended.verdict, out.getvalue()
 
 
 def of_debris(shop: Shop) -> list[str]:
@@ -938,7 +938,7 @@ KEPT: dict[str, tuple[Callable[[Shop, str], None], str, str]] = {
     debris("one"): (lambda *_: None, "purged", ""),
     debris("listed"): (listed_by_now, "applied", "orders lists the file"),
     debris("changed"): (
-        changed_where_it_is_kept, "applied", "the file is there again|is not what was put there",
+        changed_where_it_is_kept, "applied", "the file exists again|the object in the quarantine was replaced",
     ),
 }  # fmt: skip
 """By file what happens before the purge, what becomes of it, and what is told."""
@@ -985,7 +985,7 @@ def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
         wholly.append(self)
         made(self, *given, **more)
 
-    def one(self: purge.Purge, kept: list[purge.Kept], *given: Any) -> dict[str, str]:
+    def one(self: purge.Purge, kept: list[purge.QuarantinedObject], *given: Any) -> dict[str, str]:
         left = remove(self, kept, *given)
         gone.update(each.file[1] for each in kept)
         if len(gone) == 2:
@@ -1013,8 +1013,8 @@ def test_purge_keeps_what_came_from_a_table_that_is_not_read(plain: Shop, tmp_pa
     elsewhere = orders.model_copy(update={"name": "clicks", "location": warehouse.join("clicks")})
     around = orders.model_copy(update={"name": "all", "location": warehouse})
     for tables, why in (
-        ((), "its table orders is not in the lake file"),
-        ((elsewhere, around), "orders is not in the lake file|all: "),
+        ((), "the lake file has no table orders"),
+        ((elsewhere, around), "the lake file has no table orders|all: "),
         ((orders.model_copy(update={"manifests": ()}),), "its table orders cannot be read completely"),
     ):
         code, said, printed = purged(

@@ -13,7 +13,7 @@ from botocore.client import BaseClient
 from lakeaudit.commands import purge as purge_command
 from lakeaudit.commands import reconcile as command
 from lakeaudit.errors import BadInput, Busy
-from lakeaudit.reconcile import deleting_together
+from lakeaudit.reconcile import batch_deletes
 from lakeaudit.reconcile.copying import Copying
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
@@ -277,13 +277,13 @@ def test_equal_bytes_in_one_request_for_many(
     publish_leftovers(shop, made.lake, "uncommitted", *keys)
     made.plan(io.StringIO(), allow=("older_than_onboarding",))
     each_by_its_etag(monkeypatch)
-    together = deleting_together.deleted_together
+    together = batch_deletes.delete_in_batches
 
     def after_a_job(*given: Any) -> Any:
         shop.s3.put_object(Bucket=shop.bucket, Key=LEFT, Body=b"rows of a job")
         return together(*given)
 
-    monkeypatch.setattr("lakeaudit.reconcile.apply.deleted_together", after_a_job)
+    monkeypatch.setattr("lakeaudit.reconcile.apply.delete_in_batches", after_a_job)
     assert made.apply().exit_code == 3
     assert made.statuses() == {LEFT: "changed", keys[1]: "applied"}
     assert (body_of(shop, LEFT), body_of(shop, keys[1])) == (b"rows of a job", None)

@@ -137,9 +137,7 @@ def test_metadata_of_several_versions_is_for_a_person(shop: IcebergLake, tmp_pat
     shop.drop(key)
     mending = Mending(shop.lake(tmp_path), tmp_path)
     (step,) = planned(mending, [ledger_row(METADATA, shop.bucket, key)])
-    assert (
-        step.evidence["why"] == "no version of it has what was recorded; the lake file names no replica of it"
-    )
+    assert step.evidence["why"] == "no version of it matches the record; the lake file names no replica of it"
 
 
 def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_path: Path) -> None:

@@ -92,14 +92,14 @@ def test_an_iceberg_file_is_removed_and_put_back_by_audits(
     mending.plan(io.StringIO())
     person = [json.loads(text) for text in mending.file.read_text().splitlines()[1:]]
     assert {row["action"] for row in person} == {"needs_person"}
-    assert "`--allow remove_reference` gives its rows up" in person[0]["evidence"]["why"]
+    assert "`--allow remove_reference` removes it and its rows" in person[0]["evidence"]["why"]
     mending.plan(io.StringIO(), allow=ALLOW)
     planned_rows = [json.loads(text) for text in mending.file.read_text().splitlines()[1:]]
     assert {row["key"]: row["action"] for row in planned_rows} == dict.fromkeys(
         keys, "remove_iceberg_reference"
     )
     assert planned_rows[0]["evidence"]["matched_by"] == (
-        "storage, which has no version of it: 10 rows are given up; older snapshots go on listing it"
+        "storage, which has no version of it: 10 rows are lost; older snapshots continue to list it"
     )
 
     assert mending.apply().exit_code == 0
@@ -228,7 +228,7 @@ def lost_manifest(shop: IcebergLake, server: RestCatalog) -> None:
 @pytest.mark.parametrize(
     ("since", "why"),
     [
-        (tagged, "the branch or tag audit lists it, too"),
+        (tagged, "the branch or tag audit lists it too"),
         (of_another_partitioning, "its partitioning has changed"),
         (lost_manifest, "cannot be read"),
     ],
@@ -260,7 +260,7 @@ def test_a_table_with_delete_files_is_for_a_person(
     )
     assert (mending.apply().exit_code, mending.statuses()) == (3, {key: "changed"})
     (step,) = steps(shop, mending, key)
-    assert "the table has delete files, which may be of its rows" in step.evidence["why"]
+    assert "the table has delete files, which may refer to its rows" in step.evidence["why"]
 
 
 def test_delete_files_are_seen(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:

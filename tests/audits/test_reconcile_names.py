@@ -172,7 +172,7 @@ def test_a_store_that_ignores_conditions_is_not_written_to(
     before = named.items()
     named.plan(c="phantom")
     with monkeypatch.context() as patch:
-        patch.setattr(NameStore, "_as_seen", lambda *_: {})
+        patch.setattr(NameStore, "_unchanged_condition", lambda *_: {})
         named.mending.apply()
     assert named.items() == before
     assert statuses(named) == {"needs_person"}

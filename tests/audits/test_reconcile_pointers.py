@@ -14,7 +14,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from lakeaudit.reconcile.hive_partitions import HivePartitions
-from lakeaudit.reconcile.partition_store import alike
+from lakeaudit.reconcile.partition_store import same_for_readers
 from lakeaudit.reconcile.protocol import DROP_PARTITION, REPOINT_TABLE
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.audits.test_pointers import found, metadata
@@ -108,7 +108,7 @@ def repair(hive: HiveLake, server: MetastoreStandIn) -> Repaired:
     hive.put("wh/orders/day=2026-11-05/part-0.parquet")
     hive.tables = ["{discover: {from: hive}}"]
     mending = Mending(hive.lake(metastores=source_of(server)), hive.folder)
-    store = HivePartitions.opened(mending.lake.metastores[0], "sales.orders")  # type: ignore[arg-type]
+    store = HivePartitions.of_table(mending.lake.metastores[0], "sales.orders")  # type: ignore[arg-type]
 
     def partitions() -> dict[int, Any]:
         return {day: store.partition([f"2026-11-0{day}"]) for day in range(1, 6)}
@@ -157,7 +157,7 @@ def test_partitions_of_hive_are_mended_and_taken_back(repaired: Repaired) -> Non
         3: uri("wh/orders/day=2026-11-03"), 4: "", 5: uri("wh/orders/day=2026-11-05"),
     }  # fmt: skip
     before, undone = repaired.partitions
-    assert all(alike(undone[day], each) for day, each in before.items())
+    assert all(same_for_readers(undone[day], each) for day, each in before.items())
 
 
 def test_a_hive_without_the_condition_is_not_written_to(build: Build, server: MetastoreStandIn) -> None:

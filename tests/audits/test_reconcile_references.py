@@ -46,7 +46,7 @@ def mending(shop: Shop, tmp_path: Path) -> Mending:
     return Mending(shop.lake(tmp_path, inventories=listing), tmp_path)
 
 
-def lost(shop: Shop, number: int = 1) -> list[str]:
+def lose_files(shop: Shop, number: int = 1) -> list[str]:
     """So many files of the table, which are gone now."""
     keys = shop.keys("orders")[:number]
     for key in keys:
@@ -85,7 +85,7 @@ def committed(shop: Shop, version: int, *actions: Any) -> None:
 
 def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, mending: Mending) -> None:
     """The entry's own path and deletion vector, in a commit that says who made it and upon what."""
-    (key,) = lost(shop)
+    (key,) = lose_files(shop)
     path = key.removeprefix("warehouse/orders/")
     dv = vector(1)
     entry = add(path, dv, partitionValues={"day": "2026-11-01"})
@@ -112,7 +112,7 @@ def steps_by_hand(shop: Shop, mending: Mending, *keys: str) -> list[Step]:
 def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, mending: Mending) -> None:
     """Its own commits are gone, as they are once the log was cleaned up."""
     table(shop).create_checkpoint()
-    (key,) = lost(shop)
+    (key,) = lose_files(shop)
     before, rows = adds(shop), found(shop, {key: "dropped"})
     for version in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json")
@@ -125,12 +125,15 @@ def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, me
 
 
 def test_it_is_the_last_of_all_ways(shop: Shop, mending: Mending) -> None:
-    keys = lost(shop)
-    assert "`--allow remove_reference` gives its rows up" in steps(shop, mending, keys, ())[0].evidence["why"]
+    keys = lose_files(shop)
+    assert (
+        "`--allow remove_reference` removes it and its rows"
+        in steps(shop, mending, keys, ())[0].evidence["why"]
+    )
     versioning: Any = {"Status": "Enabled"}
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration=versioning)
     shop.s3.put_object(Bucket=shop.bucket, Key=keys[0], Body=b"other bytes")
-    assert "the file is there again" in steps(shop, mending, keys)[0].evidence["why"]
+    assert "the file exists again" in steps(shop, mending, keys)[0].evidence["why"]
     shop.s3.delete_object(Bucket=shop.bucket, Key=keys[0])
     assert "versions of it are left" in steps(shop, mending, keys)[0].evidence["why"]
 
@@ -147,11 +150,11 @@ def unread(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         (protocol(), {}, None),
         (features("deletionVectors", "columnMapping", "v2Checkpoint"), {}, None),
         (protocol(1, 7, writerFeatures=["appendOnly", "changeDataFeed"]), {"appendOnly": "false"}, None),
-        (protocol(1, 8), {}, "its protocol is newer"),
+        (protocol(1, 8), {}, "its protocol version is not supported"),
         (
             features("rowTracking", "domainMetadata"),
             {},
-            "its writers need what is not done here: rowTracking",
+            "its writers need features that are not supported: rowTracking",
         ),
         (features("inCommitTimestamp"), {}, "inCommitTimestamp"),
         (features("icebergCompatV2"), {}, "icebergCompatV2"),
@@ -159,10 +162,10 @@ def unread(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         (protocol(), {"appendOnly": "true"}, "append-only"),
         (protocol(1, 4), {"enableChangeDataFeed": "TRUE"}, "change data feed"),
         (protocol(), {"enableRowTracking": "true"}, "tracks rows"),
-        (protocol(), {"enableInCommitTimestamps": "true"}, "times of their own"),
+        (protocol(), {"enableInCommitTimestamps": "true"}, "in-commit timestamps"),
         (protocol(), {"universalFormat.enabledFormats": "iceberg"}, "other formats"),
         (protocol(), {"enableIcebergCompatV1": "true"}, "other formats"),
-        (protocol(), {"compatibility.symlinkFormatManifest.enabled": "true"}, "manifests beside"),
+        (protocol(), {"compatibility.symlinkFormatManifest.enabled": "true"}, "symlink manifests"),
     ],
 )
 def test_which_tables_are_committed_to(
@@ -180,8 +183,8 @@ def test_which_tables_are_committed_to(
 def test_writers_that_go_by_dynamodb_are_not_overtaken(shop: Shop, mending: Mending, tmp_path: Path) -> None:
     file = tmp_path / "lake.yaml"
     file.write_text(file.read_text() + "metastores: [{kind: delta_log_store, table: delta-log}]\n")
-    (step,) = steps(shop, Mending(load_lake(file, {}), tmp_path), lost(shop))
-    assert "writers keep their commits apart by DynamoDB" in step.evidence["why"]
+    (step,) = steps(shop, Mending(load_lake(file, {}), tmp_path), lose_files(shop))
+    assert "its writers coordinate commits with DynamoDB" in step.evidence["why"]
 
 
 # --- what happens meanwhile --------------------------------------------------------------------------------------
@@ -189,7 +192,7 @@ def test_writers_that_go_by_dynamodb_are_not_overtaken(shop: Shop, mending: Mend
 
 def test_commits_of_others_come_first(shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
     """The step's own commit is written upon theirs, and none of theirs is lost."""
-    keys = lost(shop, 3)
+    keys = lose_files(shop, 3)
     steps(shop, mending, keys)
     commit, first = delta_commits.commit, [3]
 
@@ -207,7 +210,7 @@ def test_commits_of_others_come_first(shop: Shop, mending: Mending, monkeypatch:
     assert len(adds(shop)) == 6 + 3 * 3
 
 
-def given_up(shop: Shop, key: str) -> Callable[[], None]:
+def lost_rows_text(shop: Shop, key: str) -> Callable[[], None]:
     path = key.removeprefix("warehouse/orders/")
     return lambda: committed(shop, 2, remove(path, removed=datetime.now(UTC)))
 
@@ -217,13 +220,13 @@ def listed_anew(shop: Shop, key: str) -> Callable[[], None]:
     return lambda: committed(shop, 2, remove(path, removed=datetime.now(UTC)), add(path))
 
 
-@pytest.mark.parametrize("change", [given_up, listed_anew])
+@pytest.mark.parametrize("change", [lost_rows_text, listed_anew])
 @pytest.mark.parametrize("late", [False, True])
 def test_what_changes_since_the_plan_stops_it(
     shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch, change: Any, late: bool
 ) -> None:
     """Before the apply, or between its look and its commit."""
-    (key,) = lost(shop)
+    (key,) = lose_files(shop)
     steps(shop, mending, [key])
     act, changed = RemoveReference.act, change(shop, key)
 
@@ -242,7 +245,7 @@ def test_what_changes_since_the_plan_stops_it(
 
 
 def test_a_file_that_came_back_stays_in_its_table(shop: Shop, mending: Mending) -> None:
-    (key,) = lost(shop)
+    (key,) = lose_files(shop)
     steps(shop, mending, [key])
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"rows")
     assert mending.apply().exit_code == 3
@@ -250,7 +253,7 @@ def test_a_file_that_came_back_stays_in_its_table(shop: Shop, mending: Mending) 
 
 
 def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, mending: Mending) -> None:
-    (key,) = lost(shop)
+    (key,) = lose_files(shop)
     path = key.removeprefix("warehouse/orders/")
     steps(shop, mending, [key])
     mending.apply()
@@ -263,9 +266,9 @@ def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, mending: 
 def test_no_commit_is_written_where_it_could_be_written_over_another(
     shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = lost(shop)
+    keys = lose_files(shop)
     steps(shop, mending, keys)
-    monkeypatch.setattr(Forms, "proved", lambda *_: frozenset())
+    monkeypatch.setattr(Forms, "honoured", lambda *_: frozenset())
     assert mending.apply().exit_code == 3
     assert set(mending.statuses().values()) == {"needs_person"}
     assert len(adds(shop)) == 6
@@ -287,7 +290,7 @@ class Killed(BaseException):
 def test_killed_before_or_after_a_commit(
     shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
 ) -> None:
-    keys, before = lost(shop), adds(shop)
+    keys, before = lose_files(shop), adds(shop)
     steps(shop, mending, keys)
     real = getattr(RemoveReference, method)
 

@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
 from deltalake import DeltaTable
 
-from lakeaudit.advice.next_steps import mend
+from lakeaudit.advice.next_steps import repair_command
 from lakeaudit.config import load_lake
 from lakeaudit.reconcile import canary
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
@@ -98,7 +98,7 @@ def lose(shop: Shop, key: str) -> None:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostFiles:
     """An audited lake: a file was written over, one only the replica has, one has a marker, one is gone for good."""
 
     shop: Shop
@@ -119,7 +119,7 @@ class Lost:
 class Repaired:
     """The lake after a plan for each table, an audit and the undo of both plans."""
 
-    lost: Lost
+    lost: LostFiles
     objects: list[Keys]
     """Before the plan of `orders`, after it, and after its undo."""
     rows: dict[str, list[dict[str, Any]]]
@@ -137,7 +137,7 @@ class Repaired:
 
 
 @pytest.fixture(scope="module")
-def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> LostFiles:
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
@@ -155,17 +155,17 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> L
         shop.s3.delete_object(Bucket=bucket, Key=key, VersionId="null")
     audited(mending.lake, live=True)
     rows = list(rows_of(results_of(mending.lake).discrepancies(("open",))))
-    return Lost(shop, mending, torn, in_replica, marked, gone, bodies, given_up, rows)
+    return LostFiles(shop, mending, torn, in_replica, marked, gone, bodies, given_up, rows)
 
 
 @pytest.fixture(scope="module")
-def repaired(there: Lost, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
+def repaired(there: LostFiles, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
     shop, orders = there.shop, there.mending
     stock = Mending(orders.lake, tmp_path_factory.mktemp("stock"))
     shutil.copy(orders.folder / "lake.yaml", stock.folder)
     listed, objects, rows = [entries(shop)], [keys_of(shop)], {}
     for name, mending, allow in (("orders", orders, PROBABLY), ("stock", stock, ("remove_reference",))):
-        mending.plan(io.StringIO(), allow=allow, wanted=RowFilter(tables=[name]))
+        mending.plan(io.StringIO(), allow=allow, row_filter=RowFilter(tables=[name]))
         rows[name] = [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
     objects.append(keys_of(shop))
     assert (orders.apply().exit_code, stock.apply().exit_code) == (0, 0)
@@ -216,7 +216,7 @@ def test_from_break_to_removed_and_back(repaired: Repaired) -> None:
     keys, rows = repaired.lost.given_up, repaired.rows["stock"]
     before, after, undone = repaired.listed
     assert {row["key"]: row["action"] for row in rows} == dict.fromkeys(keys, "remove_reference")
-    assert rows[0]["evidence"]["matched_by"] == "storage, which has no version of it: 50 rows are given up"
+    assert rows[0]["evidence"]["matched_by"] == "storage, which has no version of it: 50 rows are lost"
     assert (rows[0]["reversibility"], rows[0]["rows_at_stake"]) == ("compensable", 50)
     assert repaired.statuses == dict.fromkeys(keys, "applied")
     assert len(after) == len(before) - 2
@@ -227,10 +227,10 @@ def test_from_break_to_removed_and_back(repaired: Repaired) -> None:
     assert undone == before
 
 
-def test_what_pages_offer_for_a_loss_is_what_a_plan_has_steps_for(there: Lost) -> None:
+def test_what_pages_offer_for_a_loss_is_what_a_plan_has_steps_for(there: LostFiles) -> None:
     torn, lost, gone = there.torn, there.marked, there.gone
     rows = [row for row in there.open if row["key"] in (torn, lost, gone)]
-    offered = {row["key"]: mend("L", None, row["kind"], {row["recoverable"]: 1}) for row in rows}
+    offered = {row["key"]: repair_command("L", None, row["kind"], {row["recoverable"]: 1}) for row in rows}
     assert offered == {
         torn: "lakeaudit reconcile plan L --kind size_mismatch --allow restore",
         lost: "lakeaudit reconcile plan L --kind dropped --allow restore",
@@ -272,7 +272,7 @@ def test_what_nothing_tells_from_the_object_is_for_a_person(shop: Shop, torn: st
         Bucket=shop.bucket, Key=torn, Body=b"x" * found(shop, {torn: "dropped"})[0]["manifest_size"]
     )
     why = step(shop, mending, torn, "size_mismatch").evidence["why"]
-    assert why == "nothing that was recorded tells the object from what its table lists"
+    assert why == "no recorded attribute distinguishes the object from the file that its table lists"
     lose(shop, torn)
     for allow in (ALLOW, ()):
         why = step(shop, mending, torn, "size_mismatch", allow=allow).evidence["why"]
@@ -286,7 +286,7 @@ def test_other_content_of_the_same_size_is_told_by_what_was_there_when_it_was_li
     body = read(shop, key)
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * len(body))
     why = step(shop, mending, key, "content_mismatch", allow=()).evidence["why"]
-    assert why.startswith("nobody knows who removed it, perhaps on purpose")
+    assert why.startswith("it is not known who removed it, perhaps on purpose")
     done = step(shop, mending, key, "content_mismatch")
     only = "the only version that was current when the table listed it, and its size"
     assert (done.action, done.evidence["matched_by"]) == ("replace_version", only)
@@ -320,7 +320,7 @@ def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
     shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """moto ignores it, so the canary is told what other stores answer."""
-    monkeypatch.setattr(canary.Forms, "proved", lambda *_: frozenset({canary.COPY_IF_MATCH}))
+    monkeypatch.setattr(canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_MATCH}))
     step(shop, mending, torn, "size_mismatch")
     before = keys_of(shop)
     assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
@@ -402,15 +402,15 @@ def test_a_copy_is_held_against_the_etag_that_the_metadata_store_recorded(
 @pytest.mark.parametrize(
     ("body", "allow", "given", "told"),
     [
-        (None, ALLOW, {}, "no ETag was recorded to hold the copy"),
+        (None, ALLOW, {}, "no ETag was recorded to compare with the copy"),
         (None, PROBABLY, {}, "size, and 50 rows by its Parquet footer"),
         (None, PROBABLY, {"rows_at_stake": 51}, "its footer counts 50 rows, the table 51"),
-        (None, PROBABLY, {"rows_at_stake": None}, "the table did not record how many rows"),
-        (b"x", PROBABLY, {}, "has not the size that was recorded"),
-        (b"x", PROBABLY, {"manifest_size": None}, "has not the size that was recorded"),
-        (b"x", PROBABLY, {"manifest_size": 1}, "no Parquet footer of it can be read"),
-        (None, PROBABLY, {"manifest_etag": "other"}, "has not the ETag that was recorded"),
-        (None, (), {}, "nobody knows who removed it"),
+        (None, PROBABLY, {"rows_at_stake": None}, "the table did not record the number of rows"),
+        (b"x", PROBABLY, {}, "does not have the recorded size"),
+        (b"x", PROBABLY, {"manifest_size": None}, "does not have the recorded size"),
+        (b"x", PROBABLY, {"manifest_size": 1}, "its Parquet footer cannot be read"),
+        (None, PROBABLY, {"manifest_etag": "other"}, "does not have the recorded ETag"),
+        (None, (), {}, "it is not known who removed it"),
     ],
 )
 def test_which_copy_is_the_file(
@@ -469,13 +469,13 @@ def test_the_policy_allows_what_is_asked_of_a_replica_and_nothing_else(
     asked: set[str] = set()
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+    def record_call(self: Any, operation: str, given: dict[str, Any]) -> Any:
         if given.get("Bucket") == backup(shop):
             asked.add("s3:GetObjectTagging" if operation == "GetObjectTagging" else "s3:GetObject")
             assert operation in ("GetObject", "HeadObject", "GetObjectTagging")
         return call(self, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
     assert step(shop, mending, key, allow=PROBABLY).action == "copy_replica"
     assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())

@@ -170,11 +170,11 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
     items, objects, kinds = [guarded.items()], [keys_of(guarded.shop)], defaultdict(set)
     for _, subject, kind in found_set(orders.lake):
         kinds["stock" if "/stock/" in subject else "orders"].add(kind)
-    stock.plan(io.StringIO(), allow=(), wanted=RowFilter(tables=["stock"]))
+    stock.plan(io.StringIO(), allow=(), row_filter=RowFilter(tables=["stock"]))
     items.append(guarded.items())
     assert stock.apply().exit_code == 0
     statuses, mended = set(stock.statuses().values()), guarded.paths("stock")
-    orders.plan(io.StringIO(), wanted=RowFilter(kinds=["dropped"]))
+    orders.plan(io.StringIO(), row_filter=RowFilter(kinds=["dropped"]))
     first = {row["action_id"] for row in actions_of(orders.lake)}
     assert orders.apply().exit_code == 0
     rows = [row for row in actions_of(orders.lake) if row["action_id"] not in first]
@@ -377,21 +377,21 @@ def why(guarded: Guarded, *rows: dict[str, Any], mending: Mending | None = None)
 def test_what_an_export_alone_knows_is_for_a_person(guarded: Guarded, tmp_path: Path) -> None:
     mending = Mending(guarded.lake_of_export(tmp_path), tmp_path)
     (told,) = why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)
-    assert told.startswith("its metadata store is known by an export only")
+    assert told.startswith("the lake file names only an export of its metadata store")
 
 
 @pytest.mark.parametrize(
     ("stores", "told"),
     [
         ("metastores: [{kind: s3guard, table: one}, {kind: s3guard, table: two}]", "2 metadata stores of the"),
-        ("", "0 metadata stores of the lake file hold its key"),
+        ("", "0 metadata stores of the lake file contain its key"),
         ("metastores: [{kind: s3guard, table: GUARD}]\nbuckets: [{match: BUCKET, aliases: [other]}]", "its bucket has"),
         ("metastores: [{kind: s3guard, table: no-such-table}]", "metadata store no-such-table cannot be read"),
         (
             "metastores: [{kind: emrfs, table: view}]",
-            f"only EMRFS can write its items: `emrfs import -m view s3://BUCKET/{ROOT}` enters what storage has",
+            f"only EMRFS can write its items: `emrfs import -m view s3://BUCKET/{ROOT}` enters the files of storage",
         ),
-        ("metastores: [{kind: s3mper, table: listing}]", "by its own tool `s3mper meta resolve s3://BUCKET/"),
+        ("metastores: [{kind: s3mper, table: listing}]", "`s3mper meta resolve s3://BUCKET/"),
     ],
 )  # fmt: skip
 def test_which_store_readers_go_by_has_to_be_plain(
@@ -417,8 +417,8 @@ def test_an_entry_that_may_be_the_last_witness_stays(guarded: Guarded) -> None:
         guarded.row("metastore_stale", key, **listed | {"manifest_size": 4}),
     )
     told = why(guarded, of_size, of_etag, since)
-    assert told[:2] == ["the object is not what its writer recorded: mend the object first"] * 2
-    assert told[2].startswith("the object was written again since its table lists it")
+    assert told[:2] == ["the object is not the one that its writer recorded: repair the object first"] * 2
+    assert told[2].startswith("the object was overwritten since its table lists it")
 
 
 def test_what_contradicts_itself_in_storage_is_for_a_person(guarded: Guarded) -> None:
@@ -440,7 +440,7 @@ def test_what_contradicts_itself_in_storage_is_for_a_person(guarded: Guarded) ->
         "; ".join([f"{there} and keys below it", there, "the store has no entry of a file there"]),
         "the store has no entry of a file there",
         "Hadoop has no path for its key",
-        f"/{guarded.bucket}/{ROOT}/c above it is entered as a file: mend that first",
+        f"the store has the folder /{guarded.bucket}/{ROOT}/c above it as a file: repair that entry first",
     ]  # fmt: skip
 
 
@@ -478,7 +478,7 @@ def test_a_store_that_ignores_conditions_is_not_written_to(
     guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the requests that prove it leave the table as it is."""
-    before, seen = guarded.items(), "lakeaudit.reconcile.entry_store.as_seen"
+    before, seen = guarded.items(), "lakeaudit.reconcile.entry_store.unchanged_condition"
     monkeypatch.setattr(seen, lambda _: {})
     assert guarded.mending.apply().exit_code == 3
     assert set(guarded.mending.statuses().values()) == {"needs_person"}

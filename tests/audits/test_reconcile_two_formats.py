@@ -188,7 +188,9 @@ def applied(
     statuses: dict[str, dict[str, str]] = {}
     for names, change in folders.plans():
         mending.plan(
-            io.StringIO(), allow=ALLOW, wanted=RowFilter(tables=[t for t in tables if t.startswith(names)])
+            io.StringIO(),
+            allow=ALLOW,
+            row_filter=RowFilter(tables=[t for t in tables if t.startswith(names)]),
         )
         with change:
             code = mending.apply().exit_code

@@ -196,7 +196,7 @@ def test_a_deletion_vector_comes_back_like_a_data_file(lost: Lost) -> None:
         torn: ("size_mismatch", "deletes", "yes", "older_version", lost.versions[torn]),
     }
     mending = Mending(lost.lake, lost.folder)
-    mending.plan(io.StringIO(), wanted=RowFilter(tables=("vectors",)))
+    mending.plan(io.StringIO(), row_filter=RowFilter(tables=("vectors",)))
     assert mending.apply().exit_code == 0
     assert mending.statuses()[gone] == "applied"
     assert lost.shop.s3.get_object(Bucket=lost.shop.bucket, Key=gone)["VersionId"] == lost.versions[gone]

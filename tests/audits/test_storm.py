@@ -146,7 +146,7 @@ def test_a_restore_by_delete_markers_is_one_finding_a_table(restored: tuple[Rest
 def test_a_plan_restores_every_lost_state_of_a_table(restored: tuple[Restored, Outcome]) -> None:
     place, _ = restored
     mending = Mending(place.lake(), place.folder)
-    mending.plan(StringIO(), wanted=RowFilter(tables=[f"marked.{name}" for name in FORMATS]))
+    mending.plan(StringIO(), row_filter=RowFilter(tables=[f"marked.{name}" for name in FORMATS]))
     mending.apply()
     done = [key for key, status in mending.statuses().items() if status == "applied"]
     assert {key for key in done if "_delta_log" in key} == {

@@ -23,7 +23,7 @@ from lakeaudit.cli import reconcile as reconcile_cli
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.ledger import lease
 from lakeaudit.ledger.lease_object import LeaseObject
-from lakeaudit.reconcile.journal import begun_batches, left_by_killed
+from lakeaudit.reconcile.journal import interrupted_plans, unfinished_batches
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import results_of
@@ -148,8 +148,8 @@ class Attacked:
             "ledger": ledger,
             "findings": findings,
             "runs": sorted(row["status"] for row in results.runs() if row["status"] == "running"),
-            "begun": begun_batches(results),
-            "left": list(left_by_killed(results)),
+            "begun": unfinished_batches(results),
+            "left": list(interrupted_plans(results)),
         }
 
     def objects(self) -> dict[tuple[str, str], tuple[int, str]]:

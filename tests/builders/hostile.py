@@ -42,7 +42,7 @@ class Writers:
     chance: random.Random
     live: dict[str, bytes] = field(default_factory=dict)
     stored: dict[str, bytes] = field(default_factory=dict)
-    given_up: dict[str, int] = field(default_factory=dict)
+    lost_rows_text: dict[str, int] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     done: Counter[str] = field(default_factory=Counter)
     tick: int = 0
@@ -125,7 +125,7 @@ class Writers:
                     self.delete,
                     self.commit_late,
                 )
-                known = sorted({*self.live, *self.stored, *self.given_up})
+                known = sorted({*self.live, *self.stored, *self.lost_rows_text})
                 self._do(self.chance.choice(acts), self.chance.choice(known))
         finally:
             self._busy = False
@@ -155,7 +155,7 @@ class Writers:
 
     def vacuum(self, _file: str) -> bool:
         """What was given up goes."""
-        left = [name for name in self.given_up if name in self.stored and name not in self.live]
+        left = [name for name in self.lost_rows_text if name in self.stored and name not in self.live]
         for name in left:
             self._delete(name)
         return bool(left)
@@ -169,11 +169,11 @@ class Writers:
 
     def overwrite(self, file: str) -> bool:
         """A job that runs again and writes the same name, and commits it anew."""
-        if file not in self.live and file not in self.given_up:
+        if file not in self.live and file not in self.lost_rows_text:
             return False
         self._put(file, self._body())
         self.live[file] = self.stored[file]
-        self.given_up.pop(file, None)
+        self.lost_rows_text.pop(file, None)
         self._commit(self._add(file))
         return True
 
@@ -186,7 +186,7 @@ class Writers:
 
     def commit_late(self, file: str) -> bool:
         """A job that comes back to life after days and commits what it left."""
-        if file in self.live or file in self.given_up or file not in self.stored:
+        if file in self.live or file in self.lost_rows_text or file not in self.stored:
             return False
         if not self._is_there(file):
             return False
@@ -205,7 +205,7 @@ class Writers:
         """Files that the table gave up before our last act, and that are there although no writer put them."""
         return [
             name
-            for name, tick in self.given_up.items()
+            for name, tick in self.lost_rows_text.items()
             if tick <= self.acted_at
             and name not in self.live
             and name not in self.stored
@@ -242,7 +242,7 @@ class Writers:
 
     def _removed(self, file: str) -> dict[str, Any]:
         del self.live[file]
-        self.given_up[file] = self.tick
+        self.lost_rows_text[file] = self.tick
         self.touched.add(file)
         return remove(file, removed=datetime.now(UTC))
 

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lakeaudit.commands import reconcile as command
-from lakeaudit.commands.reconcile import Ended
+from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
-from lakeaudit.reconcile.plan_file import opened
+from lakeaudit.reconcile.plan_file import open_plan
 from lakeaudit.reconcile.run import Bounds
 from lakeaudit.results.read import ALL, RowFilter
 from lakeaudit.runtime.endpoints import clients_of
@@ -145,22 +145,22 @@ class Mending:
         out: Any,
         *,
         allow: Sequence[str] = ("restore",),
-        wanted: RowFilter = ALL,
+        row_filter: RowFilter = ALL,
         max_share: float | None = None,
-    ) -> Ended:
+    ) -> CommandResult:
         return command.plan(
-            self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), out, to=str(self.file), wanted=wanted,
-            allow=allow, now=self.clock(), progress=SilentProgress(), max_share=max_share,
+            self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), out, to=str(self.file),
+            row_filter=row_filter, allow=allow, now=self.clock(), progress=SilentProgress(), max_share=max_share,
         )  # fmt: skip
 
-    def apply(self, *, max_share: float | None = None, **bounds: Any) -> Ended:
+    def apply(self, *, max_share: float | None = None, **bounds: Any) -> CommandResult:
         return self._run(partial(command.apply, max_share=max_share), bounds)
 
-    def undo(self) -> Ended:
+    def undo(self) -> CommandResult:
         return self._run(command.undo, {})
 
-    def _run(self, what: Callable[..., Ended], bounds: dict[str, Any]) -> Ended:
-        with opened(str(self.file), clients_of(self.lake)) as file:
+    def _run(self, what: Callable[..., CommandResult], bounds: dict[str, Any]) -> CommandResult:
+        with open_plan(str(self.file), clients_of(self.lake)) as file:
             return what(
                 file, self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), bounds=Bounds(**bounds),
                 clock=self.clock, progress=SilentProgress(),

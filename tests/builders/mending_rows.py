@@ -9,7 +9,7 @@ from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
 from lakeaudit.reconcile.plan_file import Lines, header_of, write_plan
 from lakeaudit.reconcile.planning import Planner
-from lakeaudit.reconcile.protocol import Sight
+from lakeaudit.reconcile.protocol import StateReader
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.threads import Pacer
@@ -33,8 +33,8 @@ def planned(mending: Mending, rows: Sequence[Row], allow: Sequence[str] = ("rest
     """The steps of a plan for these rows, which lies in the mending's file."""
     clients, now = clients_of(mending.lake), mending.clock()
     plan_id = f"plan-{now:%H%M%S%f}"
-    sight = Sight(mending.lake, clients, KeyReader(clients, Pacer(10_000)), plan_id)
-    planner = Planner(mending.lake, plan_id, allow, now, sight)
+    reader = StateReader(mending.lake, clients, KeyReader(clients, Pacer(10_000)), plan_id)
+    planner = Planner(mending.lake, plan_id, allow, now, reader)
     steps = [step for row in rows for step in planner.steps_for(row)]
     header = header_of(mending.lake, mending.folder / "lake.yaml", plan_id, allow, "ann", now, __version__)
     sealed, _ = write_plan(mending.file, header, [Lines.of(steps)])

@@ -27,9 +27,9 @@ from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.hive_partitions import HivePartitions
-from lakeaudit.reconcile.partition_store import alike
-from lakeaudit.reconcile.protocol import MetSomebody
-from lakeaudit.reconcile.table_pointers import HivePointer, Pointing
+from lakeaudit.reconcile.partition_store import same_for_readers
+from lakeaudit.reconcile.protocol import ConcurrentChange
+from lakeaudit.reconcile.table_pointers import HivePointer, PointerState
 from lakeaudit.runtime.aws import Clients
 from tests.audits.test_pointers import found
 from tests.builders.audits import audited
@@ -208,13 +208,13 @@ def test_partitions_are_mended_and_taken_back(uri: str, tmp_path: Path) -> None:
     lake.partitions("orders", "1", "2", "4")
     for day in ("1", "3"):
         lake.put(f"wh/orders/day={day}/part-0.parquet")
-    store = HivePartitions.opened(lake.source, "mend.orders")
+    store = HivePartitions.of_table(lake.source, "mend.orders")
     four, two = store.partition(["4"]), store.partition(["2"])
     assert four is not None
     assert two is not None
     elsewhere = f"file:{tmp_path}/wh/elsewhere"
     store.replace(
-        ["4"], {**four, "location": elsewhere, "descriptor": store.placed(four["descriptor"], elsewhere)}
+        ["4"], {**four, "location": elsewhere, "descriptor": store.at_location(four["descriptor"], elsewhere)}
     )
     lake.put("wh/orders/day=4/part-0.parquet")
     moved = store.partition(["4"])
@@ -229,22 +229,22 @@ def test_partitions_are_mended_and_taken_back(uri: str, tmp_path: Path) -> None:
     assert found(mending.lake, "r2") == []
     assert store.partition(["2"]) is None
     assert mending.undo().exit_code == 0
-    assert alike(store.partition(["2"]), two)
-    assert alike(store.partition(["4"]), moved)
+    assert same_for_readers(store.partition(["2"]), two)
+    assert same_for_readers(store.partition(["4"]), moved)
     assert store.partition(["3"]) is None
 
 
 def test_a_pointer_is_moved_on_its_condition_alone(uri: str, tmp_path: Path) -> None:
     lake = RealLake(uri, "point", tmp_path)
     lake.table("orders", table_type="ICEBERG", metadata_location="s3://lake/1.json", kept="yes")
-    pointer = HivePointer.opened(lake.source, "point.orders")
+    pointer = HivePointer.of_table(lake.source, "point.orders")
     seen = pointer.read()
     assert seen is not None
     assert pointer.honours_conditions()
     pointer.point(seen, "s3://lake/2.json", "p1")
-    with pytest.raises(MetSomebody):
+    with pytest.raises(ConcurrentChange):
         pointer.point(seen, "s3://lake/3.json", "p2")
-    assert pointer.read() == Pointing("s3://lake/2.json", "s3://lake/2.json", "p1")
+    assert pointer.read() == PointerState("s3://lake/2.json", "s3://lake/2.json", "p1")
     words = hive.get_table(lake.metastore, "point", "orders").parameters
     assert (words["kept"], words["previous_metadata_location"]) == ("yes", "s3://lake/1.json")
 

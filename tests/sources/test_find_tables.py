@@ -176,12 +176,12 @@ def test_doctor_and_explain_know_the_catalog(tmp_path: Path, a: RestCatalog) -> 
     lake = lake_of(tmp_path, "", a)
     (said,) = ask_metastores(lake, Clients(), "lake", "o/part-0")
     assert (said.source, said.answer, said.reason) == (
-        "metastore iceberg_rest c0", "not_asked", "it knows tables alone",
+        "metastore iceberg_rest c0", "not_asked", "it contains only tables",
     )  # fmt: skip
     local = lake.model_copy(update={"results": Location.parse(str(tmp_path / "results"))})
     checks = {each.about: each for each in examine(local, Clients(), os.environ, datetime.now(UTC))}
-    assert checks["metastore c0"].told == "answers; 1 namespace at its top can be listed"
-    assert checks["discovery"].told == "each audit finds the tables of c0"
+    assert checks["metastore c0"].message == "answers; 1 namespace at its top can be listed"
+    assert checks["discovery"].message == "each audit discovers the tables of c0"
     a.faults.append(lambda *_: (403, {}))
     checks = {each.about: each for each in examine(local, Clients(), os.environ, datetime.now(UTC))}
     assert checks["metastore c0"].state == "bad"

@@ -488,7 +488,7 @@ def test_it_can_be_probed_and_asked_for_one_key(sites: Sites, clients: Clients, 
     assert site.files[0].endswith(found[built.KEYS[kind][1]])
     assert get(store, clients, site.bucket, "warehouse/orders/none") is None
     told = [c for c in examine(lake, clients, {}, datetime.now(UTC)) if c.about == f"metastore {site.table}"]
-    assert [(c.state, "can be scanned" in c.told) for c in told] == [("ok", True)]
+    assert [(c.state, "can be scanned" in c.message) for c in told] == [("ok", True)]
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def test_an_audit_asks_for_what_the_policy_allows(
         doctor.run(lake, clients, os.environ, now, io.StringIO())
         audited(lake)
         audited(lake, spark)
-        hazards.find(lake, clients, now)
+        hazards.find_hazards(lake, clients, now)
     expected = allowed({**stands_for, "METADATA-TABLE": "dynamodb", "*": "glue"})
     assert asked.keys() == expected.keys()
     assert {where: asked[where] ^ expected[where] for where in expected} == {key: set() for key in expected}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.commands.certificate import made
+from lakeaudit.commands.certificate import build_certificate
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.report.certificate import CertificateBasis, certificate, refusals
@@ -130,7 +130,7 @@ def test_nothing_grave_is_open_on_any_axis(case: str, tmp_path: Path) -> None:
     built.publish(place, runs=[built.run()], coverage=[built.covered()], discrepancies=[row])
     lowered = {"phantom": "info", "uncommitted": "info"}
     lake = load_lake(Path(built.lake_file(tmp_path, place, severity=lowered)), {})
-    stated, said = made(lake, Results(place, Clients(), lake.name), AT)
+    stated, said = build_certificate(lake, Results(place, Clients(), lake.name), AT)
     assert (stated is None) == bool(why)
     assert why in said[0]
     if stated is not None:

@@ -96,11 +96,11 @@ def test_a_bad_command_line_is_one_line_and_exit_2(capsys: Captured, typed: list
     ("options", "told"),
     [
         (["--table", "custumers"], "no table custumers"),
-        (["--as-of", "tomorrow"], "--as-of tomorrow: is no time"),
+        (["--as-of", "tomorrow"], "--as-of tomorrow: is not a timestamp"),
         (["--partition", "day=1"], "--partition: is for a live audit; add --live"),
         (["--live", "--partition", "day"], "--partition day: is not a partition; write col=value/col=value"),
-        (["--run-id", "it's"], "is no run id"),
-        (["--run-id", "x" * 129], "is no run id"),
+        (["--run-id", "it's"], "is not a valid run id"),
+        (["--run-id", "x" * 129], "is not a valid run id"),
     ],
 )
 def test_an_audit_that_makes_no_sense_starts_no_spark(
@@ -224,7 +224,7 @@ def test_files_replace_their_group(capsys: Captured, lake: str, published: None)
         (["--kind", "droped"], 2, "no kind droped"),
         (["--table", "custumers"], 2, "no table custumers"),
         (["--run-id", "r0"], 0, "0 findings of run r0"),
-        (["--partition", "day=2026-13-01"], 0, "no finding lies in day=2026-13-01: a partition"),
+        (["--partition", "day=2026-13-01"], 0, "no finding in day=2026-13-01: check the name"),
     ],
 )
 def test_which_findings(
@@ -261,7 +261,7 @@ def test_a_run_without_findings_is_named_beside_the_run_that_is_shown(
     assert cli.main(["findings", lake]) == 0
     line = last_line(capsys)
     assert line.startswith("3 findings of run r1 (complete")
-    assert line.endswith(f"; run r2 failed since: {cause}")
+    assert line.endswith(f"; the newer run r2 failed: {cause}")
     assert cli.main(["findings", lake, "--run-id", "r2"]) == 2
     assert "that run is failed: it published nothing" in last_line(capsys)
 
@@ -356,5 +356,5 @@ def test_commands_on_a_demo_lake_say_that_its_server_has_ended(
         place = Location("", str(tmp_path / "results")[1:])
         file = lake_file(tmp_path, place, s3={"endpoint": endpoint, "region": "us-east-1"})
         assert cli.main(["findings", file]) == 10
-        told.append("the server of this demo lake has ended" in capsys.readouterr().err)
+        told.append("the S3 server of this demo lake has stopped" in capsys.readouterr().err)
     assert told == [False, True]

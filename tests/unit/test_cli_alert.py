@@ -134,7 +134,7 @@ def test_lineage_says_of_each_table_what_holds(
 def test_metrics_say_how_the_lake_stands(capsys: Captured, tmp_path: Path, place: Location) -> None:
     textfile = tmp_path / "lake.prom"
     file = lake_file(tmp_path, place, prometheus_textfile=str(textfile))
-    nobody = "no receiver is named, so nobody is told: add `alerts` to the lake file"
+    nobody = "no alert was sent: the lake file names no receiver; add `alerts` to it"
     assert alerted(capsys, file) == (0, f"lakeaudit: {nobody}")
     told = dict(line.rsplit(" ", 1) for line in textfile.read_text().splitlines() if line[0] != "#")
     numbers = {name: float(value) for name, value in told.items() if "timestamp" not in name}

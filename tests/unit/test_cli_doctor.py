@@ -186,7 +186,7 @@ def test_ways_to_receivers_are_checked_and_nothing_is_sent(
     monkeypatch.setenv("WELL", "json://127.0.0.1:1/")
     monkeypatch.setenv("ODD", "hunter2")
     _, lines, _ = examined(capsys, file)
-    assert "the way is known" in line(lines, "alerts to apprise:WELL")
+    assert "configured; no message was sent" in line(lines, "alerts to apprise:WELL")
     assert "the variable UNSET is not set" in line(lines, "alerts to apprise:UNSET")
     assert "ODD holds no address" in line(lines, "alerts to apprise:ODD")
     assert "the variable BEAT is not set" in line(lines, "heartbeat")
@@ -296,7 +296,7 @@ def test_each_right_is_tried_once_a_bucket_by_the_smallest_use_of_it(
     with asked() as seen:
         code, lines, _ = examined(capsys, file)
     assert code == 0
-    assert line(lines, f"bucket {bucket}:").endswith("can be listed, and a byte of a file be read")
+    assert line(lines, f"bucket {bucket}:").endswith("can be listed, and a byte of a file can be read")
     assert "the first object is archived" in "".join(lines)
     assert seen.calls["GetObject"] == 2
     assert "3 named tables: 6 LIST and 9 GET of logs" in line(lines, "estimate")
@@ -310,7 +310,7 @@ def test_a_described_lake_is_examined_without_looking_for_its_tables(
     with roles_of_the_server(s3, monkeypatch):
         code, lines, _ = examined(capsys, str(tmp_path / "lake.yaml"))
     assert code == 0, lines
-    assert "each audit finds the tables of 2 places" in line(lines, "discovery")
+    assert "each audit discovers the tables of 2 locations" in line(lines, "discovery")
     assert sum(each.split()[1] == "bucket" for each in lines if each.startswith("ok")) == 2
     assert "as arn:aws:iam::123456789010:role/audit: can be listed" in "\n".join(lines).replace(
         "\n     ", " "

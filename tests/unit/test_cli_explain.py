@@ -116,7 +116,7 @@ def test_a_dropped_file_from_every_side(
     for words in (
         "absent",
         "recoverable: yes, by removing a delete marker",
-        "manifest said size 5",
+        "manifest: size 5",
         "100 % judged",
     ):
         assert words in text
@@ -139,7 +139,7 @@ def test_what_is_remembered_of_a_file(
     assert [row["transition"] for row in said["history"]] == ["opened", "resolved"]
     assert cli.main(["explain", lake, f"s3://{bucket}/orders/a"]) == 0
     text = capsys.readouterr().out
-    assert "resolved · seen since 2026-11-21 12:00:00Z · restored at 2026-11-21 12:00:00Z" in text
+    assert "resolved · first seen at 2026-11-21 12:00:00Z · restored at 2026-11-21 12:00:00Z" in text
     assert "2026-11-20 12:00:00Z opened (dropped): why" in text
 
 
@@ -488,7 +488,7 @@ def test_a_folder_names_how_many_findings_are_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("typed", "hint"), [("bbbbbb", "name one by its id: bbbbbb1"), ("x", "name one of them")]
+    ("typed", "hint"), [("bbbbbb", "write the id of one: bbbbbb1"), ("x", "write one of them")]
 )
 def test_what_names_several_is_refused_with_their_names(
     capsys: Captured, lake: str, place: Location, bucket: str, typed: str, hint: str
@@ -527,7 +527,7 @@ def test_a_group_shows_its_files_and_what_to_do(
     printed = capsys.readouterr()
     for words in (f"s3://{bucket}/orders/day=1/old-1", "do: Run the format's own clean-up", "id aaaaaa1"):
         assert words in printed.out
-    assert "Asked now" not in printed.out
+    assert "Sources now" not in printed.out
     assert printed.err.strip() == "INFO: unreferenced, with 2 files: day=1#unreferenced"
 
 
@@ -547,9 +547,9 @@ def test_a_file_that_is_there_again(
     )
     assert cli.main(["explain", lake, f"s3://{bucket}/{key}"]) == 0
     printed = capsys.readouterr()
-    assert ("back: storage holds it again; this closes it:" in printed.out) == back
+    assert ("restored: storage has it again; this resolves it:" in printed.out) == back
     assert (f"lakeaudit audit {lake} --live --table orders" in printed.out) == back
-    assert printed.err.startswith("BACK: " if back else "CRITICAL: ")
+    assert printed.err.startswith("RESTORED: " if back else "CRITICAL: ")
 
 
 def test_the_command_names_the_marker_that_is_there_now(

@@ -54,7 +54,7 @@ def test_a_local_folder_becomes_a_lake_that_audits(
         "crm", "returns", "trips", "crm.nested", "sales.ord${er}s 2", "sales.orders",
     ]  # fmt: skip
     text = Path("lake.yaml").read_text()
-    assert "folders were looked into, 5 levels deep, also inside tables" in text
+    assert "folders were searched, 5 levels deep, also inside tables" in text
     plain = [line for line in text.splitlines() if "manifests: [{kind: previous}]" in line]
     assert [line.partition("name: ")[2].partition(",")[0] for line in plain] == [
         '"notes.metadata"',
@@ -74,7 +74,7 @@ def test_a_local_folder_becomes_a_lake_that_audits(
     outcome = audited(lake)
     assert (outcome.status, outcome.exit_code) == ("complete", 0)
     code, verdict = init(capsys, "./data")
-    assert (code, "is there already" in verdict) == (2, True)
+    assert (code, "exists already" in verdict) == (2, True)
 
 
 def test_a_bucket_with_an_inventory_becomes_a_lake_that_audits(
@@ -153,8 +153,8 @@ def test_results_never_lie_inside_the_place(tmp_path: Path) -> None:
     ("place", "code", "told"),
     [
         ("s3://no-such-bucket-at-all/x", 3, "the bucket does not exist"),
-        ("/no/such/folder", 2, "is no folder"),
-        ("hdfs://bucket/x", 2, "is no place"),
+        ("/no/such/folder", 2, "is not a folder"),
+        ("hdfs://bucket/x", 2, "is not a location"),
     ],
 )
 def test_a_place_that_is_none_is_refused(

@@ -77,9 +77,9 @@ def test_the_ledger_for_people_and_for_spreadsheets(capsys: Captured, lake: str)
     assert cli.main(["discrepancies", lake, "--state", "all"]) == 0
     text = capsys.readouterr().out
     for words in (
-        "open · seen since 2026-11-21 12:00:00Z · came back 2 times · accepted by ann until",
+        "open · first seen at 2026-11-21 12:00:00Z · reopened 2 times · accepted by ann until",
         "2999-02-01 00:00:00Z: known, ticket 12",
-        "resolved · seen since 2026-11-21 12:00:00Z · closed, not restored at 2026-11-21 12:00:00Z",
+        "resolved · first seen at 2026-11-21 12:00:00Z · closed, not restored at 2026-11-21 12:00:00Z",
         "id aaaaaa11",
     ):
         assert words in text
@@ -118,14 +118,14 @@ def test_all_of_today_is_accepted_and_nothing_that_is_resolved(lake: str, place:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        (["ack", "aaaaaa", *WHY], "stands for several discrepancies"),
-        (["ack", "aaaa", *WHY], "is no discrepancy that is pending or open"),
-        (["ack", "cccccc44", *WHY], "is no discrepancy that is pending or open"),
-        (["ack", "aaaaaa11", "--reason", "x", "--until", "2020-01-01"], "is not later than now"),
-        (["ack", "aaaaaa11", "--reason", "x", "--until", "soon"], "is no day"),
+        (["ack", "aaaaaa", *WHY], "matches several discrepancies"),
+        (["ack", "aaaa", *WHY], "matches no discrepancy that is pending or open"),
+        (["ack", "cccccc44", *WHY], "matches no discrepancy that is pending or open"),
+        (["ack", "aaaaaa11", "--reason", "x", "--until", "2020-01-01"], "is not in the future"),
+        (["ack", "aaaaaa11", "--reason", "x", "--until", "soon"], "is not a date"),
         (["ack", "aaaaaa11", "--until", "2999-01-01"], "Missing option '--reason'"),
         (["baseline", "--reason", "x"], "Missing option '--until'"),
-        (["unack", "dddddd"], "is no discrepancy that is pending or open"),
+        (["unack", "dddddd"], "matches no discrepancy that is pending or open"),
     ],
 )
 def test_what_cannot_be_accepted_is_refused(

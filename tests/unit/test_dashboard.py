@@ -25,7 +25,7 @@ from lakeaudit.dashboard import session, widgets
 from lakeaudit.dashboard.serve import Where, options
 from lakeaudit.dashboard.source_query import is_own
 from lakeaudit.errors import BadInput
-from lakeaudit.explain.source_answers import Said
+from lakeaudit.explain.source_answers import SourceAnswer
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
@@ -233,7 +233,7 @@ def test_a_table_says_what_is_broken_since_when_why_and_whether_it_is_recoverabl
         "**1 dropped** :red-badge[\u25c6 critical]",
         f"lakeaudit reconcile plan {lake} --table orders --kind dropped --allow restore",
         f"lakeaudit reconcile plan {lake} --table orders --kind temporary -o clear.jsonl",
-        "Read both plans; `lakeaudit reconcile apply plan.jsonl` and `lakeaudit reconcile apply clear.jsonl` do what",
+        "Read both plans; `lakeaudit reconcile apply plan.jsonl` and `lakeaudit reconcile apply clear.jsonl` apply",
         f"yes, until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z (8 h ",
         "1 file, 1,200 rows and 4.0 KiB at stake.",
         f"First seen {(NOW - 3 * HOUR):%Y-%m-%d %H:%M:%S}Z (3 h",
@@ -425,8 +425,8 @@ def test_the_lake_is_not_touched_without_a_click(
 
     class Answers:
         sources = (
-            Said("storage s3://lake", "absent"),
-            Said("metastore", "unknown", {"size": 4}, "access <b>denied"),
+            SourceAnswer("storage s3://lake", "absent"),
+            SourceAnswer("metastore", "unknown", {"size": 4}, "access <b>denied"),
         )
 
     def explain(_lake: object, _results: object, _clients: object, uri: str, **_: object) -> type[Answers]:
@@ -790,7 +790,7 @@ def test_a_port_that_was_taken_while_pages_were_loaded(
 ) -> None:
     monkeypatch.setattr("lakeaudit.dashboard.serve.serve", lambda *_: sys.exit(1))
     assert cli.main(["dashboard", lake]) == 2
-    assert "was taken while the pages were loaded; start again" in capsys.readouterr().err
+    assert "another process took the port during the start; start again" in capsys.readouterr().err
 
 
 def test_a_host_that_is_not_ours() -> None:
@@ -814,7 +814,7 @@ def test_a_base_path(written: str, path: str) -> None:
 
 @pytest.mark.parametrize("written", ["/a//b", "/a b", "/../etc/?x", "https://evil.example/"])
 def test_a_base_path_that_is_invalid(written: str) -> None:
-    with pytest.raises(BadInput, match="is no path of plain names"):
+    with pytest.raises(BadInput, match="is not a path of plain names"):
         command.path_of(written)
 
 

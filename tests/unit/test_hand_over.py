@@ -30,7 +30,7 @@ LAKE: dict[str, Any] = {
     ],
 }
 OLD = "older than the first complete audit of its table: see --allow older_than_onboarding"
-UNFINISHED = "found by an audit that has not finished, or not read all that could list it"
+UNFINISHED = "reported by an audit that is not finished, or has not read everything that could list it"
 
 
 class Told:
@@ -51,11 +51,11 @@ class Told:
         publish(self.place, runs=audits, coverage=[covered(axis="leftover", status=axis), first])
         publish(self.place, discrepancies=ledger, leftover_files=files)
 
-    def hand_over(self, wanted: RowFilter = ALL) -> HandOver:
-        return HandOver(self.lake, Results(self.place, Clients(), self.lake.name), wanted, NOW)
+    def hand_over(self, row_filter: RowFilter = ALL) -> HandOver:
+        return HandOver(self.lake, Results(self.place, Clients(), self.lake.name), row_filter, NOW)
 
-    def leftovers(self, wanted: RowFilter = ALL, table: str = "orders") -> tuple[list[str], Counter[str]]:
-        handed = self.hand_over(wanted)
+    def leftovers(self, row_filter: RowFilter = ALL, table: str = "orders") -> tuple[list[str], Counter[str]]:
+        handed = self.hand_over(row_filter)
         named = next(each for each in self.lake.tables if each.name == table)
         return [each.key for each in handed.leftovers(named, LEFTOVERS, FILES)], handed.left_out
 
@@ -83,12 +83,12 @@ YOUNG = {"modified_at": NOW - timedelta(days=2)}
         (YOUNG, "younger than leftover_age"),
         ({"modified_at": NOW - timedelta(days=3, hours=9), "etag": "e-2"}, "younger than leftover_age"),
         ({"modified_at": NOW - timedelta(days=4), "etag": "e-2"}, None),
-        ({"modified_at": None}, "nobody knows when it was written"),
+        ({"modified_at": None}, "the time of its last write is not known"),
         ({"modified_at": NOON - timedelta(days=10)}, OLD),
-        ({"key": "orders/inner/x"}, "of another table by the lake file"),
+        ({"key": "orders/inner/x"}, "inside the location of another table"),
         ({"key": "orders_2/x"}, "outside the table's location"),
         ({"bucket": "other"}, "outside the table's location"),
-        ({"bucket": "weak"}, "answers of its bucket may lag behind writes (consistency: weak)"),
+        ({"bucket": "weak"}, "responses of its bucket may lag behind writes (consistency: weak)"),
         ({"run_id": "r0"}, UNFINISHED),
     ],
 )
@@ -128,7 +128,7 @@ def test_nothing_is_listed_where_not_every_claim_is_known_or_a_metadata_store_kn
         assert bool(told.leftovers()[0]) == listed
     outer = {"name": "outer", "location": "s3://lake/", "manifests": [{"kind": "s3a_committer"}]}
     told.reload(tables=[*LAKE["tables"], outer])
-    assert told.leftovers() == ([], {"not every claim on files of outer is known": 1})
+    assert told.leftovers() == ([], {"the claims of outer are incomplete": 1})
 
 
 @pytest.mark.parametrize(("run", "axis"), [("running", "complete"), ("failed", "complete"), ("partial", "partial"),
@@ -190,11 +190,11 @@ def test_differences_are_those_of_single_files_of_the_table(told: Told) -> None:
         ("+", "orders/of history"),
     ]
     assert handed.left_out == {
-        "of another table by the lake file": 1,
+        "inside the location of another table": 1,
         "outside the table's location": 1,
-        "a line break is in its name": 1,
+        "its name contains a line break": 1,
         "accepted by `lakeaudit ack`": 1,
-        "a finding about many files at once, which names none of them": 1,
+        "a finding about many files that does not name them": 1,
     }
 
 
@@ -215,9 +215,9 @@ def test_only_versions_that_a_plan_would_bring_back_are_listed(told: Told) -> No
     found = [(each.key, each.size, each.version_id) for each in handed.restores(planner)]
     assert found == [("remove_delete_marker", 7, "v"), ("restore_version", 5 << 30, "v")]
     assert handed.left_out == {
-        "above 5 GiB, which no such job copies": 1,
+        "above 5 GiB, too large for such a job": 1,
         "somebody did it": 1,
-        "a plan would do otherwise: another_action": 1,
+        "a plan would use another action: another_action": 1,
     }
     handed = told.hand_over(RowFilter(kinds=["uncommitted"]))
     assert list(handed.restores(planner)) == []

@@ -14,7 +14,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.errors import Busy
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.journal import APPLIED, PLANNED, STARTED, Done, Journal
+from lakeaudit.reconcile.journal import APPLIED, PLANNED, STARTED, Journal, StepResult
 from lakeaudit.reconcile.plan_file import Header
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.results import delta_writer
@@ -47,7 +47,7 @@ def result_files(folder: Path) -> dict[str, int]:
     return {str(file): file.stat().st_mtime_ns for file in folder.rglob("*") if file.suffix != ".parquet"}
 
 
-def journal_with(done: Done) -> Callable[[Results], Any]:
+def journal_with(done: StepResult) -> Callable[[Results], Any]:
     def put(results: Results) -> None:
         journal = Journal(results, "plan-1")
         journal.put_batch(0, [STEP], {"action-1": done})
@@ -70,8 +70,8 @@ def alerts(results: Results) -> None:
 
 WRITES: dict[str, Callable[[Results], Any]] = {
     "the record of a plan": lambda results: Journal(results, "plan-1").put_plan(HEADER, PLANNED),
-    "the record of a started step": journal_with(Done(STARTED, undo={"kind": "dropped"}, at=NOW)),
-    "the record of an applied step": journal_with(Done(APPLIED, undo={}, at=NOW)),
+    "the record of a started step": journal_with(StepResult(STARTED, undo={"kind": "dropped"}, at=NOW)),
+    "the record of an applied step": journal_with(StepResult(APPLIED, undo={}, at=NOW)),
     "an acceptance": lambda results: put_ack(results, ["d1"], ACK),
     "an acceptance of all": lambda results: put_ack_on_all(results, ACK),
     "the transition of an acceptance": lambda results: append_transitions(results, [ROW], ACK, NOW),
@@ -107,13 +107,13 @@ def test_a_record_is_not_folded_by_a_run_that_was_overtaken(tmp_path: Path) -> N
             raise_busy()
 
     ours = Results(place, Clients(), "shop").leased_by(require_lease)
-    with pytest.raises(Busy), Journal(ours, "plan-1").kept() as journal:  # noqa: PT012 - all of it is the run
-        journal.put_batch(0, [STEP], {"action-1": Done(STARTED, undo={"kind": "dropped"}, at=NOW)})
+    with pytest.raises(Busy), Journal(ours, "plan-1").recording() as journal:  # noqa: PT012 - all of it is the run
+        journal.put_batch(0, [STEP], {"action-1": StepResult(STARTED, undo={"kind": "dropped"}, at=NOW)})
         others = Journal(Results(place, Clients(), "shop"), "plan-1")
-        with others.kept():
-            others.put_batch(0, [STEP], {"action-1": Done(APPLIED, undo={}, at=NOW)})
+        with others.recording():
+            others.put_batch(0, [STEP], {"action-1": StepResult(APPLIED, undo={}, at=NOW)})
         lease[0] = True
-        journal.put_batch(0, [STEP], {"action-1": Done(STARTED, "not seen", at=NOW)})
+        journal.put_batch(0, [STEP], {"action-1": StepResult(STARTED, "not seen", at=NOW)})
     assert Journal(Results(place, Clients(), "shop"), "plan-1").batch(0)["action-1"].status == APPLIED
 
 
@@ -163,7 +163,7 @@ def test_the_lease_is_checked_before_each_canary_and_after_them(
     for most in range(11):  # noqa: B007 - `for_a_while` reads it
         asked.clear()
         with pytest.raises(Busy):
-            Forms(clients, Location.parse(str(tmp_path)), for_a_while).proved(bucket)
+            Forms(clients, Location.parse(str(tmp_path)), for_a_while).honoured(bucket)
     assert asked[0] > 0 == asked[-1]
 
 
@@ -175,7 +175,7 @@ def test_what_a_killed_run_left_of_its_canaries_is_removed_by_the_next(
     results = Location.parse(str(tmp_path))
     with monkeypatch.context() as patch:
         patch.setattr(canary._Canary, "remove", lambda _: None)
-        Forms(clients, results, lambda: None).proved(bucket)
+        Forms(clients, results, lambda: None).honoured(bucket)
     assert aws.s3.list_objects_v2(Bucket=bucket)["KeyCount"] > 0
-    Forms(clients, results, lambda: None).proved(bucket)
+    Forms(clients, results, lambda: None).honoured(bucket)
     assert aws.s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0

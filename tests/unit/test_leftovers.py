@@ -15,7 +15,7 @@ from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.copying import ranges
 from lakeaudit.reconcile.key_state import ENABLED, Current
-from lakeaudit.reconcile.leftovers import Seen
+from lakeaudit.reconcile.leftovers import LeftoverState
 from lakeaudit.reconcile.protocol import Case
 from lakeaudit.schemas import DISCREPANCIES
 
@@ -54,25 +54,25 @@ def head(**given: Any) -> ObjectHead:
     return replace(usual, **given)
 
 
-def seen(current: Current | None = None, **given: Any) -> Seen:
+def seen(current: Current | None = None, **given: Any) -> LeftoverState:
     place = Location("quarantine", "shop/plan/lake/warehouse/orders/a.parquet")
-    return replace(Seen("", current or Current(head()), place=place), **given)
+    return replace(LeftoverState("", current or Current(head()), place=place), **given)
 
 
 @pytest.mark.parametrize(
     ("lake", "row", "why"),
     [
         (LAKE, {}, None),
-        (LAKE.replace("quarantine:", "#"), {}, "no quarantine place is named"),
-        (LAKE + STORE, {}, "a metadata store knows of files there"),
-        (LAKE + LISTS, {}, "not every claim on files of all is known"),
+        (LAKE.replace("quarantine:", "#"), {}, "the lake file names no quarantine"),
+        (LAKE + STORE, {}, "a metadata store lists files there"),
+        (LAKE + LISTS, {}, "the claims of all are incomplete"),
         (LAKE, {"category": "log"}, "files of category log are not removed"),
         (LAKE, {"category": "other"}, "files of category other are not removed"),
         (LAKE, {"category": None}, "files of category None are not removed"),
         (LAKE, {"kind": "conflicting_owner"}, "files of kind conflicting_owner are not removed"),
         (LAKE, {"kind": "stale_visible"}, "files of kind stale_visible are not removed"),
         (LAKE, {"kind": "duplicate_content", "category": None, "related_key": "b"}, None),
-        (LAKE, {"kind": "duplicate_content"}, "the file that stays is not named"),
+        (LAKE, {"kind": "duplicate_content"}, "the finding does not name the file that stays"),
     ],
 )
 def test_what_is_refused_before_anything_is_looked_at(
@@ -88,24 +88,24 @@ def test_what_is_refused_before_anything_is_looked_at(
     ("state", "why"),
     [
         (seen(), None),
-        (replace(seen(), current=None), "it is gone already"),
-        (seen(Current(head(size=8))), "it was written again since the audit"),
+        (replace(seen(), current=None), "it no longer exists"),
+        (seen(Current(head(size=8))), "it was overwritten since the audit"),
         (seen(Current(head(), legal_hold=True)), "it is under a legal hold"),
         (seen(Current(head(), locked_until=NOON + timedelta(days=1))), "it is locked until 2026-11-22"),
         (seen(Current(head(), locked_until=NOON - timedelta(days=1))), None),
         (seen(Current(head(archived=True, storage_class="GLACIER"))), "it is archived (GLACIER)"),
-        (seen(inside="warehouse/orders/x/"), "a table that the lake file does not name lies about it"),
+        (seen(inside="warehouse/orders/x/"), "it is inside a table that the lake file does not name"),
         (seen(Current(head(modified_at=NOON - timedelta(days=3)))), None),
-        (seen(Current(head(modified_at=NOON - timedelta(days=2)))), "leftover_age is not over"),
+        (seen(Current(head(modified_at=NOON - timedelta(days=2)))), "younger than leftover_age"),
         (
             seen(Current(head(modified_at=NOON - timedelta(days=3), multipart=True, etag=f"{MD5}-2"))),
-            "leftover_age is not over",
+            "younger than leftover_age",
         ),
         (seen(Current(head(modified_at=NOON - timedelta(days=31)))), "older than the first complete audit"),
         (seen(versioning="Suspended"), "versioning of its bucket is suspended"),
         (
             seen(Current(head(encryption="SSE-KMS"))),
-            "nothing would tell whether its copy holds the same bytes",
+            "a copy could not be verified",
         ),
         (seen(Current(head(encryption="SSE-KMS", checksum="crc32:00"))), None),
         (seen(Current(head(size=(5 << 30) + 1))), "above 5 GiB and was not uploaded in parts"),
@@ -113,7 +113,7 @@ def test_what_is_refused_before_anything_is_looked_at(
         (seen(place=Location("quarantine", "x" * 1025)), "its key is too long for the quarantine"),
     ],
 )
-def test_what_the_object_itself_refuses(tmp_path: Path, state: Seen, why: str | None) -> None:
+def test_what_the_object_itself_refuses(tmp_path: Path, state: LeftoverState, why: str | None) -> None:
     size = 7 if why is None or "5 GiB" not in why else (5 << 30) + 1
     told = Quarantine().propose(case(tmp_path, storage_size=size), state)
     assert isinstance(told, str) is (why is not None)
@@ -129,7 +129,7 @@ def test_all_obstacles_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     for words in (
         "no quarantine",
         "a metadata store",
-        "not every claim",
+        "claims of",
         "of category log",
         "first complete audit",
     ):
@@ -139,7 +139,7 @@ def test_all_obstacles_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     )
     now = HideLeftover().propose(case(tmp_path), seen(locked, inside="warehouse/orders/x/"))
     assert isinstance(now, str)
-    for words in ("legal hold", "archived (GLACIER)", "lies about it", "first complete audit"):
+    for words in ("legal hold", "archived (GLACIER)", "it is inside a table", "first complete audit"):
         assert words in now
 
 

@@ -14,7 +14,7 @@ from lakeaudit.checks.lineage.lost_metadata import is_cut_from, is_whole
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.spark_sink import reader as spark_sink
 from lakeaudit.explain.explanation import Explanation
-from lakeaudit.explain.source_answers import STORED, Said
+from lakeaudit.explain.source_answers import STORED, SourceAnswer
 from lakeaudit.findings.finding_rows import FINDING_ROWS, with_losses
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
@@ -211,9 +211,10 @@ def test_a_state_whose_file_is_there_has_nothing_to_restore(
 def test_a_torn_file_is_not_back(row: dict[str, Any], back: bool) -> None:
     key = TORN["key"] if row is TORN else f"{LOG}/1.json"
     told = Explanation(
-        f"s3://lake/{key}", "lake", key, "orders", [Said(STORED, "present", {"size": 7})], None, [row], [], [], [], []
+        f"s3://lake/{key}", "lake", key, "orders", [SourceAnswer(STORED, "present", {"size": 7})], None,
+        [row], [], [], [], [],
     )  # fmt: skip
-    assert told.is_back is back
+    assert told.is_restored is back
 
 
 def test_files_of_a_table_that_lost_a_state_are_not_called_useless() -> None:

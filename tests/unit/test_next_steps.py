@@ -102,7 +102,7 @@ def test_an_archived_version_is_restored_before_it_is_brought_back(
     row = pagedata.dropped(1, recovery_version_id="v1", recovery=recovery, storage_class=tier)
     step = next_steps.way_back(row)
     assert step is not None
-    assert step.what.startswith("first have the version restored")
+    assert step.what.startswith("first restore the version")
     assert takes in step.what
     assert step.command.startswith("aws s3api restore-object --bucket ")
     assert step.command.endswith(" --version-id v1 --restore-request Days=7")
@@ -166,7 +166,7 @@ def test_whether_a_plan_has_to_be_told_that_nobody_meant_it(
     kind: str, answers: dict[str, int], causes: list[str], *, expected: bool
 ) -> None:
     assert next_steps.may_be_meant(kind, answers, causes) is expected
-    command = next_steps.mend("lake.yaml", "t", kind, answers, causes)
+    command = next_steps.repair_command("lake.yaml", "t", kind, answers, causes)
     assert command.endswith(" --allow restore") is expected
 
 
@@ -189,7 +189,7 @@ LOOK, TRY, MEND = "findings L --table t --kind {} --files", "reconcile plan L --
     ],
 )
 def test_a_plan_is_offered_where_it_may_hold_a_step(kind: str, answers: dict[str, int], command: str) -> None:
-    assert next_steps.mend("L", "t", kind, answers) == f"lakeaudit {command.format(kind)}"
+    assert next_steps.repair_command("L", "t", kind, answers) == f"lakeaudit {command.format(kind)}"
 
 
 class Group(NamedTuple):
@@ -230,7 +230,7 @@ ONE_PLAN = "lakeaudit reconcile plan L --table t --kind dropped --kind hidden --
     ],
 )  # fmt: skip
 def test_a_table_has_one_plan_and_lists_of_the_rest(groups: list[Group], lines: list[str]) -> None:
-    assert next_steps.mend_all("L", "t", groups) == lines
+    assert next_steps.commands_for_table("L", "t", groups) == lines
 
 
 @pytest.mark.parametrize(
@@ -292,12 +292,12 @@ def test_an_entry_waits_for_its_object_and_a_log_for_its_commit(
         ("dropped", "restored", "restored"), ("size_mismatch", "restored", "restored"),
         ("clone_at_risk", "restored", "no longer so"),  # it may be over because the file is lost
         ("temporary", "restored", "no longer so"), ("of another version", "restored", "restored"),
-        ("phantom", "metastore_mended", "metadata store mended"), ("dropped", None, "how is not known"),
+        ("phantom", "metastore_mended", "metadata store repaired"), ("dropped", None, "resolved, it is not known how"),
         ("dropped", "reference_removed", "closed, not restored"),
     ],
 )  # fmt: skip
 def test_only_what_was_lost_is_restored(kind: str, resolution: str | None, told: str) -> None:
-    assert next_steps.ended({"kind": kind, "resolution": resolution}) == told
+    assert next_steps.resolution_text({"kind": kind, "resolution": resolution}) == told
 
 
 NO_WAY: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ from lakeaudit.reconcile import totals
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.reconcile.totals import Reason, Totals
 
-NOTHING = "no action is known for this kind"
+NOTHING = "there is no automatic repair for this kind"
 WHY: list[tuple[dict[Reason, int], list[str]]] = [
     ({}, []),
     (
@@ -56,7 +56,8 @@ def test_the_worst_steps_are_shown_first(monkeypatch: pytest.MonkeyPatch) -> Non
     plan_summary.write(held, out)
     heads = [line for line in out.getvalue().splitlines() if not line.startswith(" ")]
     assert heads == [
-        "restore_version  s3://b/critical-file", "restore_version  s3://b/warning-file", "... and 1 more, see the plan",
+        "restore_version  s3://b/critical-file", "restore_version  s3://b/warning-file",
+        "... and 1 more steps, see the plan",
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from lakeaudit.reconcile.origins import Origins, locations_of
 
 FILE = ("b", "warehouse/orders/day=1/late.parquet")
 AT = "s3://b/warehouse/orders"
-NOT_THERE = "is not in the lake file"
+NOT_THERE = "the lake file has no table orders at the location of the file"
 
 
 def table(name: str = "orders", location: str = AT) -> Table:

@@ -23,7 +23,7 @@ from lakeaudit.reconcile.matching import matching_version
 from lakeaudit.reconcile.plan_file import PlanFile, header_of, write_plan
 from lakeaudit.reconcile.plan_shares import Share
 from lakeaudit.reconcile.planning import Planner
-from lakeaudit.reconcile.protocol import NEVER_GONE, Sight, Wanted
+from lakeaudit.reconcile.protocol import NEVER_GONE, RestoreTarget, StateReader
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
 from lakeaudit.reconcile.steps import COMPENSABLE, FINAL, NEEDS_PERSON, REVERSIBLE, Step
 from lakeaudit.runtime.aws import Clients
@@ -67,8 +67,8 @@ LOST = state(marker("m", 60), version("v", 0))
 CLAIM = NOON + timedelta(minutes=1)
 
 
-def wanted(*, size: int | None = 7, etag: str | None = None, version_id: str | None = None) -> Wanted:
-    return Wanted(Claimed(CLAIM, CLAIM + timedelta(minutes=5), size, etag), version_id)
+def wanted(*, size: int | None = 7, etag: str | None = None, version_id: str | None = None) -> RestoreTarget:
+    return RestoreTarget(Claimed(CLAIM, CLAIM + timedelta(minutes=5), size, etag), version_id)
 
 
 @pytest.mark.parametrize(
@@ -77,27 +77,27 @@ def wanted(*, size: int | None = 7, etag: str | None = None, version_id: str | N
         (wanted(), LOST, "v"),
         (wanted(etag="e"), LOST, "v"),
         (wanted(version_id="v"), LOST, "v"),
-        (wanted(size=8), LOST, "no version of it has what was recorded"),
-        (wanted(size=8, version_id="v"), LOST, "no version of it has what was recorded"),
-        (wanted(etag="other"), LOST, "no version of it has what was recorded"),
-        (wanted(size=None), LOST, "no version of it has what was recorded"),
-        (wanted(), state(version("v", 0, latest=True)), "the file is there again"),
+        (wanted(size=8), LOST, "no version of it matches the record"),
+        (wanted(size=8, version_id="v"), LOST, "no version of it matches the record"),
+        (wanted(etag="other"), LOST, "no version of it matches the record"),
+        (wanted(size=None), LOST, "no version of it matches the record"),
+        (wanted(), state(version("v", 0, latest=True)), "the file exists again"),
         (replace(wanted(), was_there=True), state(version("v", 0, latest=True)), NEVER_GONE),
-        (wanted(), state(), "no version of it has what was recorded"),
+        (wanted(), state(), "no version of it matches the record"),
         (wanted(), state(versioning=""), "its bucket keeps no versions"),
         (wanted(), state(marker("m", 60), version("v", 0), versioning="Suspended"), "versioning of its bucket is"),
         (wanted(), state(marker("m", 60), version("w", 3), version("v", 0)), "several versions may be the one"),
         (wanted(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0)), "v"),
-        (wanted(), state(marker("m", 60), version("v", 30)), "no version of it has what was recorded"),
+        (wanted(), state(marker("m", 60), version("v", 30)), "no version of it matches the record"),
         (wanted(), state(marker("m", 60), version("v", 0), whole=False), "several versions may be the one"),
-        (wanted(), state(marker("m", 60), version("v", 0), **COLD), "its version v is in DEEP_ARCHIVE: first have"),
-        (wanted(), state(version("v", 0, latest=True), **COLD), "its version v is in DEEP_ARCHIVE: first have"),
+        (wanted(), state(marker("m", 60), version("v", 0), **COLD), "its version v is in DEEP_ARCHIVE: first restore"),
+        (wanted(), state(version("v", 0, latest=True), **COLD), "its version v is in DEEP_ARCHIVE: first restore"),
         (wanted(), state(marker("m", 60), version("v", 0), **THAWED), "v"),
         (wanted(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0), archived={"w": "IA"}),
          "v"),
     ],
 )  # fmt: skip
-def test_which_version_is_the_file(asked: Wanted, found: KeyState, answer: str) -> None:
+def test_which_version_is_the_file(asked: RestoreTarget, found: KeyState, answer: str) -> None:
     said = matching_version(asked, found)
     assert (said if isinstance(said, str) else said[0].version_id).startswith(answer)
 
@@ -161,7 +161,9 @@ def planner(folder: Path, answer: KeyState | None = LOST, allow: tuple[str, ...]
     file = folder / "lake.yaml"
     file.write_text(LAKE)
     lake, keys = load_lake(file, {}), cast("KeyReader", Answers(answer))
-    return Planner(lake, "plan-1", allow, NOON.replace(tzinfo=UTC), Sight(lake, Clients(), keys, "plan-1"))
+    return Planner(
+        lake, "plan-1", allow, NOON.replace(tzinfo=UTC), StateReader(lake, Clients(), keys, "plan-1")
+    )
 
 
 def row(**given: Any) -> dict[str, Any]:
@@ -201,7 +203,7 @@ def test_what_may_be_all_that_is_left_of_a_commit_stays(
 
 
 @pytest.mark.parametrize(
-    ("losing", "why"), [({}, "audit again"), ({"orders": "missing_metadata"}, "restore that state")]
+    ("losing", "why"), [({}, "run an audit"), ({"orders": "missing_metadata"}, "restore that state")]
 )
 def test_files_that_are_not_named_while_a_state_is_lost(
     losing: dict[str, str], why: str, tmp_path: Path
@@ -210,13 +212,13 @@ def test_files_that_are_not_named_while_a_state_is_lost(
     share = Share(pa.Table.from_pylist([row(kind="uncommitted")], DISCREPANCIES), lost=True)
     (step,) = replace(planner(tmp_path), losing=losing).steps_of([share])
     assert why in step.evidence["why"]
-    assert ("audit again" in step.evidence["why"]) == (not losing)
+    assert ("run an audit" in step.evidence["why"]) == (not losing)
 
 
 @pytest.mark.parametrize(
     ("given", "allow", "why"),
     [
-        ({}, (), "nobody knows who removed it, perhaps on purpose: `--allow restore`"),
+        ({}, (), "it is not known who removed it, perhaps on purpose: `--allow restore`"),
         ({}, ("restore",), None),
         ({"cause": BY_RULE}, (), None),
         ({"cause": BY_SOMEBODY}, (), "perhaps on purpose: `--allow restore`"),
@@ -232,12 +234,12 @@ def test_files_that_are_not_named_while_a_state_is_lost(
             ("restore",),
             None,
         ),
-        ({"table_name": "others"}, (), "its table is not named in the lake file"),
+        ({"table_name": "others"}, (), "the lake file does not name its table"),
         ({"key": "warehouse/orders_2/a.parquet"}, (), "outside every table"),
         ({"bucket": ""}, (), "no object of a bucket"),
         ({"bucket": "weak", "table_name": "slow", "key": "slow/a"}, (), "may lag behind writes"),
-        ({"kind": "archived"}, (), "no action is known for this kind"),
-        ({"kind": "a_kind_of_next_year"}, (), "no action is known for this kind"),
+        ({"kind": "archived"}, (), "there is no automatic repair for this kind"),
+        ({"kind": "a_kind_of_next_year"}, (), "there is no automatic repair for this kind"),
     ],
 )
 def test_what_a_program_leaves_to_a_person(
@@ -292,7 +294,7 @@ def test_a_step_says_all_that_it_was_decided_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", '{"plan_id": 1}', "null"])
 def test_a_line_that_is_no_step_is_refused(line: str) -> None:
-    with pytest.raises(BadInput, match="a row of it is no step"):
+    with pytest.raises(BadInput, match="a row of it is not a step"):
         Step.of_line(line)
 
 
@@ -373,15 +375,15 @@ def test_the_documents_name_tests_that_exist() -> None:
             {"orders": 101},
             {"orders": 500},
             0.2,
-            "would touch 101 of its 500 files, more than the ceiling of 20%",
+            "would change 101 of its 500 files, more than the ceiling of 20%",
         ),
         ({"orders": 101}, {"orders": 500}, 0.3, None),
-        ({"orders": 100}, {}, 0.9, "would touch 100 files, and no audit counted how many it has"),
+        ({"orders": 100}, {}, 0.9, "would change 100 files, and no audit counted how many it has"),
         (
             {"a": 100, "b": 200},
             {"a": 100, "b": 100},
             0.2,
-            "table b: the plan would touch 200 of its 100 files",
+            "table b: the plan would change 200 of its 100 files",
         ),
     ],
 )

@@ -137,9 +137,9 @@ def test_a_shared_reason_is_printed_once_for_all_axes_and_tables() -> None:
         for n in range(3) for axis in ("content", "leftover")
     ]  # fmt: skip
     lines = [line.strip() for line in printed(pagedata.page([], coverage)).splitlines() if refused in line]
-    assert lines == [f"files of the table, leftovers, t0 and 2 more: {refused}"]
+    assert lines == [f"files of the table, unused files, t0 and 2 more: {refused}"]
     alone = printed(pagedata.page([], coverage[:2]))
-    assert f"files of the table, leftovers, t0: s3://lab/t0/_delta_log: {refused}" in alone
+    assert f"files of the table, unused files, t0: s3://lab/t0/_delta_log: {refused}" in alone
 
 
 def test_a_group_of_one_file_is_that_file_and_others_show_their_first() -> None:

@@ -78,7 +78,7 @@ def test_alerts_that_were_sent_and_that_were_not(
         "command": "alert",
         "exit_code": 0,
         "retry": False,
-        "verdict": "no receiver is named, so nobody is told: add `alerts` to the lake file",
+        "verdict": "no alert was sent: the lake file names no receiver; add `alerts` to it",
     }
     monkeypatch.delenv("NOT_SET", raising=False)
     publish(place, runs=[run(status="failed", error="no evidence", finished_at=datetime.now(UTC))])

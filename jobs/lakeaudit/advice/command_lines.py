@@ -1,10 +1,10 @@
-r"""Command lines that are printed to be copied: each value stands in them so that no shell and no client changes it.
+r"""Build command lines for copying, in which each value is safe from changes by the shell and by the client.
 
-A shell expands what is not quoted. Quotes do not help against the client itself: the AWS CLI replaces a value that
-begins with `file://` or `fileb://` (version 1 also `http://` and `https://`) by what it reads there, and any client
-takes a leading `-` for an option, some a leading `@` for a file. For the AWS CLI a value of the first sort goes into
-`--cli-input-json`, whose inside it does not expand; one of the second into `--name=value`, as for other clients, or
-behind `./` if it is a path.
+A shell expands unquoted text. Quotes do not protect from the client itself: the AWS CLI replaces a value that begins
+with `file://` or `fileb://` (version 1 also `http://` and `https://`) by the content of that file or page; every client
+takes a leading `-` for an option, and some take a leading `@` for a file. A value of the first sort goes into
+`--cli-input-json` of the AWS CLI, which does not expand it; a value of the second sort into `--name=value`, or behind
+`./` if it is a path.
 """
 
 import json
@@ -22,22 +22,22 @@ Value = str | Mapping[str, int]
 
 
 def operand(path: str) -> str:
-    """A path or a URI as a word of its own."""
+    """Return a path or a URI as one word."""
     return shell_word(f"./{path}" if _EXPANDED.match(path) else path)
 
 
 def option(name: str, value: str) -> str:
-    """An option of a client that takes `--name value` and `--name=value`."""
+    """Return an option of a client that takes `--name value` and `--name=value`."""
     return f"{name}{'=' if _EXPANDED.match(value) else ' '}{shell_word(value)}"
 
 
 def s3api(operation: str, parameters: Mapping[str, Value], *rest: str) -> str:
-    """A call of the AWS CLI's `s3api`.
+    """Return a command of the AWS CLI's `s3api`.
 
     Args:
-        operation: as the CLI names it.
-        parameters: by their names in the API (`VersionId`).
-        rest: words behind them, which are written as they are.
+        operation: name of the operation in the CLI.
+        parameters: values by their names in the API (`VersionId`).
+        rest: further words, which are not changed.
     """
     if any(is_loaded(value) for value in parameters.values() if isinstance(value, str)):
         given = [f"--cli-input-json {shell_word(json.dumps(parameters))}"]
@@ -47,7 +47,7 @@ def s3api(operation: str, parameters: Mapping[str, Value], *rest: str) -> str:
 
 
 def is_loaded(value: str) -> bool:
-    """Whether the AWS CLI would load a file or a page in place of a value. It takes no JSON where it writes a file."""
+    """Return whether the AWS CLI would replace a value by a file or a page."""
     return _LOADED.match(value) is not None
 
 

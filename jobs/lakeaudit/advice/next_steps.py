@@ -1,9 +1,9 @@
-"""What to type next about a finding: the command that brings its file back, and the one that tells more.
+"""Build the next commands for a finding: the one that restores its file, and the one that explains it.
 
-A file behind a delete marker comes back when the marker is deleted; one that was overwritten, when its older version is
-copied over it. The two are opposites: to delete the older version by its id would destroy it for good. So each command
-names the very version: the marker's where storage has told it, then or now. Where it is not known the older version is
-copied, which is right in both cases. Nothing here runs anything.
+A file behind a delete marker is restored by deleting the marker, and an overwritten file by copying its older version
+over it. The two are opposites: deleting the older version by its id would destroy it for good. So each command names
+the exact version: the marker's if storage returned it, in the audit or now. If it is not known, the older version is
+copied, which is right in both cases. No command is run here.
 """
 
 import re
@@ -27,26 +27,26 @@ Row = Mapping[str, Any]
 ARCHIVED = "archived"
 LOST_COMMIT = "overwritten_commit"
 THINK_FIRST = ("overwritten", LOST_COMMIT)
-"""Kinds whose file may be right as it is, or must stay as it is: what to do comes before the command."""
+"""Kinds whose file may be right, or must stay as it is: the advice is printed before the command."""
 
 BROUGHT_BACK = frozenset(
     {"dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"}
 )
-TOLD_APART = ("content_mismatch",)
-"""Kinds whose wrong object has the recorded size: the right one is one that was told apart from it."""
+DIFFERING_CONTENT = ("content_mismatch",)
+"""Kinds whose wrong object has the recorded size and other content."""
 LOSS_KINDS = BROUGHT_BACK | {"overwritten", "incomplete_commit"}
-"""Kinds whose file is lost, or has other content than was written; see `results.recovery`.
+"""Kinds whose file is lost, or has other content than its writer wrote; see `results.recovery`.
 
 A commit that was written twice is not one of them: its lost version must not be restored over the other.
 """
 EXPIRED = "expired by a lifecycle rule"
-"""How a cause begins that nobody decided for the very file (`findings.causes.DEEDS`)."""
+"""Beginning of a cause that is not a decision about the single file (`findings.causes.DEEDS`)."""
 
 PLANS = "lakeaudit reconcile plan "
 PLAN_FILE, CLEAR_FILE = "plan.jsonl", "clear.jsonl"
-"""What a plan is written to unless that is said, and what a second one of the same table is."""
+"""Default file of a plan, and the file of a second plan for the same table."""
 _INTO = "-o"
-LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
+LEAVE_OUT = "Omit `--allow restore` if somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
     "dropped": "Write the rows again from the source; repair the log only last.",
@@ -56,7 +56,7 @@ _NOT_BACK = {
     "size_mismatch": "Find who wrote it, and rewrite the file through the table.",
     "content_mismatch": "Find who wrote it, and rewrite the file through the table; trust no result since then.",
 }
-"""What is left to do if a file is not recoverable."""
+"""Advice for files that are not recoverable."""
 
 CLEARED = frozenset(
     {
@@ -64,7 +64,7 @@ CLEARED = frozenset(
         *("duplicate_attempt", "duplicate_content"),
     }
 )
-"""Kinds of which a plan takes files away."""
+"""Kinds whose files a plan removes."""
 PLANNED = frozenset(
     {
         *("dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"),
@@ -73,23 +73,23 @@ PLANNED = frozenset(
         *CLEARED,
     }
 )
-"""Kinds of which `reconcile plan` mends some; the others need a person."""
+"""Kinds that `reconcile plan` can repair at least in part; the others need a person."""
 
 MOST_COPIED = 5 << 30
-"""Bytes that one CopyObject takes (S3 API reference, CopyObject: 5 GB)."""
+"""Largest object in bytes that one CopyObject copies (S3 API reference, CopyObject: 5 GB)."""
 
 _UNTYPABLE = re.compile(r"\0|\?versionId=")
-"""In a key: no argument holds the one, and the AWS CLI takes the other for the end of the key."""
+"""Parts of a key that no command can contain: an argument cannot have NUL, and the AWS CLI ends the key at `?`."""
 
 
 def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = None) -> Step | None:
-    """How the finding's file comes back; None where nothing that can be typed is known.
+    """Return the command that restores the finding's file; None: there is no such command.
 
     Args:
         finding: a row of `findings` or of the ledger.
-        at: how the file's bucket is reached.
-        marker: the version id of the delete marker that is the current version now, where that was asked; else the one
-            that the run found is taken, which at worst is not there any more.
+        at: endpoint of the file's bucket.
+        marker: version id of the delete marker that is current now; None: the one of the finding is used, which may
+            no longer exist.
     """
     bucket, key, version = finding["bucket"], finding["key"], finding["recovery_version_id"]
     if not bucket or not key or _UNTYPABLE.search(key):
@@ -112,19 +112,19 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
 
 
 def is_archived_metadata(finding: Row) -> bool:
-    """Whether a file of a table's own metadata is there, whole, and only has to be restored from an archive."""
+    """Return whether a file of a table's own metadata is complete and only has to be restored from an archive."""
     there = finding.get("kind") == "missing_metadata" and finding.get("storage_size") is not None
     return there and bool(finding["recoverable"] == "yes") and finding["recovery"] is None
 
 
 def _is_archived(storage_class: str | None, at: "Endpoint | None") -> bool:
-    """Whether a class has to be restored before reading, by the names of the cloud at the endpoint."""
+    """Return whether a class has to be restored before reading, by the names of the cloud at the endpoint."""
     classes = StorageClasses(cloud=cloud_of(at.endpoint if at else None))
     return classes.archived(storage_class) is True
 
 
 def _needs_older_states(finding: Row) -> bool:
-    """Whether states before the lost one are lost too, and it says nothing without them."""
+    """Return whether earlier states are lost too, and the state needs them."""
     several = SEVERAL_STATES in (finding.get("explanation") or "")
     return several and not str(finding["key"]).endswith(".metadata.json")
 
@@ -137,7 +137,7 @@ def _after_older_states(step: Step) -> Step:
 def _by_version(
     finding: Row, place: dict[str, str], marker: str | None, at: "Endpoint | None"
 ) -> Step | None:
-    """The delete marker is removed, or the older version is copied over what is current."""
+    """Return the command that removes the delete marker, or copies the older version over the current one."""
     version = finding["recovery_version_id"]
     if finding["recovery"] == "delete_marker" and marker is not None:
         return Step(
@@ -156,12 +156,12 @@ def _by_version(
 
 
 def is_to_think_first(finding: Row) -> bool:
-    """Whether what to do about the finding comes before its command, see THINK_FIRST."""
+    """Return whether the advice is printed before the command, see THINK_FIRST."""
     return finding.get("kind") in THINK_FIRST and NEWER_TORN not in (finding.get("explanation") or "")
 
 
 def _beside(place: dict[str, str], key: str, version: str | None, at: "Endpoint | None") -> Step | None:
-    """A commit that was written twice: over the newer one the older must never be copied, for both hold files."""
+    """Return the command that fetches the older version of a commit; the newer one must not be replaced."""
     if version is None or is_loaded(key):
         return None
     name = operand(f"lost-{key.rpartition('/')[2]}")
@@ -170,10 +170,10 @@ def _beside(place: dict[str, str], key: str, version: str | None, at: "Endpoint 
 
 
 def _out_of_archive(place: dict[str, str], storage_class: str | None, at: "Endpoint | None") -> Step:
-    """S3 API reference, RestoreObject: Intelligent-Tiering brings an object back for good, and takes no days."""
+    """Return the restore; Intelligent-Tiering restores for good, without days (S3 API reference, RestoreObject)."""
     for_good = storage_class == "INTELLIGENT_TIERING"
     request: dict[str, int] = {} if for_good else {"Days": 7}
-    what = "have it restored" if for_good else "have a copy restored for seven days"
+    what = "restore it" if for_good else "restore a copy for seven days"
     return Step(
         f"{what}, which costs money and takes up to two days",
         _s3api("restore-object", {**place, "RestoreRequest": request}, at),
@@ -183,20 +183,20 @@ def _out_of_archive(place: dict[str, str], storage_class: str | None, at: "Endpo
 def _version_out_of_archive(
     place: dict[str, str], version: str, storage_class: str, at: "Endpoint | None"
 ) -> Step:
-    """The first of two steps: no copy reads a version that is archived."""
+    """Return the first of two steps: an archived version cannot be copied."""
     request: dict[str, int] = {"Days": 7}
     takes = f"it is in {storage_class}, which costs money and takes {restore_takes(storage_class)}"
     return Step(
-        f"first have the version restored for seven days ({takes}); bring it back once that is done",
+        f"first restore the version for seven days ({takes}); copy it back after that",
         _s3api("restore-object", {**place, "VersionId": version, "RestoreRequest": request}, at),
     )
 
 
 def _marker_found(finding: Row) -> str | None:
-    """The version id of the marker that the run found: what storage has where it has no object of any size."""
-    found = finding["storage_version_id"]
-    is_object = finding["storage_size"] is not None or found == finding["recovery_version_id"]
-    return found if finding["recovery"] == "delete_marker" and not is_object else None
+    """Return the version id of the marker in the finding: the stored version without a size."""
+    version = finding["storage_version_id"]
+    is_object = finding["storage_size"] is not None or version == finding["recovery_version_id"]
+    return version if finding["recovery"] == "delete_marker" and not is_object else None
 
 
 def _in_parts(finding: Row) -> str:
@@ -204,56 +204,55 @@ def _in_parts(finding: Row) -> str:
 
 
 def _s3api(operation: str, parameters: Mapping[str, Value], at: "Endpoint | None", *files: str) -> str:
-    """The AWS CLI percent-encodes the source of a copy itself."""
+    """Return a command of `s3api` for an endpoint; the AWS CLI percent-encodes the source of a copy itself."""
     payer = ("--request-payer requester",) if at is not None and at.requester_pays else ()
     endpoint = (f"--endpoint-url {shell_word(at.endpoint)}",) if at is not None and at.endpoint else ()
     return s3api(operation, parameters, *files, *payer, *endpoint)
 
 
 def plan_all(lake: str, *, meant: bool) -> str:
-    """The command that plans what mends anything; `meant`: see `may_be_meant`."""
+    """Return the command that plans all repairs; `meant`: see `may_be_meant`."""
     return f"{PLANS}{operand(lake)}{ALLOW if meant else ''}"
 
 
-def mend(
+def repair_command(
     lake: str, table: str | None, kind: str, answers: Mapping[str, int], causes: Sequence[str] = ()
 ) -> str:
-    """The command that plans what mends discrepancies of a kind, or names their files for a person; it changes nothing.
+    """Return the command that plans repairs for a kind, or prints its files for a person; it changes nothing.
 
     Args:
         lake: the lake file as the reader would type it.
-        table: that holds them; None: several do.
-        kind: of the discrepancies.
+        table: table of the discrepancies; None: several.
+        kind: kind of the discrepancies.
         answers: number of lost files by whether they are recoverable: yes, no, unknown.
-        causes: those known.
+        causes: known causes.
     """
     of_table = f" {option('--table', table)}" if table is not None else ""
     about = f"{operand(lake)}{of_table} {option('--kind', kind)}"
-    if not may_be_mended(kind, answers):
+    if not may_be_repaired(kind, answers):
         return f"lakeaudit findings {about} --files"
     return f"{PLANS}{about}{ALLOW if may_be_meant(kind, answers, causes) else ''}"
 
 
 def beside_others(command: str, name: str) -> str:
-    """A plan in a file of its own name, where others are typed beside it: each would be written over the last."""
+    """Add a file name to a plan command, so that several plans do not overwrite each other."""
     return f"{command} {_INTO} {operand(f'{name}.jsonl')}" if command.startswith(PLANS) else command
 
 
-def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
-    """What to type about all that is broken in a table: a plan of what is mended, lists, a plan of what is taken away.
+def commands_for_table(lake: str, table: str, groups: "Sequence[BrokenGroup]") -> list[str]:
+    """Return commands for all broken groups of a table: a plan of repairs, lists, and a plan of removals.
 
-    Plans lie in files of their own, since a second one would be written over the first.
+    Each plan has its own file, since a second one would overwrite the first.
     """
-    losing = any(
-        loses_state(each.kind) for each in groups
-    )  # what no state lists may be all that is left of it
+    # after the loss of a state, an unused file may be all that is left of it
+    losing = any(loses_state(each.kind) for each in groups)
     planned = [
         each for each in groups
-        if may_be_mended(each.kind, each.answers) and not (losing and each.kind in CLEARED)
+        if may_be_repaired(each.kind, each.answers) and not (losing and each.kind in CLEARED)
     ]  # fmt: skip
     about = f"{operand(lake)} {option('--table', table)}"
     meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
-    mended = _kinds(each.kind for each in planned if each.kind not in CLEARED)
+    repaired = _kinds(each.kind for each in planned if each.kind not in CLEARED)
     cleared = _kinds(each.kind for each in planned if each.kind in CLEARED)
     rest = [
         f"lakeaudit findings {about} {option('--kind', each.kind)} --files"
@@ -261,27 +260,24 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
         if each not in planned
     ]
     return [
-        *([f"{PLANS}{about}{mended}{ALLOW if meant else ''}"] if mended else []),
+        *([f"{PLANS}{about}{repaired}{ALLOW if meant else ''}"] if repaired else []),
         *dict.fromkeys(rest),
         *([f"{PLANS}{about}{cleared} {_INTO} {CLEAR_FILE}"] if cleared else []),
     ]
 
 
 def after_plans(lines: Sequence[str], literal: Callable[[str], str]) -> str:
-    """What to do once the plans among these lines are made, and how to plan less; empty where there are none.
-
-    `literal` is how a stored text is written.
-    """
+    """Return the instruction for the plans among these lines; empty: there are none. `literal` formats a command."""
     plans = [line for line in lines if line.startswith(PLANS)]
     names = " and ".join(literal(f"lakeaudit reconcile apply {_file_of(plan)}") for plan in plans)
-    many = f"Read both plans; {names} do what they say." if len(plans) > 1 else ""
-    one = f"Read the plan; {names} does what it says." if len(plans) == 1 else ""
+    many = f"Read both plans; {names} apply them." if len(plans) > 1 else ""
+    one = f"Read the plan; {names} applies it." if len(plans) == 1 else ""
     leave_out = LEAVE_OUT if any(ALLOW in plan for plan in plans) else ""
     return " ".join(filter(None, (many, one, leave_out)))
 
 
 def _file_of(plan: str) -> str:
-    """What a plan is written to, as it is typed."""
+    """Return the file of a plan command."""
     *_, option, _ = shlex.split(plan)
     return plan.rpartition(f" {_INTO} ")[2] if option == _INTO else PLAN_FILE
 
@@ -290,8 +286,8 @@ def _kinds(of: Iterable[str]) -> str:
     return "".join(f" {option('--kind', kind)}" for kind in dict.fromkeys(of))
 
 
-class Asked(Protocol):
-    """What `mend_all` is asked about: discrepancies of one kind."""
+class BrokenGroup(Protocol):
+    """Discrepancies of one kind, for `commands_for_table`."""
 
     @property
     def kind(self) -> str: ...
@@ -304,29 +300,29 @@ class Asked(Protocol):
 ALLOW = " --allow restore"
 
 
-def may_be_mended(kind: str, answers: Mapping[str, int]) -> bool:
-    """Whether `reconcile plan` may have a step for any of a kind; see `mend`.
+def may_be_repaired(kind: str, answers: Mapping[str, int]) -> bool:
+    """Return whether `reconcile plan` may have a step for a kind; see `repair_command`.
 
-    Of a lost file it has none where no version is left, and of other content none that nobody has told apart. Where
-    nobody has said (as results of an earlier version do of metadata) the plan looks.
+    A lost file without a version has none, and neither has other content without a version that is known to differ. If
+    no answer is recorded (as for metadata in results of an earlier version), the plan checks storage.
     """
     if kind not in BROUGHT_BACK:
         return kind in PLANNED
-    if kind in TOLD_APART:
+    if kind in DIFFERING_CONTENT:
         return bool(answers.get("yes"))
     return bool(answers.get("yes") or answers.get("unknown") or not answers.get("no"))
 
 
 def waits(row: Row, beside: Collection[str] = ()) -> bool:
-    """Whether something else of the same file comes first.
+    """Return whether another discrepancy of the same file has to be repaired first.
 
-    Over a commit that was written twice nothing is brought back; where the object is not what its writer recorded, or
-    is gone and an older state needs it, the entry of a metadata store may be the last that says how it should be; and
-    a file that is to go needs none.
+    No file is restored over a commit that was written twice. If the object is not the one that its writer recorded, or
+    is lost and an older state needs it, the entry of a metadata store may be the last record of it. A file that is to
+    be removed needs no entry.
 
     Args:
         row: the discrepancy.
-        beside: kinds of all that is open of its file.
+        beside: kinds of all open discrepancies of its file.
     """
     if row["kind"] in BROUGHT_BACK:
         return LOST_COMMIT in beside
@@ -342,41 +338,41 @@ _COMES_AFTER = {
     "phantom": frozenset({"dropped", "dropped_history"}),
     "hidden": frozenset({"duplicate_content", "duplicate_attempt"}),
 }
-"""By kind of an entry what is mended of its file before."""
+"""By kind of an entry the kinds of its file that have to be repaired first."""
 
 
 def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:
-    """Whether a plan may restore files that somebody perhaps removed on purpose; see `mend`."""
+    """Return whether a plan may restore files that somebody perhaps removed on purpose; see `repair_command`."""
     expired = bool(causes) and all(cause.startswith(EXPIRED) for cause in causes)
-    return kind in BROUGHT_BACK and may_be_mended(kind, answers) and not expired
+    return kind in BROUGHT_BACK and may_be_repaired(kind, answers) and not expired
 
 
 OVER = "over"
 
 
 def ending(kind: str, resolution: str | None) -> str:
-    """The ledger's resolution; OVER where that is `restored`, and nothing was lost or altered; empty where none is."""
+    """Return the ledger's resolution; OVER for `restored` if no file was lost or altered; empty: no resolution."""
     never_lost = kind in KINDS and kind not in LOSS_KINDS
     return OVER if resolution == "restored" and never_lost else resolution or ""
 
 
-def ended(row: Row) -> str:
-    """How a discrepancy ended, in words."""
+def resolution_text(row: Row) -> str:
+    """Return the resolution of a discrepancy for people."""
     how = ending(row["kind"], row["resolution"])
-    return _ENDED.get(how, how.replace("_", " ") or "how is not known")
+    return _RESOLUTIONS.get(how, how.replace("_", " ") or "resolved, it is not known how")
 
 
-_ENDED = {
+_RESOLUTIONS = {
     OVER: "no longer so",
     "reference_removed": "closed, not restored",
-    "metastore_mended": "metadata store mended",
+    "metastore_mended": "metadata store repaired",
     "accepted": "ignored by the lake file",
-    "retired": "not followed any more",
+    "retired": "no longer tracked",
 }
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:
-    """The command that shows every version of a finding's file; changes nothing."""
+    """Return the command that lists every version of a finding's file; it changes nothing."""
     if not finding["bucket"] or not finding["key"]:
         return None
     place = {"Bucket": finding["bucket"], "Prefix": finding["key"]}
@@ -384,16 +380,16 @@ def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:
 
 
 _COLUMN = re.compile(r" \(`[a-z_]+`(?: of the log's file|, and `[a-z_]+`[^)]*)?\)")
-"""The column that a sentence of docs/kinds.md speaks of: of use in SQL, in the way on a page."""
+"""A column name in a sentence of docs/kinds.md: useful in SQL, but not on a page."""
 
 
 def to_do(kind: str, recoverable: str | None = None, manifest_kind: str | None = None) -> str:
-    """What to do about a kind, as plain text; empty for a kind that this version does not know.
+    """Return the advice for a kind as plain text; empty for an unknown kind.
 
     Args:
-        kind: of the finding.
-        recoverable: `no` gives the advice for a file that is not recoverable.
-        manifest_kind: of the table, for advice in the terms of its format.
+        kind: kind of the finding.
+        recoverable: `no` selects the advice for a file that is not recoverable.
+        manifest_kind: kind of the table's manifest, for advice in the terms of its format.
     """
     if kind not in KINDS:
         return ""
@@ -404,7 +400,7 @@ def to_do(kind: str, recoverable: str | None = None, manifest_kind: str | None =
 
 
 def learn_more(lake: str, run_id: str, finding: Row) -> str:
-    """What to type to learn more: `explain` for a file, else `findings` with the finding's kind and table."""
+    """Return the command that explains a finding: `explain` for a file, else `findings` with its kind and table."""
     place = uri(finding)
     if finding["subject_type"] == "file" and place and "\0" not in place:
         return f"lakeaudit explain {operand(lake)} {operand(place)}"

@@ -10,8 +10,8 @@ from lakeaudit.advice.next_steps import (
     OVER,
     THINK_FIRST,
     ending,
-    may_be_mended,
-    mend,
+    may_be_repaired,
+    repair_command,
     to_do,
     way_back,
 )
@@ -110,10 +110,10 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
 def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: bool) -> Iterator[str]:
     """Yield the command that plans the repair, as on every page; else one that restores a file, or advice."""
     answers = change.recovery.answers
-    if may_be_mended(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
+    if may_be_repaired(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
             yield f"do: {to_do(change.kind, manifest_kind=change.manifest_kind)}"
-        yield f"repair: {mend(lake_file, change.table, change.kind, answers, change.causes)}"
+        yield f"repair: {repair_command(lake_file, change.table, change.kind, answers, change.causes)}"
         return
     back = change.back if not redact else None
     tame = back is not None and _tame(back["subject"]) == back["subject"]

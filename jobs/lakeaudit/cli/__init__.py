@@ -1,4 +1,4 @@
-"""The command line: parses, calls, prints one line for every failure, and returns the contract's exit codes.
+"""The command line parses arguments, calls a command, prints each failure as one line and returns an exit code.
 
 Results go to stdout, progress and logs to stderr; the last line on stderr is the verdict.
 """

@@ -1,4 +1,4 @@
-"""Commands that audit, and those that follow an audit."""
+"""Define the commands that audit, and those that follow an audit."""
 
 import sys
 from contextlib import suppress
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, ended_well, load, loaded_with, now, results_of, say, warn
+from lakeaudit.cli.frame import app, finish, load, load_with_status, now, results_of, say, warn
 from lakeaudit.cli.options import FailOn, LakeFile, RunId, Status, Tables, run_id_of
 from lakeaudit.errors import CannotAudit
 
@@ -20,53 +20,58 @@ if TYPE_CHECKING:
 def audit(
     lake: LakeFile,
     table: Tables = None,
-    live: Annotated[bool, typer.Option("--live", help="List the tables now, read no inventory.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="List the tables now instead of reading an inventory.")
+    ] = False,
     partition: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COL=VALUE/COL=VALUE", help="With --live: list this partition only; repeatable."
+            metavar="COL=VALUE/COL=VALUE", help="With --live: list only this partition; repeatable."
         ),
     ] = None,
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Judge as of this time (UTC).")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Judge the lake as it was at this time (UTC).")
+    ] = None,
     spark: Annotated[bool, typer.Option("--spark", help="Use Spark even for a small --live audit.")] = False,
     run_id: RunId = None,
-    fail_on: Annotated[FailOn, typer.Option(help="Exit 1 from this severity on.")] = "critical",
-    format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with 1 if a finding has this severity or a higher one.")
+    ] = "critical",
+    format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
     status_file: Status = None,
 ) -> int:
-    """Audit a lake once and publish what was found.
+    """Audit a lake once and publish the findings.
 
-    A results place has a single writer: a second audit at the same time is refused.
+    Only one audit at a time may write to a results location: a second one is refused.
     """
     from lakeaudit.audit.plan import Options
     from lakeaudit.commands import audit as command
-    from lakeaudit.commands.status import kept
+    from lakeaudit.commands.status import open_status
     from lakeaudit.runtime.progress import progress_on
 
-    with kept(status_file, "audit") as status:
-        loaded = loaded_with(lake, status)
+    with open_status(status_file, "audit") as status:
+        loaded = load_with_status(lake, status)
         parts = tuple(partition or ())
         options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), run_id_of(run_id))
         request = command.Request(lake, options, fail_on, format, status, spark)
-        told = command.run(request, loaded, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
-    warn(told.warnings)
-    typer.echo(told.verdict, err=True)
-    return told.exit_code
+        result = command.run(request, loaded, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
+    warn(result.warnings)
+    typer.echo(result.verdict, err=True)
+    return result.exit_code
 
 
 @app.command()
 def alert(lake: LakeFile, status_file: Status = None) -> int:
     """Send notifications for new, escalated, reopened and resolved discrepancies."""
     from lakeaudit.commands import alert as command
-    from lakeaudit.commands.status import kept
+    from lakeaudit.commands.status import open_status
 
-    with kept(status_file, "alert") as status:
-        loaded = loaded_with(lake, status)
-        done = command.send(loaded, lake, status.clients, now())
-        code = 3 if done.failures else 0
-        said = command.said(done, loaded)
-        status.end("alert", code, said, retry=bool(done.failures))
-    return say(said, code)
+    with open_status(status_file, "alert") as status:
+        loaded = load_with_status(lake, status)
+        sent = command.send(loaded, lake, status.clients, now())
+        code, verdict = 3 if sent.failures else 0, command.verdict(sent, loaded)
+        status.end("alert", code, verdict, retry=bool(sent.failures))
+    return say(verdict, code)
 
 
 @app.command()
@@ -74,16 +79,19 @@ def report(
     lake: LakeFile,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="A path or s3://, by default report.html here."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Path or s3:// URI to write; default: report.html."
+        ),
     ] = None,
     in_results: Annotated[
-        bool, typer.Option("--in-results", help="Write it beside the result tables instead.")
+        bool, typer.Option("--in-results", help="Write to the results location instead.")
     ] = False,
     certificate: Annotated[
         bool,
         typer.Option(
             "--certificate",
-            help="State as JSON (certificate.json) that all is decided and nothing lost, or say why not.",
+            help="Write certificate.json: it certifies that every file was judged and none is lost. Otherwise print "
+            "the reasons and exit with 1.",
         ),
     ] = False,
     status_file: Status = None,
@@ -91,93 +99,100 @@ def report(
     """Write the last published run as one self-contained page, or a certificate of it."""
     if certificate:
         return _certificate(lake, output, in_results, status_file)
-    from lakeaudit.commands.status import kept, write_whole
+    from lakeaudit.commands.status import open_status, write_whole
     from lakeaudit.explain import text_output
     from lakeaudit.report.gather import gather, source_limits
     from lakeaudit.report.page import render
     from lakeaudit.report.page_data import MAX_FINDINGS
 
-    with kept(status_file, "report") as status:
-        loaded = loaded_with(lake, status)
+    with open_status(status_file, "report") as status:
+        loaded = load_with_status(lake, status)
         results = results_of(loaded)
         names = [table.name for table in loaded.tables]
         limits, run = source_limits(loaded), results.published(None)
         page = gather(results, run, lake, now(), MAX_FINDINGS, names, limits=limits)
-        name = _goes_to(loaded, "report.html", output, in_results)
+        name = _output_name(loaded, "report.html", output, in_results)
         write_whole(name, render(page).encode(), status.clients, f"the report {name}")
         typer.echo(name)
-        said = text_output.verdict_line(page)
-        status.end("report", 0, said)
-    return ended_well(said)
+        verdict = text_output.verdict_line(page)
+        status.end("report", 0, verdict)
+    return finish(verdict)
 
 
-def _goes_to(lake: "Lake", name: str, output: str | None, in_results: bool) -> str:
+def _output_name(lake: "Lake", name: str, output: str | None, in_results: bool) -> str:
     return lake.results.join(name).path_or_uri if in_results else output or name
 
 
 def _certificate(lake: str, output: str | None, in_results: bool, status_file: str | None) -> int:
-    from lakeaudit.commands.certificate import made
-    from lakeaudit.commands.status import kept, write_whole
+    from lakeaudit.commands.certificate import build_certificate
+    from lakeaudit.commands.status import open_status, write_whole
 
-    with kept(status_file, "certificate") as status:
-        loaded = loaded_with(lake, status)
-        content, said = made(loaded, results_of(loaded), now())
+    with open_status(status_file, "certificate") as status:
+        loaded = load_with_status(lake, status)
+        content, lines = build_certificate(loaded, results_of(loaded), now())
         if content is None:
-            verdict = (
-                f"CRITICAL: no certificate: {len(said)} reasons"
-                if len(said) > 1
-                else "CRITICAL: no certificate"
-            )
+            reasons = f": {len(lines)} reasons" if len(lines) > 1 else ""
+            verdict = f"CRITICAL: no certificate{reasons}"
             status.end("certificate", 1, verdict)
-            return say("\n".join([*said, verdict]), 1)
-        name = _goes_to(loaded, "certificate.json", output, in_results)
+            return say("\n".join([*lines, verdict]), 1)
+        name = _output_name(loaded, "certificate.json", output, in_results)
         write_whole(name, content, status.clients, f"the certificate {name}")
         typer.echo(name)
-        status.end("certificate", 0, said[0])
-    return ended_well(said[0])
+        status.end("certificate", 0, lines[0])
+    return finish(lines[0])
 
 
 @app.command()
 def dashboard(
     lake: LakeFile,
     host: Annotated[
-        str, typer.Option(metavar="ADDR", help="Where to listen; by default for this machine only.")
+        str, typer.Option(metavar="ADDR", help="Address to listen on; the default accepts only this machine.")
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=65535, help="By default 8501, or a free one.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=65535, help="Port; default: 8501, or a free port if it is taken."
+        ),
     ] = None,
     base_path: Annotated[
-        str, typer.Option(metavar="PATH", help="What a proxy puts before every page, like /lakeaudit.")
+        str, typer.Option(metavar="PATH", help="Path prefix of a reverse proxy, such as /lakeaudit.")
     ] = "",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A host name that is answered too; may be repeated."),
+        typer.Option(metavar="NAME", help="Also answer requests for this host name; repeatable."),
     ] = None,
 ) -> int:
-    """Serve pages over the results until Ctrl-C: the lake, its tables, files and runs. No Spark, no JVM.
+    """Serve pages about the lake, its tables, files and runs until Ctrl-C. Needs no Spark and no Java.
 
-    There are no users: everybody who is admitted reads the results and may query sources about single files. Beyond
-    this machine (--host) a token is asked for: that of LAKEAUDIT_DASHBOARD_TOKEN, else the one in the printed address.
+    There are no user accounts: every visitor can read the results and query the sources about single files. With
+    --host, visitors from other machines need a token: the value of LAKEAUDIT_DASHBOARD_TOKEN, or a random token that
+    is part of the printed address.
     """
     from lakeaudit.commands import dashboard as command
 
     load(lake)
     with suppress(KeyboardInterrupt):
-        told = partial(typer.echo, file=sys.stdout)
-        command.run(lake, host, port, told, names=allow_host or (), base_path=base_path)
+        ready = partial(typer.echo, file=sys.stdout)
+        command.run(lake, host, port, ready, names=allow_host or (), base_path=base_path)
     return 0
 
 
 @app.command()
 def demo(
-    directory: Annotated[Path, typer.Argument(metavar="[DIR]", help="Replaced.")] = Path("demo-lake"),
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Draws the faults.")] = None,
-    faults: Annotated[int | None, typer.Option(metavar="N", help="How many; 0 for a healthy lake.")] = None,
+    directory: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Directory for the demo lake; overwritten if it exists.")
+    ] = Path("demo-lake"),
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Seed that selects the faults; default: random.")
+    ] = None,
+    faults: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of faults; 0 builds a healthy lake.")
+    ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Let its server stay until Ctrl-C, to try commands on the lake.")
+        bool, typer.Option("--keep", help="Keep the demo's S3 server running until Ctrl-C, to try commands.")
     ] = False,
 ) -> int:
-    """Build a small lake, break it on purpose, audit it and compare: exit 0 only if both agree."""
+    """Build a small lake, damage it, audit it, and exit with 0 if the audit reports exactly the damage."""
     from lakeaudit.runtime.progress import progress_on
 
     try:

@@ -1,4 +1,4 @@
-"""What all commands share: the application, how it speaks, and how it reaches a lake and its results."""
+"""Define the application, its output lines, and its access to a lake and its results, for all commands."""
 
 import os
 from collections.abc import Sequence
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 EXIT_CODES = (
     "Exit codes: 0 audited; 1 findings at or above --fail-on; 2 bad command line or lake file; 3 audited in part; "
-    "10 nothing could be audited; 11 a gate refused; 12 evidence lacks too much to be believed; 13 another audit is at "
-    "work here, or was since; 14 results could not be written; 70 a bug of lakeaudit."
+    "10 nothing could be audited; 11 a gate refused the run; 12 the evidence is too incomplete to publish findings; "
+    "13 another audit is writing these results or has replaced this one; 14 results could not be written; 70 a bug in "
+    "lakeaudit."
 )
 
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Compares what writers, metadata stores and storage say of every file of a data lake, and names what differs.",
+    help="Compare the records of writers, metadata stores and storage for every file of a data lake, and report the "
+    "differences.",
     epilog=EXIT_CODES,
 )
 
@@ -34,7 +36,7 @@ app = typer.Typer(
 def _root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print tracebacks; anywhere on the line.")] = False,  # noqa: ARG001
+    debug: Annotated[bool, typer.Option("--debug", help="Print tracebacks; may follow the command.")] = False,  # noqa: ARG001
 ) -> int:
     if version:
         typer.echo(__version__)
@@ -46,15 +48,15 @@ def _root(
 
 
 def say(text: str, code: int = 0) -> int:
-    """The verdict on stderr; a lake file's problems are a line each."""
+    """Print the lines of a verdict or failure on stderr, and return the exit code."""
     for line in text.split("\n"):
         typer.echo(f"lakeaudit: {printable(line)}", err=True)
     return code
 
 
-def ended_well(said: str) -> int:
-    """The last line on stderr of a command that did what was asked."""
-    typer.echo(said, err=True)
+def finish(verdict: str) -> int:
+    """Print the last line on stderr of a command that succeeded, and return exit code 0."""
+    typer.echo(verdict, err=True)
     return 0
 
 
@@ -64,13 +66,13 @@ def load(path: str) -> Lake:
 
     lake = load_lake(path, os.environ)
     if server_has_ended(Path(path), lake.s3.endpoint):
-        told = "the server of this demo lake has ended with its command: what was found can still be read"
-        warn([f"{told}; `lakeaudit demo --keep` lets it stay"])
+        warning = "the S3 server of this demo lake has stopped; only its results can be read"
+        warn([f"{warning}. `lakeaudit demo --keep` keeps the server running"])
     return lake
 
 
-def loaded_with(path: str, status: "StatusFile") -> Lake:
-    """The lake, and the status file reached as its stores are."""
+def load_with_status(path: str, status: "StatusFile") -> Lake:
+    """Load the lake, and let the status file use its clients."""
     from lakeaudit.runtime.endpoints import clients_of
 
     lake = load(path)
@@ -79,18 +81,18 @@ def loaded_with(path: str, status: "StatusFile") -> Lake:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """A line each on stderr."""
+    """Print each warning as a line on stderr."""
     for warning in warnings:
         typer.echo(f"warning: {printable(warning)}", err=True)
 
 
 def printable(line: str) -> str:
-    """A line that moves no cursor and starts no line of its own."""
+    """Replace control characters, which could move the cursor or start a new line."""
     return "".join(c if c.isprintable() else " " for c in line)
 
 
 def results_of(lake: Lake) -> "Results":
-    """The lake's result tables."""
+    """Return the lake's result tables."""
     from lakeaudit.results.read import Results
     from lakeaudit.runtime.endpoints import clients_of
 
@@ -98,5 +100,5 @@ def results_of(lake: Lake) -> "Results":
 
 
 def now() -> datetime:
-    """The clock of all commands."""
+    """Return the current time for all commands."""
     return datetime.now(UTC)

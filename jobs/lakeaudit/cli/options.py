@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, and what is made of their words."""
+"""Define and check the options and arguments that several commands share."""
 
 import re
 from collections.abc import Sequence
@@ -26,26 +26,35 @@ Severities = Annotated[
 Partitions = Annotated[
     list[str] | None,
     typer.Option(
-        "--partition", metavar="COL=VALUE/COL=VALUE", help="Only this partition and those below; repeatable."
+        "--partition",
+        metavar="COL=VALUE/COL=VALUE",
+        help="Only this partition and its subpartitions; repeatable.",
     ),
 ]
-RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run's id.")]
+RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Id of the run.")]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
         "--allow",
         metavar="X",
-        help="`restore`: also what somebody removed, perhaps on purpose; `probable`: also what size, time and rows "
-        "alone speak for; `older_than_onboarding`: also leftovers from before the first complete audit; "
-        "`remove_reference`: take what is lost for good out of its Delta table; repeatable.",
+        help="Allow more; repeatable. `restore`: bring back files that somebody removed, perhaps on purpose; "
+        "`probable`: accept a match by size, time and rows alone; `older_than_onboarding`: hide unused files from "
+        "before the first complete audit; `remove_reference`: remove files that are lost for good from their table; "
+        "`abort_upload`, `drop_partition`, `repoint_table`: see docs/reconcile.md.",
     ),
 ]
 Ids = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Ids of discrepancies, or their first characters.")
 ]
-Reason = Annotated[str, typer.Option("--reason", help="Why; it is shown wherever the discrepancy is.")]
-Until = Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, such as 2027-06-01.")]
-By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who; by default the user.")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Reason, displayed with the discrepancy.")
+]
+Until = Annotated[
+    str, typer.Option("--until", metavar="DAY", help="Last day of the acceptance, such as 2027-06-01.")
+]
+By = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Name to record; default: your user name.")
+]
 Status = Annotated[
     str | None,
     typer.Option("--status-file", metavar="F", help="Also write the outcome as JSON to F (a path or s3://)."),
@@ -54,23 +63,25 @@ FailOn = Literal["critical", "error", "warning", "info", "never"]
 
 
 def run_id_of(text: str | None) -> str | None:
-    """`--run-id`.
+    """Check the value of `--run-id`.
 
     Raises:
-        BadInput: it is no run id.
+        BadInput: the value is not a valid run id.
     """
     if text is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", text):
-        raise BadInput("--run-id", "is no run id", "write up to 128 letters, digits, `.`, `_` and `-`")
+        raise BadInput(
+            "--run-id", "is not a valid run id", "write up to 128 letters, digits, `.`, `_` and `-`"
+        )
     return text
 
 
-def wanted_of(
+def selection_of(
     kinds: Sequence[str] | None,
     tables: Sequence[str] | None,
     severities: Sequence[str] | None,
     partitions: Sequence[str] | None,
 ) -> "RowFilter":
-    """What `--kind`, `--table`, `--severity` and `--partition` ask for.
+    """Build the row filter of `--kind`, `--table`, `--severity` and `--partition`.
 
     Raises:
         BadInput: there is no such kind or severity.

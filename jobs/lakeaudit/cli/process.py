@@ -1,4 +1,4 @@
-"""One command as a process: every failure is one line and one of the contract's exit codes."""
+"""Run one command as a process; print every failure as one line with one of the contract's exit codes."""
 
 import atexit
 import gc
@@ -23,14 +23,14 @@ COMMANDS = (audits, results, reconcile, setup)
 
 
 GARBAGE = 50_000
-"""New objects between two looks for circles of garbage: with 700, imports and many tables are a tenth slower."""
+"""New objects between two collections of cyclic garbage: with 700, imports and many tables are a tenth slower."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. Nothing but the exit code and what was printed leaves here."""
+    """Run one command and return its exit code; no exception leaves this function."""
     given = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in given
-    if not debug:  # libraries log tracebacks of what ends as one line here
+    if not debug:  # libraries log tracebacks of failures that are one line here
         logging.basicConfig(handlers=[logging.NullHandler()])
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 _INTERRUPTED = "interrupted; nothing of this run is published"
 _SERVERS = ("dashboard", "demo")
-"""Commands that Ctrl-C ends as it should, in their own time."""
+"""Commands that handle Ctrl-C themselves."""
 
 
 def program(argv: Sequence[str] | None = None) -> NoReturn:
@@ -63,7 +63,7 @@ def program(argv: Sequence[str] | None = None) -> NoReturn:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        pass  # whoever read the output has gone
+        pass  # the reader of the output has closed the pipe
     except OSError as error:
         code = _failed(error)
     with suppress(OSError):
@@ -72,8 +72,8 @@ def program(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _failed(error: BaseException) -> int:
-    """One line for a failure, and its exit code."""
-    if isinstance(error.__context__, BrokenPipeError):  # `| head` has seen enough; typer made an exit of it
+    """Print a failure as one line and return its exit code."""
+    if isinstance(error.__context__, BrokenPipeError):  # `| head` closed the pipe; typer raised Exit for it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     if not isinstance(error, AuditError) and is_full_disk(error):
@@ -83,12 +83,12 @@ def _failed(error: BaseException) -> int:
     if isinstance(error, TyperException):
         return say(f"{error.format_message()} See {_help_of(error)}.", 2)
     first = one_line(next(iter(str(error).splitlines()), ""), 200)
-    told = f"unexpected {type(error).__name__}: {first}; please report it with what --debug prints"
-    return say(told, 70)
+    message = f"unexpected {type(error).__name__}: {first}; please report it with the traceback of --debug"
+    return say(message, 70)
 
 
 def _help_of(error: TyperException) -> str:
-    """What to type for help on the very command that was mistyped."""
+    """Return the command line that prints the help of the mistyped command."""
     context = getattr(error, "ctx", None)
     words = ["--help"]
     while context is not None and context.parent is not None:

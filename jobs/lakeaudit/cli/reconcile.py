@@ -1,4 +1,4 @@
-"""Commands that mend what audits found."""
+"""Define the commands that repair open discrepancies."""
 
 import sys
 from functools import partial
@@ -6,31 +6,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeaudit.cli.frame import app, loaded_with, now, results_of, say
-from lakeaudit.cli.options import Allow, Kinds, LakeFile, Status, Tables, wanted_of
+from lakeaudit.cli.frame import app, load_with_status, now, results_of, say
+from lakeaudit.cli.options import Allow, Kinds, LakeFile, Status, Tables, selection_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakeaudit.commands.reconcile import Ended
-    from lakeaudit.commands.status import StatusFile
+    from lakeaudit.commands.status import CommandResult, StatusFile
 
 reconcile = typer.Typer(
     rich_markup_mode=None,
-    help="Plan what mends open discrepancies, apply it, and take it back. The next audit says what is resolved.",
+    help="Plan repairs of open discrepancies, apply them, and reverse them. The next audit resolves the repaired ones.",
 )
 app.add_typer(reconcile, name="reconcile")
 
 PlanPath = Annotated[
-    str, typer.Argument(metavar="FILE", help="The plan's file, a path or s3://.", show_default=False)
+    str, typer.Argument(metavar="FILE", help="Plan file: a path or s3:// URI.", show_default=False)
 ]
 OtherLake = Annotated[
     str | None,
-    typer.Option("--lake", metavar="LAKE", help="Where the plan's lake file is now, if it was moved."),
+    typer.Option("--lake", metavar="LAKE", help="Path of the plan's lake file, if the file was moved."),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Begin N steps at most.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Start at most N steps.")]
 Failures = Annotated[
-    int, typer.Option("--stop-after", metavar="N", min=1, help="Stop when the store refused N steps.")
+    int, typer.Option("--stop-after", metavar="N", min=1, help="Stop after the store has refused N steps.")
 ]
 MaxShare = Annotated[
     float | None,
@@ -39,8 +38,8 @@ MaxShare = Annotated[
         metavar="S",
         min=0,
         max=1,
-        help="Refuse what touches more than this share of a table's files and a hundred of them; "
-        "by default the lake file's `ceiling.share`.",
+        help="Refuse a plan that changes at least 100 files of a table and more than this share of its files; "
+        "default: the lake file's `ceiling.share`.",
     ),
 ]
 
@@ -49,10 +48,10 @@ MaxShare = Annotated[
 def plan(
     lake: LakeFile,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="The plan's file, a path or s3://.")
+        str, typer.Option("-o", "--output", metavar="FILE", help="Path or s3:// URI of the plan to write.")
     ] = "plan.jsonl",
     in_results: Annotated[
-        bool, typer.Option("--in-results", help="Write the plan beside the result tables instead.")
+        bool, typer.Option("--in-results", help="Write the plan to the results location instead.")
     ] = False,
     kind: Kinds = None,
     table: Tables = None,
@@ -60,27 +59,27 @@ def plan(
     max_share: MaxShare = None,
     status_file: Status = None,
 ) -> int:
-    """Write a plan of what may be done about open discrepancies. It changes nothing, and is good for 24 hours."""
+    """Write a plan of repairs for open discrepancies. It changes nothing in the lake and expires after 24 hours."""
     from lakeaudit.commands import reconcile as command
-    from lakeaudit.commands.status import kept
+    from lakeaudit.commands.status import open_status
     from lakeaudit.runtime.progress import progress_on
 
-    wanted = wanted_of(kind, table, None, None)
-    with kept(status_file, "reconcile plan") as status:
-        loaded = loaded_with(lake, status)
+    row_filter = selection_of(kind, table, None, None)
+    with open_status(status_file, "reconcile plan") as status:
+        loaded = load_with_status(lake, status)
         done = command.plan(
             loaded,
             lake,
             results_of(loaded),
             sys.stdout,
             to=None if in_results else output,
-            wanted=wanted,
+            row_filter=row_filter,
             allow=allow or (),
             now=now(),
             progress=progress_on(sys.stderr),
             max_share=max_share,
         )
-        return _ended("reconcile plan", done, status)
+        return _finish("reconcile plan", done, status)
 
 
 @reconcile.command()
@@ -91,14 +90,15 @@ def apply(
     stop_after: Failures = 20,
     max_share: MaxShare = None,
     digest: Annotated[
-        str | None, typer.Option("--digest", metavar="D", help="Refuse any plan but the one of this digest.")
+        str | None, typer.Option("--digest", metavar="D", help="Refuse the plan unless it has this digest.")
     ] = None,
     approved_by: Annotated[
-        str | None, typer.Option("--approved-by", metavar="NAME", help="Who approved it, for the record.")
+        str | None,
+        typer.Option("--approved-by", metavar="NAME", help="Name of the approver, for the record."),
     ] = None,
     status_file: Status = None,
 ) -> int:
-    """Do what a plan says, or go on where a run of it stopped."""
+    """Carry out a plan, or continue a run of it that was stopped."""
     from lakeaudit.commands import reconcile as command
 
     approved = partial(command.apply, digest=digest, approved_by=approved_by, max_share=max_share)
@@ -109,7 +109,7 @@ def apply(
 def undo(
     file: PlanPath, lake: OtherLake = None, stop_after: Failures = 20, status_file: Status = None
 ) -> int:
-    """Take back what was done of a plan, the last step first."""
+    """Reverse the steps of a plan that were applied, the last step first."""
     from lakeaudit.commands import reconcile as command
 
     return _on_plan(
@@ -120,56 +120,58 @@ def undo(
 @reconcile.command()
 def purge(
     lake: LakeFile,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this it is only named.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove the files; without it they are only listed.")
+    ] = False,
     status_file: Status = None,
 ) -> int:
-    """Remove for good what lies in the quarantine for longer than the lake file keeps it. There is no undo."""
+    """Permanently remove files that are in the quarantine for longer than its `keep`. This cannot be undone."""
     from lakeaudit.commands import purge as command
-    from lakeaudit.commands.status import kept
+    from lakeaudit.commands.status import open_status
     from lakeaudit.runtime.progress import progress_on
 
-    with kept(status_file, "reconcile purge") as status:
-        loaded = loaded_with(lake, status)
+    with open_status(status_file, "reconcile purge") as status:
+        loaded = load_with_status(lake, status)
         progress = progress_on(sys.stderr)
         done = command.purge(loaded, results_of(loaded), sys.stdout, yes=yes, now=now(), progress=progress)
-        return _ended("reconcile purge", done, status)
+        return _finish("reconcile purge", done, status)
 
 
 def _on_plan(
     name: str,
-    run: "Callable[..., Ended]",
+    run: "Callable[..., CommandResult]",
     path: str,
     other: str | None,
-    bounded: tuple[int | None, int],
+    bound: tuple[int | None, int],
     status_file: str | None,
     *,
     needs_lake: bool = True,
 ) -> int:
-    """Run a command on a plan; where its lake file cannot be read, one that `needs_lake` fails."""
-    from lakeaudit.commands.status import kept
+    """Run a command on a plan; if its lake file cannot be read, a command that `needs_lake` fails."""
+    from lakeaudit.commands.status import open_status
     from lakeaudit.errors import LakeFileError
-    from lakeaudit.reconcile.plan_file import opened
+    from lakeaudit.reconcile.plan_file import open_plan
     from lakeaudit.reconcile.run import Bounds
     from lakeaudit.runtime.progress import progress_on
 
-    with kept(status_file, name) as status:
+    with open_status(status_file, name) as status:
         if other is not None:
-            loaded_with(other, status)
-        with opened(path, status.clients) as file:
+            load_with_status(other, status)
+        with open_plan(path, status.clients) as file:
             lake = other or file.header.lake_file
             try:
-                loaded = loaded_with(lake, status)
+                loaded = load_with_status(lake, status)
             except LakeFileError:
                 if needs_lake or other is not None:
                     raise
                 loaded = None
-            bounds = Bounds(*bounded, loaded.settings.confirm.rate) if loaded else Bounds(*bounded)
+            bounds = Bounds(*bound, loaded.settings.confirm.rate) if loaded else Bounds(*bound)
             results, progress = results_of(loaded) if loaded else None, progress_on(sys.stderr)
             done = run(file, loaded, lake, results, bounds=bounds, clock=now, progress=progress)
-        return _ended(name, done, status)
+        return _finish(name, done, status)
 
 
-def _ended(name: str, done: "Ended", status: "StatusFile") -> int:
-    said = {"command": name, "exit_code": done.exit_code, "verdict": done.said, "retry": False}
-    status.write({**done.more, **said})
-    return say(done.said, done.exit_code)
+def _finish(name: str, result: "CommandResult", status: "StatusFile") -> int:
+    summary = {"command": name, "exit_code": result.exit_code, "verdict": result.verdict, "retry": False}
+    status.write({**result.more, **summary})
+    return say(result.verdict, result.exit_code)

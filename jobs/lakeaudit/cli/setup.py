@@ -1,4 +1,4 @@
-"""Commands about lake files and the places they name."""
+"""Define the commands that write and check lake files."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lakeaudit.cli.frame import app, ended_well, loaded_with, now
+from lakeaudit.cli.frame import app, finish, load_with_status, now
 from lakeaudit.cli.options import (
     LakeFile,
     Status,
@@ -19,42 +19,45 @@ from lakeaudit.config import lake_schema
 @app.command()
 def init(
     place: Annotated[str, typer.Argument(metavar="PLACE", help="s3://bucket/prefix, or a local folder.")],
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A new file.")] = "lake.yaml",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Path to write; must not exist.")
+    ] = "lake.yaml",
     endpoint: Annotated[
-        str | None, typer.Option("--endpoint", metavar="URL", help="Of a store other than AWS.")
+        str | None, typer.Option("--endpoint", metavar="URL", help="S3 endpoint, for a store other than AWS.")
     ] = None,
 ) -> int:
-    """Look around a place and write a lake file with comments, which `audit` takes as it is.
+    """Search a location for tables and inventories, and write a commented lake file that `audit` can use.
 
-    Lists folders, reads the bucket's inventory configurations, versioning and lifecycle, and writes nothing else.
+    It lists folders and reads the bucket's inventory configurations, versioning and lifecycle rules. It writes only
+    the lake file.
     """
     from lakeaudit.commands import init as command
     from lakeaudit.runtime.aws import Clients, Endpoint
 
     location = command.place_of(place)
     clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
-    found = command.look_around(location, clients, now())
+    surroundings = command.look_around(location, clients, now())
     s3 = {"endpoint": json.dumps(endpoint), "path_style": "true"} if endpoint else {}
-    command.write_lake_file(found, output, command.results_beside(location, Path.cwd()), s3)
+    command.write_lake_file(surroundings, output, command.results_beside(location, Path.cwd()), s3)
     typer.echo(output)
-    return ended_well(command.said(found, output))
+    return finish(command.verdict(surroundings, output))
 
 
 @app.command()
 def doctor(lake: LakeFile, status_file: Status = None) -> int:
-    """Check Java, credentials, every source and the results place, and say what to do.
+    """Check Java, credentials, every source and the results location, and print what to repair.
 
-    A small table `_probe` and the object `_canary` are written to the results place and removed again.
+    It writes a small table `_probe` and the object `_canary` to the results location, and removes both.
     """
     from lakeaudit.commands import doctor as command
-    from lakeaudit.commands.status import kept
+    from lakeaudit.commands.status import open_status
 
-    with kept(status_file, "doctor") as status:
-        loaded = loaded_with(lake, status)
-        done = command.run(loaded, status.clients, os.environ, now(), sys.stdout)
-        status.end("doctor", done.exit_code, done.verdict, retry=done.retry)
-    typer.echo(done.verdict, err=True)
-    return done.exit_code
+    with open_status(status_file, "doctor") as status:
+        loaded = load_with_status(lake, status)
+        result = command.run(loaded, status.clients, os.environ, now(), sys.stdout)
+        status.end("doctor", result.exit_code, result.verdict, retry=result.retry)
+    typer.echo(result.verdict, err=True)
+    return result.exit_code
 
 
 @app.command()

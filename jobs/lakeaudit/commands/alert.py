@@ -1,4 +1,4 @@
-"""`lakeaudit alert`: send what is due; and the same at the end of an audit."""
+"""Send the alerts that are due: for `lakeaudit alert`, and at the end of an audit."""
 
 import os
 from dataclasses import replace
@@ -17,21 +17,21 @@ from lakeaudit.runtime.progress import SilentProgress
 
 
 def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
-    """One round, with the lease of the results: two at once would tell everything twice.
+    """Send the due messages under the lease of the results: two rounds at once would send each message twice.
 
     Raises:
-        Busy: an audit or another round is at work; what is due is sent at its end.
+        Busy: an audit or another round holds the lease, and sends the due messages at its end.
         AuditError: the results cannot be read or written.
     """
     results = Results(lake.results, clients, lake.name)
     with leased(lake.results, clients, "alert", SilentProgress()) as still_ours:
-        done = round_of(
+        sent = round_of(
             AlertContext(lake, lake_file, results.leased_by(still_ours), clients, os.environ, now)
         )
-    return replace(done, failures=(*done.failures, *_measured(lake, results.again(), now)))
+    return replace(sent, failures=(*sent.failures, *_write_metrics(lake, results.again(), now)))
 
 
-def _measured(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
+def _write_metrics(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
     if lake.prometheus_textfile is None:
         return ()
     from lakeaudit.alerts.metrics import write_metrics
@@ -44,28 +44,30 @@ def _measured(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
 
 
 def _table_names(lake: Lake, results: Results) -> list[str]:
-    """Those that the lake file names, and those that the last audit found."""
+    """Return the tables of the lake file, and those that the last audit discovered."""
     last = results.last_published() if lake.finds_tables else None
-    found = [row["table_name"] for row in results.coverage(last["run_id"])] if last else []
-    return list(dict.fromkeys([*(table.name for table in lake.tables), *found]))
+    discovered = [row["table_name"] for row in results.coverage(last["run_id"])] if last else []
+    return list(dict.fromkeys([*(table.name for table in lake.tables), *discovered]))
 
 
-def said(done: Round, lake: Lake) -> str:
-    """The verdict's line."""
-    sent = f"{number(done.sent, 'message')} sent" if lake.alerts else NOBODY
-    failed = f"; not sent: {'; '.join(done.failures)}" if done.failures else ""
-    return f"{sent}{failed}"
+def verdict(sent: Round, lake: Lake) -> str:
+    """Return the last line of the command."""
+    messages = f"{number(sent.sent, 'message')} sent" if lake.alerts else NO_RECEIVER
+    return messages + (f"; not sent: {'; '.join(sent.failures)}" if sent.failures else "")
 
 
-NOBODY = "no receiver is named, so nobody is told: add `alerts` to the lake file"
+NO_RECEIVER = "no alert was sent: the lake file names no receiver; add `alerts` to it"
 
 
 def after_audit(
     lake: Lake, lake_file: str, clients: Clients, now: datetime, *, published: bool = True
 ) -> tuple[str, ...]:
-    """Tell of the audit that has just ended, and beat the heart if it was published; what could not be told.
+    """Send the alerts of the audit that has just ended, and if it was published its lineage and the heartbeat.
 
-    What goes wrong here changes nothing of the audit: the next `lakeaudit alert` tries again.
+    A failure does not change the outcome of the audit: the next `lakeaudit alert` tries again.
+
+    Returns:
+        Warnings about messages that were not sent.
     """
     try:
         failures = send(lake, lake_file, clients, now).failures
@@ -73,25 +75,25 @@ def after_audit(
         failures = ()
     except AuditError as error:
         failures = (str(error),)
-    untold = tuple(f"alert not sent: {failure}" for failure in failures)
-    return (*untold, *_lineage(lake, clients), *_beat(lake)) if published else untold
+    unsent = tuple(f"alert not sent: {failure}" for failure in failures)
+    return (*unsent, *_send_lineage(lake, clients), *_send_heartbeat(lake)) if published else unsent
 
 
-def _lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
+def _send_lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
     if lake.openlineage_url_env is None:
         return ()
     from lakeaudit.alerts.lineage import events
 
     results = Results(lake.results, clients, lake.name)
     try:
-        told = events(results, {table.name: table.location for table in lake.tables})
-        post_all(lake.openlineage_url_env, os.environ, told)
+        lineage = events(results, {table.name: table.location for table in lake.tables})
+        post_all(lake.openlineage_url_env, os.environ, lineage)
     except (CannotDeliver, AuditError) as error:
         return (f"lineage not sent: {error}",)
     return ()
 
 
-def _beat(lake: Lake) -> tuple[str, ...]:
+def _send_heartbeat(lake: Lake) -> tuple[str, ...]:
     if lake.heartbeat_url_env is None:
         return ()
     try:

@@ -1,4 +1,4 @@
-"""`lakeaudit report --certificate`: reads what the last published run decided and states it, or says why not."""
+"""Build the certificate of the last published run for `lakeaudit report --certificate`."""
 
 import json
 from collections import Counter
@@ -18,33 +18,33 @@ from lakeaudit.report.certificate import CertificateBasis, certificate, refusals
 from lakeaudit.results.read import UNRESOLVED, Results
 
 GRAVE = SEVERITIES[: SEVERITIES.index("error") + 1]
-"""Severities of findings that no certificate is made beside."""
+"""Severities of findings that prevent a certificate."""
 _COLUMNS = ["table_name", "axis", "kind", "severity", "ack_until"]
 
 
-def made(lake: Lake, results: Results, now: datetime) -> tuple[bytes | None, list[str]]:
-    """(the certificate, what to say of it), or (None, why there is none).
+def build_certificate(lake: Lake, results: Results, now: datetime) -> tuple[bytes | None, list[str]]:
+    """Return the certificate with a line about it, or None with the reasons that prevent it.
 
     Raises:
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    held = _held(lake, results, now)
-    if reasons := refusals(held):
+    facts = _certificate_facts(lake, results, now)
+    if reasons := refusals(facts):
         return None, reasons
-    stated = certificate(held, now, __version__)
+    stated = certificate(facts, now, __version__)
     content = json.dumps(stated, indent=2, ensure_ascii=False) + "\n"
-    said = (
+    line = (
         f"{count(stated['files_agreed'])} of {number(stated['files'], 'file')} in"
         f" {number(stated['tables'], 'table')} agree{_through(stated['through'])}, {stated['digest']}"
     )
-    return content.encode(errors="surrogateescape"), [said]
+    return content.encode(errors="surrogateescape"), [line]
 
 
 def _through(time: str | None) -> str:
     return "" if time is None else f" through {second(datetime.fromisoformat(time))}"
 
 
-def _held(lake: Lake, results: Results, now: datetime) -> CertificateBasis:
+def _certificate_facts(lake: Lake, results: Results, now: datetime) -> CertificateBasis:
     run = results.published(None)
     names = [table.name for table in lake.tables]
     unresolved = _unresolved(results, {*names, ""}, now)
@@ -56,18 +56,18 @@ def _held(lake: Lake, results: Results, now: datetime) -> CertificateBasis:
 
 @dataclass(frozen=True)
 class _Unresolved:
-    """What the ledger holds against a certificate, and by table, axis and kind how much of it was accepted instead."""
+    """Unresolved discrepancies: those that prevent a certificate by table, axis and kind, and those accepted."""
 
     open: Mapping[tuple[str, str, str], int]
     accepted: Mapping[str, int]
 
 
 def _unresolved(results: Results, tables: Collection[str], now: datetime) -> _Unresolved:
-    """On the axis content all that is unresolved, on the others what is critical or an error of these tables."""
+    """Count all unresolved rows of the axis content, and on other axes the critical ones and errors of the tables."""
     content = pc.field("axis") == CONTENT
-    wanted = pc.field("state").isin(UNRESOLVED) & (content | pc.field("severity").isin(GRAVE))
+    condition = pc.field("state").isin(UNRESOLVED) & (content | pc.field("severity").isin(GRAVE))
     open_, accepted = Counter[tuple[str, str, str]](), Counter[str]()
-    for batch in results.batches("discrepancies", wanted, _COLUMNS):
+    for batch in results.batches("discrepancies", condition, _COLUMNS):
         for row in batch.to_pylist():
             table, axis, kind = row["table_name"] or "", row["axis"], row["kind"]
             if axis != CONTENT and table not in tables:
@@ -80,7 +80,7 @@ def _unresolved(results: Results, tables: Collection[str], now: datetime) -> _Un
 
 
 def _exclusions(lake: Lake, now: datetime) -> dict[str, Any]:
-    """What the lake file leaves out on purpose."""
+    """Return the exclusions that the lake file configures."""
     off = {"": lake.severities, **{table.name: table.severities for table in lake.tables}}
     return {
         "ignore": [e.model_dump(mode="json") for e in lake.ignores if e.holds_on(now.date())],
@@ -96,7 +96,7 @@ def _exclusions(lake: Lake, now: datetime) -> dict[str, Any]:
 
 
 def _lowered(severities: Mapping[str, str]) -> dict[str, str]:
-    """The kinds of which the lake file makes less than an error, which they are by themselves."""
+    """Return the kinds whose severity the lake file lowers below `error`, although the default is higher."""
     return {
         kind: severity
         for kind, severity in sorted(severities.items())

@@ -1,4 +1,4 @@
-"""`lakeaudit dashboard`: a live page over the results, on this machine alone unless told otherwise."""
+"""Serve the pages of `lakeaudit dashboard`; by default only to this machine."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from lakeaudit.errors import BadInput, CannotAudit
 
 WELL_KNOWN = 8501
 TOKEN_VARIABLE = "LAKEAUDIT_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
-"""The variable with the token that visitors from other machines must show."""
+"""Environment variable with the token that visitors from other machines need."""
 
 
 def run(
@@ -23,9 +23,9 @@ def run(
     base_path: str = "",
     env: Mapping[str, str] = os.environ,
 ) -> None:
-    """Serve until interrupted; `ready` is told the address. `names` and `base_path`: see `dashboard.serve.Where`.
+    """Serve until interrupted; call `ready` with the address. `names` and `base_path`: see `dashboard.serve.Where`.
 
-    Beyond this machine visitors must show a token: that of `env`, else one that is drawn.
+    Visitors from other machines need a token: that of `env`, else a random one.
 
     Raises:
         CannotAudit: Streamlit is not installed.
@@ -41,43 +41,43 @@ def run(
     where = Where(host, chosen, tuple(names), path_of(base_path), any_port=port is None, token=token)
     try:
         serve(lake_file, where, ready)
-    except SystemExit as error:  # Streamlit's way to say that it cannot listen
+    except SystemExit as error:  # Streamlit exits if it cannot listen
         if error.code in (None, 0):
             raise
         raise BadInput(
-            f"{host}:{where.port}", "was taken while the pages were loaded", "start again"
+            f"{host}:{where.port}", "another process took the port during the start", "start again"
         ) from error
 
 
-def path_of(written: str) -> str:
-    """`/data/lake/` as Streamlit wants it, `data/lake`.
+def path_of(text: str) -> str:
+    """Return `/data/lake/` in the form that Streamlit expects, `data/lake`.
 
     Raises:
-        BadInput: it is no path of plain names.
+        BadInput: the path has other characters than letters, digits, `.`, `_`, `~` and `-`.
     """
-    path = written.strip("/")
+    path = text.strip("/")
     if path and not re.fullmatch(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*", path):
-        raise BadInput(written, "is no path of plain names", "write --base-path /lakeaudit")
+        raise BadInput(text, "is not a path of plain names", "write --base-path /lakeaudit")
     return path
 
 
 def free_port(host: str, port: int | None) -> int:
-    """The port asked for; where none was, Streamlit's own if it is free, else any that is.
+    """Return the requested port; without one Streamlit's default port if it is free, else any free port.
 
     Raises:
-        BadInput: it is taken, or the host is none of this machine's.
+        BadInput: the port is taken, or the host is not an address of this machine.
     """
-    for wanted in (WELL_KNOWN, 0) if port is None else (port,):
+    for candidate in (WELL_KNOWN, 0) if port is None else (port,):
         try:
-            return _bound(host, wanted)
+            return _try_port(host, candidate)
         except OSError as error:
-            refused = error.strerror or str(error)
+            reason = error.strerror or str(error)
     raise BadInput(
-        f"{host}:{port or WELL_KNOWN}", f"cannot be used ({refused})", "choose another --host or --port"
+        f"{host}:{port or WELL_KNOWN}", f"cannot be used ({reason})", "choose another --host or --port"
     )
 
 
-def _bound(host: str, port: int) -> int:
+def _try_port(host: str, port: int) -> int:
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""`lakeaudit discrepancies`: the ledger; `ack`, `unack` and `baseline`: what people accept of it."""
+"""Print the ledger (`lakeaudit discrepancies`), and accept discrepancies (`ack`, `unack`, `baseline`)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from lakeaudit.schemas import rows_of
 
 STATES = {"pending": ("pending",), "open": ("open",), "resolved": ("resolved",), "all": ()}
 SHORTEST = 6
-"""Characters of an id that may stand for it."""
+"""Least number of characters that may abbreviate an id."""
 
 
 def write(
@@ -28,42 +28,42 @@ def write(
     out: TextIO,
     *,
     state: str,
-    wanted: RowFilter,
+    row_filter: RowFilter,
     format: str,  # noqa: A002 - named like the option
 ) -> str:
-    """Print the ledger; the verdict's line.
+    """Print the ledger; return the verdict.
 
     Raises:
-        BadInput: no such table.
+        BadInput: there is no such table.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
     run = results.published(None)  # an empty ledger must not look like a healthy lake
-    require_tables(lake, results, run, wanted.tables)
-    rows = rows_of(results.discrepancies(STATES[state], row_filter=wanted))
-    told = WRITERS[format](rows, out, DISCREPANCY_ROWS)
-    what = "discrepancy" if told == 1 else "discrepancies"
-    return f"{count(told)} {what}" + (f" {state}" if state != "all" else "")
+    require_tables(lake, results, run, row_filter.tables)
+    rows = rows_of(results.discrepancies(STATES[state], row_filter=row_filter))
+    n = WRITERS[format](rows, out, DISCREPANCY_ROWS)
+    noun = "discrepancy" if n == 1 else "discrepancies"
+    return f"{count(n)} {noun}" + (f" {state}" if state != "all" else "")
 
 
 def ack_of(by: str | None, reason: str, until: str) -> Ack:
-    """What was typed.
+    """Build an acknowledgement from the options of a command.
 
     Raises:
-        BadInput: the time is none.
+        BadInput: `until` is not a date or time.
     """
     try:
         at = datetime.fromisoformat(until)
     except ValueError:
-        raise BadInput(f"--until {until}", "is no day", "write 2027-06-01") from None
+        raise BadInput(f"--until {until}", "is not a date", "write 2027-06-01") from None
     whole_day = timedelta(days=1) if len(until) <= len("2027-06-01") else timedelta(0)
     return Ack(by or getuser(), reason, in_utc(at) + whole_day)
 
 
 def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now: datetime) -> str:
-    """Accept these discrepancies until a time; what to say.
+    """Accept these discrepancies until a time; return the verdict.
 
     Raises:
-        BadInput: an id that is unknown, ambiguous or resolved, or a time that is past.
+        BadInput: an id is unknown, ambiguous or resolved, or the time is past.
     """
     _require_future(ack, now)
     with leased(lake.results, clients_of(lake), "ack", SilentProgress()) as still_ours:
@@ -75,16 +75,16 @@ def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now:
 
 
 def withdraw(lake: Lake, results: Results, ids: Sequence[str]) -> str:
-    """Accept these discrepancies no longer; what to say. Raises as `acknowledge`."""
+    """End the acceptance of these discrepancies; return the verdict. Raises as `acknowledge`."""
     with leased(lake.results, clients_of(lake), "unack", SilentProgress()) as still_ours:
         results = results.leased_by(still_ours)
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], Ack())
-    return f"{count(len(rows))} not accepted any more"
+    return f"{count(len(rows))} no longer accepted"
 
 
 def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
-    """Accept all that is pending or open now; what to say. Raises as `acknowledge`."""
+    """Accept every pending or open discrepancy; return the verdict. Raises as `acknowledge`."""
     _require_future(ack, now)
     results.published(None)
     with leased(lake.results, clients_of(lake), "baseline", SilentProgress()) as still_ours:
@@ -99,15 +99,15 @@ def _rows(results: Results, ids: Sequence[str]) -> list[Row]:
     return [_row(results, each) for each in dict.fromkeys(ids)]
 
 
-def _row(results: Results, wanted: str) -> Row:
-    """The row of an id, or of its first characters."""
-    found = list(rows_of(results.discrepancies(UNRESOLVED, wanted))) if len(wanted) >= SHORTEST else []
-    if len(found) == 1:
-        return found[0]
-    what = "stands for several discrepancies" if found else "is no discrepancy that is pending or open"
-    raise BadInput(wanted, what, "`lakeaudit discrepancies --state all` shows the ids")
+def _row(results: Results, id_: str) -> Row:
+    """Return the row of an id or of its first characters."""
+    rows = list(rows_of(results.discrepancies(UNRESOLVED, id_))) if len(id_) >= SHORTEST else []
+    if len(rows) == 1:
+        return rows[0]
+    what = "matches several discrepancies" if rows else "matches no discrepancy that is pending or open"
+    raise BadInput(id_, what, "`lakeaudit discrepancies --state all` prints the ids")
 
 
 def _require_future(ack: Ack, now: datetime) -> None:
     if ack.ack_until is None or ack.ack_until <= now:
-        raise BadInput("--until", "is not later than now", "give a day to come, such as 2027-06-01")
+        raise BadInput("--until", "is not in the future", "write a later day, such as 2027-06-01")

@@ -1,4 +1,4 @@
-"""`lakeaudit doctor`: every check as it is made, and a verdict."""
+"""Run `lakeaudit doctor`: print each check when it is complete, and a verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MARKS = {"ok": "ok", "note": "note", "bad": "FAIL", "fatal": "FAIL"}
 
 @dataclass(frozen=True)
 class Examined:
-    """What the checks come to; `retry`: another try may find everything well."""
+    """The result of all checks; `retry`: a later run may succeed."""
 
     exit_code: int
     verdict: str
@@ -39,7 +39,7 @@ def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out
 
 def _print(console: Console, check: Check) -> None:
     head = Text(f"{MARKS[check.state]:5}", STYLES[check.state])
-    text_output.line(console, head.append_text(text_output.plain(f"{check.about}: {check.told}")))
+    text_output.line(console, head.append_text(text_output.plain(f"{check.about}: {check.message}")))
     if check.hint:
         text_output.line(console, text_output.plain(check.hint, "dim"), indent=5)
 
@@ -47,7 +47,7 @@ def _print(console: Console, check: Check) -> None:
 def _verdict(checks: list[Check]) -> str:
     broken = [check for check in checks if check.state in ("bad", "fatal")]
     if not broken:
-        return f"OK: {len(checks)} checks, nothing to mend"
+        return f"OK: {len(checks)} checks, nothing to repair"
     names = ", ".join(check.about for check in broken[:3])
     more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
     level = "NOTHING CAN BE AUDITED" if exit_code(checks) == 10 else "PARTIAL"

@@ -1,6 +1,6 @@
-"""The smallest requests that prove what an audit needs of tables and results; of sources, their kinds know it.
+"""Probe tables and results with the smallest requests that prove what an audit needs; each kind probes its sources.
 
-Each returns what was found, or raises: `SourceError` and friends in our words, or what boto3 raised.
+Each probe returns a description, or raises an `AuditError` or the exception of boto3.
 """
 
 import tempfile
@@ -22,11 +22,11 @@ from lakeaudit.runtime.aws_failures import code_of, explain
 from lakeaudit.runtime.quick_reads import why_left_to_boto
 
 PAGE = 50
-"""Keys of the page in which a data file is sought."""
+"""Keys of the listing page in which a data file is searched."""
 
 
 def table(table: Table, clients: Clients) -> str:
-    """The table's own records can be listed and the first of them read."""
+    """List the table's manifests and read the first of them."""
     for manifest in table.manifests:
         probe = MANIFESTS[manifest.kind].probe
         if probe is not None:
@@ -40,46 +40,46 @@ def table(table: Table, clients: Clients) -> str:
 
 
 def data_files(place: Location, clients: Clients) -> Probed:
-    """A page of objects can be listed, and a byte of one of them read: of a data file where the page has one.
+    """List a page of objects and read a byte of one of them, of a data file if the page has one.
 
-    S3 serves a HEAD to who may not decrypt; only a read shows the right to the key.
+    S3 answers a HEAD without the right to decrypt; only a read proves the right to the key.
     """
     client = clients.s3(*place)
     page = client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=PAGE)
-    found = [each.key for each in listed_objects(page) if each.size != 0]
-    data = [key for key in found if "/_delta_log/" not in f"/{key}"]
-    key = next(iter([*data, *found]), None)
+    keys = [each.key for each in listed_objects(page) if each.size != 0]
+    data = [key for key in keys if "/_delta_log/" not in f"/{key}"]
+    key = next(iter([*data, *keys]), None)
     if key is None:
-        return Probed("can be listed; no object was there to try a read on")
+        return Probed("can be listed; there is no object to test a read")
     try:
         client.get_object(Bucket=place.bucket, Key=key, Range="bytes=0-0")["Body"].read()
     except ClientError as error:
         if code_of(error) == "InvalidObjectState":
             return Probed("can be listed; the first object is archived and cannot be read")
-        what = f"an object can be listed and not be read: {explain(error).what}"
+        what = f"an object can be listed but not read: {explain(error).what}"
         raise SourceError(
             Location(place.bucket, key).uri, what, "grant s3:GetObject and kms:Decrypt"
         ) from error
     slow = why_left_to_boto(clients, Location(place.bucket, key))
-    notes = [f"small files are read with boto alone, which is slower: obstore {slow}"] if slow else []
-    return Probed("can be listed, and a byte of a file be read", notes=tuple(notes))
+    notes = [f"small files are read with boto only, which is slower: obstore {slow}"] if slow else []
+    return Probed("can be listed, and a byte of a file can be read", notes=tuple(notes))
 
 
 def results(place: Location, clients: Clients) -> Probed:
-    """A small table can be written and read by delta-rs, which writes results, and conditions are honoured.
+    """Write and read a small table with delta-rs, and check with boto that conditional writes are honoured.
 
-    The lease, which keeps two audits apart, is written by boto: both clients are tried.
+    delta-rs writes the results, and boto the lease that prevents two audits at once.
 
     Raises:
-        CannotPublish: it would not.
+        CannotPublish: one of these failed.
     """
     if place.is_local:
         _write_locally(place)
-        return Probed("can be written (`_probe` was put there and removed); a lock keeps two audits apart")
+        return Probed("can be written (`_probe` was written and removed); a lock prevents two audits at once")
     try_out(place, clients)
     probe_conditions(place, clients)
     return Probed(
-        "can be written, and conditional writes are honoured (tried on objects that were removed again)"
+        "can be written, and conditional writes are honoured (tested with objects that were removed again)"
     )
 
 
@@ -93,7 +93,7 @@ def _first(clients: Clients, place: Location, kind: str) -> None:
 
 
 def _write_locally(place: Location) -> None:
-    """In the nearest folder that is there: the results' own is only made by the first audit."""
+    """Write a file to the nearest folder that exists: the first audit creates the results' own folder."""
     folder = Path(place.spark_path)
     while not folder.exists():
         folder = folder.parent

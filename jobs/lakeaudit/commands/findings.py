@@ -1,4 +1,4 @@
-"""`lakeaudit findings`: the findings of a published run, as they are or with every group spelled out."""
+"""Print the findings of a published run for `lakeaudit findings`; on request every file of a group."""
 
 from collections.abc import Mapping, Sequence
 from typing import TextIO
@@ -11,7 +11,7 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.explain import text_output
 from lakeaudit.explain.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
-from lakeaudit.formatting import count, number, second, visible
+from lakeaudit.formatting import number, second, visible
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
 from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.schemas import rows_of
@@ -24,70 +24,69 @@ def write(
     out: TextIO,
     *,
     run_id: str | None,
-    wanted: RowFilter,
+    row_filter: RowFilter,
     files: bool,
     format: str,  # noqa: A002 - named like the option
 ) -> str:
-    """Print the findings; the verdict's line.
+    """Print the findings; return the verdict.
 
     Raises:
-        BadInput: no such run or table, or `files` of a run that is not the last.
+        BadInput: there is no such run or table, or `files` for a run that is not the last.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
     run = results.with_findings(run_id)
-    require_tables(lake, results, run, wanted.tables)
-    chosen = run["run_id"]
+    require_tables(lake, results, run, row_filter.tables)
+    id_ = run["run_id"]
     if files:
-        _require_last(results, chosen)
-        rows = expand_groups(results, chosen, wanted)
+        _require_last(results, id_)
+        rows = expand_groups(results, id_, row_filter)
     else:
-        rows = rows_of(results.findings(chosen, wanted))
-    samples = group_samples(results, chosen) if format == "table" and not files else {}
-    shown = Shown(lake_file, results, samples)
-    told = WRITERS[format](rows, out, Kind(FINDING_COLUMNS, shown))
-    what = (
-        "rows, a file each where a finding is a group," if files else "finding" + ("" if told == 1 else "s")
-    )
+        rows = rows_of(results.findings(id_, row_filter))
+    samples = group_samples(results, id_) if format == "table" and not files else {}
+    n = WRITERS[format](rows, out, Kind(FINDING_COLUMNS, RowPrinter(lake_file, results, samples)))
+    what = f"{number(n, 'row')} (each file of a group is a row)" if files else number(n, "finding")
     newer = results.failed_since(run) if run_id is None else None
-    of_run = f"of run {chosen} ({run['status']}, as of {second(run['as_of'])})"
-    return f"{count(told)} {what} {of_run}{_no_such_partition(wanted, told)}{_failed(newer)}"
+    of_run = f"of run {id_} ({run['status']}, as of {second(run['as_of'])})"
+    return f"{what} {of_run}{_no_such_partition(row_filter, n)}{_failed(newer)}"
 
 
-def _no_such_partition(wanted: RowFilter, number: int) -> str:
-    """A mistyped partition must not look like a healthy one: the results name only partitions with findings."""
-    if number or not wanted.partitions:
+def _no_such_partition(row_filter: RowFilter, number: int) -> str:
+    """Warn that a mistyped partition looks like a healthy one: the results name only partitions with findings."""
+    if number or not row_filter.partitions:
         return ""
-    names = " or ".join(wanted.partitions)
-    return visible(f"; no finding lies in {names}: a partition that does not exist has none either")
+    names = " or ".join(row_filter.partitions)
+    return visible(
+        f"; no finding in {names}: check the name, a partition that does not exist has none either"
+    )
 
 
 def _failed(newer: Row | None) -> str:
-    """What a newer run failed of, which has no findings to show."""
+    """Name a newer run that failed, and its error."""
     if newer is None:
         return ""
-    return visible(f"; run {newer['run_id']} failed since: {newer['error'] or 'its cause is not known'}")
+    return visible(f"; the newer run {newer['run_id']} failed: {newer['error'] or 'the cause is not known'}")
 
 
-class Shown:
-    """Shows a row of findings or of the ledger, with what to do about it: about each kind once."""
+class RowPrinter:
+    """Prints rows of findings or of the ledger with the next step; a step for a kind is printed once."""
 
     def __init__(self, lake_file: str, results: Results, samples: Mapping[str, Sequence[str]]) -> None:
         self._lake_file = lake_file
         self._results = results
         self._samples = samples
-        self._told: set[str] = set()
+        self._advised_kinds: set[str] = set()
 
     def __call__(self, console: Console, row: Row) -> None:
-        """The row, the files behind a group, the command that brings a file back; else what to do."""
+        """Print the row, the files of a group, and the command that restores the file or the advice for its kind."""
         names = self._samples.get(row["discrepancy_id"], ())
         alone = len(names) == 1 and row["files"] == 1
         text_output.finding(console, row, names[0] if alone else None)
         if names and not alone:
             self._files(console, row, names)
         step = next_steps.way_back(row, self._results.clients.endpoint(row["bucket"] or ""))
-        if step is not None or row["kind"] not in self._told:
+        if step is not None or row["kind"] not in self._advised_kinds:
             text_output.next_step(console, row, self._results.clients.endpoint(row["bucket"] or ""))
-        self._told |= set() if step is not None else {row["kind"]}
+        self._advised_kinds |= set() if step is not None else {row["kind"]}
 
     def _files(self, console: Console, row: Row, names: Sequence[str]) -> None:
         for name in names:
@@ -102,14 +101,14 @@ class Shown:
 def _require_last(results: Results, run_id: str) -> None:
     last = results.with_findings(None)["run_id"]
     if run_id != last:
-        raise BadInput("--files", f"only the last run ({last}) can be expanded", "leave --run-id out")
+        raise BadInput("--files", f"only the last run ({last}) can be expanded", "omit --run-id")
 
 
 def require_tables(lake: Lake, results: Results, run: Row, tables: Sequence[str]) -> None:
-    """A name that nothing knows would give an empty, healthy-looking answer.
+    """Check the names of tables: an unknown name would give an empty result that looks healthy.
 
     Raises:
-        BadInput: neither the lake file nor the run's coverage names such a table.
+        BadInput: neither the lake file nor the run's coverage contains such a table.
     """
     known = {name for table in lake.tables for name in (table.name, *table.also)}
     if unknown := set(tables) - known:

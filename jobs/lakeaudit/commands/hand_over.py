@@ -1,4 +1,4 @@
-"""`lakeaudit findings --as`: what is open as a list that another tool reads, and how that tool is asked."""
+"""Write open findings as a list for another tool (`lakeaudit findings --as`), and print that tool's command."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -22,43 +22,43 @@ from lakeaudit.reconcile.list_forms import (
     combined,
     iceberg_file_list,
     vacuum_inventory,
-    written,
+    write_list,
 )
 from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.runtime.endpoints import clients_of
 
 SHOWN = 5
-"""Reasons that are named, of those why files are left out."""
+"""Reasons for left out files that are printed."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """A list of one table.
+    """The form of a list for one table.
 
     Attributes:
-        kinds: that may stand in it.
-        write: writes the table's files.
-        use: how its tool is asked, of the table and the list.
-        manifest: the kind of manifest that its table must have; empty: any.
+        kinds: kinds of findings that the list may contain.
+        write: returns the writer for a table's files.
+        command: returns the tool's command for a table and a list.
+        manifest: kind of manifest that the table must have; empty: any.
     """
 
     kinds: Collection[str]
     write: Callable[[Table], Write]
-    use: Callable[[Table, Path], str]
+    command: Callable[[Table, Path], str]
     manifest: str = ""
 
 
 def _vacuum(table: Table, to: Path) -> str:
-    at, listed = _name(_hadoop(table.location)), _name(_hadoop(Location.parse(str(to.absolute()))))
+    at, listed = _quote(_hadoop(table.location)), _quote(_hadoop(Location.parse(str(to.absolute()))))
     return f"VACUUM delta.{at} USING INVENTORY (SELECT * FROM parquet.{listed}) DRY RUN"  # noqa: S608 - for people
 
 
 def _remove_orphans(table: Table, to: Path) -> str:
-    listed = _name(_hadoop(Location.parse(str(to.absolute()))))
+    listed = _quote(_hadoop(Location.parse(str(to.absolute()))))
     view = f"CREATE TEMPORARY VIEW listed AS SELECT * FROM parquet.{listed}"  # noqa: S608 - for people
-    given = f"table => '{visible(table.name)}', file_list_view => 'listed', dry_run => true"
-    return f"{view};\nCALL <catalog>.system.remove_orphan_files({given})"
+    arguments = f"table => '{visible(table.name)}', file_list_view => 'listed', dry_run => true"
+    return f"{view};\nCALL <catalog>.system.remove_orphan_files({arguments})"
 
 
 def _rclone(table: Table, to: Path) -> str:
@@ -71,8 +71,8 @@ def _hadoop(place: Location) -> str:
     return f"file:{place.spark_path}" if place.is_local else place.spark_path
 
 
-def _name(text: str) -> str:
-    """A name in Spark's SQL; it may hold anything."""
+def _quote(text: str) -> str:
+    """Quote any text as a name in Spark SQL."""
     return "`" + visible(text).replace("`", "``") + "`"
 
 
@@ -83,99 +83,98 @@ FORMS = {
 }
 S3_BATCH = "s3-batch"
 _COPY_JOB = (
-    "Put it into a bucket, and create a Copy job of S3 Batch Operations upon it, with the fields Bucket, Key, VersionId"
-    " and the same bucket as destination. Its copies have no condition: what is written before is overwritten."
+    "Upload the list to a bucket, and create a Copy job of S3 Batch Operations for it, with the fields Bucket, Key,"
+    " VersionId and the same bucket as destination. Its copies are unconditional: they overwrite newer objects."
 )
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A list that is asked for.
+class ListRequest:
+    """The arguments of a list.
 
     Attributes:
-        form: of FORMS, or S3_BATCH.
-        to: where it is written.
-        wanted: what it is narrowed down to.
-        now: the clock reading.
-        allow: what a plan is allowed beside the default.
+        form: a key of FORMS, or S3_BATCH.
+        to: path of the list.
+        row_filter: filter for the findings.
+        now: current time.
+        allow: values of `--allow`.
     """
 
     form: str
     to: Path
-    wanted: RowFilter
+    row_filter: RowFilter
     now: datetime
     allow: Collection[str] = ()
 
 
-def write(lake: Lake, results: Results, out: TextIO, asked: Asked) -> str:
-    """Write the list and print how it is used; the verdict's line.
+def write(lake: Lake, results: Results, out: TextIO, request: ListRequest) -> str:
+    """Write the list and print the command that uses it; return the verdict.
 
     Raises:
-        BadInput: no such table or kind, one of another format, or the list cannot be written.
+        BadInput: there is no such table or kind, the table has another format, or the list cannot be written.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
     run = results.published(None)
-    if asked.form != S3_BATCH:
-        lake = _with_found(lake)
-    require_tables(lake, results, run, asked.wanted.tables)
-    handed = HandOver(lake, results, asked.wanted, asked.now, asked.allow)
-    if asked.form == S3_BATCH:
-        listed, use = _restores(handed, asked)
+    if request.form != S3_BATCH:
+        lake = _with_catalog_tables(lake)
+    require_tables(lake, results, run, request.row_filter.tables)
+    hand_over = HandOver(lake, results, request.row_filter, request.now, request.allow)
+    if request.form == S3_BATCH:
+        files, command = _list_restores(hand_over, request)
     else:
-        listed, use = _of_table(handed, asked)
-    if listed:
-        out.write(f"{use}\n")
-    return (
-        f"{number(listed, 'file')} in {visible(str(asked.to))}, as of {second(run['as_of'])}{_rest(handed)}"
-    )
+        files, command = _list_table(hand_over, request)
+    if files:
+        out.write(f"{command}\n")
+    to = visible(str(request.to))
+    return f"{number(files, 'file')} in {to}, as of {second(run['as_of'])}{_rest(hand_over)}"
 
 
-def _with_found(lake: Lake) -> Lake:
-    """The lake as the audit knows it, with the tables that catalogs name; what is copied back is of its own alone."""
+def _with_catalog_tables(lake: Lake) -> Lake:
+    """Add the tables that catalogs name, as an audit does; files of these tables are never copied back."""
     return with_tables(lake, find_tables(lake, clients_of(lake))) if lake.catalog_discoveries else lake
 
 
-def _restores(handed: HandOver, asked: Asked) -> tuple[int, str]:
-    """How many older versions are listed, and what is to be done with the list."""
-    _require_kinds(asked, RESTORED)
-    planner = planner_of(handed.lake, "", asked.allow, asked.now, {})
-    listed = written(batch_manifest, handed.restores(planner), asked.to)
-    return listed, _COPY_JOB
+def _list_restores(hand_over: HandOver, request: ListRequest) -> tuple[int, str]:
+    """List older versions to copy back; return their number and the instruction."""
+    _require_kinds(request, RESTORED)
+    planner = planner_of(hand_over.lake, "", request.allow, request.now, {})
+    return write_list(batch_manifest, hand_over.restores(planner), request.to), _COPY_JOB
 
 
-def _of_table(handed: HandOver, asked: Asked) -> tuple[int, str]:
-    """How many files of a table are listed, and how the tool is asked."""
-    form = FORMS[asked.form]
-    _require_kinds(asked, form.kinds)
-    if others := set(asked.allow) - {OLDER}:
-        what = f"a list for {asked.form} knows no {', '.join(sorted(others))}"
+def _list_table(hand_over: HandOver, request: ListRequest) -> tuple[int, str]:
+    """List files of a table; return their number and the tool's command."""
+    form = FORMS[request.form]
+    _require_kinds(request, form.kinds)
+    if others := set(request.allow) - {OLDER}:
+        what = f"a list for {request.form} does not support {', '.join(sorted(others))}"
         raise BadInput("--allow", what, f"only {OLDER}")
-    table = _one_table(handed.lake, asked, form)
-    is_of_all = TEMPORARY in form.kinds
-    files = handed.differences(table) if is_of_all else handed.leftovers(table, form.kinds, FILES)
-    return written(form.write(table), files, asked.to), form.use(table, asked.to)
+    table = _one_table(hand_over.lake, request, form)
+    has_all_kinds = TEMPORARY in form.kinds
+    files = hand_over.differences(table) if has_all_kinds else hand_over.leftovers(table, form.kinds, FILES)
+    return write_list(form.write(table), files, request.to), form.command(table, request.to)
 
 
-def _require_kinds(asked: Asked, kinds: Collection[str]) -> None:
-    if others := set(asked.wanted.kinds) - set(kinds):
-        what = f"a list for {asked.form} has no {', '.join(sorted(others))}"
+def _require_kinds(request: ListRequest, kinds: Collection[str]) -> None:
+    if others := set(request.row_filter.kinds) - set(kinds):
+        what = f"a list for {request.form} has no {', '.join(sorted(others))}"
         raise BadInput("--kind", what, f"one of {', '.join(kinds)}")
 
 
-def _one_table(lake: Lake, asked: Asked, form: Form) -> Table:
-    """The table that the list is of, as the lake file or a catalog names it."""
-    named = [table for table in lake.tables if table.name in asked.wanted.tables]
-    if len(named) != 1 or len(set(asked.wanted.tables)) != 1:
-        what = f"a list for {asked.form} is of one table that the lake file or a catalog of it names"
-        raise BadInput("--table", what, "name it by --table")
-    if form.manifest and form.manifest not in {manifest.kind for manifest in named[0].manifests}:
-        what = f"{named[0].name} has no manifest of the kind {form.manifest}"
-        raise BadInput(f"--as {asked.form}", what, "use --as rclone, or reconcile")
-    return named[0]
+def _one_table(lake: Lake, request: ListRequest, form: Form) -> Table:
+    """Return the table of the list, which the lake file or one of its catalogs names."""
+    tables = [table for table in lake.tables if table.name in request.row_filter.tables]
+    if len(tables) != 1 or len(set(request.row_filter.tables)) != 1:
+        what = f"a list for {request.form} needs one table of the lake file or of one of its catalogs"
+        raise BadInput("--table", what, "write --table NAME")
+    if form.manifest and form.manifest not in {manifest.kind for manifest in tables[0].manifests}:
+        what = f"{tables[0].name} has no manifest of the kind {form.manifest}"
+        raise BadInput(f"--as {request.form}", what, "use --as rclone, or reconcile")
+    return tables[0]
 
 
-def _rest(handed: HandOver) -> str:
-    if not handed.left_out:
+def _rest(hand_over: HandOver) -> str:
+    if not hand_over.left_out:
         return ""
-    why = "; ".join(f"{count(n)} {visible(reason)}" for reason, n in handed.left_out.most_common(SHOWN))
-    return f"; {count(handed.left_out.total())} left out: {why}"
+    reasons = hand_over.left_out.most_common(SHOWN)
+    why = "; ".join(f"{count(n)} {visible(reason)}" for reason, n in reasons)
+    return f"; {count(hand_over.left_out.total())} left out: {why}"

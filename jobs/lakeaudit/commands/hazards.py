@@ -1,6 +1,6 @@
-"""`lakeaudit hazards`: what will cause losses, before it does. No Spark.
+"""Find lifecycle rules and access patterns that will cause losses, for `lakeaudit hazards`. Needs no Spark.
 
-Tables' logs are read only where a lifecycle rule threatens, records of requests only where the lake file names some.
+A table's log is read only if a lifecycle rule may affect it, request records only if the lake file names some.
 """
 
 from collections.abc import Sequence
@@ -27,22 +27,22 @@ from lakeaudit.schemas import EFFECT
 
 
 @dataclass(frozen=True)
-class Found:
-    """Rows of FINDINGS, and what could not be told."""
+class Hazards:
+    """Rows of FINDINGS, and reasons why hazards may be missing."""
 
     rows: tuple[Finding, ...]
-    untold: tuple[str, ...]
+    gaps: tuple[str, ...]
 
     @property
     def exit_code(self) -> int:
-        """1 where files will be lost, 3 where not all could be told, else 0: patterns of access are information."""
+        """Return 1 if files will be lost, 3 if evidence is missing, else 0: access patterns are information."""
         if any(row["severity"] != "info" for row in self.rows):
             return 1
-        return 3 if self.untold else 0
+        return 3 if self.gaps else 0
 
 
-def find(lake: Lake, clients: Clients, now: datetime) -> Found:
-    """The hazards of all tables of a lake. Of tables whose log cannot be read, and of unread requests, it is said."""
+def find_hazards(lake: Lake, clients: Clients, now: datetime) -> Hazards:
+    """Find the hazards of all tables of a lake; `gaps` names logs and request records that cannot be read."""
     lifecycles = lifecycles_of(lake.tables, Lifecycles(clients))
     spoken = finding_policy(lake.tables, lake.ignores, now.date())
     any_files = {table.name: 1 for table in lake.tables}
@@ -65,20 +65,20 @@ def find(lake: Lake, clients: Clients, now: datetime) -> Found:
         for name, state in sorted(read.states.items())
         if state.refused
     ]
-    gaps = [*holes, *unread, *(hole for each in events for hole in each.holes), *seen.holes]
-    told = dict.fromkeys(f"{hole.source}: {hole.reason}" for hole in gaps)
-    return Found((*found.rows, *accesses), (*found.untold, *refused, *told))
+    holes = [*holes, *unread, *(hole for each in events for hole in each.holes), *seen.holes]
+    reasons = dict.fromkeys(f"{hole.source}: {hole.reason}" for hole in holes)
+    return Hazards((*found.rows, *accesses), (*found.untold, *refused, *reasons))
 
 
-def write(found: Found, out: TextIO) -> str:
-    """Print them, the worst first as tables are named; the verdict's line."""
+def write(found: Hazards, out: TextIO) -> str:
+    """Print the hazards by table and the gaps; return the verdict."""
     for table, rows in _by_table(found.rows):
         out.write(f"{visible(table)}\n")
         out.writelines(f"  {_place(row)}{visible(str(row['explanation']))}\n" for row in rows)
-    out.writelines(f"cannot tell: {visible(told)}\n" for told in found.untold)
+    out.writelines(f"not checked: {visible(reason)}\n" for reason in found.gaps)
     rules = [row for row in found.rows if row["kind"] == WILL_EXPIRE]
     patterns = len(found.rows) - len(rules)
-    more = f"{number(patterns, 'pattern')} of access may lose data"
+    more = f"{number(patterns, 'access pattern')} may lose data"
     if rules:
         files = sum(row["files"] for row in rules)
         of = number(len({row["table_name"] for row in rules}), "table")

@@ -1,4 +1,4 @@
-"""`lakeaudit init`: looks around a place and writes a lake file with comments, which `audit` takes as it is."""
+"""Search a location for tables and inventories, and write a commented lake file, for `lakeaudit init`."""
 
 import json
 import re
@@ -24,91 +24,97 @@ from lakeaudit.runtime.aws_failures import code_of, explain
 from lakeaudit.runtime.aws_responses import required
 
 DEEPEST = 5
-"""Folders below the place that are looked into."""
+"""Levels of folders below the location that are searched."""
 MOST_LISTINGS = 2000
 MOST_PLAIN = 20
-"""Folders of plain files that are named."""
+"""Folders of plain files that the lake file lists."""
 MOST_NAMED = 100
-"""Tables that are named one by one; where an inventory knows of more, they are found by every audit."""
+"""Tables that the lake file lists; if there are more and an inventory, each audit discovers them."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What was found about a place.
+    """The result of a search.
 
     Attributes:
-        roots: folders with a Delta log, Iceberg metadata or a Hudi timeline; `all_seen`: no folder was left out.
-        plain: folders of files that belong to no such table; `looked`: how many folders were looked into.
-        inventories: (where its reports lie, the key prefix that it is filtered by, what is to be said of it).
-        notes: of the bucket, one line each: versioning, lifecycle, what could not be read.
+        roots: folders with a Delta log, Iceberg metadata or a Hudi timeline.
+        is_complete: no folder was left out.
+        inventories: (location of the reports, key prefix of its filter, remarks).
+        notes: lines about the bucket: versioning, lifecycle rules, configurations that could not be read.
+        plain: folders of files that belong to no such table.
+        searched: number of folders that were listed.
     """
 
     place: Location
     roots: Mapping[Location, str]
-    all_seen: bool
+    is_complete: bool
     inventories: tuple[tuple[Location, str, str], ...]
     notes: tuple[str, ...]
     plain: tuple[Location, ...] = ()
-    looked: int = 0
+    searched: int = 0
 
 
 def place_of(text: str) -> Location:
-    """The place that was typed.
+    """Parse the argument PLACE.
 
     Raises:
-        BadInput: it is none.
+        BadInput: the text is not a location.
     """
     try:
         return parse_location(str(Path(text).resolve()) if re.match(r"\.{0,2}/|\.{1,2}$", text) else text)
     except ValueError:
-        raise BadInput(text, "is no place", "write s3://bucket/prefix, or a path such as ./data") from None
+        raise BadInput(
+            text, "is not a location", "write s3://bucket/prefix, or a path such as ./data"
+        ) from None
 
 
 def look_around(place: Location, clients: Clients, now: datetime) -> Surroundings:
-    """Table roots by listings with a delimiter, and what the bucket says of itself. Nothing is written.
+    """Search for table roots with delimited listings, and read the bucket's configuration. Nothing is written.
 
     Raises:
-        SourceError: the place cannot be listed.
-        BadInput: it is no folder of this machine.
+        SourceError: the location cannot be listed.
+        BadInput: the local folder does not exist.
     """
     if place.is_local and not Path(place.spark_path).is_dir():
-        raise BadInput(place.uri, "is no folder", "name one that is there")
+        raise BadInput(place.uri, "is not a folder", "name a folder that exists")
     search = _Search(clients)
     search.run(place)
-    about = (search.roots, search.all_seen)
-    more = (tuple(sorted(search.plain)), search.looked)
+    about = (search.roots, search.is_complete)
+    more = (tuple(sorted(search.plain)), search.searched)
     if place.is_local:
         return Surroundings(place, *about, (), (), *more)
     notes: list[str] = []
     inventories = tuple(_inventories(place, clients, now, notes))
-    notes.append(_asked(lambda: _versioning(place, clients), "versioning"))
-    notes.append(_asked(lambda: _lifecycle(place, clients), "lifecycle"))
+    notes.append(_note(lambda: _versioning(place, clients), "versioning"))
+    notes.append(_note(lambda: _lifecycle(place, clients), "lifecycle"))
     return Surroundings(place, *about, inventories, tuple(notes), *more)
 
 
 @dataclass
 class _Search:
-    """A search for tables and plain folders, level by level. Partitions and hidden folders are not looked into."""
+    """A search for tables and plain folders, level by level. Partitions and hidden folders are skipped."""
 
     clients: Clients
     roots: dict[Location, str] = field(default_factory=dict)
     plain: set[Location] = field(default_factory=set)
-    looked: int = 0
-    all_seen: bool = True
+    searched: int = 0
+    is_complete: bool = True
 
     def run(self, place: Location) -> None:
-        """Tables may lie inside tables, so the search goes on below a table's root."""
+        """Search all levels; also below table roots, since a table may contain other tables."""
         level = [(place, False)]
         for _ in range(DEEPEST + 1):
-            level = [below for folder, inside in level for below in self._look_into(folder, inside=inside)]
-        self.all_seen = self.all_seen and not level
+            level = [
+                below for folder, inside in level for below in self._search_folder(folder, inside=inside)
+            ]
+        self.is_complete = self.is_complete and not level
 
-    def _look_into(self, folder: Location, *, inside: bool) -> Iterator[tuple[Location, bool]]:
-        """The folders below, and whether they lie inside a table."""
-        if self.looked == MOST_LISTINGS:
-            self.all_seen = False
+    def _search_folder(self, folder: Location, *, inside: bool) -> Iterator[tuple[Location, bool]]:
+        """Yield the subfolders to search, and whether they are inside a table."""
+        if self.searched == MOST_LISTINGS:
+            self.is_complete = False
             return
-        self.looked += 1
+        self.searched += 1
         names = [name for name in folders(self.clients, folder) if name]
         if formats := formats_of(self.clients, folder, names):
             self.roots[folder] = formats[0]
@@ -123,13 +129,13 @@ class _Search:
 def _inventories(
     place: Location, clients: Clients, now: datetime, notes: list[str]
 ) -> Iterator[tuple[Location, str, str]]:
-    """Those that may know the place and have delivered a report; of the others a note."""
+    """Yield inventories that may cover the location and have delivered a report; add a note about each other."""
     try:
-        known = list(configurations(clients, place.bucket))
+        configured = list(configurations(clients, place.bucket))
     except (ClientError, BotoCoreError) as error:
         notes.append(f"inventory configurations cannot be read: {explain(error).what}")
         return
-    for each in known:
+    for each in configured:
         prefix = (each.get("Filter") or {}).get("Prefix", "")
         if not (place.prefix.startswith(prefix) or prefix.startswith(place.prefix)):
             continue
@@ -137,16 +143,16 @@ def _inventories(
             reports = destination(each).join(place.bucket, str(each["Id"]))
             report = find_report(clients, reports, now)
         except (SourceError, KeyError, TypeError, AttributeError) as error:
-            what = error.what if isinstance(error, SourceError) else "cannot be understood"
+            what = error.what if isinstance(error, SourceError) else "its configuration is not valid"
             notes.append(f"the inventory {each.get('Id')} is left out: {what}")
             continue
         lacking = lacks(each, place.bucket, [Location(place.bucket, prefix.rstrip("/"))])
         yield reports, prefix, "; ".join([f"{age(report.manifest.created_at, now)} old", *lacking])
 
 
-def _asked(question: Callable[[], str], about: str) -> str:
+def _note(read: Callable[[], str], about: str) -> str:
     try:
-        return question()
+        return read()
     except (ClientError, BotoCoreError) as error:
         return f"{about} cannot be read: {explain(error).what}"
 
@@ -155,7 +161,7 @@ def _versioning(place: Location, clients: Clients) -> str:
     status = clients.s3(*place).get_bucket_versioning(Bucket=place.bucket).get("Status", "Off")
     if status == "Enabled":
         return "versioning is on: deleted and overwritten files may be recoverable"
-    return f"versioning is {status.lower()}: a file that is deleted now is not recoverable"
+    return f"versioning is {status.lower()}: a deleted file is not recoverable"
 
 
 def _lifecycle(place: Location, clients: Clients) -> str:
@@ -170,30 +176,30 @@ def _lifecycle(place: Location, clients: Clients) -> str:
         str(rule.get("ID", "?")) for rule in rules if rule.get("Status") == "Enabled" and "Expiration" in rule
     ]
     more = (
-        f"; {', '.join(deleting)} deletes current objects: see that no table lies there" if deleting else ""
+        f"; {', '.join(deleting)} deletes current objects: check that it affects no table" if deleting else ""
     )
     return f"{count(len(rules))} lifecycle rules{more}"
 
 
 def write_lake_file(found: Surroundings, file: str, results: str, s3: dict[str, str]) -> None:
-    """Write the lake file, which has to be a new one.
+    """Write a new lake file.
 
     Raises:
-        BadInput: the file is there, or cannot be written.
-        LakeFileError: what was found makes no lake file that could be read.
+        BadInput: the file exists already, or cannot be written.
+        LakeFileError: the written lake file is not valid.
     """
     try:
         with Path(file).open("x", encoding="utf-8") as out:
             out.write(lake_text(found, results, s3))
     except FileExistsError:
-        raise BadInput(file, "is there already", "name another file with -o") from None
+        raise BadInput(file, "exists already", "name another file with -o") from None
     except OSError as error:
         raise BadInput(file, error.strerror or "cannot be written", "name another file with -o") from None
     load_lake(file, {})
 
 
 def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
-    """The lake file with a comment for everything that was found."""
+    """Return the text of the lake file, with comments about the search."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", found.place.key.rpartition("/")[2] or found.place.bucket).strip(
         "-"
     )
@@ -201,35 +207,40 @@ def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
         f"# Written by `lakeaudit init {_comment(found.place.uri)}`. conf/example.yaml explains every key.",
         "version: 1",
         f"lake: {_text(name or 'lake')}",
-        f"results: {_text(results)}   # a place of its own; s3://bucket/prefix for a nightly audit",
+        f"results: {_text(results)}   # outside of the lake; s3://bucket/prefix for a nightly audit",
     ]
     if s3:
         lines.append(f"s3: {{{', '.join(f'{key}: {value}' for key, value in s3.items())}}}")
-    lines += ["", "# What storage holds.", *(f"# {_comment(note)}" for note in found.notes), "inventories:"]
+    lines += [
+        "",
+        "# Lists of the objects in storage.",
+        *(f"# {_comment(note)}" for note in found.notes),
+        "inventories:",
+    ]
     lines += _inventory_lines(found)
     lines += [
         "",
-        "# Folders with a log of their own."
+        "# Folders with a Delta log, Iceberg metadata or a Hudi timeline."
         if found.roots
         else "# No Delta log, no Iceberg metadata and no Hudi timeline was found.",
     ]
-    deep = f"{count(found.looked)} folders were looked into, {DEEPEST} levels deep, also inside tables"
-    lines.append(f"# {deep}; partitions and hidden folders were left out.")
-    if not found.all_seen:
+    extent = f"{count(found.searched)} folders were searched, {DEEPEST} levels deep, also inside tables"
+    lines.append(f"# {extent}; partitions and hidden folders were skipped.")
+    if not found.is_complete:
         lines.append(
-            f"# There may be more: no more than {DEEPEST} levels and {MOST_LISTINGS} folders are looked into."
+            f"# There may be more tables: at most {DEEPEST} levels and {MOST_LISTINGS} folders are searched."
         )
     return "\n".join([*lines, "tables:", *_table_lines(found), *_plain_lines(found), ""])
 
 
 def _plain_lines(found: Surroundings) -> Iterator[str]:
-    """Folders of plain files as comments, with the sources by which they can be audited."""
+    """Yield comments about folders of plain files, with the sources that can audit them."""
     if not found.plain or not found.roots:
         return
     yield ""
-    yield f"# {count(len(found.plain))} folders hold files without a log of their own. Sources that can audit them:"
-    yield "#   previous: what the last audit saw; spark_event_log, file_list, s3a_committer: what writers recorded;"
-    yield "#   a glue or hive metastore: partitions that are registered, and those that are empty."
+    yield f"# {count(len(found.plain))} folders contain files without a table log. Sources that can audit them:"
+    yield "#   previous: the files of the last audit; spark_event_log, file_list, s3a_committer: records of writers;"
+    yield "#   a glue or hive metastore: registered partitions, and empty ones."
     for place in found.plain[:MOST_PLAIN]:
         name, location = _text(_name(found.place, place)), _text(_comment(place.uri))
         yield f"#  - {{name: {name}, location: {location}, manifests: [{{kind: previous}}]}}"
@@ -238,18 +249,18 @@ def _plain_lines(found: Surroundings) -> Iterator[str]:
 
 
 def _inventory_lines(found: Surroundings) -> Iterator[str]:
-    for place, prefix, said in found.inventories:
+    for place, prefix, remarks in found.inventories:
         covers = f", covers: [{_text(Location(found.place.bucket, prefix).uri)}]" if prefix else ""
-        yield f"  # {_comment(said)}"
+        yield f"  # {_comment(remarks)}"
         yield f"  - {{kind: s3_inventory, location: {_text(place.uri)}{covers}}}"
     if not found.inventories:
-        yield "  # Every audit lists the place; an S3 Inventory is cheaper from some million objects on."
+        yield "  # Every audit lists the location; above some million objects an S3 Inventory is cheaper."
         yield f"  - {{kind: listing, location: {_text(found.place.uri)}}}"
 
 
 def _table_lines(found: Surroundings) -> Iterator[str]:
     if len(found.roots) > MOST_NAMED and found.inventories:
-        yield f"  # {count(len(found.roots))} tables were seen; each audit finds them anew."
+        yield f"  # {count(len(found.roots))} tables were found; each audit discovers them again."
         known = [each for each in formats() if each in found.roots.values()]
         named = "" if known == ["delta"] else f", formats: [{', '.join(known)}]"
         yield f"  - discover: {{from: inventory, under: [{_text(found.place.uri)}]{named}}}"
@@ -259,7 +270,7 @@ def _table_lines(found: Surroundings) -> Iterator[str]:
         yield f"  - {{name: {name}, location: {_text(root.uri)}, manifests: [{{kind: {kind}}}]}}"
     if not found.roots:
         yield f"  - {{name: {_text(_name(found.place, found.place))}, location: {_text(found.place.uri)}}}"
-        yield "    # Without a list of what writers wrote nothing is called dropped:"
+        yield "    # Without a list of the written files, no file is reported as dropped:"
         yield "    # manifests: [{kind: file_list, location: s3://bucket/manifests/, complete: true}]"
 
 
@@ -270,7 +281,7 @@ def _name(place: Location, root: Location) -> str:
 
 
 def _text(value: str) -> str:
-    """Any text as YAML in double quotes; `$${` stands for `${`, of which the lake file makes a variable."""
+    """Quote any text for YAML; `${` would be a variable of the lake file, so it is escaped as `$${`."""
     return json.dumps(value.replace("${", "$${"))
 
 
@@ -279,14 +290,14 @@ def _comment(text: str) -> str:
 
 
 def results_beside(place: Location, folder: Path) -> str:
-    """A local folder for the results that lies outside of the place."""
+    """Return a local folder for the results that is outside of the location."""
     own = Location.parse(str(folder / "lakeaudit-results"))
     if not place.contains(own):
         return own.uri
     return Location.parse(f"/{place.key}-audit").uri
 
 
-def said(found: Surroundings, file: str) -> str:
-    """The verdict's line."""
+def verdict(found: Surroundings, file: str) -> str:
+    """Return the last line of the command."""
     sources = f"{count(len(found.inventories))} inventories" if found.inventories else "a listing"
     return f"OK: {count(len(found.roots))} tables, {sources}: {file}; next: lakeaudit doctor {file}"

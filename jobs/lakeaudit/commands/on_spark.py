@@ -1,4 +1,4 @@
-"""What commands run on Spark: a session that starts beside other work, and stops with it."""
+"""Run a command on Spark, with a session that starts in the background and stops at the end."""
 
 import sys
 import warnings
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
-    """An engine on Spark, which starts in a thread of its own once there is something to do.
+    """Yield an engine on Spark, which starts in a thread of its own at its first use.
 
     Raises:
-        CannotAudit: no usable Java; Spark does not start; inside the block, a job failed.
+        CannotAudit: there is no usable Java, Spark does not start, or a job failed inside the block.
     """
     from lakeaudit.engine.spark import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
@@ -45,30 +45,30 @@ def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
 
 
 class _Starting:
-    """A session that is built beside other work, once that is asked for."""
+    """A session that starts in the background when it is first needed."""
 
     def __init__(self, submit: "Callable[[], Future[SparkSession]]") -> None:
         self._submit = submit
-        self._begun: Future[SparkSession] | None = None
+        self._future: Future[SparkSession] | None = None
 
     def begin(self) -> "Future[SparkSession]":
-        """Begin, unless that was done."""
-        self._begun = self._begun or self._submit()
-        return self._begun
+        """Start the session unless it was started before."""
+        self._future = self._future or self._submit()
+        return self._future
 
     def session(self) -> "SparkSession":
-        """Wait for it."""
+        """Wait for the session."""
         return self.begin().result()
 
     def check(self) -> None:
-        """Raise what kept it from starting, where that is known by now."""
-        if self._begun is not None and self._begun.done():
-            self._begun.result()
+        """Raise the exception of a start that has failed by now."""
+        if self._future is not None and self._future.done():
+            self._future.result()
 
     def stop(self, *, wait: bool) -> None:
-        """Stop it, where it was begun; without `wait` one that is still starting ends with this process."""
-        if self._begun is not None and (wait or self._begun.done()):
-            self._begun.result().stop()
+        """Stop the session; without `wait`, one that is still starting ends with this process."""
+        if self._future is not None and (wait or self._future.done()):
+            self._future.result().stop()
 
 
 def _session(lake: Lake) -> "SparkSession":

@@ -1,4 +1,4 @@
-"""`lakeaudit reconcile purge`: what would be removed from the quarantine for good, and its removal."""
+"""List or permanently remove expired files of the quarantine, for `lakeaudit reconcile purge`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TextIO
 
 from lakeaudit.audit.collapsed_locations import as_stored
-from lakeaudit.commands.reconcile import Ended, references_of, run_of
+from lakeaudit.commands.reconcile import references_of, run_of
+from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake, Quarantine
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import BadInput
@@ -18,7 +19,7 @@ from lakeaudit.ledger.lease import leased
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.lost_content import lost_content
 from lakeaudit.reconcile.origins import Origins, locations_of
-from lakeaudit.reconcile.purge import Kept, Purge, due, windows
+from lakeaudit.reconcile.purge import Purge, QuarantinedObject, due, windows
 from lakeaudit.reconcile.unfinished import finish
 from lakeaudit.results.lake_standing import lost_states
 from lakeaudit.results.read import Results
@@ -27,48 +28,48 @@ from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.threads import Pacer
 
 SHOWN = 20
-"""Objects that are named."""
+"""Objects that are printed."""
 
 
 def purge(
     lake: Lake, results: Results, out: TextIO, *, yes: bool, now: datetime, progress: Progress
-) -> Ended:
-    """Name what lies in the quarantine for longer than `keep`; with `yes` remove it. There is no undo.
+) -> CommandResult:
+    """List objects that are in the quarantine for longer than `keep`; with `yes` remove them permanently.
 
     Raises:
         BadInput: the lake file names no quarantine.
-        Busy: an audit is at work here.
+        Busy: an audit is running on these results.
         CannotAudit, CannotPublish: the record cannot be read or written.
     """
     if lake.quarantine is None:
-        raise BadInput("quarantine", "is not in the lake file", "nothing was ever put there by it")
+        raise BadInput("quarantine", "is not in the lake file", "there is nothing to purge")
     tally = Tally(out)
     if yes:
         _remove(lake, lake.quarantine, results, tally, now, progress)
         out.writelines(
             f"left: {count(n)}: {visible(reason)}\n" for reason, n in tally.left.most_common(SHOWN)
         )
-        stay = f", {count(tally.left.total())} left" if tally.left else ""
-        return Ended(f"{tally.said} removed for good{stay}", 3 if tally.left else 0)
-    for kept in due(results, lake.quarantine.keep, now):
-        tally.add(kept, {})
-    told = f"{tally.said} would be removed for good; nothing was changed"
-    return Ended(f"{told}; with --yes they are" if tally.objects else told, 0)
+        left = f", {count(tally.left.total())} left" if tally.left else ""
+        return CommandResult(f"{tally.summary} removed for good{left}", 3 if tally.left else 0)
+    for batch in due(results, lake.quarantine.keep, now):
+        tally.add(batch, {})
+    verdict = f"{tally.summary} would be removed for good; nothing was changed"
+    return CommandResult(f"{verdict}; --yes removes them" if tally.objects else verdict, 0)
 
 
 @dataclass
 class Tally:
-    """What goes, of which the first are named on `out`, and how many stay by why."""
+    """Counts removed objects and those left by reason; prints the first removed ones on `out`."""
 
     out: TextIO
     objects: int = 0
     bytes: int = 0
     left: Counter[str] = field(default_factory=Counter)
 
-    def add(self, kept: Sequence[Kept], why: Mapping[str, str]) -> None:
-        """Count some, of which those with a reason stay."""
-        for each in kept:
-            if reason := why.get(each.row["action_id"]):
+    def add(self, batch: Sequence[QuarantinedObject], why_left: Mapping[str, str]) -> None:
+        """Count a batch; an object whose action id has a reason in `why_left` was not removed."""
+        for each in batch:
+            if reason := why_left.get(each.row["action_id"]):
                 self.left[reason] += 1
                 continue
             if self.objects < SHOWN:
@@ -76,7 +77,7 @@ class Tally:
             self.objects, self.bytes = self.objects + 1, self.bytes + each.size
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         return f"{number(self.objects, 'object')} ({size(self.bytes)})"
 
 
@@ -95,15 +96,15 @@ def _remove(
         finish(results, run_of(lake, results, engine, clients, still_ours, lambda: now))
         references = references_of(lake, results, engine, clients, lambda: now)
         forms = Forms(clients, lake.results, still_ours)
-        known = (
+        state = (
             lost_states(results),
             lost_content(results),
             Origins(lake.tables, locations_of(results.states())),
         )
-        purge = Purge(results, clients, forms, pacer, still_ours, *known)
+        purge = Purge(results, clients, forms, pacer, still_ours, *state)
         for window in windows(due(results.again(), quarantine.keep, now)):
-            newest = references({each.file for kept in window for each in kept}, None)
-            for kept in window:
+            newest = references({each.file for batch in window for each in batch}, None)
+            for batch in window:
                 still_ours()
-                tally.add(kept, purge.remove(kept, newest, now))
+                tally.add(batch, purge.remove(batch, newest, now))
                 log.note(removed=tally.objects, left=tally.left.total())

@@ -1,14 +1,14 @@
-"""`lakeaudit reconcile`: plan, apply and undo; what they say, and what they refuse."""
+"""Run `lakeaudit reconcile` plan, apply and undo: check their preconditions and report their results."""
 
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from getpass import getuser
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from lakeaudit import __version__
 from lakeaudit.advice.command_lines import operand
@@ -17,6 +17,7 @@ from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands import plan_summary
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.on_spark import spark_engine
+from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake, data_of_lake, lake_of_data
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import BadInput
@@ -42,12 +43,12 @@ from lakeaudit.reconcile.plan_file import (
     PlanFile,
     header_of,
     lake_digest,
+    new_plan_file,
     write_plan,
-    written,
 )
-from lakeaudit.reconcile.plan_tasks import STEPS, planned_by_tasks
+from lakeaudit.reconcile.plan_tasks import STEPS, plan_by_tasks
 from lakeaudit.reconcile.planning import Planner
-from lakeaudit.reconcile.protocol import ALLOWED, Sight
+from lakeaudit.reconcile.protocol import ALLOWED, StateReader
 from lakeaudit.reconcile.run import Bounds, Run, Tally
 from lakeaudit.reconcile.totals import Totals
 from lakeaudit.reconcile.undo import undo_plan
@@ -61,15 +62,6 @@ from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.threads import Pacer
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What is said last, the exit code, and what programs are told beside."""
-
-    said: str
-    exit_code: int
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
 def plan(
     lake: Lake,
     lake_file: str,
@@ -77,24 +69,24 @@ def plan(
     out: TextIO,
     *,
     to: str | None,
-    wanted: RowFilter,
+    row_filter: RowFilter,
     allow: Collection[str],
     now: datetime,
     progress: Progress,
     max_share: float | None = None,
-) -> Ended:
-    """Write a plan for what is open, and print its summary. Nothing of the lake changes.
+) -> CommandResult:
+    """Write a plan for open discrepancies, and print its summary. Nothing in the lake changes.
 
-    What a killed run began is finished before.
+    Steps that a killed run left unfinished are finished first.
 
-    `to` is the file or s3:// object of the plan; None: one of its own beside the results. `max_share` is the largest
-    share of a table's files that it may touch; None: the lake file's ceiling.
+    `to` is the file or s3:// object of the plan; None: a file in the results location. `max_share` is the largest
+    share of a table's files that the plan may change; None: the lake file's ceiling.
 
     Raises:
-        BadInput: no such table or `--allow`, the file cannot be written, or too much would be touched.
+        BadInput: there is no such table or `--allow`, the file cannot be written, or the plan changes too many files.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    require_tables(lake, results, results.published(None), wanted.tables)
+    require_tables(lake, results, results.published(None), row_filter.tables)
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
     planner = replace(
@@ -103,14 +95,14 @@ def plan(
         lost_files=files_of_lost_states(results),
         lost_content=lost_content(results),
     )
-    place = to or _beside(lake.results, plan_id)
-    clients = planner.sight.clients
-    said = data_of_lake(lake_file, os.environ)
-    header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__, said)
+    place = to or _plan_in_results(lake.results, plan_id)
+    clients = planner.reader.clients
+    lake_data = data_of_lake(lake_file, os.environ)
+    header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__, lake_data)
     _finish_killed(planner.lake, results, clients, plan_id, lambda: now, progress)
-    with progress.stage("plan what to do") as log, written(place, clients) as path:
-        with engine_for(lake, results, wanted) as engine:
-            rows = _rows(planner, results, wanted, engine)
+    with progress.stage("plan repairs") as log, new_plan_file(place, clients) as path:
+        with engine_for(lake, results, row_filter) as engine:
+            rows = _rows(planner, results, row_filter, engine)
             below = _below_ceiling(rows, lake, results, max_share)
             sealed, totals = write_plan(path, header, below)
         log.note(steps=sealed.steps, needs_person=sealed.for_person)
@@ -119,33 +111,35 @@ def plan(
         Journal(results.leased_by(still_ours), plan_id).put_plan(sealed, record.PLANNED)
     plan_summary.write(totals, out)
     out.writelines(f"warning: {visible(each)}\n" for each in early)
-    told = {"plan": place, "plan_id": plan_id, "digest": sealed.digest, "steps": sealed.steps,
+    more = {"plan": place, "plan_id": plan_id, "digest": sealed.digest, "steps": sealed.steps,
             "for_person": sealed.for_person, "actions": dict(totals.counts)}  # fmt: skip
-    return Ended(_planned(sealed, totals, place), 0, told)
+    return CommandResult(_plan_verdict(sealed, totals, place), 0, more)
 
 
 @contextmanager
-def engine_for(lake: Lake, results: Results, wanted: RowFilter) -> Iterator[Engine | None]:
-    """What runs the tasks of a plan that is large; None: it is made in this process, and needs no Java."""
-    if results.open_files(wanted) < STEPS:
+def engine_for(lake: Lake, results: Results, row_filter: RowFilter) -> Iterator[Engine | None]:
+    """Yield Spark for a large plan, and None for a plan that this process makes, which needs no Java."""
+    if results.open_files(row_filter) < STEPS:
         yield None
         return
     with spark_engine(lake) as engine:
         yield engine
 
 
-def _rows(planner: Planner, results: Results, wanted: RowFilter, engine: Engine | None) -> Iterator[Lines]:
+def _rows(
+    planner: Planner, results: Results, row_filter: RowFilter, engine: Engine | None
+) -> Iterator[Lines]:
     if engine is not None:
-        yield from planned_by_tasks(planner, results, wanted, engine)
+        yield from plan_by_tasks(planner, results, row_filter, engine)
         return
-    for share in planner.shares(results, wanted):
+    for share in planner.shares(results, row_filter):
         yield Lines.of(planner.steps_of([share]))
 
 
 def _below_ceiling(
     rows: Iterable[Lines], lake: Lake, results: Results, max_share: float | None
 ) -> Iterator[Lines]:
-    """The same rows; what writes them is stopped at their end where there are too many."""
+    """Pass the rows on, and raise at their end if they change too many files of a table."""
     touched = Counter[str]()
     for lines in rows:
         touched += lines.totals.by_table
@@ -161,18 +155,17 @@ def _require_below_ceiling(
         ceiling.require_below(what, touched, table_files(results), share)
 
 
-def _beside(results: Location, plan_id: str) -> str:
+def _plan_in_results(results: Location, plan_id: str) -> str:
     return results.join("_reconcile", "plans", f"{plan_id}.jsonl").path_or_uri
 
 
-def _planned(header: Header, totals: Totals, to: str) -> str:
+def _plan_verdict(header: Header, totals: Totals, to: str) -> str:
     stake = f" ({size(totals.bytes)}, {count(totals.rows)} rows)" if header.steps else ""
-    told = (
-        f"{number(header.steps, 'step')}{stake}, {count(header.for_person)} for a person; nothing was changed"
-    )
+    by_hand = f"{count(header.for_person)} for a person"
+    verdict = f"{number(header.steps, 'step')}{stake}, {by_hand}; nothing was changed"
     if not header.steps:
-        return told
-    return f"{told}; next: lakeaudit reconcile apply {operand(to)}"
+        return verdict
+    return f"{verdict}; next: lakeaudit reconcile apply {operand(to)}"
 
 
 def planner_of(
@@ -182,17 +175,17 @@ def planner_of(
     now: datetime,
     audited_since: Mapping[str, datetime],
 ) -> Planner:
-    """A planner that asks storage at the lake's rate; see `Planner`.
+    """Build a planner that sends requests to storage at the lake's rate; see `Planner`.
 
     Raises:
-        BadInput: nothing of that name can be allowed.
+        BadInput: `allow` has a name that is not in ALLOWED.
     """
     if unknown := set(allow) - set(ALLOWED):
         raise BadInput("--allow", f"no {', '.join(sorted(unknown))}", f"one of {', '.join(ALLOWED)}")
     lake, clients = as_stored(lake, clients_of(lake))
-    sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)), plan_id)
-    found = find_tables(lake, clients).tables if lake.catalog_discoveries else ()
-    return Planner(lake, plan_id, allow, now, sight, audited_since, found)
+    reader = StateReader(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)), plan_id)
+    discovered = find_tables(lake, clients).tables if lake.catalog_discoveries else ()
+    return Planner(lake, plan_id, allow, now, reader, audited_since, discovered)
 
 
 def apply(
@@ -207,21 +200,22 @@ def apply(
     digest: str | None = None,
     approved_by: str | None = None,
     max_share: float | None = None,
-) -> Ended:
-    """Do what is left to do of a plan.
+) -> CommandResult:
+    """Carry out the steps of a plan that are left.
 
-    `digest` is that of the plan that was approved, where it is known, and `approved_by` is for the record. `max_share`
-    is as in `plan`, of what the tables hold by now.
+    `digest` is that of the approved plan; None: any plan. `approved_by` is a name for the record. `max_share` is as in
+    `plan`, compared with the files that the last audit counted.
 
     Raises:
-        BadInput: the plan is not one of this lake, is not the one that was approved, is over, or touches too much.
-        Busy: an audit is at work here.
+        BadInput: the plan is for another lake, is not the approved one, is complete or expired, or changes too many
+            files.
+        Busy: an audit is running on these results.
         CannotPublish: the record cannot be written.
     """
     if digest is not None and digest != file.header.digest:
         raise BadInput(file.header.plan_id, "is not the plan that was approved", "approve a new plan")
     _require_same_lake(file.header, lake)
-    with _running(file, lake, results, bounds, clock, progress) as run:
+    with _leased_run(file, lake, results, bounds, clock, progress) as run:
         _require_open(file.header, run.journal, clock())
         touched = Counter({table: min(n, bounds.limit or n) for table, n in file.by_table().items()})
         _require_below_ceiling("the plan", touched, lake, results, max_share)
@@ -231,7 +225,7 @@ def apply(
         settled = sum(tally.counts[status] for status in record.SETTLED)
         if settled == file.header.steps:
             run.journal.put_plan(file.header, record.APPLIED)
-    return _told(tally, file.header, lake_file, (record.APPLIED, record.MOVED_ON))
+    return _result_of(tally, file.header, lake_file, (record.APPLIED, record.MOVED_ON))
 
 
 def undo(
@@ -243,51 +237,60 @@ def undo(
     bounds: Bounds,
     clock: Callable[[], datetime],
     progress: Progress,
-) -> Ended:
-    """Take back what was done of a plan, the last step first, whatever happened to the lake file since.
+) -> CommandResult:
+    """Reverse the applied steps of a plan, the last step first, even if the lake file has changed since.
 
-    `lake` and `results` are those of the lake file as it is now; None: it cannot be read. Raises as `apply`.
+    `lake` and `results` are those of the current lake file; None: it cannot be read. Raises as `apply`.
     """
-    lake, results = _as_planned(file.header, lake, results)
-    with _running(file, lake, results, bounds, clock, progress) as run:
+    lake, results = _planned_lake(file.header, lake, results)
+    with _leased_run(file, lake, results, bounds, clock, progress) as run:
         if _status(file.header, run.journal) == record.PLANNED:
-            raise BadInput(file.header.plan_id, "was never applied", "there is nothing to undo")
+            raise BadInput(file.header.plan_id, "was not applied", "there is nothing to undo")
         run.journal.put_plan(file.header, record.UNDOING)
         tally = undo_plan(file, run, progress)
         if not any(tally.counts[status] for status in (*record.TO_UNDO, record.FAILED)):
             run.journal.put_plan(file.header, record.UNDONE)
-    quiet = (record.UNDONE, record.MOVED_ON, record.CHANGED, record.NOT_SAFE, record.WAITING, record.UNKNOWN)
-    return _told(tally, file.header, lake_file, quiet, undone=True)
+    expected = (
+        record.UNDONE,
+        record.MOVED_ON,
+        record.CHANGED,
+        record.NOT_SAFE,
+        record.WAITING,
+        record.UNKNOWN,
+    )
+    return _result_of(tally, file.header, lake_file, expected, undone=True)
 
 
-def _as_planned(header: Header, lake: Lake | None, results: Results | None) -> tuple[Lake, Results]:
-    """The lake as the plan knew it, and its results: where they are now if these know the plan, else where they were.
+def _planned_lake(header: Header, lake: Lake | None, results: Results | None) -> tuple[Lake, Results]:
+    """Return the lake of the plan, and its results: at the current location if the plan is recorded there.
 
     Raises:
-        BadInput: the plan is of an earlier version, and its lake file is another one now.
+        BadInput: the plan does not contain its lake file, and the lake file was changed or cannot be read.
     """
-    then = lake_of_data(header.lake_data) if header.lake_data else None
-    if then is None:
+    planned = lake_of_data(header.lake_data) if header.lake_data else None
+    if planned is None:
         if lake is None or results is None:
-            raise BadInput(header.lake_file, "cannot be read, and the plan does not hold it", "put it back")
+            raise BadInput(
+                header.lake_file, "cannot be read, and the plan does not contain it", "restore the file"
+            )
         _require_same_lake(header, lake)
         return lake, results
-    if lake is not None and lake.results != then.results:
-        moved = then.model_copy(update={"results": lake.results})
-        known = Results(lake.results, clients_of(moved), then.name)
-        if Journal(known, header.plan_id).plan() is not None:
-            return moved, known
-    return then, Results(then.results, clients_of(then), then.name)
+    if lake is not None and lake.results != planned.results:
+        moved = planned.model_copy(update={"results": lake.results})
+        current = Results(lake.results, clients_of(moved), planned.name)
+        if Journal(current, header.plan_id).plan() is not None:
+            return moved, current
+    return planned, Results(planned.results, clients_of(planned), planned.name)
 
 
 def _require_same_lake(header: Header, lake: Lake) -> None:
     if header.lake != lake.name or header.lake_digest != lake_digest(lake):
-        what = "was made for another lake, or with another lake file than there is now"
+        what = "is for another lake, or the lake file has changed since"
         raise BadInput(header.plan_id, what, "make a new plan")
 
 
 @contextmanager
-def _running(
+def _leased_run(
     file: PlanFile,
     lake: Lake,
     results: Results,
@@ -295,7 +298,7 @@ def _running(
     clock: Callable[[], datetime],
     progress: Progress,
 ) -> Iterator[Run]:
-    """A run over a plan of this lake, which holds the lease of the results."""
+    """Yield a run over a plan of this lake, under the lease of the results."""
     header = file.header
     lake, clients = as_stored(lake, clients_of(lake))
     with (
@@ -304,7 +307,7 @@ def _running(
     ):
         results = results.leased_by(still_ours)
         finish(results, run_of(lake, results, engine, clients, still_ours, clock))
-        with Journal(results, header.plan_id).kept() as journal:
+        with Journal(results, header.plan_id).recording() as journal:
             run = run_of(lake, results, engine, clients, still_ours, clock)(journal)
             yield replace(run, bounds=bounds, losing=lost_states(results), lost_content=lost_content(results))
 
@@ -317,7 +320,7 @@ def run_of(
     still_ours: Check,
     clock: Callable[[], datetime],
 ) -> Callable[[Journal], Run]:
-    """What makes a run over the plan of a journal, without bounds."""
+    """Return a function that builds the run over the plan of a journal, without bounds."""
     references = references_of(lake, results, engine, clients, clock)
 
     def run(journal: Journal) -> Run:
@@ -335,7 +338,7 @@ def _finish_killed(
     clock: Callable[[], datetime],
     progress: Progress,
 ) -> None:
-    """What a killed run began is finished first, under the lease; in the healthy case nothing is leased."""
+    """Finish the steps that a killed run left unfinished, under the lease; without such steps take no lease."""
     if has_unfinished(results):
         with (
             leased(lake.results, clients, run_id, progress) as still_ours,
@@ -348,7 +351,7 @@ def _finish_killed(
 def references_of(
     lake: Lake, results: Results, engine: InProcessEngine, clients: Clients, clock: Callable[[], datetime]
 ) -> Callable[[Collection[Key], Collection[str] | None], NewestClaims]:
-    """See `Run.references`."""
+    """Return the function `Run.references`."""
 
     def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
         named = [table for table in lake.tables if tables is None or table.name in tables]
@@ -361,10 +364,14 @@ def references_of(
 
 
 def _status(header: Header, journal: Journal) -> str:
-    """The status of a plan that these results know, with the very digest of the file."""
+    """Return the status of the plan in the results; the recorded digest must match the file's."""
     row = journal.plan()
     if row is None or row["digest"] != header.digest:
-        what = "is not known to the results of its lake" if row is None else "is not the file that was made"
+        what = (
+            "is not recorded in the results of its lake"
+            if row is None
+            else "was changed since it was written"
+        )
         raise BadInput(header.plan_id, what, "make a new plan")
     return str(row["status"])
 
@@ -374,17 +381,20 @@ def _require_open(header: Header, journal: Journal, now: datetime) -> None:
     if status not in (record.PLANNED, record.APPLYING):
         raise BadInput(header.plan_id, f"is {status} already", "make a new plan for what is still open")
     if header.version != __version__:
-        what = f"was made by version {header.version}, and this is {__version__}"
+        what = f"was made by version {header.version}, and this is version {__version__}"
         raise BadInput(header.plan_id, what, "make a new plan")
     if now >= datetime.fromisoformat(header.expires_at):
-        raise BadInput(header.plan_id, f"has expired at {header.expires_at}", "make a new plan")
+        raise BadInput(header.plan_id, f"expired at {header.expires_at}", "make a new plan")
 
 
-def _told(tally: Tally, header: Header, lake_file: str, quiet: Sequence[str], undone: bool = False) -> Ended:
+def _result_of(
+    tally: Tally, header: Header, lake_file: str, expected: Sequence[str], undone: bool = False
+) -> CommandResult:
+    """Exit code 3 if a step is left or ended with another status than the `expected` ones."""
     waiting = header.steps - sum(n for status, n in tally.counts.items() if status != record.WAITING)
-    told = steps_in_words({**tally.counts, record.WAITING: 0 if undone else waiting})
-    loud = sum(n for status, n in tally.counts.items() if status not in quiet)
-    partly = bool(loud or tally.is_over or (waiting and not undone))
-    verify = f"to verify: lakeaudit audit {operand(lake_file)}"
-    said = f"{told or 'nothing to do'}; {verify}"
-    return Ended(said, 3 if partly else 0, {"plan_id": header.plan_id, "counts": dict(tally.counts)})
+    counts = steps_in_words({**tally.counts, record.WAITING: 0 if undone else waiting})
+    others = sum(n for status, n in tally.counts.items() if status not in expected)
+    is_partial = bool(others or tally.is_over or (waiting and not undone))
+    verdict = f"{counts or 'nothing to do'}; to verify: lakeaudit audit {operand(lake_file)}"
+    more = {"plan_id": header.plan_id, "counts": dict(tally.counts)}
+    return CommandResult(verdict, 3 if is_partial else 0, more)

@@ -1,4 +1,4 @@
-"""The status file: what a command said of itself, for those who cannot see its exit code."""
+"""Write the status file of a command, for programs that cannot see its exit code."""
 
 import json
 import mimetypes
@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,20 @@ from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 
 
-class StatusFile:
-    """Where a command's last word is kept: a local file or an S3 object, or nowhere.
+@dataclass(frozen=True)
+class CommandResult:
+    """The last line of a command, its exit code, its warnings, and in `more` further keys of its status file."""
 
-    `ended` says that it holds an exit code.
+    verdict: str
+    exit_code: int
+    more: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class StatusFile:
+    """A local file or S3 object with the outcome of a command; without a name nothing is written.
+
+    `ended` is true once the file contains an exit code.
     """
 
     def __init__(self, name: str | None, clients: Clients | None = None) -> None:
@@ -30,41 +41,41 @@ class StatusFile:
         self.clients = clients or Clients()
         self.ended = False
 
-    def write(self, said: Mapping[str, Any]) -> None:
+    def write(self, summary: Mapping[str, Any]) -> None:
         """Replace the whole file in one step.
 
         Raises:
             CannotPublish: it cannot be written.
         """
         if self._name is not None:
-            content = (json.dumps(said, default=iso) + "\n").encode()
+            content = (json.dumps(summary, default=iso) + "\n").encode()
             write_whole(self._name, content, self.clients, f"--status-file {self._name}")
-        self.ended = said.get("exit_code") is not None
+        self.ended = summary.get("exit_code") is not None
 
-    def end(self, command: str, exit_code: int, said: str, *, retry: bool = False) -> None:
-        """The last word of a command that has no more to say than its verdict.
+    def end(self, command: str, exit_code: int, verdict: str, *, retry: bool = False) -> None:
+        """Write the outcome of a command that reports only its verdict.
 
         Raises:
             CannotPublish: it cannot be written.
         """
-        self.write({"command": command, "exit_code": exit_code, "verdict": said, "retry": retry})
+        self.write({"command": command, "exit_code": exit_code, "verdict": verdict, "retry": retry})
 
 
 @contextmanager
-def kept(name: str | None, command: str) -> Iterator[StatusFile]:
-    """The status file of a command; a failure that the command itself does not note is noted here."""
+def open_status(name: str | None, command: str) -> Iterator[StatusFile]:
+    """Open the status file of a command, and write a failure that the command itself did not write."""
     status = StatusFile(name)
     try:
         yield status
     except BaseException as error:
         if not status.ended:
-            with suppress(CannotPublish):  # the failure itself is told
+            with suppress(CannotPublish):  # the failure itself is raised
                 status.write({"command": command, "status": "failed"} | failure(error))
         raise
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """What a status file says of a failure: the exit code, the line, and whether another try may do."""
+    """Return a failure as the keys of a status file: exit code, message, and whether a retry may succeed."""
     if not isinstance(error, AuditError) and is_full_disk(error):
         error = no_room(named_place(error), error)
     if isinstance(error, AuditError):
@@ -77,7 +88,7 @@ def write_whole(name: str, content: bytes, clients: Clients, about: str) -> None
     """Replace a local file or an S3 object in one step.
 
     Raises:
-        CannotPublish: it cannot be written; `about` says whose file it is.
+        CannotPublish: it cannot be written; `about` names the file in the message.
     """
     try:
         if name.startswith(S3_SCHEMES):
@@ -95,7 +106,7 @@ def write_whole(name: str, content: bytes, clients: Clients, about: str) -> None
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it."""
+    """Replace a file in one step, so that no reader sees a part of it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

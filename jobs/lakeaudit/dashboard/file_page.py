@@ -167,7 +167,7 @@ _ENDS = {
 def _state(session: PageSession, row: Row) -> str:
     if row["state"] == "resolved":
         badge = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
-        how = widgets.prose(next_steps.ended(row))
+        how = widgets.prose(next_steps.resolution_text(row))
         return f"{badge} {how} {formatting.second(row['resolved_at'])}"
     if row["ack_until"] and row["ack_until"] > session.now:
         return ":gray-badge[accepted]"
@@ -211,7 +211,7 @@ def _restore(session: PageSession, row: Row) -> None:
 
 def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, waits: bool) -> None:
     """Show the command that plans the repair, if one is possible now, and the one that explains more."""
-    repairable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1})
+    repairable = next_steps.may_be_repaired(row["kind"], {row["recoverable"]: 1})
     plan = _plan(session, row)
     if len(unresolved) > 1:
         same_kind = sum(each["kind"] == row["kind"] for each in unresolved) > 1
@@ -227,7 +227,7 @@ def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, wait
 
 def _plan(session: PageSession, row: Row) -> str:
     causes = [row["cause"]] if row["cause"] else []
-    return next_steps.mend(session.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes)
+    return next_steps.repair_command(session.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes)
 
 
 _SIDES = sorted(SIDES, key=("manifest", "storage", "metastore").index)

@@ -8,7 +8,7 @@ from lakeaudit.config import Lake, glob_to_regex
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.explain.explanation import explain_file
-from lakeaudit.explain.source_answers import Said
+from lakeaudit.explain.source_answers import SourceAnswer
 from lakeaudit.keys import identify
 from lakeaudit.runtime.endpoints import clients_of
 
@@ -47,7 +47,7 @@ def is_own(lake: Lake, bucket: str, key: str) -> bool:
 _ANSWERS = {"present": "green", "absent": "red", "deleted": "red"}
 
 
-def _show_answer(answer: Said) -> None:
+def _show_answer(answer: SourceAnswer) -> None:
     colour = _ANSWERS.get(answer.answer, "gray")
     words = answer.answer.replace("_", " ")
     with st.container(border=True, gap="xsmall"):

@@ -133,7 +133,7 @@ def _broken(session: PageSession, table: str, by_kind: Sequence[Broken]) -> None
         )
         rows = [[cells[name] for name in columns] for cells in map(partial(_row, session), pressing[:BROKEN])]
         widgets.grid(columns, rows, alt="Open discrepancies by kind, worst first", numbers=_NUMBERS)
-        lines = next_steps.mend_all(session.lake_file, table, pressing[:BROKEN])
+        lines = next_steps.commands_for_table(session.lake_file, table, pressing[:BROKEN])
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
         if hint := next_steps.after_plans(lines, widgets.literal):
             st.caption(hint)
@@ -289,7 +289,7 @@ def _line(row: Row) -> str:
     if row["standing"] == "accepted":
         parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
     if row["resolution"]:
-        parts.append(next_steps.ended(row))
+        parts.append(next_steps.resolution_text(row))
     return " · ".join(filter(None, parts))
 
 

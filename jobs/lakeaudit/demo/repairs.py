@@ -17,7 +17,7 @@ from lakeaudit.config import Lake
 from lakeaudit.demo.inventory import next_second, write_inventory
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.formatting import number
-from lakeaudit.reconcile.plan_file import opened
+from lakeaudit.reconcile.plan_file import open_plan
 from lakeaudit.reconcile.run import Bounds
 from lakeaudit.reconcile.steps import NEEDS_PERSON
 from lakeaudit.results.read import ALL, Results, Row
@@ -87,12 +87,12 @@ def repair(lake: Lake, file: Path, clients: Clients, rng: random.Random, progres
         results,
         io.StringIO(),
         to=plan,
-        wanted=ALL,
+        row_filter=ALL,
         allow=ALLOWED,
         now=_now(),
         progress=progress,
     )
-    with opened(plan, clients) as of_file:
+    with open_plan(plan, clients) as of_file:
         again: Any = {"bounds": Bounds(), "clock": _now, "progress": progress}
         reconcile.apply(of_file, lake, str(file), results, **again)
         statuses = {row["discrepancy_id"]: row["status"] for row in _actions(results)}

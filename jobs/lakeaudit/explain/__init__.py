@@ -1,1 +1,1 @@
-"""What is known of one file, folder or discrepancy: the command and the dashboard show it."""
+"""Explain one file, folder or discrepancy, for the command and the dashboard."""

@@ -1,7 +1,7 @@
-"""What each source says of one file: from the last audit's results and a few point reads, without a JVM.
+"""Collect the answers of each source about one file, from the last audit's results and a few point reads; no JVM.
 
-Storage and a live S3Guard table are asked now, and manifests where that is wanted (`deep`). Inventories and exports
-are not read again: what they said is taken from the findings, and where there is none from the coverage of the table.
+Storage and live metadata stores are queried now, and with `deep` also manifests. Inventories and exports are not read
+again: their statements are in the findings, and without findings in the coverage of the table.
 """
 
 from collections import Counter
@@ -17,13 +17,13 @@ from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
 from lakeaudit.explain.source_answers import (
     STORAGE_VERSIONS,
     STORED,
-    Said,
+    SourceAnswer,
     ask_manifests,
     ask_metastores,
     ask_storage,
     unread_manifests,
 )
-from lakeaudit.explain.subject import named
+from lakeaudit.explain.subject import find_subject
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import rank
 from lakeaudit.results.leftover_groups import group_samples
@@ -33,18 +33,18 @@ from lakeaudit.runtime.aws import Clients
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything known of one file.
+    """The answers, findings and ledger rows about one file.
 
-    `table` owns the key (null: none does); `run` is the row of `runs` the findings are of (null: no audit has
-    finished); `findings` are about the file itself, `groups` about a group, prefix or table that holds it;
-    `discrepancies` are its rows of the ledger and `history` their transitions, oldest first.
+    `table` owns the key (None: no table); `run` is the row of `runs` of the findings (None: no audit has finished);
+    `findings` are about the file itself, `groups` about a group, prefix or table that contains it; `discrepancies` are
+    its rows of the ledger and `history` their transitions, oldest first.
     """
 
     uri: str
     bucket: str
     key: str
     table: str | None
-    sources: list[Said]
+    sources: list[SourceAnswer]
     run: Row | None
     findings: list[Row]
     groups: list[Row]
@@ -52,82 +52,83 @@ class Explanation:
     discrepancies: list[Row]
     history: list[Row]
     files: list[str] = field(default_factory=list)
-    """The first files behind a group."""
+    """The first files of a group."""
     totals: list[Row] = field(default_factory=list)
-    """For a folder: severity, kind and number of all findings below it, worst first; `findings` has the worst."""
+    """For a folder: severity, kind and number of all findings below it, worst first; `findings` contains the worst."""
 
     @property
     def is_file(self) -> bool:
-        """Whether it is about one file, so that storage was asked."""
+        """Return whether it is about one file, so that storage was queried."""
         return bool(self.sources)
 
     @property
     def marker(self) -> str | None:
-        """The version id of the delete marker that is the newest version now."""
-        listed = [said.facts["newest_first"] for said in self.sources if said.source == STORAGE_VERSIONS]
+        """Return the version id of the delete marker that is the newest version now."""
+        listed = [each.facts["newest_first"] for each in self.sources if each.source == STORAGE_VERSIONS]
         newest = next((rows[0] for rows in listed if rows), None)
         return newest["version_id"] if newest and newest["delete_marker"] and newest["latest"] else None
 
     @property
     def is_gone(self) -> bool:
-        """Storage answers that it has no such file now, under the name that was asked for."""
-        answers = {said.answer for said in self.sources if said.source.partition(" ")[0] == STORED and
-                   said.source != STORAGE_VERSIONS}  # fmt: skip
+        """Return whether storage answers that it has no such file now."""
+        answers = {each.answer for each in self.sources if each.source.partition(" ")[0] == STORED and
+                   each.source != STORAGE_VERSIONS}  # fmt: skip
         return bool(answers & {"absent", "deleted"}) and "present" not in answers
 
     @property
     def listed_by(self) -> str | None:
-        """A manifest that lists it now; None: none was asked, or none does."""
-        manifests = (said for said in self.sources if said.source.startswith("manifest "))
-        return next((said.source for said in manifests if said.answer == "present"), None)
+        """Return a manifest that lists the file now; None: no manifest was read, or none lists it."""
+        manifests = (each for each in self.sources if each.source.startswith("manifest "))
+        return next((each.source for each in manifests if each.answer == "present"), None)
 
     @property
-    def is_back(self) -> bool:
-        """Storage holds a file again that the last audit missed, of the recorded size if any; no archived one."""
+    def is_restored(self) -> bool:
+        """Return whether storage has a file again that the last audit reported as lost, readable and of its size."""
         lost = [row for row in self.findings if row["kind"] in _LOST and row["key"] == self.key]
-        held = [
-            said for said in self.sources if said.source == STORED or said.source.startswith(f"{STORED} s3")
+        answers = [
+            each for each in self.sources if each.source == STORED or each.source.startswith(f"{STORED} s3")
         ]
-        stored = next((said.facts for said in held if said.answer == "present"), None)
+        stored = next((each.facts for each in answers if each.answer == "present"), None)
         torn = any(row["kind"] == "missing_metadata" and row["storage_size"] is not None for row in lost)
         if stored is None or stored.get("archived") or not lost or torn:
             return False
         return all(row["manifest_size"] in (None, stored.get("size")) for row in lost)
 
     @property
-    def held(self) -> list[Row]:
-        """What the ledger holds open though the last audit found nothing: it did not judge it."""
-        found = bool(self.findings or self.groups)
-        return [] if found else [row for row in self.discrepancies if row["state"] == "open"]
+    def unjudged(self) -> list[Row]:
+        """Return open discrepancies that the last audit did not judge, and so has no finding about."""
+        if self.findings or self.groups:
+            return []
+        return [row for row in self.discrepancies if row["state"] == "open"]
 
     @property
     def unknown(self) -> bool:
-        """Nobody has ever heard of it: every source answered, none has it, and no table or finding names it."""
-        nobody = all(said.answer in ("absent", "not_asked") for said in self.sources)
-        return nobody and self.table is None and not (self.findings or self.groups or self.discrepancies)
+        """Return whether no source has it, and no table or finding names it."""
+        absent = all(each.answer in ("absent", "not_asked") for each in self.sources)
+        return absent and self.table is None and not (self.findings or self.groups or self.discrepancies)
 
 
 _LOST = ("dropped", "dropped_history", "missing_metadata", "size_mismatch")
-"""Kinds that are over once an object of the recorded size is there."""
+"""Kinds that are resolved once there is an object of the recorded size."""
 
 
 def explain_named(lake: Lake, results: Results, clients: Clients, text: str, *, deep: bool) -> Explanation:
-    """Explain whatever a person may name: see `explain_subject`. Raises as `explain_file`."""
+    """Explain a file, a folder or a discrepancy by a text, see `find_subject`. Raises as `explain_file`."""
     lake, clients = as_stored(lake, clients)
-    meant = named(lake, results, text, clients.names)
-    if meant.group is not None:
-        return _of_group(results, meant.group)
-    if not meant.key or meant.key.endswith("/"):
-        return _of_folder(lake, results, clients, *true_place(clients.names, meant.bucket, meant.key))
-    return explain_file(lake, results, clients, uri_of(meant.bucket, meant.key), deep=deep)
+    subject = find_subject(lake, results, text, clients.names)
+    if subject.group is not None:
+        return _of_group(results, subject.group)
+    if not subject.key or subject.key.endswith("/"):
+        return _of_folder(lake, results, clients, *true_place(clients.names, subject.bucket, subject.key))
+    return explain_file(lake, results, clients, uri_of(subject.bucket, subject.key), deep=deep)
 
 
 WORST_BELOW = 20
-"""Findings of a folder that are shown; the rest is a number."""
+"""Findings of a folder that are printed; the others are only counted."""
 
 
 def _of_folder(lake: Lake, results: Results, clients: Clients, bucket: str, prefix: str) -> Explanation:
-    """The findings of the last run below a folder, the groups that meet it, and what the ledger holds open there."""
+    """Explain a folder: findings of the last run below it, groups that overlap it, and its open discrepancies."""
     lake = _with_table_around(lake, clients, bucket, prefix)
     table = owner_of({each.location: each.name for each in lake.tables}, bucket, prefix)
     inside = [each.name for each in lake.tables if f"{each.location.key}/".startswith(prefix)]
@@ -154,7 +155,7 @@ def _is_in(lake: Lake, name: str, bucket: str) -> bool:
 
 
 def _by_kind(totals: Sequence[Row]) -> list[Row]:
-    """The number of findings by kind and severity, worst first."""
+    """Return the number of findings by kind and severity, worst first."""
     number: Counter[tuple[str, str]] = Counter()
     for row in totals:
         number[row["severity"], row["kind"]] += row["findings"]
@@ -165,7 +166,7 @@ def _by_kind(totals: Sequence[Row]) -> list[Row]:
 def _groups_below(
     results: Results, run_id: str, names: Sequence[str], lake: Lake, bucket: str, prefix: str
 ) -> list[Row]:
-    """Findings about a partition, a table or many unused files that lie at least in part below the folder."""
+    """Return findings about a partition, a table or many unused files that overlap the folder."""
     places = {table.name: table.location for table in lake.tables}
     unused = results.groups_of_files_below(run_id, bucket, prefix)
     rows = [row for name in names for row in results.group_findings(run_id, name)]
@@ -173,7 +174,7 @@ def _groups_below(
 
 
 def _meets(row: Row, places: Mapping[str, Location], bucket: str, prefix: str) -> bool:
-    """Findings whose key has the prefix are shown by themselves."""
+    """Return whether a finding about several files overlaps the folder."""
     if row["axis"] == "leftover":
         return False  # `leftover_files` names each file
     if row["subject_type"] != "partition" or row["table_name"] not in places:
@@ -182,36 +183,36 @@ def _meets(row: Row, places: Mapping[str, Location], bucket: str, prefix: str) -
     return partition.startswith(prefix) or prefix.startswith(partition)
 
 
-def _of_group(results: Results, held: Row) -> Explanation:
-    """A discrepancy about more than one file: its finding of the last run, and the first files behind it."""
-    run, name = results.last_published(), held["table_name"]
-    found = results.group_findings(run["run_id"], name) if run else []
+def _of_group(results: Results, row: Row) -> Explanation:
+    """Explain a discrepancy about several files: its finding of the last run, and its first files."""
+    run, name = results.last_published(), row["table_name"]
+    groups = results.group_findings(run["run_id"], name) if run else []
     files = group_samples(results, run["run_id"]) if run else {}
     return Explanation(
-        uri=held["subject"],
-        bucket=held["bucket"] or "",
-        key=held["key"] or "",
+        uri=row["subject"],
+        bucket=row["bucket"] or "",
+        key=row["key"] or "",
         table=name,
         sources=[],
         run=run,
         findings=[],
-        groups=[row for row in found if row["discrepancy_id"] == held["discrepancy_id"]],
+        groups=[each for each in groups if each["discrepancy_id"] == row["discrepancy_id"]],
         coverage=results.coverage(run["run_id"], (name,)) if run and name else [],
-        discrepancies=[held],
-        history=results.history([held["discrepancy_id"]]),
-        files=list(files.get(held["discrepancy_id"], ())),
+        discrepancies=[row],
+        history=results.history([row["discrepancy_id"]]),
+        files=list(files.get(row["discrepancy_id"], ())),
     )
 
 
 def explain_file(
     lake: Lake, results: Results, clients: Clients, uri: str, *, deep: bool = False
 ) -> Explanation:
-    """Ask every source that answers about one key, and gather what the last audit said of it.
+    """Query every source that supports point reads about one key, and collect its rows of the last audit.
 
-    With `deep` the manifests of its table, and of others that have to do with it, are read for it.
+    With `deep` the manifests of its table and of related tables are read too.
 
     Raises:
-        BadInput: the URI names no file.
+        BadInput: the URI is not that of a file.
         CannotAudit: the results cannot be read.
     """
     bucket, key = _identity(uri, clients.names)
@@ -219,16 +220,16 @@ def explain_file(
     table = owner_of({each.location: each.name for each in lake.tables}, bucket, key)
     run = results.last_published()
     findings = results.findings_of_file(run["run_id"], bucket, key) if run else []
-    remembered = results.discrepancies_of_file(bucket, key)
-    ids = [row["discrepancy_id"] for row in remembered]
-    concerned = _concerned(lake, table, [*findings, *remembered])
+    discrepancies = results.discrepancies_of_file(bucket, key)
+    ids = [row["discrepancy_id"] for row in discrepancies]
+    related = _related_tables(lake, table, [*findings, *discrepancies])
     return Explanation(
         uri=uri_of(bucket, key),
         bucket=bucket,
         key=key,
         table=table,
         sources=[
-            *(ask_manifests(concerned, clients, bucket, key) if deep else unread_manifests(concerned)),
+            *(ask_manifests(related, clients, bucket, key) if deep else unread_manifests(related)),
             *ask_storage(clients, bucket, key),
             *ask_metastores(lake, clients, bucket, key),
         ],
@@ -236,29 +237,29 @@ def explain_file(
         findings=sorted(findings, key=lambda row: rank(row["severity"])),
         groups=_groups(results, run["run_id"], table, bucket, key) if run else [],
         coverage=results.coverage(run["run_id"], (table,)) if run and table else [],
-        discrepancies=remembered,
+        discrepancies=discrepancies,
         history=results.history(ids) if ids else [],
     )
 
 
 def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:
     named = identify(uri)
-    found = None if named is None else true_place(aliases, *named)
-    if found is None or not found[1]:
-        raise BadInput(uri, "names no file", "write s3://bucket/key, or a local path from the root")
-    return found
+    place = None if named is None else true_place(aliases, *named)
+    if place is None or not place[1]:
+        raise BadInput(uri, "is not the name of a file", "write s3://bucket/key, or an absolute local path")
+    return place
 
 
 def _with_table_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Lake:
-    """The lake with the table that holds the key, where it is one of those that audits find."""
+    """Return the lake with the table that contains the key, if audits discover that table."""
     if lake.catalog_discoveries:
         lake, _ = as_stored(with_tables(lake, find_tables(lake, clients)), clients)
-    found = tables_at(lake, root_around(lake, clients, bucket, key) if lake.discoveries else {})[0]
-    return lake.model_copy(update={"tables": (*lake.tables, *found)})
+    discovered = tables_at(lake, root_around(lake, clients, bucket, key) if lake.discoveries else {})[0]
+    return lake.model_copy(update={"tables": (*lake.tables, *discovered)})
 
 
-def _concerned(lake: Lake, owner: str | None, rows: Sequence[Row]) -> list[Table]:
-    """The tables whose manifests may name the file: its owner, those that share with it, those of its findings."""
+def _related_tables(lake: Lake, owner: str | None, rows: Sequence[Row]) -> list[Table]:
+    """Return tables whose manifests may name the file: its owner, tables that share files, those of its findings."""
     known = {table.name: table for table in lake.tables}
     shares = known[owner].shares if owner else ()
     names = dict.fromkeys([owner, *shares, *(row["table_name"] for row in rows)])
@@ -266,16 +267,16 @@ def _concerned(lake: Lake, owner: str | None, rows: Sequence[Row]) -> list[Table
 
 
 def _groups(results: Results, run_id: str, table: str | None, bucket: str, key: str) -> list[Row]:
-    """Findings about a group of leftovers, a prefix or a whole table that holds the key."""
-    held = {row["discrepancy_id"] for row in results.leftovers_of_file(run_id, bucket, key)}
+    """Return findings about a group of unused files, a prefix or a whole table that contains the key."""
+    ids = {row["discrepancy_id"] for row in results.leftovers_of_file(run_id, bucket, key)}
     owners = {row["table_name"] for row in results.leftovers_of_file(run_id, bucket, key)} | {table}
     rows = [row for name in sorted(filter(None, owners)) for row in results.group_findings(run_id, name)]
-    return [row for row in rows if row["discrepancy_id"] in held or _holds(row, bucket, key)]
+    return [row for row in rows if row["discrepancy_id"] in ids or _holds(row, bucket, key)]
 
 
 def _holds(row: Row, bucket: str, key: str) -> bool:
     if row["axis"] == "leftover":
-        return False  # `leftover_files` says exactly which files are meant
+        return False  # `leftover_files` names each file
     if row["subject_type"] == "prefix":
         return bool(row["bucket"] == bucket and key.startswith(row["key"] or "\0"))
     if row["subject_type"] == "partition":

@@ -1,8 +1,8 @@
-"""Rows of findings and of the ledger as people and programs take them: a table, CSV for spreadsheets, JSON Lines.
+"""Write rows of findings and of the ledger as a table for people, as CSV for spreadsheets, or as JSON Lines.
 
-JSON Lines is exact: every column, nulls kept, times ISO-8601 with Z, and plain ASCII, so that no key can act on a
-terminal. CSV is for spreadsheets and terminals: what cannot be seen, or turns the direction of text, is spelled out,
-and a text that a spreadsheet would run as a formula gets a leading apostrophe.
+JSON Lines is exact: every column with its nulls, times in ISO 8601 with Z, and only ASCII, so that no key can control a
+terminal. CSV is for spreadsheets and terminals: invisible characters and those that change the text direction are
+escaped, and a text that a spreadsheet would run as a formula gets a leading apostrophe.
 """
 
 import csv
@@ -21,12 +21,12 @@ from lakeaudit.schemas import DISCREPANCIES, FINDINGS
 Row = Mapping[str, Any]
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""The full-width forms, too, which some spreadsheets take for the others."""
+"""First characters of formulas; some spreadsheets also accept the full-width forms."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What the rows are: their columns, and how one of them is shown to people."""
+    """A kind of rows: its columns, and a function that prints a row for people."""
 
     columns: Sequence[str]
     show: Callable[[Console, Row], None]
@@ -37,7 +37,7 @@ DISCREPANCY_ROWS = Kind(DISCREPANCIES.names, text_output.discrepancy)
 
 
 def write_jsonl(rows: Iterable[Row], out: TextIO, _kind: Kind) -> int:
-    """One JSON object a row; the number of rows."""
+    """Write one JSON object per row; return the number of rows."""
     number = 0
     for row in rows:
         out.write(json.dumps(dict(row), default=iso) + "\n")
@@ -46,7 +46,7 @@ def write_jsonl(rows: Iterable[Row], out: TextIO, _kind: Kind) -> int:
 
 
 def write_csv(rows: Iterable[Row], out: TextIO, kind: Kind) -> int:
-    """A header and a record a row; nulls are empty. The number of rows."""
+    """Write a header and one record per row, nulls as empty cells; return the number of rows."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(kind.columns)
     number = 0
@@ -57,7 +57,7 @@ def write_csv(rows: Iterable[Row], out: TextIO, kind: Kind) -> int:
 
 
 def write_table(rows: Iterable[Row], out: TextIO, kind: Kind) -> int:
-    """A few lines a row, for people: what, then where, so that a key can be copied whole."""
+    """Print a few lines per row for people, keys on lines of their own for copying; return the number of rows."""
     console = Console(file=out, highlight=False)
     number = 0
     for row in rows:

@@ -1,6 +1,6 @@
-"""One file asked about now: storage, metadata stores with point reads, and manifests where they are wanted.
+"""Query storage and metadata stores about one file with point reads, and on request the manifests.
 
-A refusal is never an absence.
+A refused request never means that the file is absent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +26,12 @@ from lakeaudit.runtime.aws_failures import explain, is_missing, why_not_read
 STORED, STORAGE_VERSIONS = "storage", "storage versions"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 VERSIONS = 10
-"""Versions of the key that are shown, newest first."""
+"""Versions of the key that are printed, newest first."""
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one source says now. `answer` is present, absent, deleted (a tombstone), unknown or not_asked."""
+class SourceAnswer:
+    """The answer of one source: present, absent, deleted (a tombstone), unknown or not_asked."""
 
     source: str
     answer: str
@@ -40,60 +40,62 @@ class Said:
 
     @property
     def lines(self) -> Iterator[str]:
-        """Its facts in words: one line each, and one for each entry of a list."""
+        """Yield its facts as text, one line for each fact or entry of a list."""
         for name, value in self.facts.items():
             for each in value if isinstance(value, list) else [{name: value}]:
-                told = each if isinstance(each, dict) else {name: each}
-                yield ", ".join(f"{what} {formatting.value(v)}" for what, v in told.items() if v is not None)
+                facts = each if isinstance(each, dict) else {name: each}
+                yield ", ".join(f"{what} {formatting.value(v)}" for what, v in facts.items() if v is not None)
 
 
-def ask_manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[Said]:
-    """What the tables' manifests say of a file, read for it alone."""
+def ask_manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[SourceAnswer]:
+    """Read the tables' manifests for one file, and yield their answers."""
     from lakeaudit.evidence.manifest.point import lookup_claims
 
     for table in tables:
         for told in lookup_claims(table, clients, bucket, key):
             facts = {"history": list(told.history)} if told.history else {}
-            yield Said(_manifest(told.kind, table), told.answer, facts, told.reason)
+            yield SourceAnswer(_manifest(told.kind, table), told.answer, facts, told.reason)
 
 
-def unread_manifests(tables: Sequence[Table]) -> list[Said]:
-    """The same manifests, which nobody wants to wait for."""
+def unread_manifests(tables: Sequence[Table]) -> list[SourceAnswer]:
+    """Return answers for the manifests that are not read without `--deep`."""
     kinds = [(kind, table) for table in tables for kind in dict.fromkeys(m.kind for m in table.manifests)]
-    return [Said(_manifest(kind, table), "not_asked", reason="--deep reads it") for kind, table in kinds]
+    return [
+        SourceAnswer(_manifest(kind, table), "not_asked", reason="--deep reads it") for kind, table in kinds
+    ]
 
 
 def _manifest(kind: str, table: Table) -> str:
     return f"manifest {kind} of {table.name}"
 
 
-def ask_storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
-    """The current object, and the key's versions where they may be listed."""
+def ask_storage(clients: Clients, bucket: str, key: str) -> Iterator[SourceAnswer]:
+    """Yield the current object, and the key's versions if they may be listed."""
     if not in_known_store(bucket):
-        yield Said(STORED, "unknown", reason=why_not_read(bucket))
+        yield SourceAnswer(STORED, "unknown", reason=why_not_read(bucket))
         return
     if not bucket:
-        yield _asked(STORED, lambda: _stat(Clients(), Location("", key)))
+        yield _answer_of(STORED, lambda: _stat(Clients(), Location("", key)))
         return
     if is_azure(bucket):
-        yield _asked(f"{STORED} {uri_of(bucket, '')}", lambda: _stat(clients, Location(bucket, key)))
+        yield _answer_of(f"{STORED} {uri_of(bucket, '')}", lambda: _stat(clients, Location(bucket, key)))
         return
-    yield _asked(f"{STORED} s3://{bucket}", lambda: _head(clients, bucket, key))
+    yield _answer_of(f"{STORED} s3://{bucket}", lambda: _head(clients, bucket, key))
     with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
         versions = _versions(clients, bucket, key)
         if versions:
-            yield Said(STORAGE_VERSIONS, "present", {"newest_first": versions})
+            yield SourceAnswer(STORAGE_VERSIONS, "present", {"newest_first": versions})
 
 
-def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:
-    """Present with facts, absent, or unknown: a refusal is never an absence."""
+def _answer_of(source: str, ask: Callable[[], dict[str, Any] | None]) -> SourceAnswer:
+    """Return present with facts, absent, or unknown if the request failed."""
     try:
         facts = ask()
     except (ClientError, BotoCoreError) as error:
-        return Said(source, "unknown", reason=explain(error)[0])
+        return SourceAnswer(source, "unknown", reason=explain(error)[0])
     except SourceError as error:
-        return Said(source, "unknown", reason=f"{error.what}; {error.hint}")
-    return Said(source, "absent") if facts is None else Said(source, "present", facts)
+        return SourceAnswer(source, "unknown", reason=f"{error.what}; {error.hint}")
+    return SourceAnswer(source, "absent") if facts is None else SourceAnswer(source, "present", facts)
 
 
 def _stat(clients: Clients, place: Location) -> dict[str, Any] | None:
@@ -102,7 +104,7 @@ def _stat(clients: Clients, place: Location) -> dict[str, Any] | None:
 
 
 def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
-    """The current object. 404 is an absence only with the right to list, which S3 would else answer with 403."""
+    """Return the current object. A 404 means absent only with the right to list; else the listing fails with 403."""
     s3 = clients.s3(bucket, key)
     try:
         head = head_object(s3, bucket, key)
@@ -120,7 +122,7 @@ _OF_HEAD = ("size", "etag", "modified_at", "version_id", "storage_class", "expir
 
 
 def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
-    """Delete markers and versions of the very key, newest first."""
+    """Return delete markers and versions of exactly this key, newest first."""
     page = clients.s3(bucket, key).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
     rows = [
         {
@@ -138,42 +140,42 @@ def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
     )[:VERSIONS]
 
 
-def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[Said]:
-    """The entry of every metadata store that may have one."""
+def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[SourceAnswer]:
+    """Yield the answer of every metadata store."""
     for store in lake.metastores:
         name = f"metastore {store.kind} {store.name}"
         if not (store.knows_files or store.knows_tables or "/_delta_log/" in f"/{key}"):
-            yield Said(name, "not_asked", reason="it knows commits of logs alone")
+            yield SourceAnswer(name, "not_asked", reason="it contains only commits of logs")
         elif not in_places((store.location,) if store.location else (), bucket, key):
-            yield Said(name, "not_asked", reason="it does not hold this place")
+            yield SourceAnswer(name, "not_asked", reason="it does not cover this location")
         elif not store.has_point_reads:
             why = (
-                "it knows tables alone"
+                "it contains only tables"
                 if store.knows_tables
                 else "an export has no point reads; see the findings"
             )
-            yield Said(name, "not_asked", reason=why)
+            yield SourceAnswer(name, "not_asked", reason=why)
         else:
             yield _entry(store, name, clients, bucket, key)
 
 
-def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> Said:
-    said = _asked(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key))
+def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> SourceAnswer:
+    said = _answer_of(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key))
     if said.answer == "present" and _is_deleted(said.facts):
-        return Said(name, "deleted", _readable(said.facts))
-    return Said(name, said.answer, _readable(said.facts), said.reason)
+        return SourceAnswer(name, "deleted", _readable(said.facts))
+    return SourceAnswer(name, said.answer, _readable(said.facts), said.reason)
 
 
 def _is_deleted(facts: dict[str, Any]) -> bool:
-    """Whether an item is a deletion, by the words of S3Guard, s3mper and EMRFS."""
+    """Return whether an item marks a deletion, in the form of S3Guard, s3mper or EMRFS."""
     marked = bool(facts.get("is_deleted")) or facts.get("deleted") == "true"
     return marked or facts.get("deletionTTL", "0") != "0"
 
 
 def _readable(facts: dict[str, Any]) -> dict[str, Any]:
-    """Epoch milliseconds as times; an item is hostile, so what is no time stays as it is."""
-    told = dict(facts)
+    """Convert epoch milliseconds to times; items are untrusted, so an invalid time stays as it is."""
+    readable = dict(facts)
     for name in ("mod_time", "last_updated", "lastModified", "epoch"):
         with suppress(KeyError, ValueError, OverflowError, TypeError, OSError):
-            told[name] = datetime.fromtimestamp(int(facts[name]) / 1000, UTC) if int(facts[name]) else 0
-    return told
+            readable[name] = datetime.fromtimestamp(int(facts[name]) / 1000, UTC) if int(facts[name]) else 0
+    return readable

@@ -1,4 +1,4 @@
-"""What `explain` accepts: a file by its place, its key or the end of its path, a folder, a discrepancy, a subject."""
+"""Find the subject of `explain`: a file by URI, key or end of its path, a folder, a discrepancy, or its subject."""
 
 import re
 from dataclasses import dataclass
@@ -11,29 +11,26 @@ from lakeaudit.kinds import rank
 from lakeaudit.results.read import Results, Row
 
 SHORTEST = 6
-"""Characters of an id that may stand for it."""
+"""Least number of characters that may abbreviate an id."""
 NAMED = 5
 
 
 @dataclass(frozen=True)
-class Named:
-    """A file by its place, a folder by its prefix, or a row of the ledger about more than one file.
-
-    The key of a folder is empty or ends in `/`.
-    """
+class Subject:
+    """A file, a folder (its key is empty or ends in `/`), or a row of the ledger about several files."""
 
     bucket: str
     key: str
     group: Row | None = None
 
 
-def named(lake: Lake, results: Results, text: str, aliases: Aliases = ()) -> Named:
-    """What the text names; a subject of the ledger comes first, since a prefix looks like a file's place.
+def find_subject(lake: Lake, results: Results, text: str, aliases: Aliases = ()) -> Subject:
+    """Find the subject that a text names; a subject of the ledger comes first, since a prefix may look like a file.
 
-    `aliases` are other names of places.
+    `aliases` are other names of locations.
 
     Raises:
-        BadInput: it names nothing that is known, or several things.
+        BadInput: the text names nothing that is known, or several subjects.
         CannotAudit: the results cannot be read.
     """
     rows = results.discrepancies_named(text, like=bool(re.fullmatch(rf"[0-9a-f]{{{SHORTEST},}}", text)))
@@ -45,16 +42,16 @@ def named(lake: Lake, results: Results, text: str, aliases: Aliases = ()) -> Nam
     return _by_path(lake, results, text)
 
 
-def _place(lake: Lake, results: Results, bucket: str, key: str) -> Named:
-    """A file, or a folder where the key ends like one, or the lake file or the results know it as one."""
+def _place(lake: Lake, results: Results, bucket: str, key: str) -> Subject:
+    """Return a file, or a folder if the key ends in `/` or the lake file or the results have it as a folder."""
     if not key or key.endswith("/"):
-        return Named(bucket, key)
+        return Subject(bucket, key)
     tables = (table.location for table in lake.tables)
     holds_table = any(at.bucket == bucket and f"{at.key}/".startswith(f"{key}/") for at in tables)
-    return Named(bucket, f"{key}/" if holds_table or results.is_folder(bucket, key) else key)
+    return Subject(bucket, f"{key}/" if holds_table or results.is_folder(bucket, key) else key)
 
 
-def _of_ledger(text: str, rows: list[Row]) -> Named:
+def _of_ledger(text: str, rows: list[Row]) -> Subject:
     several = len(rows) > 1
     if (several or rows[0]["subject_type"] == "file") and (place := _one_object(rows)):
         return place
@@ -64,22 +61,22 @@ def _of_ledger(text: str, rows: list[Row]) -> Named:
             f"{row['discrepancy_id'][:12]} ({row['severity']}, {row['table_name']}, {row['kind']})"
             for row in worst[:NAMED]
         )
-        raise BadInput(text, "names several discrepancies", f"name one by its id: {ids}")
-    return Named(rows[0]["bucket"] or "", rows[0]["key"] or "", rows[0])
+        raise BadInput(text, "names several discrepancies", f"write the id of one: {ids}")
+    return Subject(rows[0]["bucket"] or "", rows[0]["key"] or "", rows[0])
 
 
-def _one_object(rows: list[Row]) -> Named | None:
-    """The object that all of them are about, as a file or as a commit of a table's log."""
+def _one_object(rows: list[Row]) -> Subject | None:
+    """Return the object that all rows are about, as a file or as a commit of a table's log."""
     places = {(row["bucket"] or "", row["key"] or "") for row in rows}
     objects = all(row["subject_type"] in ("file", "commit") for row in rows)
     bucket, key = next(iter(places))
-    return Named(bucket, key) if len(places) == 1 and objects and key and not key.endswith("/") else None
+    return Subject(bucket, key) if len(places) == 1 and objects and key and not key.endswith("/") else None
 
 
-def _by_path(lake: Lake, results: Results, text: str) -> Named:
-    """A key, `bucket/key` or the end of a key, of a file or a folder; else a path below the place of a table.
+def _by_path(lake: Lake, results: Results, text: str) -> Subject:
+    """Find a file or folder by key, `bucket/key` or the end of a key; else by a path below a table's location.
 
-    Files and folders that a finding, the ledger or a group of unused files names come first.
+    Files and folders of findings, the ledger and groups of unused files come first.
     """
     path = text.removeprefix("./")
     if not path.strip("/") or "://" in path:
@@ -90,23 +87,23 @@ def _by_path(lake: Lake, results: Results, text: str) -> Named:
         return _by_path(lake, results, single)
     if len(found) > 1:
         names = ", ".join(uri_of(*each) for each in found[:NAMED])
-        raise BadInput(text, f"is the end of {len(found)} paths", f"name one of them: {names}")
+        raise BadInput(text, f"is the end of {len(found)} paths", f"write one of them: {names}")
     place = found[0] if found else _below_a_table(lake, results, path)
     if place is None:
         raise BadInput(text, "names no file", _WAYS)
     if found:
-        return Named(*place)
+        return Subject(*place)
     return _place(lake, results, *place_in_tables(lake.tables, *place))
 
 
 _WAYS = (
-    "write s3://bucket/key, bucket/key, a key as the results have it, a folder that ends in /, a local path from the "
-    "root, the id of a discrepancy or a subject as printed"
+    "write s3://bucket/key, bucket/key, a key as `findings` prints it, a folder that ends in /, a local path from the "
+    "root, the id of a discrepancy, or a subject as printed"
 )
 
 
 def _below_a_table(lake: Lake, results: Results, path: str) -> tuple[str, str] | None:
-    """(bucket, key) of a path that begins with the place of a table, or of a path below the only table."""
+    """Return (bucket, key) of a path that begins with a table's location, or is relative to the only table."""
     places = {table.location for table in lake.tables}
     for place in sorted(places, key=lambda each: -each.depth):
         for begin in (place.key, f"{place.bucket}/{place.key}" if place.bucket else place.key):

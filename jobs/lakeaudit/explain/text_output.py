@@ -1,7 +1,7 @@
-"""What `audit` prints for people, and the line that says its verdict.
+"""Print the result of `audit` for people, and its verdict.
 
-Keys, table names and reasons come from stores and writers and are hostile: nothing that was read is taken for
-markup, and whatever cannot be seen, or would move the cursor, is spelled out (`report.words.visible`).
+Keys, table names and reasons come from stores and writers and are untrusted: no text that was read is interpreted as
+markup, and characters that are invisible or move the cursor are escaped (`formatting.visible`).
 """
 
 from collections import Counter
@@ -31,9 +31,9 @@ STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "
 
 @dataclass(frozen=True)
 class Size:
-    """How much of each part is written out; what is left out is a number.
+    """The number of lines that are printed for each part; the others are only counted.
 
-    `worst` are findings, `tables` those that were not judged whole; `steps` whether a finding says what to do about it.
+    `worst` are findings, `tables` those that were not fully judged; `steps`: print the next step of each finding.
     """
 
     kinds: int = 8
@@ -55,29 +55,29 @@ SIZES = (
     Size(kinds=4, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
     Size(kinds=2, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
 )
-"""The largest that fits is taken: an audit's last words stand on one screen, however small it is."""
+"""The largest size that fits on the screen is used."""
 
 AROUND = 3
-"""Lines of a screen that are not ours: the command, the verdict, the next prompt."""
+"""Lines of a screen for the command, the verdict and the next prompt."""
 
 _LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
 
 
 def verdict_line(page: PageData) -> str:
-    """`CRITICAL: 12 dropped in 2 tables`: the worst there is, else what could not be told, else that all is well."""
+    """Return `CRITICAL: 12 dropped in 2 tables`: the worst findings, else what is undecided, else that all is well."""
     tables = coverage_view.judged(page.coverage)
-    said = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables)
-    level = _LEVELS.get(said.level, said.level.upper())
-    unsure = page.run["status"] if said.level in STYLES and page.run["status"] != "complete" else None
-    unsure = f"failed: {page.run['error']}" if unsure == "failed" and page.run["error"] else unsure
-    scope = f"; {said.scope[:1].lower()}{said.scope[1:]}" if said.scope else ""
-    return formatting.visible(f"{level}: {said.headline}" + (f" (audit {unsure})" if unsure else "") + scope)
+    result = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables)
+    level = _LEVELS.get(result.level, result.level.upper())
+    limit = page.run["status"] if result.level in STYLES and page.run["status"] != "complete" else None
+    limit = f"failed: {page.run['error']}" if limit == "failed" and page.run["error"] else limit
+    scope = f"; {result.scope[:1].lower()}{result.scope[1:]}" if result.scope else ""
+    return formatting.visible(f"{level}: {result.headline}" + (f" (audit {limit})" if limit else "") + scope)
 
 
 def audit(console: Console, page: PageData) -> None:
-    """The run, its findings by kind, the worst, what was not judged, the evidence, what is next: as much as fits.
+    """Print the run, its findings by kind, the worst ones, the coverage, the evidence and the next commands.
 
-    Where nobody looks at a screen, as in a file or a pipe, there is no end to fit.
+    On a terminal the output is shortened to one screen.
     """
     for size in SIZES:
         with console.capture() as printed:
@@ -88,7 +88,7 @@ def audit(console: Console, page: PageData) -> None:
 
 
 def _rows(text: str, width: int) -> int:
-    """Lines of a screen: it wraps what is longer."""
+    """Return the number of lines on a screen, which wraps longer lines."""
     lengths = (Text.from_ansi(each).cell_len for each in text.splitlines())
     return sum(max(-(-length // width), 1) for length in lengths)
 
@@ -105,18 +105,18 @@ def _audit(console: Console, page: PageData, size: Size) -> None:
 
 
 def _judged(console: Console, page: PageData, size: Size) -> None:
-    """How many tables were judged whole, and of the others what was not, and why."""
+    """Print the number of fully judged tables, and for the others the missing parts with the reasons."""
     tables = coverage_view.judged(page.coverage)
-    apart = [table for table in tables if table.standing != "whole"]
+    others = [table for table in tables if table.standing != "whole"]
     title(console, "Coverage")
-    whole = len(tables) - len(apart)
+    whole = len(tables) - len(others)
     words = f"{formatting.count(whole)} of {formatting.number(len(tables), 'table')} fully judged"
-    told = plain(words, "green" if tables and not apart else "")
-    rest = _by_standing(apart[size.tables :], "more " if size.tables else "")
+    summary_line = plain(words, "green" if tables and not others else "")
+    rest = _by_standing(others[size.tables :], "more " if size.tables else "")
     if not size.tables and rest:
-        told.append(f", {rest}", STYLES["warning"])
-    line(console, told, indent=1)
-    for table in apart[: size.tables]:
+        summary_line.append(f", {rest}", STYLES["warning"])
+    line(console, summary_line, indent=1)
+    for table in others[: size.tables]:
         line(console, _not_whole(table), indent=1)
     if size.tables and rest:
         line(console, plain(rest, STYLES["warning"]), indent=1)
@@ -125,7 +125,7 @@ def _judged(console: Console, page: PageData, size: Size) -> None:
 
 
 def _by_standing(tables: Sequence[coverage_view.Judged], more: str) -> str:
-    """4 more partly judged, 2 more of which nothing could be judged."""
+    """Return the number of tables by standing."""
     numbers = Counter(coverage_view.STANDINGS[table.standing] for table in tables)
     return ", ".join(
         f"{formatting.count(number)} {more}{_phrase(called)}" for called, number in numbers.items()
@@ -137,8 +137,8 @@ def _phrase(standing: str) -> str:
 
 
 def _not_whole(table: coverage_view.Judged) -> Text:
-    """A table and what of it was not judged whole; what was is not said."""
-    told = plain(
+    """Return a table with the axes that were not fully judged."""
+    text = plain(
         formatting.shortened(formatting.visible(table.name or formatting.NO_TABLE), NAME), STYLES["warning"]
     )
     cells = {axis: cell for axis, cell in table.cells.items() if cell.state != "off"}
@@ -148,12 +148,12 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
     parts += [f"not judged: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
-    return told.append(f"  {'; '.join(parts)}")
+    return text.append(f"  {'; '.join(parts)}")
 
 
 FINE = ("whole", "empty")
 NAME = 48
-"""Characters of a table's name before what could not be judged of it."""
+"""Most characters of a table's name in the coverage."""
 
 
 def _evidence(console: Console, run: Row, size: Size) -> None:
@@ -181,7 +181,7 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
 
 
 def _end(console: Console, page: PageData) -> None:
-    """What became of the ledger, and what to type next."""
+    """Print the changes of the ledger, and the next commands."""
     console.print()
     if page.history is not None:
         line(console, plain(closing.closing(page), "bold"))
@@ -192,9 +192,9 @@ def _end(console: Console, page: PageData) -> None:
 
 
 def finding(console: Console, row: Row, place: str | None = None) -> None:
-    """One finding: what and where on lines of their own, so that a key can be copied whole.
+    """Print one finding, with its subject on a line of its own for copying.
 
-    `place` stands for the row's subject where that is a group of this one file.
+    `place` replaces the row's subject if that is a group of one file.
     """
     severity = row["severity"] or ""
     head = plain(severity or formatting.UNKNOWN, STYLES.get(severity, "")).append(" ")
@@ -209,7 +209,7 @@ def finding(console: Console, row: Row, place: str | None = None) -> None:
 
 
 def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | None = None) -> None:
-    """How the file comes back, as a command of its own line; else what to do about its kind."""
+    """Print the command that restores the file on a line of its own, or the advice for its kind."""
     step = next_steps.way_back(row, at, marker)
     do = next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"])
     if do and (step is None or next_steps.is_to_think_first(row)):
@@ -220,13 +220,13 @@ def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | N
 
 
 def discrepancy(console: Console, row: Row) -> None:
-    """One row of the ledger: the finding, then how it stands, since when, and who accepts it."""
+    """Print one row of the ledger: the finding, then its state, since when, and who accepts it."""
     finding(console, row)
-    parts = [row["state"], f"seen since {formatting.second(row['first_seen_at'])}"]
+    parts = [row["state"], f"first seen at {formatting.second(row['first_seen_at'])}"]
     if row["state"] == "resolved":
-        parts += [f"{next_steps.ended(row)} at {formatting.second(row['resolved_at'])}"]
+        parts += [f"{next_steps.resolution_text(row)} at {formatting.second(row['resolved_at'])}"]
     if row["reopened"]:
-        parts += [f"came back {formatting.number(row['reopened'], 'time')}"]
+        parts += [f"reopened {formatting.number(row['reopened'], 'time')}"]
     if row["ack_until"]:
         parts += [
             f"accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
@@ -235,14 +235,14 @@ def discrepancy(console: Console, row: Row) -> None:
 
 
 def plain(value: object, style: str = "") -> Text:
-    """A value as text that cannot act on the terminal; a dash where it is unknown."""
+    """Return a value as text that cannot control the terminal; a dash if it is unknown."""
     return Text(formatting.UNKNOWN if value is None else formatting.visible(str(value)), style=style)
 
 
 def grid(*columns: tuple[str, str], header: bool = True) -> Table:
-    """A table without lines; each column is its title and `left`, `right` or `fold`.
+    """Return a table without lines; each column has a title and `left`, `right` or `fold`.
 
-    Only what may fold gives way on a narrow terminal.
+    On a narrow terminal only the `fold` columns wrap.
     """
     table = Table(box=None, show_header=header, header_style="dim", pad_edge=False, padding=(0, 2, 0, 1))
     for title, kind in columns:
@@ -256,7 +256,7 @@ def grid(*columns: tuple[str, str], header: bool = True) -> Table:
 
 
 def at_stake(finding: Row) -> str:
-    """Rows and bytes at stake, and the number of files where it is not one."""
+    """Return rows and bytes at stake, and the number of files unless it is one."""
     files, rows = finding["files"], finding["rows_at_stake"]
     parts = [formatting.number(files, "file")] if files not in (None, 1) else []
     parts += [formatting.number(rows, "row")] if rows is not None else []
@@ -273,18 +273,18 @@ def _headline(run: Row) -> Text:
 
 
 def title(console: Console, text: str) -> None:
-    """The head of a section."""
+    """Print the heading of a section."""
     console.print()
     console.print(plain(text, "bold"), soft_wrap=True)
 
 
 def line(console: Console, text: Text, indent: int = 0) -> None:
-    """A line that the terminal wraps, not we: what is copied has no line break of ours in it."""
+    """Print a line that only the terminal wraps, so that copied text has no additional line breaks."""
     console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
 
 def _kinds(page: PageData, shown: int, width: int) -> Table:
-    """A row a kind; files and bytes are left out where the screen has no room for them, never cut."""
+    """Return a row per kind; on a narrow screen the columns of files and bytes are omitted."""
     amounts = ("findings", "files", "rows", "bytes") if width >= WIDE else ("findings", "rows")
     table = grid(
         ("severity", "left"), ("kind", "left"), *((title, "right") for title in amounts), ("where", "fold")
@@ -292,40 +292,40 @@ def _kinds(page: PageData, shown: int, width: int) -> Table:
     kinds = summary.by_kind(page.totals)
     for kind in kinds[:shown]:
         stake = kind.stake
-        told = {
+        values = {
             "findings": formatting.count(stake.findings),
             "files": _amount(stake.files, formatting.count),
             "rows": _amount(stake.rows, formatting.count),
             "bytes": _amount(stake.bytes, formatting.size),
         }
-        cells = [kind.name, *(told[title] for title in amounts), _where(kind)]
+        cells = [kind.name, *(values[title] for title in amounts), _where(kind)]
         table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
     if rest := kinds[shown:]:
-        found = formatting.count(sum(kind.stake.findings for kind in rest))
+        findings = formatting.count(sum(kind.stake.findings for kind in rest))
         more = formatting.number(len(rest), "more kind")
-        table.add_row(plain("", "dim"), plain(more, "dim"), plain(found, "dim"))
+        table.add_row(plain("", "dim"), plain(more, "dim"), plain(findings, "dim"))
     return table
 
 
 WIDE = 100
-"""Columns of a screen that all amounts have room on."""
+"""Columns of a screen that are wide enough for all amounts."""
 
 
 def _where(kind: summary.Line) -> str:
-    """The table's name, or how many tables; a dash for what is of no table."""
+    """Return the table's name, or the number of tables; a dash without a table."""
     if kind.table is not None:
         return formatting.shortened(formatting.visible(kind.table), PLACE)
     return formatting.number(kind.tables, "table") if kind.tables else formatting.UNKNOWN
 
 
 PLACE = 22
-"""Characters of a table's name beside what was found in it."""
+"""Most characters of a table's name next to its findings."""
 
 
 def _amount(value: summary.Amount, put: Any) -> str:
-    """A sum of which a part is unknown is at least that."""
-    told: str = put(value.known)
-    return told if value.whole or value.known is None else f"\u2265 {told}"
+    """Format a sum, with a sign for "at least" if a part is unknown."""
+    text: str = put(value.known)
+    return text if value.whole or value.known is None else f"\u2265 {text}"
 
 
 def _worst(console: Console, page: PageData, size: Size) -> None:
@@ -333,8 +333,8 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
         title(console, "Worst")
     for row in page.findings[: size.worst]:
         finding(console, row, page.place(row))
-        if told := recovery.of_finding(row):
-            line(console, plain(told, "dim"), indent=3)
+        if text := recovery.of_finding(row):
+            line(console, plain(text, "dim"), indent=3)
         if size.steps:
             next_step(console, row, page.reach.get(row["bucket"] or ""))
     rest = page.finding_count - len(page.findings[: size.worst])
@@ -344,7 +344,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
 
 
 def _reasons(page: PageData, shown: int) -> Iterator[Text]:
-    """Why something could not be judged, each reason once, with the tables and questions that it holds for."""
+    """Yield the reasons for missing judgements, each once, with its tables and axes."""
     holding: dict[str, list[tuple[str, str, str]]] = {}
     for table in coverage_view.judged(page.coverage):
         for cell in table.cells.values():
@@ -354,15 +354,15 @@ def _reasons(page: PageData, shown: int) -> Iterator[Text]:
     for common, held in list(holding.items())[:shown]:
         names, axes = (list(dict.fromkeys(each[at] for each in held)) for at in (0, 1))
         reasons = {reason for _, _, reason in held}
-        told = next(iter(reasons)) if len(reasons) == 1 else common
+        text = next(iter(reasons)) if len(reasons) == 1 else common
         more = f" and {formatting.count(len(names) - 1)} more" if len(names) > 1 else ""
-        yield plain(f"{', '.join(axes)}, {names[0]}{more}: {told}", STYLES["warning"])
+        yield plain(f"{', '.join(axes)}, {names[0]}{more}: {text}", STYLES["warning"])
     if len(holding) > shown and shown:
         yield plain(f"and {formatting.count(len(holding) - shown)} more reasons in the report", "dim")
 
 
 def _without_place(reason: str) -> str:
-    """What is the same for every table of a store that cannot be reached: the place at its begin is not."""
+    """Return a reason without the location at its beginning, so that equal reasons of several tables are merged."""
     place, _, rest = reason.partition(": ")
     return rest if rest and place.startswith(("s3://", "/")) else reason
 
@@ -373,11 +373,11 @@ def _source(console: Console, source: Row) -> None:
     )
     if source["rejected"]:
         head.append(f", {formatting.count(source['rejected'])} rejected", STYLES["warning"])
-    head.append(f", {_cut(source)}  ", "dim").append_text(plain(source["location"]))
+    head.append(f", {_storage_window(source)}  ", "dim").append_text(plain(source["location"]))
     line(console, head, indent=1)
 
 
-def _cut(source: Row) -> str:
+def _storage_window(source: Row) -> str:
     start, end = source["cut_from"], source["cut_to"]
     if start is None or end is None or end == start:
         return f"taken {formatting.second(start or end)}"

@@ -1,1 +1,1 @@
-"""Mends what audits found: a plan that people review, its steps, and the way back. The next audit resolves."""
+"""Repair open discrepancies with a plan that people review, apply and undo. The next audit resolves them."""

@@ -1,7 +1,7 @@
-"""One act with its check: act, look at the key by version id right after, and put back at once what lies wrong.
+"""Carry out one step: act, read the key by version id immediately after, and remove a version in the wrong place.
 
-An ETag is not an identity: another job may write equal bytes between the look and the request, whose condition then
-holds for the newer object. So the version that an act covered has to be the version that was looked at.
+An ETag is not an identity: if another job writes equal bytes between the read and the request, the condition holds for
+the newer object. So the version that an act covered has to be the version that was read.
 """
 
 from dataclasses import dataclass, replace
@@ -18,20 +18,20 @@ from lakeaudit.reconcile.journal import (
     STARTED,
     UNDOING,
     UNDONE,
-    Done,
+    StepResult,
 )
-from lakeaudit.reconcile.protocol import ChecksVersions, Sight, State, Trace, Undo
+from lakeaudit.reconcile.protocol import ChecksVersions, State, StateReader, Undo, WriteIdentity
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, place_of, refusal, state_of
+from lakeaudit.reconcile.run import REFUSALS, Run, Unreadable, place_of, refusal, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws_failures import is_condition_refused
 
-_PUT_BACK = "something else was written there at the same time: what the step wrote was removed again"
+_PUT_BACK = "another job wrote there at the same time: the version that the step wrote was removed again"
 
 
 @dataclass(frozen=True)
-class Acted:
-    """The response to an act: the version that it wrote, or the refusal; `at`: when it began."""
+class ActResponse:
+    """The response to an act: the version that it wrote, or the error; `at`: when it began."""
 
     at: datetime
     written: str | None = None
@@ -39,85 +39,90 @@ class Acted:
     undoing: bool = False
 
     @property
-    def trace(self) -> Trace | None:
-        """What identifies that which the act wrote; None: the store wrote nothing."""
+    def identity(self) -> WriteIdentity | None:
+        """Return the identity of the version that the act wrote; None: the store wrote nothing."""
         if isinstance(self.error, ClientError) and is_condition_refused(self.error):
             sent_again = self.error.response.get("ResponseMetadata", {}).get("RetryAttempts") != 0
-            return Trace(None, self.at, self.undoing) if sent_again else None
-        return Trace(self.written, self.at, self.undoing)
+            return WriteIdentity(None, self.at, self.undoing) if sent_again else None
+        return WriteIdentity(self.written, self.at, self.undoing)
 
 
-def started(step: Step, at: datetime, written: str | None = None, error: str | None = None) -> Done:
-    """The record of a step whose act begins now; a later run needs no plan file to finish it."""
-    return Done(STARTED, error, {"kind": step.kind, "written": written}, at)
+def started_record(
+    step: Step, at: datetime, written: str | None = None, error: str | None = None
+) -> StepResult:
+    """Return the record of a step that begins now; with it a later run can finish the step without the plan file."""
+    return StepResult(STARTED, error, {"kind": step.kind, "written": written}, at)
 
 
-def act(run: Run, step: Step) -> Acted:
-    """Act while the lease is held. Raises Busy: another run may hold it."""
+def act(run: Run, step: Step) -> ActResponse:
+    """Act while the lease is held. Raises Busy if another run may hold it."""
     run.still_ours()
     at = run.clock()
     try:
-        return Acted(at, ACTIONS[step.action].act(step, run.target(step)))
+        return ActResponse(at, ACTIONS[step.action].act(step, run.target(step)))
     except REFUSALS as error:
-        return Acted(at, error=error)
+        return ActResponse(at, error=error)
 
 
-def check(run: Run, sight: Sight, step: Step, acted: Acted) -> Done:
-    """Look again: the key decides what was done, whatever the response was.
+def check(run: Run, reader: StateReader, step: Step, acted: ActResponse) -> StepResult:
+    """Read the key again: its state decides whether the step was done, whatever the response was.
 
-    A request that the client sent again after its answer was lost meets its own effect, and its condition fails.
+    If a response is lost, the client repeats the request; the condition of the second request then fails because of
+    the first.
     """
     failed = None if acted.error is None else refusal(acted.error)
     if failed is not None and failed.status == NOT_SAFE:
         return replace(failed, at=run.clock())
-    state = state_of(sight, step)
-    if isinstance(state, NotSeen):
-        return started(step, acted.at, acted.written, state.why)
+    state = state_of(reader, step)
+    if isinstance(state, Unreadable):
+        return started_record(step, acted.at, acted.written, state.why)
     undo = ACTIONS[step.action].outcome(step, state, acted.written)
     if undo is not None:
-        return Done(APPLIED, undo=undo, at=run.clock(), is_ours=failed is None)
-    if (version := misplaced(step, state, acted.trace)) is not None:
-        return _removed(run, step, version, CHANGED, started(step, acted.at, acted.written))
-    return replace(failed or Done(CHANGED, "something else was done to it"), at=run.clock())
+        return StepResult(APPLIED, undo=undo, at=run.clock(), is_ours=failed is None)
+    if (version := misplaced(step, state, acted.identity)) is not None:
+        return _removed(run, step, version, CHANGED, started_record(step, acted.at, acted.written))
+    return replace(failed or StepResult(CHANGED, "another job changed it"), at=run.clock())
 
 
-def take_back(run: Run, sight: Sight, step: Step, undo: Undo) -> Done:
-    """Take back what a step did, and look again: undone, kept, failed, or still `undoing`. Raises Busy."""
+def take_back(run: Run, reader: StateReader, step: Step, undo: Undo) -> StepResult:
+    """Reverse a step and read the key again: undone, kept, failed, or still `undoing`. Raises Busy."""
     run.still_ours()
     action, at = ACTIONS[step.action], run.clock()
     try:
-        acted = Acted(at, action.take_back(undo, run.target(step)), undoing=True)
+        acted = ActResponse(at, action.take_back(undo, run.target(step)), undoing=True)
     except REFUSALS as error:
-        acted = Acted(at, error=error, undoing=True)
-    state = state_of(sight, step)
-    if isinstance(state, NotSeen):
-        return Done(UNDOING, state.why, undo, at)
+        acted = ActResponse(at, error=error, undoing=True)
+    state = state_of(reader, step)
+    if isinstance(state, Unreadable):
+        return StepResult(UNDOING, state.why, undo, at)
     if action.is_undone(step, undo, state):
-        return Done(UNDONE, undo=undo, at=run.clock())
-    if (version := misplaced(step, state, acted.trace)) is not None:
-        return _removed(run, step, version, KEPT, Done(UNDOING, undo=undo, at=at))
-    failed = Done(FAILED, "the store did not do it") if acted.error is None else refusal(acted.error)
+        return StepResult(UNDONE, undo=undo, at=run.clock())
+    if (version := misplaced(step, state, acted.identity)) is not None:
+        return _removed(run, step, version, KEPT, StepResult(UNDOING, undo=undo, at=at))
+    failed = StepResult(FAILED, "the request had no effect") if acted.error is None else refusal(acted.error)
     failed = replace(failed, undo=undo)
     return failed if failed.status == FAILED else replace(failed, status=KEPT, at=run.clock())
 
 
-def misplaced(step: Step, state: State, trace: Trace | None) -> str | None:
-    """The version id that a step wrote over another version than it looked at."""
+def misplaced(step: Step, state: State, identity: WriteIdentity | None) -> str | None:
+    """Return the id of the version that a step wrote over another version than the one that it read."""
     action = ACTIONS[step.action]
-    return action.misplaced(step, state, trace) if trace and isinstance(action, ChecksVersions) else None
+    return (
+        action.misplaced(step, state, identity) if identity and isinstance(action, ChecksVersions) else None
+    )
 
 
-def remove_misplaced(run: Run, step: Step, version_id: str, before: Done) -> Done:
-    """Remove what a killed run left over another version than it looked at; `before` where the store refuses."""
+def remove_misplaced(run: Run, step: Step, version_id: str, before: StepResult) -> StepResult:
+    """Remove a version that a killed run wrote over an unexpected one; return `before` if the store refuses."""
     return _removed(run, step, version_id, KEPT if before.status == UNDOING else CHANGED, before)
 
 
-def _removed(run: Run, step: Step, version_id: str, status: str, before: Done) -> Done:
+def _removed(run: Run, step: Step, version_id: str, status: str, before: StepResult) -> StepResult:
     run.still_ours()
     target, (bucket, key) = run.target(step), place_of(step)
     try:
         target.s3.delete_object(Bucket=bucket, Key=key, VersionId=version_id)
     except REFUSALS as error:
-        return replace(before, error=f"version {version_id} has to be removed: {refusal(error).error}")
+        return replace(before, error=f"version {version_id} must be removed: {refusal(error).error}")
     undo = before.undo if status == KEPT else None
-    return Done(status, _PUT_BACK, undo, run.clock(), put_back=run.clock())
+    return StepResult(status, _PUT_BACK, undo, run.clock(), put_back=run.clock())

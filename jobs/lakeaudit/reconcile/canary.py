@@ -1,7 +1,7 @@
-"""Which conditional forms a store honours: each is tried on objects of our own, with a condition that must fail.
+"""Test which conditional requests a store honours: each is sent to a canary object with a condition that must fail.
 
-Stores accept conditions and ignore them (moto 5.2.5: CopyObject ignores all of its own), so that no answer of another
-request proves a form. What does not fail is not used.
+Some stores accept conditions and ignore them (moto 5.2.5 ignores those of CopyObject), so one form proves nothing about
+another. A form whose request does not fail is not used.
 """
 
 from collections.abc import Callable
@@ -29,37 +29,37 @@ _NO_ONES = '"00000000000000000000000000000000"'
 
 
 class Forms:
-    """The conditional forms by bucket; each bucket is asked once. Safe to share between threads.
+    """The conditional forms by bucket; each bucket is tested once. Safe to share between threads.
 
-    The canaries lie beside the results where these are in the same bucket, else in `.lakeaudit-canary/` of the bucket,
+    The canaries are in the results location if it is in the same bucket, else in `.lakeaudit-canary/` of the bucket,
     and every version of them is removed again. Their names are the same for every run on the same results, so that the
-    next run removes what a killed one left. `require_lease` raises Busy when another run may write there now: it is
-    called before each request of the canaries and after them, since what follows may act.
+    next run removes those of a killed run. `require_lease` raises Busy if another run may write there now: it is called
+    before each request of the canaries and after them, since the caller may act next.
     """
 
     def __init__(self, clients: Clients, results: Location, require_lease: Callable[[], None]) -> None:
         self._clients = clients
         self._results = results
         self._require_lease = require_lease
-        self._proved: dict[str, frozenset[str]] = {}
+        self._honoured: dict[str, frozenset[str]] = {}
         self._others: dict[str, bool] = {}
-        self._asking = Lock()
+        self._lock = Lock()
 
     def holds(self, name: str, prove: Callable[[], bool]) -> bool:
-        """Whether another kind of store, by its name, was shown to honour its conditions; asked once."""
-        with self._asking:
+        """Return whether a store of another kind honours its conditions; each name is tested once."""
+        with self._lock:
             if name not in self._others:
                 self._others[name] = prove()
             return self._others[name]
 
-    def proved(self, bucket: str) -> frozenset[str]:
-        """The forms that failed on a wrong condition; none where no canary can be written."""
-        with self._asking:
-            if bucket not in self._proved:
+    def honoured(self, bucket: str) -> frozenset[str]:
+        """Return the forms that failed on a wrong condition; none if no canary can be written."""
+        with self._lock:
+            if bucket not in self._honoured:
                 self._require_lease()
-                self._proved[bucket] = self._prove(bucket)
+                self._honoured[bucket] = self._prove(bucket)
                 self._require_lease()
-            return self._proved[bucket]
+            return self._honoured[bucket]
 
     def _prove(self, bucket: str) -> frozenset[str]:
         if self._results.bucket == bucket:
@@ -75,7 +75,7 @@ class Forms:
         except (ClientError, BotoCoreError):
             return frozenset()
         finally:
-            self._require_lease()  # else these canaries are the other run's by now
+            self._require_lease()  # else these canaries belong to the other run
             with suppress(ClientError, BotoCoreError):
                 canary.remove()
 
@@ -85,7 +85,7 @@ class Forms:
 
 
 class _Canary:
-    """Two objects, of which the first stands for what is there, and the second for a source of copies."""
+    """Two objects: an existing target and a source of copies."""
 
     def __init__(self, s3: "S3Client", bucket: str, there: str, source: str) -> None:
         self._s3, self._bucket, self._there, self._source = s3, bucket, there, source
@@ -96,7 +96,7 @@ class _Canary:
 
     @property
     def forms(self) -> dict[str, Callable[[], Any]]:
-        """By form a request whose condition does not hold."""
+        """Return for each form a request whose condition does not hold."""
         s3 = self._s3
         at: Any = {"Bucket": self._bucket, "Key": self._there}
         source: Any = {"Bucket": self._bucket, "Key": self._source}
@@ -108,18 +108,18 @@ class _Canary:
             DELETE_IF_MATCH: lambda: s3.delete_object(**at, IfMatch=_NO_ONES),
             COMPLETE_IF_ABSENT: lambda: self._complete(at, {"IfNoneMatch": "*"}),
             COMPLETE_IF_MATCH: lambda: self._complete(at, {"IfMatch": _NO_ONES}),
-            DELETE_MANY_IF_MATCH: self._delete_many,  # the last: a store that ignores it has nothing there any more
+            DELETE_MANY_IF_MATCH: self._delete_many,  # the last: a store that ignores it deletes the object
         }
 
     def _delete_many(self) -> None:
-        """A batch tells of each entry in its answer."""
+        """Raise the error of an entry: DeleteObjects itself succeeds."""
         objects: Any = [{"Key": self._there, "ETag": _NO_ONES}]
         answer: Any = self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
         for entry in answer.get("Errors", []):
-            raise refused_entry(entry)
+            raise entry_error(entry)
 
     def _complete(self, at: Any, condition: Any) -> None:
-        """An upload in parts over what is there; what it began is given up, whatever the answer."""
+        """Complete a multipart upload over the existing object; abort it if that fails."""
         upload: Any = {**at, "UploadId": self._s3.create_multipart_upload(**at).get("UploadId", "")}
         try:
             part: Any = {
@@ -133,28 +133,28 @@ class _Canary:
             raise
 
     def remove(self) -> None:
-        """Every version and marker of both, and uploads that a killed run began."""
+        """Remove every version and marker of both objects, and uploads of a killed run."""
         for key in (self._there, self._source):
             page: Any = self._s3.list_object_versions(Bucket=self._bucket, Prefix=key)
             for each in listed_versions(page):
                 version: Any = {"VersionId": each.version_id} if each.version_id else {}
                 self._s3.delete_object(Bucket=self._bucket, Key=each.key, **version)
-        begun: Any = self._s3.list_multipart_uploads(Bucket=self._bucket, Prefix=self._there)
-        for upload in open_uploads(begun):
+        uploads: Any = self._s3.list_multipart_uploads(Bucket=self._bucket, Prefix=self._there)
+        for upload in open_uploads(uploads):
             if upload.key == self._there:
                 self._s3.abort_multipart_upload(
                     Bucket=self._bucket, Key=self._there, UploadId=upload.upload_id
                 )
 
 
-def refused_entry(entry: Any) -> ClientError:
-    """The refusal of one entry of DeleteObjects, as that of a single request would be."""
-    told: Any = {"Error": {"Code": entry.get("Code", ""), "Message": entry.get("Message", "")}}
-    return ClientError(told, "DeleteObjects")
+def entry_error(entry: Any) -> ClientError:
+    """Return the error of one entry of DeleteObjects in the form of a failed request."""
+    response: Any = {"Error": {"Code": entry.get("Code", ""), "Message": entry.get("Message", "")}}
+    return ClientError(response, "DeleteObjects")
 
 
 def fails(form: Callable[[], Any]) -> bool:
-    """Whether a condition that does not hold is told as such; any other refusal proves nothing."""
+    """Return whether a request fails because of its condition; any other failure proves nothing."""
     try:
         form()
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""The ceiling of what is changed at once: so much of a table that somebody should look before it is mended. Pure."""
+"""Check the ceiling: a plan that changes a large share of a table needs a person's approval. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,20 +6,20 @@ from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count
 
 LEAST = 100
-"""Below so many files of a table there is no ceiling."""
+"""A plan that changes fewer files of a table is always below the ceiling."""
 
 
 def require_below(what: str, touched: Mapping[str, int], files: Mapping[str, int], share: float) -> None:
-    """Refuse steps about more than a share of a table's files.
+    """Refuse a plan that changes more than a share of a table's files.
 
     Args:
-        what: the plan, in words.
-        touched: by table how many steps there would be.
-        files: by table how many files the last audit counted; one that is not named was never counted.
-        share: of a table's files, the most that may be touched.
+        what: name of the plan, for the message.
+        touched: number of steps by table.
+        files: number of files by table in the last audit; a missing table was never counted.
+        share: largest share of a table's files that may be changed.
 
     Raises:
-        BadInput: a table has more steps; `--max-share` is the way out.
+        BadInput: a table has more steps; the message names `--max-share`.
     """
     over = {table: n for table, n in touched.items() if n >= LEAST and n > share * files.get(table, 0)}
     if not over:
@@ -31,6 +31,6 @@ def require_below(what: str, touched: Mapping[str, int], files: Mapping[str, int
         if table in files
         else "files, and no audit counted how many it has"
     )
-    told = f"would touch {count(over[table])} {of}, more than the ceiling of {share:.0%}{more}"
-    hint = "look why first; --max-share 1 goes on, --table leaves the others out"
-    raise BadInput(f"table {table}", f"{what} {told}", hint)
+    message = f"would change {count(over[table])} {of}, more than the ceiling of {share:.0%}{more}"
+    hint = "find the cause first; --max-share 1 permits the plan, --table limits it to some tables"
+    raise BadInput(f"table {table}", f"{what} {message}", hint)

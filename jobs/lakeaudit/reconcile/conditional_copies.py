@@ -1,7 +1,8 @@
-"""Objects written from others, on a condition that the store was shown to honour: absent there, or as they were seen.
+"""Copy objects on a condition that the store honours: the target is absent, or has a known ETag.
 
-By CopyObject where its condition is honoured; else, for objects of bounded size, by reading and PutObject; what one
-request cannot copy in the parts that it was uploaded in. Metadata, tags, storage class and encryption are carried.
+CopyObject is used if its condition is honoured; else objects of limited size are read and written with PutObject. An
+object that one request cannot copy is copied in its original parts. Metadata, tags, storage class and encryption are
+preserved.
 """
 
 from dataclasses import dataclass
@@ -17,12 +18,12 @@ from lakeaudit.reconcile.canary import (
     PUT_IF_MATCH,
 )
 from lakeaudit.reconcile.copying import MOST_COPIED, MOST_READ, Copying
-from lakeaudit.reconcile.protocol import NotProved, Target
+from lakeaudit.reconcile.protocol import CannotActSafely, Target
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is copied while it has its ETag: an object, or one of its versions by its id."""
+    """The object, or a version of it, that is copied while it has its ETag."""
 
     bucket: str
     key: str
@@ -32,39 +33,41 @@ class Source:
 
 
 def write_where_absent(target: Target, source: Source) -> str | None:
-    """Write a copy where there is no object; the id of its version, else its ETag, if named. Raises as `Action.act`."""
+    """Write a copy if there is no object; return its version id, else its ETag, else None. Raises as `Action.act`."""
     forms = _Forms(COPY_IF_ABSENT, PUT_IF_ABSENT, COMPLETE_IF_ABSENT)
-    return _written(target, source, {"IfNoneMatch": "*"}, forms)
+    return _write(target, source, {"IfNoneMatch": "*"}, forms)
 
 
 def write_over(target: Target, source: Source, etag: str) -> str | None:
-    """Write a copy over the object of that ETag. Returns and raises as `write_where_absent`."""
+    """Overwrite the object that has this ETag with a copy. Returns and raises as `write_where_absent`."""
     forms = _Forms(COPY_IF_MATCH, PUT_IF_MATCH, COMPLETE_IF_MATCH)
-    return _written(target, source, {"IfMatch": f'"{etag}"'}, forms)
+    return _write(target, source, {"IfMatch": f'"{etag}"'}, forms)
 
 
 class _Forms(NamedTuple):
-    """How a store may be asked to honour one condition."""
+    """The forms of one condition for each kind of request."""
 
     copy: str
     put: str
     complete: str
 
 
-def _written(target: Target, source: Source, condition: dict[str, Any], forms: _Forms) -> str | None:
-    proved, (name,) = target.forms.proved(target.bucket), condition
+def _write(target: Target, source: Source, condition: dict[str, Any], forms: _Forms) -> str | None:
+    proved, (name,) = target.forms.honoured(target.bucket), condition
     of = target.clients.s3(source.bucket, source.key)
     by_server = of is target.s3
     places = Location(source.bucket, source.key), Location(target.bucket, target.key)
     copying = Copying(target.s3, places[0], source.etag, places[1], source.version_id, of)
     if source.size > MOST_COPIED:
         if forms.complete not in proved or not by_server:
-            raise NotProved(f"the store does not honour {name} of CompleteMultipartUpload")
+            raise CannotActSafely(f"the store does not honour {name} of CompleteMultipartUpload")
         return copying.in_parts(condition)
     if forms.copy in proved and by_server:
         return copying.whole(condition)
     if forms.put not in proved:
-        raise NotProved(f"the store honours {name} neither of CopyObject nor of PutObject")
+        raise CannotActSafely(f"the store honours {name} neither of CopyObject nor of PutObject")
     if source.size > MOST_READ:
-        raise NotProved(f"the store's copies have no conditions, and it is above {MOST_READ >> 20} MiB")
+        raise CannotActSafely(
+            f"the store's copies have no conditions, and the object is above {MOST_READ >> 20} MiB"
+        )
     return copying.read_and_put(condition)

@@ -1,8 +1,8 @@
-"""Server-side copies that carry all that an object bears, in its own parts where it was uploaded in parts.
+"""Copy objects on the server's side with all their attributes, in the same parts if they were uploaded in parts.
 
-An ETag of parts is a digest of the parts' MD5s (S3 User Guide, "Checking object integrity"): a copy in the same parts
-has the same one. What a copy does not take from its source by itself is given: storage class and encryption; to an
-upload in parts everything else, tags among it. Access control lists are not carried.
+The ETag of a multipart object is a digest of the parts' MD5s (S3 User Guide, "Checking object integrity"): a copy in
+the same parts has the same ETag. CopyObject does not preserve storage class and encryption, and a multipart upload
+preserves nothing, so these attributes are passed on. Access control lists are not copied.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from lakeaudit.evidence.s3_responses import written_version
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.canary import COMPLETE_IF_ABSENT, COPY_IF_ABSENT, PUT_IF_ABSENT
-from lakeaudit.reconcile.protocol import NotProved
+from lakeaudit.reconcile.protocol import CannotActSafely
 from lakeaudit.runtime.aws_failures import is_missing
 from lakeaudit.runtime.aws_responses import required
 from lakeaudit.storage_classes import EVERY_ARCHIVE
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 MOST_COPIED = 5 << 30
-"""Bytes that one CopyObject takes (S3 API reference)."""
+"""Largest object in bytes that one CopyObject copies (S3 API reference)."""
 MOST_READ = 64 << 20
-"""Bytes that are held in memory, by each of a few threads, where the store's copies have no conditions."""
+"""Largest object in bytes that a thread reads into memory if the store's copies have no conditions."""
 OF_COPY = ("StorageClass", "ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")
-"""What a copy does not take from its source by itself."""
+"""Attributes that CopyObject does not preserve."""
 CARRIED = (
     *("ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl", "Metadata"),
     *OF_COPY,
 )
-"""What an object that is written anew is given."""
+"""Attributes that a newly written object needs."""
 
 
 def cannot_be_copied(size: int, etag: str | None) -> str | None:
-    """Why no request copies an object of that size: above 5 GiB its own parts have to be known."""
+    """Return why an object cannot be copied: above 5 GiB its original parts have to be known."""
     if size <= MOST_COPIED or "-" in (etag or ""):
         return None
     return "it is above 5 GiB and was not uploaded in parts: no copy would have its ETag"
@@ -48,10 +48,11 @@ def cannot_be_copied(size: int, etag: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Copying:
-    """A copy of the object `source` of an ETag, or of one of its versions, to `to`.
+    """A copy of an object, or of one of its versions, to `to`, while the source has its ETag.
 
-    `s3` reaches `to`, and `source` as well, unless `of` does. What copies gives the id of the version that was written,
-    else its ETag, else None: the store named neither. A condition is of what lies at `to`; `{}`: none.
+    `s3` is the client for `to`, and for `source` unless `of` is given. Methods that copy return the id of the written
+    version, else its ETag, else None if the store returns neither. A condition applies to the object at `to`; `{}`:
+    none.
     """
 
     s3: "S3Client"
@@ -63,38 +64,38 @@ class Copying:
 
     @cached_property
     def head(self) -> Any:
-        """What the store answers of the source."""
+        """Return the HEAD response for the source."""
         return self._reader.head_object(**self._from, **self._unchanged)
 
     @property
     def needs_parts(self) -> bool:
-        """Whether it has to be made in parts."""
+        """Return whether the object was uploaded in parts."""
         return "-" in self.etag
 
     def copy(self, condition: Mapping[str, Any]) -> str | None:
-        """Copy it as it was uploaded, on the server's side."""
+        """Copy the object as it was uploaded, on the server's side."""
         return self.in_parts(condition) if self.needs_parts else self.whole(condition)
 
     def whole(self, condition: Mapping[str, Any]) -> str | None:
-        """Copy it by one request, on the server's side."""
-        given = carried(self.head, OF_COPY) | dict(condition)
+        """Copy the object with one request, on the server's side."""
+        given = carried_attributes(self.head, OF_COPY) | dict(condition)
         done: Any = self.s3.copy_object(
             **self._to, CopySource=self._from, CopySourceIfMatch=f'"{self.etag}"', **given
         )
         return written_version(done, "CopyObjectResult")
 
     def read_and_put(self, condition: Mapping[str, Any]) -> str | None:
-        """Read it into memory, and write it."""
+        """Read the object into memory, and write it."""
         got: Any = self._reader.get_object(**self._from, **self._unchanged)
-        given = carried(got, CARRIED) | tagging(self._reader, self._from, got)
+        given = carried_attributes(got, CARRIED) | tagging(self._reader, self._from, got)
         put = self.s3.put_object(**self._to, Body=got["Body"].read(), **given, **condition)
         return written_version(put)
 
     def in_parts(self, condition: Mapping[str, Any]) -> str | None:
-        """Copy it in the parts that it was uploaded in, on the server's side."""
+        """Copy the object in its original parts, on the server's side."""
         head = self.head
         tags = tagging(self.s3, self._from, head | {"TagCount": head.get("TagCount", 1)})
-        begun = self.s3.create_multipart_upload(**self._to, **(carried(head, CARRIED) | tags))
+        begun = self.s3.create_multipart_upload(**self._to, **(carried_attributes(head, CARRIED) | tags))
         upload: Any = {**self._to, "UploadId": required(begun, "UploadId")}
         try:
             done: Any = [
@@ -110,11 +111,11 @@ class Copying:
         return written_version(written)
 
     def is_conditional(self, forms: frozenset[str]) -> bool:
-        """Whether the store honours that a copy is made only where nothing is."""
+        """Return whether the store honours the condition that the target of a copy is absent."""
         return (COMPLETE_IF_ABSENT if self.needs_parts else COPY_IF_ABSENT) in forms
 
     def unsafe(self, forms: frozenset[str]) -> str | None:
-        """Why it cannot be written only where nothing is, by copy or otherwise; None: it can."""
+        """Return why the object cannot be written on the condition that the target is absent; None: it can."""
         if self.is_conditional(forms):
             return None
         if self.needs_parts:
@@ -122,17 +123,17 @@ class Copying:
         if PUT_IF_ABSENT not in forms:
             return "the store honours If-None-Match neither of CopyObject nor of PutObject"
         if required(self.head, "ContentLength") > MOST_READ:
-            return f"the store's copies have no conditions, and it is above {MOST_READ >> 20} MiB"
+            return f"the store's copies have no conditions, and the object is above {MOST_READ >> 20} MiB"
         return None
 
     def where_absent(self, forms: frozenset[str]) -> None:
-        """Write it only where nothing is, by the first form that the store honours.
+        """Write the object if the target is absent, with the first form that the store honours.
 
         Raises:
-            NotProved: it honours none.
+            CannotActSafely: the store honours no form.
         """
         if why := self.unsafe(forms):
-            raise NotProved(why)
+            raise CannotActSafely(why)
         if self.is_conditional(forms):
             self.copy({"IfNoneMatch": "*"})
         else:
@@ -167,7 +168,7 @@ class Copying:
         return str(required(required(copied, "CopyPartResult"), "ETag"))
 
     def _ranges(self, size: int) -> list[tuple[int, int]]:
-        """(first byte, last byte) of each part, as it was uploaded."""
+        """Return (first byte, last byte) of each original part."""
         parts = int(self.etag.partition("-")[2])
         first = self._size_of_part(1)
         if (parts - 1) * first < size <= parts * first:
@@ -175,8 +176,8 @@ class Copying:
         return ranges([self._size_of_part(n) for n in range(1, parts + 1)], size)
 
 
-def found(s3: "S3Client", place: Location) -> ObjectHead | None:
-    """The object at a place. Raises ClientError, BotoCoreError: nobody can tell."""
+def head_or_none(s3: "S3Client", place: Location) -> ObjectHead | None:
+    """Return the object's head; None: there is no object. Raises ClientError, BotoCoreError: no answer."""
     try:
         return head_of(s3.head_object(Bucket=place.bucket, Key=place.key, ChecksumMode="ENABLED"))
     except ClientError as error:
@@ -186,24 +187,24 @@ def found(s3: "S3Client", place: Location) -> ObjectHead | None:
 
 
 def ranges(sizes: Sequence[int], size: int) -> list[tuple[int, int]]:
-    """Parts of these sizes one after the other, the last one cut off at the object's end."""
-    found, at = [], 0
+    """Return the byte ranges of consecutive parts of these sizes; the last one ends with the object."""
+    parts, at = [], 0
     for each in sizes:
-        found.append((at, min(at + each, size) - 1))
+        parts.append((at, min(at + each, size) - 1))
         at += each
-    return found
+    return parts
 
 
-def carried(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Of an object's attributes those that a new one takes; an archive class is not one that is written to."""
-    found = {name: source[name] for name in names if source.get(name)}
-    if found.get("StorageClass") in EVERY_ARCHIVE:
-        del found["StorageClass"]
-    return found
+def carried_attributes(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the attributes for a new object, without an archive class: the copy has to be readable."""
+    attributes = {name: source[name] for name in names if source.get(name)}
+    if attributes.get("StorageClass") in EVERY_ARCHIVE:
+        del attributes["StorageClass"]
+    return attributes
 
 
 def tagging(s3: "S3Client", at: Any, head: Mapping[str, Any]) -> dict[str, Any]:
-    """The tags of an object as a new one takes them, asked for where there may be some."""
+    """Return an object's tags in the form of a write request; they are read only if there are any."""
     if not head.get("TagCount"):
         return {}
     answer: Any = s3.get_object_tagging(**at)

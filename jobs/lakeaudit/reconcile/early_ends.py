@@ -1,4 +1,4 @@
-"""Lifecycle rules that remove what lies in the quarantine, or is hidden, before `keep` is over."""
+"""Find lifecycle rules that remove quarantined or hidden files before the end of `keep`."""
 
 from collections.abc import Collection, Iterator
 from datetime import timedelta
@@ -11,7 +11,7 @@ from lakeaudit.runtime.aws import Clients
 
 
 def early_ends(lake: Lake, clients: Clients, *, copied: bool, hidden_in: Collection[str]) -> Iterator[str]:
-    """What to warn of where a plan copies into the quarantine, and where it hides files in these buckets."""
+    """Yield warnings for a plan that copies into the quarantine, and for buckets in which it hides files."""
     if lake.quarantine is None:
         return
     if copied:
@@ -26,8 +26,8 @@ def _of_copies(quarantine: Quarantine, lifecycle: Lifecycle) -> Iterator[str]:
     for rule in lifecycle.actions:
         early = rule.days is None or timedelta(days=rule.days) < quarantine.keep
         if rule.does == DELETES and early and rule.meets(quarantine.location):
-            told = f"rule {rule.rule} removes what lies in the quarantine {rule.when}"
-            yield f"{told}, before keep ({number(quarantine.keep.days, 'day')}) is over: there is no undo then"
+            early_rule = f"rule {rule.rule} removes files from the quarantine {rule.when}"
+            yield f"{early_rule}, before the end of keep ({number(quarantine.keep.days, 'day')}): no undo after that"
 
 
 def _of_versions(keep: timedelta, places: Collection[Location], lifecycle: Lifecycle) -> Iterator[str]:
@@ -37,9 +37,9 @@ def _of_versions(keep: timedelta, places: Collection[Location], lifecycle: Lifec
             each.key.startswith(rule.below.key) or rule.below.key.startswith(each.key) for each in places
         )
         if timedelta(days=rule.days) < keep and lies_about:
-            after = f"after {number(rule.days, 'day')}, before keep ({number(keep.days, 'day')}) is over"
-            told = f"rule {rule.rule} of s3://{lifecycle.bucket} removes older versions"
-            yield f"{told} {after}: there is no undo then"
+            after = f"after {number(rule.days, 'day')}, before the end of keep ({number(keep.days, 'day')})"
+            early_rule = f"rule {rule.rule} of s3://{lifecycle.bucket} removes older versions"
+            yield f"{early_rule} {after}: no undo after that"
 
 
 def _unread(lifecycle: Lifecycle) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""An entry of a metadata store beside its folders and its object, and the items that S3Guard would have for them. Pure.
+"""Compare an entry of a metadata store with its folders and its object, and build the items of S3Guard. Pure.
 
-Items as Hadoop 3.3 writes them (PathMetadataDynamoDBTranslation, see `evidence.metastore.s3guard.items`), with the plan
-that wrote them in an attribute of our own. `put` of Hadoop's store enters the missing folders above an entry as well
-(DynamoDBMetadataStore, completeAncestry), and so do the actions here: parents first.
+Items have the form of Hadoop 3.3 (PathMetadataDynamoDBTranslation, see `evidence.metastore.s3guard.items`), with the id
+of the plan in an additional attribute. Like `put` of Hadoop's store (DynamoDBMetadataStore, completeAncestry), the
+actions also enter missing folders above an entry, parents first.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from lakeaudit.keys import NULL_VERSION
 from lakeaudit.reconcile.entry_store import PLAN, Item, Place, keys_of
 
 _BLOCK = "33554432"
-"""Hadoop's default of fs.s3a.block.size, for entries of which nothing says another."""
+"""Hadoop's default of fs.s3a.block.size, for entries without a block size."""
 
 
 @dataclass(frozen=True)
 class Above:
-    """A folder above an entry; `has_entries`: any item lies in it."""
+    """A folder above an entry; `has_entries`: the folder has an item."""
 
     place: Place
     item: Item | None
@@ -28,29 +28,29 @@ class Above:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is entered as a folder."""
+        """Return whether the store has it as a folder."""
         return is_live_folder(self.item)
 
     def as_row(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the folder as JSON data."""
         return {"place": list(self.place), "item": self.item, "has_entries": self.has_entries}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "Above":
-        """Of plain data."""
+        """Build the folder from JSON data."""
         return cls((row["place"][0], row["place"][1]), row["item"], row["has_entries"])
 
 
 @dataclass(frozen=True)
 class EntryState:
-    """What there is of a key now.
+    """The current state of a key.
 
     Attributes:
-        store: the table.
-        place: of the entry, whose item is `item`.
-        above: the folders above it, the highest first.
-        current: the object of that very key.
-        keys_below: whether storage has keys below it; asked only where it may be a folder.
+        store: name of the table.
+        place: keys of the entry, whose item is `item`.
+        above: the folders above the entry, the highest first.
+        current: the object with this key.
+        keys_below: whether storage has keys below it; requested only if it may be a folder.
     """
 
     store: str
@@ -62,17 +62,17 @@ class EntryState:
 
     @property
     def unsound(self) -> tuple[Above, ...]:
-        """The folders above it that are no folders in the store."""
+        """Return the folders above the entry that the store does not have as folders."""
         return tuple(each for each in self.above if not each.is_sound)
 
     @property
     def object(self) -> dict[str, Any] | None:
-        """What tells the object from any other, as plain data."""
+        """Return the identity of the object as JSON data."""
         return None if self.current is None else object_row(self.current)
 
 
 def object_row(version: ObjectVersion) -> dict[str, Any]:
-    """What tells an object from any other, as plain data."""
+    """Return the identity of an object as JSON data."""
     return {
         "size": version.size,
         "etag": version.etag,
@@ -82,7 +82,7 @@ def object_row(version: ObjectVersion) -> dict[str, Any]:
 
 
 def precondition_of(state: EntryState) -> dict[str, Any]:
-    """What a step about an entry is decided on."""
+    """Return the precondition of a step on an entry."""
     return {
         "store": state.store,
         "place": list(state.place),
@@ -93,7 +93,7 @@ def precondition_of(state: EntryState) -> dict[str, Any]:
 
 
 def is_as_planned(precondition: Mapping[str, Any], state: EntryState, plan: str) -> bool:
-    """Whether entry and object are as they were seen, and each folder above too, or was entered since."""
+    """Return whether entry and object are unchanged, and each folder above is unchanged or entered by now."""
     seen = {each.place: each.item for each in map(Above.of_row, precondition["above"])}
     return (
         (precondition["store"], precondition["object"]) == (state.store, state.object)
@@ -105,45 +105,47 @@ def is_as_planned(precondition: Mapping[str, Any], state: EntryState, plan: str)
 
 
 def why_no_parents(state: EntryState) -> str | None:
-    """Why the folders above an entry cannot be entered."""
+    """Return why the folders above an entry cannot be entered."""
     files = [each for each in state.unsound if is_live_file(each.item)]
-    return f"{'/'.join(files[0].place)} above it is entered as a file: mend that first" if files else None
+    if not files:
+        return None
+    return f"the store has the folder {'/'.join(files[0].place)} above it as a file: repair that entry first"
 
 
 def is_live_folder(item: Item | None) -> bool:
-    """Entered as a folder."""
+    """Return whether an item is a folder that was not deleted."""
     return item is not None and _flag(item, "is_dir") and not _flag(item, "is_deleted")
 
 
 def is_live_file(item: Item | None) -> bool:
-    """Entered as a file."""
+    """Return whether an item is a file that was not deleted."""
     return item is not None and not _flag(item, "is_dir") and not _flag(item, "is_deleted")
 
 
 def is_ours(item: Item | None, plan: str) -> bool:
-    """Whether this plan wrote an item, and nobody since."""
+    """Return whether this plan was the last to write an item."""
     return item is not None and item.get(PLAN) == {"S": plan}
 
 
 def is_trusted_listing(item: Item | None) -> bool:
-    """Whether readers may take what is entered in the folder for all that is there."""
+    """Return whether readers may trust that the folder's entries are complete."""
     return item is not None and _flag(item, "is_authoritative")
 
 
-def says(item: Item, version: ObjectVersion) -> bool:
-    """Whether an entry of a file has all that its readers need, and none of it contradicts the object."""
-    told = {name: next(iter(value.values())) for name, value in item.items()}
+def agrees(item: Item, version: ObjectVersion) -> bool:
+    """Return whether a file's entry has every attribute that readers need, and agrees with the object."""
+    values = {name: next(iter(value.values())) for name, value in item.items()}
     return (
         is_live_file(item)
-        and told.get("file_length") == str(version.size)
-        and str(told.get("etag", "")).strip('"') == version.etag
-        and told.get("version_id", NULL_VERSION) in (NULL_VERSION, "", version.version_id)
-        and {"mod_time", "last_updated"} <= told.keys()
+        and values.get("file_length") == str(version.size)
+        and str(values.get("etag", "")).strip('"') == version.etag
+        and values.get("version_id", NULL_VERSION) in (NULL_VERSION, "", version.version_id)
+        and {"mod_time", "last_updated"} <= values.keys()
     )
 
 
 def file_item(place: Place, version: ObjectVersion, seen: Item | None, plan: str, now: datetime) -> Item:
-    """The entry of an object, written in the place of what was seen there."""
+    """Return the entry of an object; it replaces the item `seen`."""
     block = (seen or {}).get("block_size", {}).get("N", "0")
     item: Item = {
         **keys_of(place),
@@ -161,7 +163,7 @@ def file_item(place: Place, version: ObjectVersion, seen: Item | None, plan: str
 
 
 def folder_item(place: Place, plan: str, now: datetime) -> Item:
-    """The entry of a folder of which nobody may think that its listing here is complete."""
+    """Return the entry of a folder whose listing is not marked as complete."""
     return {
         **keys_of(place),
         "is_dir": {"BOOL": True},
@@ -173,13 +175,13 @@ def folder_item(place: Place, plan: str, now: datetime) -> Item:
 
 
 def place_in(bucket: str, key: str) -> Place:
-    """Where the entry of a key lies; a slash at the end is none of Hadoop's names."""
+    """Return the keys of the entry; Hadoop's names do not end in a slash."""
     parent, _, child = f"/{bucket}/{key.rstrip('/')}".rpartition("/")
     return parent, child
 
 
 def above_of(place: Place) -> list[Place]:
-    """The places of the folders above an entry, the highest first; the bucket itself has none."""
+    """Return the keys of the folders above an entry, the highest first; the bucket itself has no entry."""
     names = place[0].split("/")[1:]
     return [("/" + "/".join(names[:depth]), names[depth]) for depth in range(1, len(names))]
 

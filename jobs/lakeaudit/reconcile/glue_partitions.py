@@ -1,4 +1,4 @@
-"""Partitions of a table of Glue's Data Catalog (Glue API reference: GetPartition, CreatePartition, DeletePartition)."""
+"""Read and write partitions in Glue's Data Catalog (Glue API: GetPartition, CreatePartition, DeletePartition)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from lakeaudit.evidence.catalog.glue import Glue
 from lakeaudit.evidence.catalog.hive_tables import format_of, hive_table, location_of
 from lakeaudit.formatting import iso
-from lakeaudit.reconcile.partition_store import Occupied, Partition, TableSeen
+from lakeaudit.reconcile.partition_store import CatalogTable, Occupied, Partition
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of
 from lakeaudit.runtime.aws_responses import required
@@ -28,11 +28,11 @@ class GluePartitions:
 
     client: "GlueClient"
     of: Mapping[str, Any]
-    """DatabaseName and TableName, and the account where it is named."""
+    """DatabaseName and TableName, and the account if the lake file names it."""
 
     @classmethod
-    def opened(cls, source: Glue, clients: Clients, table: str) -> "GluePartitions":
-        """Of a table by its name in the catalog."""
+    def of_table(cls, source: Glue, clients: Clients, table: str) -> "GluePartitions":
+        """Return the partitions of a table by its name in the catalog."""
         database, _, name = table.partition(".")
         account = {"CatalogId": source.catalog_id} if source.catalog_id else {}
         client = clients.glue(dynamodb_endpoint(source.way))
@@ -42,24 +42,24 @@ class GluePartitions:
     def name(self) -> str:
         return f"glue:{self.of.get('CatalogId', '')}:{self.of['DatabaseName']}.{self.of['TableName']}"
 
-    def table(self) -> TableSeen | None:
+    def table(self) -> CatalogTable | None:
         of = {**self.of, "Name": self.of["TableName"]}
         del of["TableName"]
         try:
-            told: Any = required(self.client.get_table(**of), "Table")
+            table: Any = required(self.client.get_table(**of), "Table")
         except ClientError as error:
             if code_of(error) == _GONE:
                 return None
             raise
-        words, descriptor = told.get("Parameters") or {}, told.get("StorageDescriptor") or {}
+        parameters, descriptor = table.get("Parameters") or {}, table.get("StorageDescriptor") or {}
         serde = (descriptor.get("SerdeInfo") or {}).get("Parameters") or {}
-        plain = format_of(words, descriptor.get("InputFormat") or "") == "hive"
-        return TableSeen(
-            str(told.get("CreateTime", "")),
-            tuple(each["Name"] for each in told.get("PartitionKeys") or ()),
+        plain = format_of(parameters, descriptor.get("InputFormat") or "") == "hive"
+        return CatalogTable(
+            str(table.get("CreateTime", "")),
+            tuple(each["Name"] for each in table.get("PartitionKeys") or ()),
             location_of(descriptor.get("Location", ""), serde),
             descriptor,
-            plain and not hive_table(words).projected,
+            plain and not hive_table(parameters).projected,
         )
 
     def partition(self, values: Sequence[str]) -> Partition | None:
@@ -73,12 +73,12 @@ class GluePartitions:
             raise
 
     def any_partition(self) -> tuple[Sequence[str], Partition] | None:
-        found: Any = required(self.client.get_partitions(**self.of, MaxResults=1), "Partitions")
-        return next(((required(each, "Values"), _plain(each)) for each in found), None)
+        partitions: Any = required(self.client.get_partitions(**self.of, MaxResults=1), "Partitions")
+        return next(((required(each, "Values"), _plain(each)) for each in partitions), None)
 
     def enter(self, values: Sequence[str], partition: Partition) -> None:
         try:
-            self.client.create_partition(**self.of, PartitionInput=_given(values, partition))
+            self.client.create_partition(**self.of, PartitionInput=_partition_input(values, partition))
         except ClientError as error:
             if code_of(error) == _THERE:
                 raise Occupied from error
@@ -86,27 +86,27 @@ class GluePartitions:
 
     def replace(self, values: Sequence[str], partition: Partition) -> None:
         self.client.update_partition(
-            **self.of, PartitionValueList=[*values], PartitionInput=_given(values, partition)
+            **self.of, PartitionValueList=[*values], PartitionInput=_partition_input(values, partition)
         )
 
     def remove(self, values: Sequence[str]) -> None:
         self.client.delete_partition(**self.of, PartitionValues=[*values])
 
-    def placed(self, descriptor: Any, location: str) -> Any:
+    def at_location(self, descriptor: Any, location: str) -> Any:
         return {**descriptor, "Location": location}
 
 
-def _plain(told: Any) -> Partition:
-    descriptor, entered = told.get("StorageDescriptor") or {}, told.get("CreationTime")
+def _plain(partition: Any) -> Partition:
+    descriptor, entered = partition.get("StorageDescriptor") or {}, partition.get("CreationTime")
     return {
         "location": descriptor.get("Location", ""),
         "descriptor": descriptor,
-        "parameters": told.get("Parameters") or {},
+        "parameters": partition.get("Parameters") or {},
         "entered": iso(entered) if entered else "",
     }
 
 
-def _given(values: Sequence[str], partition: Partition) -> Any:
+def _partition_input(values: Sequence[str], partition: Partition) -> Any:
     return {
         "Values": [*values],
         "StorageDescriptor": partition["descriptor"],

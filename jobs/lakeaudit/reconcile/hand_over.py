@@ -1,7 +1,7 @@
-"""What is handed over to tools that mend by themselves: of what is open, only what an action might be asked for.
+"""Select the open findings that are handed over to other repair tools: only files on which an action might act.
 
-Left out, and counted with the reason, is what every action refuses: what is accepted, tables that the lake does not
-name, buckets whose answers lag, files without an owner, logs, and files younger than the table's `leftover_age`.
+Files that every action refuses are left out, and counted by reason: accepted ones, those of tables that the lake file
+does not name, of weakly consistent buckets, of unknown owners, of logs, and those younger than `leftover_age`.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.head import ObjectHead
 from lakeaudit.formatting import in_utc
 from lakeaudit.keys import Location
-from lakeaudit.reconcile import four_yeses
+from lakeaudit.reconcile import deletion_guards
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.reconcile.registry import FOLLOWED_BY, WAYS
@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 LEFTOVERS = ("uncommitted", "unvacuumed", "unreferenced")
 TEMPORARY = "temporary"
 ONLY_LISTED, DIFFERENT, ONLY_STORED = "+", "*", "-"
-"""What rclone's combined list calls them, with the table's manifests as the source and storage as the destination."""
+"""Marks of rclone's combined list, with the table's manifests as the source and storage as the destination."""
 DIFFERENCES = {
     **dict.fromkeys(("dropped", "dropped_history", "missing_metadata"), ONLY_LISTED),
     **dict.fromkeys(("size_mismatch", "content_mismatch", "overwritten"), DIFFERENT),
@@ -39,20 +39,20 @@ DIFFERENCES = {
 }
 RESTORES = ("remove_delete_marker", "restore_version")
 RESTORED = tuple(kind for kind, ways in WAYS.items() if set(ways) & set(RESTORES))
-"""Kinds of which an older version may be copied back."""
+"""Kinds whose files an older version may restore."""
 MOST_COPIED = 5 << 30
-"""Bytes of an object that a job of S3 Batch Operations copies (S3 User Guide, "Copy objects")."""
+"""Largest object in bytes that a job of S3 Batch Operations copies (S3 User Guide, "Copy objects")."""
 
 FILES = ("data", "deletes", "changes")
 COLUMNS = ("run_id", "discrepancy_id", "kind", "bucket", "key", "size", "etag", "modified_at", "category")
-"""Of `leftover_files`, all that a list is made of."""
+"""Columns of `leftover_files` that a list needs."""
 _TWIN = {"related_key": None}
-"""What a leftover lacks that a double has."""
+"""A column that only duplicates have."""
 
 
 @dataclass(frozen=True)
-class Handed:
-    """One file of a list. `size` and `modified_at` are what storage has; `mark` says how the two sides differ."""
+class HandOverFile:
+    """One file of a list. `size` and `modified_at` are those of the object; `mark` tells how the two sides differ."""
 
     bucket: str
     key: str
@@ -64,27 +64,27 @@ class Handed:
 
 @dataclass
 class HandOver:
-    """Streams what is handed over of a lake, a batch of rows in memory at a time; `left_out` counts the rest by reason.
+    """Streams the files of lists with one batch of rows in memory; `left_out` counts the other files by reason.
 
     Attributes:
-        lake: its tables are the only ones of which anything is handed over.
-        results: what was found.
-        wanted: what it is narrowed down to.
-        now: the clock reading.
-        allow: what the user allows beside the default.
+        lake: only files of its tables are handed over.
+        results: results of the audits.
+        row_filter: filter for the findings.
+        now: current time.
+        allow: values of `--allow`.
     """
 
     lake: Lake
     results: Results
-    wanted: RowFilter
+    row_filter: RowFilter
     now: datetime
     allow: Collection[str] = ()
     left_out: Counter[str] = field(default_factory=Counter)
 
     def leftovers(
         self, table: Table, kinds: Collection[str], categories: Collection[str]
-    ) -> Iterator[Handed]:
-        """Files of a table's leftovers; none of a category that is not named."""
+    ) -> Iterator[HandOverFile]:
+        """Yield a table's unused files of these kinds and categories."""
         groups = self._groups(kinds)
         first = None if OLDER in self.allow else first_audits(self.results).get(table.name)
         refusal = Refusal(
@@ -97,57 +97,59 @@ class HandOver:
             OLDER in self.allow,
         )
         lost = lost_states(self.results).get(table.name)
-        held = None if lost is None else f"a state of the table is lost or contradicts itself ({lost})"
+        loss = None if lost is None else f"a state of the table is lost or contradicts itself ({lost})"
         ours = (pc.field("table_name") == table.name) & pc.field("kind").isin(list(kinds))
         for row in rows_of(self.results.batches("leftover_files", ours, COLUMNS)):
             known = row["discrepancy_id"] in groups
-            if known and self._may(held or groups[row["discrepancy_id"]] or refusal.of_leftover(row)):
+            if known and self._may(loss or groups[row["discrepancy_id"]] or refusal.of_leftover(row)):
                 at = in_utc(row["modified_at"])
-                yield Handed(row["bucket"], row["key"], row["size"], at, mark=ONLY_STORED)
+                yield HandOverFile(row["bucket"], row["key"], row["size"], at, mark=ONLY_STORED)
 
-    def differences(self, table: Table) -> Iterator[Handed]:
-        """Files that are lost or another, then those that nothing lists; each by a name that is one line."""
+    def differences(self, table: Table) -> Iterator[HandOverFile]:
+        """Yield lost and differing files, then unused ones; names with a line break are left out."""
         for each in self._differences(table):
-            if self._may("a line break is in its name" if "\n" in each.key else None):
+            if self._may("its name contains a line break" if "\n" in each.key else None):
                 yield each
 
-    def _differences(self, table: Table) -> Iterator[Handed]:
+    def _differences(self, table: Table) -> Iterator[HandOverFile]:
         kinds, refusal = self._kinds(DIFFERENCES), Refusal(self.lake, table, in_utc(self.now))
         for row in self._open([kind for kind in kinds if DIFFERENCES[kind] != ONLY_STORED]):
             if self._may(refusal.of_difference(row) or self._accepted(row)):
-                yield Handed(row["bucket"], row["key"], row["manifest_size"], mark=DIFFERENCES[row["kind"]])
+                yield HandOverFile(
+                    row["bucket"], row["key"], row["manifest_size"], mark=DIFFERENCES[row["kind"]]
+                )
         left = [kind for kind in kinds if DIFFERENCES[kind] == ONLY_STORED]
         if left:
-            yield from self.leftovers(table, left, four_yeses.CATEGORIES)
+            yield from self.leftovers(table, left, deletion_guards.CATEGORIES)
 
-    def restores(self, planner: Planner) -> Iterator[Handed]:
-        """The older version of each lost file that a plan would bring back, by what storage answers now."""
+    def restores(self, planner: Planner) -> Iterator[HandOverFile]:
+        """Yield the older version of each lost file that a plan would restore, by the current state of storage."""
         kinds = self._kinds(RESTORED)
         for step in planner.steps(self.results, self._narrowed(kinds)) if kinds else ():
             if step.action in FOLLOWED_BY.values():
                 continue
             if step.action not in RESTORES:
-                self._may(step.evidence.get("why") or f"a plan would do otherwise: {step.action}")
+                self._may(step.evidence.get("why") or f"a plan would use another action: {step.action}")
                 continue
             size, version = step.precondition["size"], step.precondition["version_id"]
-            if self._may("above 5 GiB, which no such job copies" if size > MOST_COPIED else None):
-                yield Handed(step.bucket or "", step.key or "", size, version_id=version)
+            if self._may("above 5 GiB, too large for such a job" if size > MOST_COPIED else None):
+                yield HandOverFile(step.bucket or "", step.key or "", size, version_id=version)
 
     def _kinds(self, of: Collection[str]) -> list[str]:
-        """Of these kinds those that were asked for."""
-        return [kind for kind in of if not self.wanted.kinds or kind in self.wanted.kinds]
+        """Return the requested kinds among these."""
+        return [kind for kind in of if not self.row_filter.kinds or kind in self.row_filter.kinds]
 
     def _narrowed(self, kinds: Collection[str]) -> RowFilter:
-        wanted = self.wanted
-        return RowFilter(list(kinds), wanted.tables, wanted.severities, wanted.partitions)
+        row_filter = self.row_filter
+        return RowFilter(list(kinds), row_filter.tables, row_filter.severities, row_filter.partitions)
 
     def _open(self, kinds: Collection[str]) -> Iterator[Row]:
-        """Open discrepancies of these kinds; none where none is named."""
+        """Yield open discrepancies of these kinds."""
         if kinds:
             yield from rows_of(self.results.discrepancies(("open",), row_filter=self._narrowed(kinds)))
 
     def _groups(self, kinds: Collection[str]) -> dict[str, str | None]:
-        """By the id of an open group of leftovers why its files are not handed over; None: they are."""
+        """Return by id of each open group why its files are not handed over; None: they are."""
         return {row["discrepancy_id"]: self._accepted(row) for row in self._open(self._kinds(kinds))}
 
     def _may(self, why: str | None) -> bool:
@@ -162,7 +164,7 @@ class HandOver:
         )
 
     def _whole_runs(self, table: Table) -> set[str]:
-        """The finished runs that read all that could list a leftover of the table."""
+        """Return the finished runs that read everything that could list an unused file of the table."""
         finished = {run["run_id"] for run in self.results.runs() if run["status"] in PUBLISHED}
         whole = (pc.field("axis") == "leftover") & (pc.field("status") == "complete")
         ours = whole & (pc.field("table_name") == table.name)
@@ -173,16 +175,16 @@ class HandOver:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a file of a table is not handed over, as every action would refuse it.
+    """Decides why a file of a table is not handed over; every action would refuse such a file.
 
     Attributes:
-        lake: says what is whose.
-        table: of which files are handed over.
-        now: the clock reading, in UTC.
-        runs: those whose leftovers are known to be listed by nothing.
-        categories: that may be handed over.
-        first_audit: when the first complete audit of the table looked at storage; None: there was none.
-        older: older leftovers are meant as well.
+        lake: its tables decide who owns a file.
+        table: table of the list.
+        now: current time in UTC.
+        runs: runs that have read everything that could list an unused file of the table.
+        categories: categories that may be handed over.
+        first_audit: time of the first complete audit of the table's unused files; None: there was none.
+        older: older files are allowed as well.
     """
 
     lake: Lake
@@ -195,62 +197,62 @@ class Refusal:
 
     @cached_property
     def incomplete(self) -> str | None:
-        """The first table about this one of which not every claim is known."""
+        """Return the first table around this one with incomplete claims."""
         about = [each for each in self.lake.tables if each.location.contains(self.table.location)]
         return next((each.name for each in about if not each.complete), None)
 
     @cached_property
     def knowing(self) -> list[Location | None]:
-        """Where metadata stores know of files; None: everywhere."""
+        """Return the locations that metadata stores cover; None: everywhere."""
         return [each.location for each in self.lake.metastores if each.knows_files]
 
     @cached_property
     def inner(self) -> list[Location]:
-        """Where other tables lie below this one."""
+        """Return the locations of other tables below this one."""
         others = [each.location for each in self.lake.tables if each.name != self.table.name]
         return [place for place in others if self.table.location.contains(place)]
 
     def of_leftover(self, row: Row) -> str | None:
-        """Of a row of `leftover_files`; None: it is handed over."""
+        """Return the reason for a row of `leftover_files`; None: the file is handed over."""
         if row["run_id"] not in self.runs:
-            return "found by an audit that has not finished, or not read all that could list it"
-        if row["category"] not in self.categories or four_yeses.kind_allows({**row, **_TWIN}):
+            return "reported by an audit that is not finished, or has not read everything that could list it"
+        if row["category"] not in self.categories or deletion_guards.kind_allows({**row, **_TWIN}):
             return f"of the category {row['category']}"
         if self.incomplete:
-            return f"not every claim on files of {self.incomplete} is known"
+            return f"the claims of {self.incomplete} are incomplete"
         place = row["bucket"], row["key"]
         if any(location is None or location.holds(*place) for location in self.knowing):
-            return "a metadata store knows of files there: what removes the file has to tell it"
+            return "a metadata store lists files there and would have to be updated"
         return self._too_young_or_old(row) or self.of_place(row)
 
     def _too_young_or_old(self, row: Row) -> str | None:
         if row["modified_at"] is None:
-            return "nobody knows when it was written"
+            return "the time of its last write is not known"
         head = _head(row)
-        if four_yeses.is_old_enough(self.table, head, self.now):
+        if deletion_guards.is_old_enough(self.table, head, self.now):
             return "younger than leftover_age"
-        if four_yeses.is_since_first_audit(head, self.first_audit, allowed=self.older):
+        if deletion_guards.is_since_first_audit(head, self.first_audit, allowed=self.older):
             return f"older than the first complete audit of its table: see --allow {OLDER}"
         return None
 
     def of_difference(self, row: Row) -> str | None:
-        """Of a discrepancy; None: it is handed over."""
+        """Return the reason for a discrepancy; None: its file is handed over."""
         if row["subject_type"] != "file" or not row["key"]:
-            return "a finding about many files at once, which names none of them"
+            return "a finding about many files that does not name them"
         return self.of_place(row)
 
     def of_place(self, row: Row) -> str | None:
-        """Of where a file lies."""
+        """Return the reason that follows from the file's location."""
         at = row["bucket"], row["key"]
         if self.lake.is_weak(row["bucket"]):
-            return "answers of its bucket may lag behind writes (consistency: weak)"
+            return "responses of its bucket may lag behind writes (consistency: weak)"
         if any(place.holds(*at) for place in self.inner):
-            return "of another table by the lake file"
+            return "inside the location of another table"
         return None if self.table.location.holds(*at) else "outside the table's location"
 
 
 def _head(row: Row) -> ObjectHead:
-    """What an audit has seen of a leftover, as far as its age is concerned."""
+    """Build the head of an unused file from its row, for the check of its age."""
     etag = row["etag"] or ""
     return ObjectHead(
         size=row["size"] or 0, etag=etag, version_id=None, modified_at=in_utc(row["modified_at"]), storage_class="",

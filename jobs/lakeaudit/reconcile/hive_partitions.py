@@ -1,7 +1,7 @@
-"""Partitions of a table of a Hive Metastore (Hive's `hive_metastore.thrift`: add_partition, alter, drop).
+"""Read and write partitions in a Hive Metastore (Hive's `hive_metastore.thrift`: add_partition, alter, drop).
 
-Files are never touched: a partition is dropped with `deleteData` false. Where one is entered whose folder is not there,
-the metastore makes the folder, as it does for every writer; on S3 that may be an empty marker object.
+Files do not change: a partition is dropped with `deleteData` false. If the folder of a new partition does not exist,
+the metastore creates it, as for every writer; on S3 that may be an empty marker object.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.hive_tables import format_of, hive_table, location_of
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.metastore_client import AlreadyThere, MetastoreClient
-from lakeaudit.reconcile.partition_store import Occupied, Partition, TableSeen
+from lakeaudit.reconcile.partition_store import CatalogTable, Occupied, Partition
 
 _DDL_TIME = "transient_lastDdlTime"
 
@@ -27,29 +27,29 @@ class HivePartitions:
     of: str
 
     @classmethod
-    def opened(cls, source: Hive, table: str) -> "HivePartitions":
-        """Of a table by its name in the catalog."""
+    def of_table(cls, source: Hive, table: str) -> "HivePartitions":
+        """Return the partitions of a table by its name in the catalog."""
         return cls(source, *hive.database_and_table(table))
 
     @property
     def name(self) -> str:
         return f"hive:{self.source.uri}:{self.database}.{self.of}"
 
-    def table(self) -> TableSeen | None:
+    def table(self) -> CatalogTable | None:
         try:
             with MetastoreClient(self.source) as metastore:
-                told = hive.get_table(metastore, self.database, self.of)
+                table = hive.get_table(metastore, self.database, self.of)
         except NotThere:
             return None
-        words = told.parameters or {}
-        serde = (told.sd.serdeInfo.parameters if told.sd.serdeInfo else None) or {}
-        plain = format_of(words, told.sd.inputFormat or "") == "hive"
-        return TableSeen(
-            f"{told.createTime}",
-            tuple(column.name for column in told.partitionKeys or ()),
-            location_of(told.sd.location or "", serde),
-            _as_text(told.sd),
-            plain and not hive_table(words).projected,
+        parameters = table.parameters or {}
+        serde = (table.sd.serdeInfo.parameters if table.sd.serdeInfo else None) or {}
+        plain = format_of(parameters, table.sd.inputFormat or "") == "hive"
+        return CatalogTable(
+            f"{table.createTime}",
+            tuple(column.name for column in table.partitionKeys or ()),
+            location_of(table.sd.location or "", serde),
+            _as_text(table.sd),
+            plain and not hive_table(parameters).projected,
         )
 
     def partition(self, values: Sequence[str]) -> Partition | None:
@@ -64,27 +64,27 @@ class HivePartitions:
     def any_partition(self) -> tuple[Sequence[str], Partition] | None:
         with MetastoreClient(self.source) as metastore:
             names = metastore.ask(lambda thrift: thrift.get_partition_names(self.database, self.of, 1))
-            found: list[Any] = names and metastore.ask(
+            partitions: list[Any] = names and metastore.ask(
                 lambda thrift: thrift.get_partitions_by_names(self.database, self.of, names[:1])
             )
-        return next(((each.values, _plain(each)) for each in found), None)
+        return next(((each.values, _plain(each)) for each in partitions), None)
 
     def enter(self, values: Sequence[str], partition: Partition) -> None:
-        made = self._made(values, partition)
+        new = self._thrift_partition(values, partition)
         try:
             with MetastoreClient(self.source) as metastore:
                 metastore.change(
-                    lambda thrift: thrift.add_partition_with_environment_context(made, _as_it_is())
+                    lambda thrift: thrift.add_partition_with_environment_context(new, _no_statistics())
                 )
         except AlreadyThere as error:
             raise Occupied from error
 
     def replace(self, values: Sequence[str], partition: Partition) -> None:
-        made = self._made(values, partition)
+        new = self._thrift_partition(values, partition)
         with MetastoreClient(self.source) as metastore:
             metastore.change(
                 lambda thrift: thrift.alter_partitions_with_environment_context(
-                    self.database, self.of, [made], _as_it_is()
+                    self.database, self.of, [new], _no_statistics()
                 )
             )
 
@@ -92,12 +92,12 @@ class HivePartitions:
         with MetastoreClient(self.source) as metastore:
             metastore.change(lambda thrift: thrift.drop_partition(self.database, self.of, [*values], False))
 
-    def placed(self, descriptor: Any, location: str) -> Any:
-        found = _of_text(descriptor)
-        found.location = location
-        return _as_text(found)
+    def at_location(self, descriptor: Any, location: str) -> Any:
+        moved = _of_text(descriptor)
+        moved.location = location
+        return _as_text(moved)
 
-    def _made(self, values: Sequence[str], partition: Partition) -> Any:
+    def _thrift_partition(self, values: Sequence[str], partition: Partition) -> Any:
         from hive_metastore import ttypes
 
         return ttypes.Partition(
@@ -106,25 +106,25 @@ class HivePartitions:
         )  # fmt: skip
 
 
-def _as_it_is() -> Any:
-    """Without it the metastore counts the folder's files, and writes that it did."""
+def _no_statistics() -> Any:
+    """Return the context that stops the metastore from counting the folder's files and storing the counts."""
     from hive_metastore.ttypes import EnvironmentContext
 
     return EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
 
 
-def _plain(told: Any) -> Partition:
-    parameters = told.parameters or {}
+def _plain(partition: Any) -> Partition:
+    parameters = partition.parameters or {}
     return {
-        "location": told.sd.location or "",
-        "descriptor": _as_text(told.sd),
+        "location": partition.sd.location or "",
+        "descriptor": _as_text(partition.sd),
         "parameters": {name: value for name, value in sorted(parameters.items()) if name != _DDL_TIME},
-        "entered": f"{told.createTime}",
+        "entered": f"{partition.createTime}",
     }
 
 
 def _as_text(descriptor: Any) -> str:
-    """A StorageDescriptor in Thrift's JSON, maps in order; nothing of it is lost."""
+    """Return a StorageDescriptor as Thrift's JSON without a loss, its maps sorted."""
     from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
     from thrift.TSerialization import serialize
 

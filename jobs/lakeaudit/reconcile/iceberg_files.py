@@ -1,6 +1,6 @@
-"""The files of one table as PyIceberg reads and writes them: by the lake's own clients, and below the table alone.
+"""Read and write files of a table for PyIceberg with the lake's own clients, and write only below the table.
 
-PyIceberg's own would take credentials, endpoints and even names of classes from what a catalog answers.
+PyIceberg's own FileIO would take credentials, endpoints and even class names from a catalog's response.
 """
 
 import io
@@ -17,7 +17,7 @@ from lakeaudit.runtime.aws import Clients
 
 
 class TableFiles(FileIO):
-    """Reads anywhere in the lake, writes below one folder, and removes what it wrote itself."""
+    """Reads anywhere in the lake, writes below one folder, and removes only files that it wrote itself."""
 
     def __init__(self, clients: Clients, folder: Location) -> None:
         super().__init__()
@@ -30,28 +30,26 @@ class TableFiles(FileIO):
     def new_output(self, location: str) -> OutputFile:
         place = self._place(location)
         if not self._folder.holds(place.bucket, place.key):
-            told = f"its metadata would be written to {place.uri}, outside of the table"
-            raise SourceError(self._folder.uri, told, "take the file out by hand")
+            what = f"its metadata would be written to {place.uri}, outside of the table"
+            raise SourceError(self._folder.uri, what, "remove the file from the table by hand")
         self._written.add(location)
         return _Output(location, self._clients, place)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """PyIceberg also removes what a table does not need any more (`write.metadata.delete-after-commit`)."""
+        """Ignore other files: PyIceberg also removes old metadata (`write.metadata.delete-after-commit`)."""
         if isinstance(location, str) and location in self._written:
             remove_file(self._clients, self._place(location))
             self._written.remove(location)
 
     def remove_written(self) -> None:
-        """Everything, where nothing was committed."""
+        """Remove all written files, after a commit that failed."""
         for location in sorted(self._written):
             self.delete(location)
 
     def _place(self, location: str) -> Location:
         place = place_of(location, self._clients.names)
         if place is None:
-            raise SourceError(
-                self._folder.uri, "it names a file in no store that is known", "see its metadata"
-            )
+            raise SourceError(self._folder.uri, "it names a file in an unknown store", "see its metadata")
         return place
 
 
@@ -72,12 +70,12 @@ class _Input(InputFile):
     def _content(self) -> bytes:
         content = read_bytes(self._clients, self._place)
         if content is None:
-            raise SourceError(self._place.uri, "it is gone", "bring it back first")
+            raise SourceError(self._place.uri, "it does not exist", "restore it first")
         return content
 
 
 class _Output(OutputFile):
-    """Its names are made of random numbers, so that there is nothing to overwrite."""
+    """A new file. PyIceberg's file names contain random numbers, so that no file is overwritten."""
 
     def __init__(self, location: str, clients: Clients, place: Location) -> None:
         super().__init__(location)
@@ -97,7 +95,7 @@ class _Output(OutputFile):
 
 
 class _Writing(io.BytesIO):
-    """Written at once when it is closed."""
+    """A buffer that is written in one request when it is closed."""
 
     def __init__(self, output: _Output) -> None:
         super().__init__()

@@ -1,13 +1,13 @@
-"""What became of plans and their steps: the tables `plans` and `actions`. Whoever writes here holds the results' lease.
+"""Record plans and the results of their steps in the tables `plans` and `actions`. Writers hold the results' lease.
 
-A batch is recorded before anything of it is done (its rows say `started`), and what became of it after: first in a
-small file of its own (`write_ahead`), and those of many batches then in `actions`, by one commit. A run that is killed
-leaves its files, and the next one folds them before it does anything else.
+A batch is recorded before it starts (with the status `started`) and again when it ends: first in a small file of its
+own (`write_ahead`), later with many other batches in `actions`, by one commit. If a run is killed, its files remain,
+and the next run merges them before it does anything else.
 
-status of a step: started, applied; moved_on (the table does not list the file any more); changed (the key is not as it
-was when the step was decided on); unknown (nobody could tell); needs_person (the store honours no form that is safe);
+status of a step: started, applied; moved_on (the table no longer lists the file); changed (the key has changed since
+the step was decided on); unknown (the state could not be decided); needs_person (the store honours no safe request);
 failed (the store refused); waiting (not begun: beyond `--limit`, or after too many failures); undoing, undone; kept
-(the key is not as the step left it, so it was not taken back); purged (what lay in the quarantine is gone for good).
+(the key is not as the step left it, so the step was not reversed); purged (permanently removed from the quarantine).
 """
 
 import json
@@ -34,34 +34,34 @@ STARTED, MOVED_ON, CHANGED, UNKNOWN, FAILED = "started", "moved_on", "changed", 
 NOT_SAFE, WAITING, KEPT, PURGED = "needs_person", "waiting", "kept", "purged"
 
 SETTLED = (APPLIED, MOVED_ON, CHANGED, NOT_SAFE, UNDOING, UNDONE, KEPT, PURGED)
-"""What no other try of `apply` does again."""
+"""Statuses of steps that `apply` does not try again."""
 FOLDED_AT_ONCE = 100
-"""Batches whose rows are held in memory until one commit takes them all."""
+"""Batches whose rows stay in memory until one commit writes all of them."""
 PUT_BACK = "put_back"
-"""The action by which apply takes back at once what may not stay done."""
+"""The action with which apply itself reverses a step at once."""
 TO_UNDO = (STARTED, APPLIED, UNDOING)
-"""What may have been done."""
+"""Statuses of steps that may have had an effect."""
 
 
 @dataclass(frozen=True)
-class Done:
-    """What became of a step; `undo` is what taking it back has to know."""
+class StepResult:
+    """The result of a step; `undo` is the data that its undo needs."""
 
     status: str
     error: str | None = None
     undo: Mapping[str, Any] | None = None
     at: datetime | None = None
     put_back: datetime | None = None
-    """When apply itself took back what the step had done."""
+    """When apply itself reversed the step."""
     is_ours: bool = True
-    """Whether it is known that this run did it: a request that was refused may have met what somebody else did."""
+    """Whether this run is known to have caused the effect: after a refused request, another writer may have."""
 
 
 class Journal:
     """The records of one plan.
 
-    `results` are those of a run that holds their lease (`Results.leased_by`). Raises, from what writes,
-    `CannotPublish`, and `Busy` where another run may have taken over; from what reads, `CannotAudit` or `SourceError`.
+    `results` are those of a run that holds their lease (`Results.leased_by`). Methods that write raise `CannotPublish`,
+    and `Busy` if another run may have taken over; methods that read raise `CannotAudit` or `SourceError`.
     """
 
     def __init__(self, results: Results, plan_id: str) -> None:
@@ -73,8 +73,8 @@ class Journal:
         self.approved_by: str | None = None
 
     @contextmanager
-    def kept(self) -> Iterator[Self]:
-        """The same, with what a killed run left; however the block ends, all of it is in the table then."""
+    def recording(self) -> Iterator[Self]:
+        """Merge the records of a killed run, and write all records to the table at the end of the block."""
         self._ahead |= self._files.left()
         self.fold()
         try:
@@ -86,13 +86,13 @@ class Journal:
         self.fold()
 
     def plan(self) -> Row | None:
-        """The plan's row; None: it was never made here."""
-        wanted = pc.field("plan_id") == self.plan_id
-        rows = [row for batch in self._fresh().batches("plans", wanted) for row in batch.to_pylist()]
+        """Return the plan's row; None: these results do not know the plan."""
+        ours = pc.field("plan_id") == self.plan_id
+        rows = [row for batch in self._reload().batches("plans", ours) for row in batch.to_pylist()]
         return rows[0] if rows else None
 
     def put_plan(self, header: Header, status: str) -> None:
-        """Put the plan's row in the place of the one before, and keep who approved it."""
+        """Replace the plan's row; a recorded approver is preserved."""
         before = self.plan() or {}
         row = {
             "approved_by": self.approved_by or before.get("approved_by"),
@@ -110,22 +110,22 @@ class Journal:
         self._replace("plans", [row], "")
 
     def counts(self) -> dict[int, dict[str, int]]:
-        """By batch how many of its steps have which status."""
+        """Return the number of steps by batch and status."""
         steps = f"WHERE plan_id = {sql.text(self.plan_id)} AND action <> '{PUT_BACK}'"
         mine = f"{steps} GROUP BY batch, status"
-        found: dict[int, dict[str, int]] = {}
+        counts: dict[int, dict[str, int]] = {}
         for row in sql.ask(
-            self._fresh(), f"SELECT batch, status, count(*) AS n FROM actions {mine}", "actions"
+            self._reload(), f"SELECT batch, status, count(*) AS n FROM actions {mine}", "actions"
         ):
-            found.setdefault(row["batch"], {})[row["status"]] = row["n"]
-        return found
+            counts.setdefault(row["batch"], {})[row["status"]] = row["n"]
+        return counts
 
-    def batch(self, number: int) -> dict[str, Done]:
-        """What became of the steps of a batch, by action_id."""
+    def batch(self, number: int) -> dict[str, StepResult]:
+        """Return the results of the steps of a batch, by action_id."""
         rows = self._rows(number)
         self._put_backs |= {row["undo"]: row for row in rows if row["action"] == PUT_BACK}
         return {
-            row["action_id"]: Done(
+            row["action_id"]: StepResult(
                 row["status"], row["error"], row["undo"] and json.loads(row["undo"]), row["done_at"]
             )
             for row in rows
@@ -133,10 +133,10 @@ class Journal:
         }
 
     def steps(self, number: int) -> list[Step]:
-        """The steps of a batch as far as the record has them, for a run that has no plan file."""
+        """Return the steps of a batch as far as the record contains them, for a run without the plan file."""
         return [_step_of(row) for row in self._rows(number) if row["action"] != PUT_BACK]
 
-    def put_batch(self, number: int, steps: Sequence[Step], done: Mapping[str, Done]) -> None:
+    def put_batch(self, number: int, steps: Sequence[Step], done: Mapping[str, StepResult]) -> None:
         """Replace the rows of a batch."""
         if number not in self._ahead and len(self._ahead) >= FOLDED_AT_ONCE:
             self.fold()
@@ -149,7 +149,7 @@ class Journal:
         self._ahead[number] = rows
 
     def fold(self) -> None:
-        """Bring what was recorded into the table, in one commit."""
+        """Write the recorded batches to the table, in one commit."""
         if not self._ahead:
             return
         rows = [row for of_batch in self._ahead.values() for row in of_batch]
@@ -161,10 +161,10 @@ class Journal:
         ahead = self._ahead.get(number)
         if ahead is not None:
             return ahead
-        wanted = (pc.field("plan_id") == self.plan_id) & (pc.field("batch") == number)
-        return [row for batch in self._fresh().batches("actions", wanted) for row in batch.to_pylist()]
+        of_batch = (pc.field("plan_id") == self.plan_id) & (pc.field("batch") == number)
+        return [row for batch in self._reload().batches("actions", of_batch) for row in batch.to_pylist()]
 
-    def _row(self, number: int, step: Step, done: Done) -> Row:
+    def _row(self, number: int, step: Step, done: StepResult) -> Row:
         same = ("plan_id", "action_id", "discrepancy_id", "table_name", "action", "bucket", "key")
         return {name: getattr(step, name) for name in (*same, "reversibility")} | {
             "lake": self._results.lake,
@@ -181,28 +181,28 @@ class Journal:
         arrow = pa.Table.from_pylist(list(rows), RECONCILE_RESULTS[table])
         delta_writer.overwrite(self._results, table, arrow, whose + narrower)
 
-    def _fresh(self) -> Results:
-        """The tables as they lie there now."""
+    def _reload(self) -> Results:
+        """Return the current state of the tables."""
         return self._results.again()
 
 
-def begun_batches(results: Results) -> dict[str, list[int]]:
-    """By plan the batches with steps that a run began and did not end, once what it left is in the table.
+def unfinished_batches(results: Results) -> dict[str, list[int]]:
+    """Return by plan the batches with unfinished steps, once the records of killed runs are in the table.
 
-    Raises CannotAudit, SourceError: the record cannot be read. What writes raises CannotPublish.
+    Raises CannotAudit, SourceError: the record cannot be read.
     """
-    fresh = results.again()
-    if fresh.delta("actions") is None:
+    current = results.again()
+    if current.delta("actions") is None:
         return {}
     begun = f"SELECT DISTINCT plan_id, batch FROM actions WHERE status IN ('{STARTED}', '{UNDOING}')"
-    found: dict[str, list[int]] = {}
-    for row in sql.ask(fresh, f"{begun} ORDER BY plan_id, batch", "actions"):
-        found.setdefault(row["plan_id"], []).append(row["batch"])
-    return found
+    batches: dict[str, list[int]] = {}
+    for row in sql.ask(current, f"{begun} ORDER BY plan_id, batch", "actions"):
+        batches.setdefault(row["plan_id"], []).append(row["batch"])
+    return batches
 
 
-def left_by_killed(results: Results) -> Collection[str]:
-    """Plans of which a killed run left records that are not in the table yet. Raises SourceError."""
+def interrupted_plans(results: Results) -> Collection[str]:
+    """Return plans of killed runs whose records are not in the table yet. Raises SourceError."""
     return plans_left(results)
 
 
@@ -231,7 +231,7 @@ def _step_of(row: Row) -> Step:
 
 
 def _of_put_back(row: Row, at: datetime) -> Row:
-    """An action of its own: what a step did was taken back by apply; `undo` names that step."""
+    """Return the row of an action that reversed a step at once; `undo` is the id of that step."""
     of = row["action_id"]
     return {
         **row,

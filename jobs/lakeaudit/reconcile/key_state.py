@@ -1,4 +1,4 @@
-"""What storage answers of one key now: all its versions and delete markers, and whether its bucket keeps versions."""
+"""Read the current state of a key: all its versions and delete markers, and the versioning of its bucket."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 ENABLED = "Enabled"
 MOST_PAGES = 50
-"""Pages of a key's versions, of a thousand each, that are read."""
+"""Most pages of a key's versions, of a thousand each, that are read."""
 
 
 MOST_ARCHIVED = 10
-"""Archived versions of a key that are asked whether they are restored; older ones are taken for archived."""
+"""Archived versions of a key that are checked for a restored copy; older ones count as archived."""
 
 
 def must_be_restored(version_id: str, storage_class: str) -> str:
-    """What comes before an archived version can be read or copied."""
+    """Return the instruction to restore an archived version before it can be read or copied."""
     return (
-        f"its version {version_id} is in {storage_class}: first have that version restored "
+        f"its version {version_id} is in {storage_class}: first restore that version "
         f"(`aws s3api restore-object`, which takes {restore_takes(storage_class)}), then plan again"
     )
 
@@ -43,8 +43,8 @@ def must_be_restored(version_id: str, storage_class: str) -> str:
 class KeyState:
     """The versions of a key, newest first, and the bucket's versioning: Enabled, Suspended, or empty for never.
 
-    `archived`: by the id of a version its storage class, where that has to be restored before it can be read;
-    `restored`: those of them of which a copy can be read for some days.
+    `archived`: storage class by version id, for versions that must be restored before they can be read; `restored`:
+    those of them with a restored copy that can be read for some days.
     """
 
     versioning: str
@@ -54,51 +54,51 @@ class KeyState:
 
     @property
     def current(self) -> ObjectVersion | None:
-        """What readers are given; None: no object."""
+        """Return the version that readers get; None: no object."""
         newest = next((each for each in self.history.versions if each.is_latest), None)
         return None if newest is None or newest.is_marker else newest
 
     def version(self, version_id: str) -> ObjectVersion | None:
-        """The version, no delete marker, of that id."""
+        """Return the version with that id, unless it is a delete marker."""
         return next(
             (v for v in self.history.versions if v.version_id == version_id and not v.is_marker), None
         )
 
     def unreadable(self, version_id: str) -> str:
-        """Why a version cannot be read or copied now; empty where it can."""
+        """Return why a version cannot be read or copied now; empty: it can."""
         if version_id not in self.archived or version_id in self.restored:
             return ""
         return must_be_restored(version_id, self.archived[version_id])
 
     @property
     def marker_id(self) -> str | None:
-        """The delete marker that hides the key; None where there is none, or none of an id of its own.
+        """Return the id of the delete marker that hides the key; None: there is none with an id of its own.
 
-        A marker that was written while versioning was suspended has the id `null`, and so has what is written next:
-        to remove that id could remove an object.
+        A marker that was written while versioning was suspended has the id `null`, and so has the next object: removing
+        that id could remove an object.
         """
-        found = self.history.marker_id
-        return None if found == NULL_VERSION else found
+        marker = self.history.marker_id
+        return None if marker == NULL_VERSION else marker
 
 
 Kind = TypeVar("Kind", bound=KeyState)
 
 
 def with_more(state: KeyState, kind: type[Kind], **more: Any) -> Kind:
-    """The same state as one of a kind that knows `more`."""
+    """Return the state as a subclass with more fields."""
     return kind(**{each.name: getattr(state, each.name) for each in fields(KeyState)}, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted(KeyState):
-    """The same; `rows_of` is how many rows a version of some size has by its Parquet footer, read when it is asked."""
+class StateWithRows(KeyState):
+    """A state with `rows_of`, which reads the number of rows from a version's Parquet footer, given id and size."""
 
     rows_of: Callable[[str, int], int | None]
 
 
 @dataclass(frozen=True)
 class Current:
-    """The current object of a key, and its object lock, where whoever asks may know of it."""
+    """The current object of a key, and its object lock if the credentials permit reading it."""
 
     head: ObjectHead
     locked_until: datetime | None = None
@@ -106,15 +106,15 @@ class Current:
 
 
 class Unclear(Exception):
-    """Storage gave no answer that anything can be concluded from; its text says why."""
+    """Storage did not give a usable response; the text is the reason."""
 
 
 def all_versions(s3: "S3Client", bucket: str, key: str, pace: Callable[[], None]) -> History:
-    """Every version of a key: a version beyond the first page of a listing is not gone.
+    """Return every version of a key, from all pages of the listing.
 
     Raises:
-        Unclear: the listing is cut off, and does not say how it goes on, or has more than MOST_PAGES. Or its entries
-            lack fields without which they cannot be distinguished.
+        Unclear: the listing is truncated without a continuation marker, has more than MOST_PAGES pages, or its entries
+            lack fields that distinguish them.
         ClientError, BotoCoreError: a refusal, or no answer.
     """
     versions: list[Any] = []
@@ -130,32 +130,32 @@ def all_versions(s3: "S3Client", bucket: str, key: str, pace: Callable[[], None]
             return history
         if history.incomplete:
             raise Unclear(
-                f"the listing of versions of s3://{bucket} lacks fields: which one is current cannot be decided"
+                f"the listing of versions of s3://{bucket} lacks fields that identify the current version"
             )
         names = {"KeyMarker": page.get("NextKeyMarker"), "VersionIdMarker": page.get("NextVersionIdMarker")}
         if None in names.values() or names == next_page:
             raise Unclear(
-                f"the listing of versions of s3://{bucket} is cut off and does not say how it goes on"
+                f"the listing of versions of s3://{bucket} is truncated without a continuation marker"
             )
         next_page = names
     raise Unclear(f"a key of s3://{bucket} has more than {MOST_PAGES} pages of versions")
 
 
 class KeyReader:
-    """Asks storage about keys, at most so many requests a second. Safe to share between threads; made for one batch."""
+    """Reads states of keys at a limited rate, for one batch. Safe to share between threads."""
 
     def __init__(self, clients: Clients, pacer: Pacer) -> None:
         self._clients = clients
         self._pacer = pacer
         self._versioning: dict[str, str] = {}
         self._below: dict[tuple[str, str], bool] = {}
-        self._asking = Lock()
+        self._lock = Lock()
 
     def read(self, bucket: str, key: str) -> KeyState:
-        """The state of a key.
+        """Read the state of a key.
 
         Raises:
-            Unclear: a refusal or no answer, which is never an absence.
+            Unclear: a refusal or no answer; neither means that the key is absent.
         """
         try:
             s3 = self._clients.s3(bucket, key)
@@ -177,15 +177,15 @@ class KeyReader:
     def _restored(
         self, s3: "S3Client", bucket: str, key: str, history: History, archived: Collection[str]
     ) -> set[str]:
-        """Those of some archived versions that can be read for some days; only the newest ones are asked for.
+        """Return the archived versions with a restored copy; only the newest versions are checked.
 
-        A version of which the store does not say so is not restored.
+        If the store does not answer, the version counts as archived.
         """
         of_key = [each for each in history.versions if each.version_id in archived][:MOST_ARCHIVED]
         restored = set()
         for each in of_key:
             at: Any = {"Bucket": bucket, "Key": key}
-            if not each.is_latest:  # a bucket without versions may not know an id of the only one
+            if not each.is_latest:  # a bucket without versioning may not know the id of the only version
                 at["VersionId"] = each.version_id
             self._pacer.wait()
             with suppress(ClientError, BotoCoreError):
@@ -199,13 +199,13 @@ class KeyReader:
         self._pacer.wait()
 
     def versioning(self, bucket: str, key: str) -> str:
-        """As in `KeyState`. Raises Unclear."""
-        with _answered(f"the versioning of s3://{bucket}"):
+        """Return the bucket's versioning as in `KeyState`. Raises Unclear."""
+        with _as_unclear(f"the versioning of s3://{bucket}"):
             return self._versioning_of(self._clients.s3(bucket, key), bucket)
 
     def current(self, bucket: str, key: str) -> Current | None:
-        """The current object; None: there is none. Raises Unclear."""
-        with _answered(f"s3://{bucket}/{key}"):
+        """Return the current object; None: there is none. Raises Unclear."""
+        with _as_unclear(f"s3://{bucket}/{key}"):
             s3 = self._clients.s3(bucket, key)
             self._pacer.wait()
             try:
@@ -219,8 +219,8 @@ class KeyReader:
             return Current(head, until, answer.get("ObjectLockLegalHoldStatus") == "ON")
 
     def holds_any(self, bucket: str, prefix: str) -> bool:
-        """Whether any object lies below a prefix; each is asked for once. Raises Unclear."""
-        with _answered(f"s3://{bucket}/{prefix}"), self._asking:
+        """Return whether there is an object below a prefix; each prefix is requested once. Raises Unclear."""
+        with _as_unclear(f"s3://{bucket}/{prefix}"), self._lock:
             if (bucket, prefix) not in self._below:
                 self._pacer.wait()
                 s3 = self._clients.s3(bucket, prefix)
@@ -228,7 +228,7 @@ class KeyReader:
             return self._below[bucket, prefix]
 
     def _versioning_of(self, s3: "S3Client", bucket: str) -> str:
-        with self._asking:
+        with self._lock:
             if bucket not in self._versioning:
                 self._pacer.wait()
                 self._versioning[bucket] = s3.get_bucket_versioning(Bucket=bucket).get("Status", "")
@@ -236,8 +236,8 @@ class KeyReader:
 
 
 @contextmanager
-def _answered(what: str) -> Iterator[None]:
+def _as_unclear(what: str) -> Iterator[None]:
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        raise Unclear(f"{what} cannot be asked for: {explain(error).what}") from error
+        raise Unclear(f"{what} cannot be read: {explain(error).what}") from error

@@ -1,4 +1,4 @@
-"""The forms of lists that other tools read, each written row by row, whole or not at all."""
+"""Write lists in the forms of other tools, row by row; a list is written completely or not at all."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -11,20 +11,20 @@ import pyarrow.parquet as pq
 
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import uri_of
-from lakeaudit.reconcile.hand_over import Handed
+from lakeaudit.reconcile.hand_over import HandOverFile
 from lakeaudit.schemas import ICEBERG_FILE_LIST, VACUUM_INVENTORY
 
 BATCH_ROWS = 10_000
 
-Write = Callable[[Iterable[Handed], Path], int]
-"""(files, a path) -> how many files were written there."""
+Write = Callable[[Iterable[HandOverFile], Path], int]
+"""(files, a path) -> the number of files written there."""
 
 
-def written(write: Write, files: Iterable[Handed], to: Path) -> int:
-    """How many files there are in the list.
+def write_list(write: Write, files: Iterable[HandOverFile], to: Path) -> int:
+    """Write the list; return its number of files.
 
     Raises:
-        BadInput: it cannot be written, or cannot hold these files; what lay there before is untouched.
+        BadInput: the list cannot be written, or cannot contain these files; an existing file is unchanged.
     """
     try:
         with tempfile.TemporaryDirectory(dir=to.parent, prefix=".list-") as folder:
@@ -34,13 +34,13 @@ def written(write: Write, files: Iterable[Handed], to: Path) -> int:
             return count
     except OSError as error:
         what = f"cannot be written ({error.strerror})"
-        raise BadInput(str(to), what, "give another file to -o") from error
+        raise BadInput(str(to), what, "name another file with -o") from error
 
 
-def vacuum_inventory(files: Iterable[Handed], to: Path) -> int:
-    """The inventory of Delta's VACUUM: schemas.VACUUM_INVENTORY, in Parquet."""
+def vacuum_inventory(files: Iterable[HandOverFile], to: Path) -> int:
+    """Write the inventory of Delta's VACUUM: schemas.VACUUM_INVENTORY, in Parquet."""
 
-    def rows(each: Handed) -> Iterator[dict[str, object]]:
+    def rows(each: HandOverFile) -> Iterator[dict[str, object]]:
         known = {"length": each.size, "isDir": False, "modificationTime": _millis(each)}
         for path in _paths(each):
             yield {"path": path, **known}
@@ -48,37 +48,37 @@ def vacuum_inventory(files: Iterable[Handed], to: Path) -> int:
     return _parquet(files, rows, VACUUM_INVENTORY, to)
 
 
-def iceberg_file_list(files: Iterable[Handed], to: Path) -> int:
-    """The `file_list_view` of Iceberg's remove_orphan_files: schemas.ICEBERG_FILE_LIST, in Parquet."""
+def iceberg_file_list(files: Iterable[HandOverFile], to: Path) -> int:
+    """Write the `file_list_view` of Iceberg's remove_orphan_files: schemas.ICEBERG_FILE_LIST, in Parquet."""
 
-    def rows(each: Handed) -> Iterator[dict[str, object]]:
+    def rows(each: HandOverFile) -> Iterator[dict[str, object]]:
         for path in _paths(each):
             yield {"file_path": path, "last_modified": each.modified_at}
 
     return _parquet(files, rows, ICEBERG_FILE_LIST, to)
 
 
-def batch_manifest(files: Iterable[Handed], to: Path) -> int:
-    """The CSV manifest of S3 Batch Operations: bucket, URL-encoded key, version id, without a header.
+def batch_manifest(files: Iterable[HandOverFile], to: Path) -> int:
+    """Write the CSV manifest of S3 Batch Operations: bucket, URL-encoded key, version id, without a header.
 
-    See the S3 User Guide, "Specifying a manifest". A job copies into one bucket, so a list is of one.
+    See the S3 User Guide, "Specifying a manifest". A job copies into one bucket, so a list contains one bucket.
     """
     count, first = 0, None
     with to.open("w", encoding="ascii", newline="") as out:
         for each in files:
             first = first or each.bucket
             if each.bucket != first:
-                what = f"lost files lie in the buckets {first} and {each.bucket}; a job copies into one"
-                raise BadInput("--as s3-batch", what, "name tables of one bucket by --table")
+                what = f"lost files are in the buckets {first} and {each.bucket}; a job copies into one"
+                raise BadInput("--as s3-batch", what, "select tables of one bucket with --table")
             out.write(f"{each.bucket},{quote(each.key, safe='/')},{each.version_id}\n")
             count += 1
     return count
 
 
 def combined(prefix: str) -> Write:
-    """What `rclone check --combined` prints, of the files that differ: a mark and the path below the table's prefix."""
+    """Return a writer for the output of `rclone check --combined`: a mark and the path below the table's prefix."""
 
-    def write(files: Iterable[Handed], to: Path) -> int:
+    def write(files: Iterable[HandOverFile], to: Path) -> int:
         count = 0
         with to.open("w", encoding="utf-8", newline="") as out:
             for each in files:
@@ -89,10 +89,10 @@ def combined(prefix: str) -> Write:
     return write
 
 
-def _paths(each: Handed) -> tuple[str, ...]:
-    """The raw path as Hadoop writes it, with one slash where it is local; of a file of S3 as `s3a://` and as `s3://`.
+def _paths(each: HandOverFile) -> tuple[str, ...]:
+    """Return the raw paths in Hadoop's form, `file:/` for local files, `s3a://` and `s3://` for files in S3.
 
-    Delta and Iceberg take what begins with the path by which they know the table, and leave the rest in silence.
+    Delta and Iceberg silently ignore paths that do not begin with the path under which they know the table.
     """
     if not each.bucket:
         return (f"file:/{each.key}",)
@@ -100,13 +100,13 @@ def _paths(each: Handed) -> tuple[str, ...]:
     return uri.replace("s3://", "s3a://", 1), uri
 
 
-def _millis(each: Handed) -> int | None:
+def _millis(each: HandOverFile) -> int | None:
     return None if each.modified_at is None else int(each.modified_at.timestamp() * 1000)
 
 
 def _parquet(
-    files: Iterable[Handed],
-    rows: Callable[[Handed], Iterator[dict[str, object]]],
+    files: Iterable[HandOverFile],
+    rows: Callable[[HandOverFile], Iterator[dict[str, object]]],
     schema: pa.Schema,
     to: Path,
 ) -> int:

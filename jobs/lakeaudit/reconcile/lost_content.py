@@ -1,35 +1,35 @@
-"""Lost content: what may be the only copy of a live file that is lost, under another name or in another folder.
+"""Protect unused files that may be the only copy of a lost live file, under another name or in another folder.
 
-A person who renames a folder, or a job that copies and then deletes, leaves the bytes of a live file where no table
-lists them. They look like debris. While the loss is open, no file of the size or the name of a lost one is hidden,
-moved or removed, wherever it lies.
+After a renamed folder, or a job that copies and then deletes, the bytes of a live file are where no table lists them,
+and look like debris. While the loss is open, no file with the size or the name of a lost one is hidden, moved or
+removed, wherever it is.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
+from lakeaudit.reconcile.deletion_guards import DUPLICATES, LEFTOVERS
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.results.lake_standing import files_of_lost_content
 from lakeaudit.results.read import Results
 
 MOST = 500_000
-"""Lost files that are compared; of more of them every leftover may be one."""
+"""Most lost files that are compared; if there are more, every unused file is protected."""
 
 _MAY_BE = "it may be the only copy of a lost file ({}): restore that file, or settle its finding, first"
 
 
 @dataclass(frozen=True)
 class LostContent:
-    """Sizes and names of live files that are lost; `beyond`: there are more of them than are compared."""
+    """Sizes and names of lost live files; `beyond`: there are more than MOST."""
 
     sizes: frozenset[int] = frozenset()
     names: frozenset[str] = frozenset()
     beyond: bool = False
 
     def may_hold(self, key: str, size: int | None) -> str | None:
-        """Why a file that no table lists may hold the content of a lost one; None: it does not."""
+        """Return why an unused file may contain the content of a lost one; None: it does not."""
         if self.beyond:
             return _MAY_BE.format(f"more than {MOST:,} files are lost")
         if key.rpartition("/")[2] in self.names:
@@ -37,27 +37,27 @@ class LostContent:
         return _MAY_BE.format("one has its size") if size in self.sizes else None
 
     def of_row(self, row: Mapping[str, Any]) -> str | None:
-        """The same of a row of the ledger; None where it is about no leftover."""
+        """Return the reason for a row of the ledger; None: it is not about an unused file."""
         return (
             self.may_hold(row["key"], row["storage_size"]) if _is_leftover(row["kind"], row["key"]) else None
         )
 
     def of_step(self, step: Step) -> str | None:
-        """The same of a step of a plan, by what was there when it was planned."""
+        """Return the reason for a step of a plan, by the object that was planned."""
         if step.key is None or not _is_leftover(step.kind, step.key):
             return None
         return self.may_hold(step.key, step.precondition.get("size"))
 
 
 def _is_leftover(kind: str | None, key: str | None) -> bool:
-    return kind in (*LEFTOVERS, *DOUBLES) and bool(key)
+    return kind in (*LEFTOVERS, *DUPLICATES) and bool(key)
 
 
 NOTHING_LOST = LostContent()
 
 
 def lost_content(results: Results) -> LostContent:
-    """The live files that the ledger holds as lost and nobody has settled.
+    """Return the live files whose loss is open in the ledger.
 
     Raises:
         CannotAudit: the ledger cannot be read.

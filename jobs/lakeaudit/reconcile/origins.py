@@ -1,7 +1,7 @@
-"""The tables that a file came from: only what they say now shows that nobody needs the last of it. Pure.
+"""Find the tables that a quarantined file came from: only their current state shows that the file is not needed. Pure.
 
-A table that left the lake file, or that cannot be read completely, may list the file all the same: a slow writer
-commits it later. So the last of a file stays until its own table is read and does not list it.
+A table that left the lake file, or cannot be read completely, may still list the file: a slow writer may commit it
+later. So the last copy of a file stays until its own table has been read and does not list it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,18 +17,18 @@ BY_HAND = "or remove the file by hand once no table needs it"
 
 @dataclass(frozen=True)
 class Origins:
-    """Knows the tables of the lake file now, and where the audits read tables under the names that they had.
+    """The tables of the lake file, and the locations of tables under earlier names.
 
     Attributes:
-        tables: those of the lake file.
-        locations: by name the location, as a URI, at which the last audit read the table.
+        tables: tables of the lake file.
+        locations: URI by table name at which the last audit read the table.
     """
 
     tables: Sequence[Table] = ()
     locations: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, name: str, file: Key) -> list[Table]:
-        """The table of that name, or those at its location under another name, if they hold the file."""
+        """Return the table of that name, or tables at its location under another name, that contain the file."""
         holding = [table for table in self.tables if table.location.holds(*file)]
         known = self.locations.get(name)
         if known is None:
@@ -36,12 +36,12 @@ class Origins:
         return [table for table in holding if table.location.uri == known]
 
     def unread(self, name: str, file: Key, whole: Collection[str]) -> str:
-        """Why nobody can tell whether the table of a file lists it; empty where all of `whole` were read, and it is."""
+        """Return why the file's table may list it unnoticed; empty: `whole`, the completely read tables, has it."""
         tables = self.of(name, file)
         if not tables:
             return (
-                f"its table {name} is not in the lake file at the place of the file, and may list it: "
-                f"name the table there again, {BY_HAND}"
+                f"the lake file has no table {name} at the location of the file, which may list it: "
+                f"add the table again, {BY_HAND}"
             )
         unread = sorted(table.name for table in tables if table.name not in whole)
         if unread:
@@ -53,7 +53,7 @@ class Origins:
 
 
 def locations_of(states: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By table the location at which it was last read, of rows of `states`."""
+    """Return by table the location at which it was last read, from rows of `states`."""
     read = [row for row in states if row["standing"] == "read" and row["location"]]
     return {row["table_name"]: row["location"] for row in sorted(read, key=_age)}
 

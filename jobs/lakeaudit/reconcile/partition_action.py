@@ -1,41 +1,41 @@
-"""What all actions on partitions of catalogs share: how they look, write, and take back what they wrote."""
+"""Read, write and restore partitions of catalogs, for all actions on partitions."""
 
 from typing import Any
 
 from lakeaudit.reconcile.key_state import Unclear
-from lakeaudit.reconcile.need import NO_NEED, Need
+from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
 from lakeaudit.reconcile.partition_store import (
     PLAN,
     Occupied,
     Partition,
     PartitionStore,
-    alike,
-    refuses_doubles,
+    refuses_duplicates,
+    same_for_readers,
 )
 from lakeaudit.reconcile.partitions import PartitionState, partition_of, store_at
-from lakeaudit.reconcile.protocol import Case, MetSomebody, NotProved, Proposal, Target, Undo
+from lakeaudit.reconcile.protocol import CannotActSafely, Case, ConcurrentChange, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
 
 class PartitionAction:
-    """The base of the actions on partitions. `precondition["wanted"]`: where readers shall find it; None: nowhere."""
+    """The base of the actions on partitions. `precondition["wanted"]`: its new location; None: no partition."""
 
     reversibility = REVERSIBLE
-    undo = "the partition that was there, or none, only while it is as the step left it"
-    risk = "low: queries see the files of a folder that they did not see; no file is touched"
+    undo = "restore the previous partition, or remove the new one, only while it is as the step left it"
+    risk = "low: queries read additional files; no file changes"
 
     look = staticmethod(partition_of)
 
-    def need(self, step: Step) -> Need:  # noqa: ARG002 - the protocol's
-        """The table has no manifest."""
-        return NO_NEED
+    def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
+        """Require nothing: the table has no manifest."""
+        return NO_PRECONDITION
 
     def refuses(self, case: Case) -> str | None:  # noqa: ARG002 - the protocol's
-        """Nothing that is known before."""
+        """Refuse nothing before the state is read."""
         return None
 
     def still_holds(self, step: Step, state: PartitionState) -> bool:
-        """Table, partition and both folders are as they were."""
+        """Return whether table, partition and both folders are unchanged."""
         seen = step.precondition
         return (
             state.table.identity == seen["table"]
@@ -44,15 +44,15 @@ class PartitionAction:
         )
 
     def act(self, step: Step, target: Target) -> str | None:
-        """Read once more, since catalogs have no condition but that there is none, and written."""
-        store, seen = _proved(target), step.precondition
+        """Read once more, then write: a catalog's only condition is that the partition does not exist."""
+        store, seen = _require_store(target), step.precondition
         values, before = seen["values"], seen["partition"]
         _require(store, values, before)
-        _write(store, values, before, _wanted(store, step))
+        _write(store, values, before, _new_partition(store, step))
         return None
 
     def outcome(self, step: Step, state: PartitionState, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
-        """It is at the wanted place by this plan, or there is none, as was wanted."""
+        """Return the undo if this plan has moved the partition to its new location, or removed it."""
         seen, now = step.precondition, state.partition
         if seen["wanted"] is None:
             done = now is None
@@ -67,24 +67,24 @@ class PartitionAction:
         }  # fmt: skip
 
     def may_undo(self, step: Step, undo: Undo, state: PartitionState) -> bool:  # noqa: ARG002 - the protocol's
-        """The partition is as the step left it, of the same table."""
-        return state.table.identity == undo["table"] and alike(state.partition, undo["after"])
+        """Return whether the partition is as the step left it, in the same table."""
+        return state.table.identity == undo["table"] and same_for_readers(state.partition, undo["after"])
 
     def take_back(self, undo: Undo, target: Target) -> None:
-        """The one that was there before, or none."""
-        store = _proved(target)
+        """Restore the previous partition, or remove the new one."""
+        store = _require_store(target)
         now = store.partition(undo["values"])
-        if not alike(now, undo["after"]):
-            raise MetSomebody
+        if not same_for_readers(now, undo["after"]):
+            raise ConcurrentChange
         _write(store, undo["values"], now, undo["before"])
 
     def is_undone(self, step: Step, undo: Undo, state: PartitionState) -> bool:  # noqa: ARG002 - the protocol's
-        """It is to readers as it was."""
-        return state.table.identity == undo["table"] and alike(state.partition, undo["before"])
+        """Return whether readers get the previous partition."""
+        return state.table.identity == undo["table"] and same_for_readers(state.partition, undo["before"])
 
 
-def proposed(state: PartitionState, wanted: str | None, matched_by: str) -> Proposal:
-    """The step that leaves the partition at a place, or nowhere, upon the state as it is."""
+def proposal_for(state: PartitionState, wanted: str | None, matched_by: str) -> Proposal:
+    """Return the proposal to move the partition to a location, or with None to remove it."""
     precondition: dict[str, Any] = {
         "table": state.table.identity,
         "values": [*state.values],
@@ -96,46 +96,46 @@ def proposed(state: PartitionState, wanted: str | None, matched_by: str) -> Prop
     return Proposal(precondition, matched_by)
 
 
-def _proved(target: Target) -> PartitionStore:
+def _require_store(target: Target) -> PartitionStore:
     try:
         store = store_at(target.lake, target.clients, target.key)
     except Unclear as error:
-        raise NotProved(str(error)) from error
-    if not target.forms.holds(store.name, lambda: refuses_doubles(store)):
-        raise NotProved("the catalog enters a partition over another")
+        raise CannotActSafely(str(error)) from error
+    if not target.forms.holds(store.name, lambda: refuses_duplicates(store)):
+        raise CannotActSafely("the catalog overwrites an existing partition")
     return store
 
 
 def _require(store: PartitionStore, values: list[str], seen: Partition | None) -> None:
     if store.partition(values) != seen:
-        raise MetSomebody
+        raise ConcurrentChange
 
 
-def _wanted(store: PartitionStore, step: Step) -> Partition | None:
-    """The partition as it is to be: of what is there, else as the table says of new ones."""
+def _new_partition(store: PartitionStore, step: Step) -> Partition | None:
+    """Return the new partition, based on the existing one, else on the table's defaults."""
     seen = step.precondition
     if seen["wanted"] is None:
         return None
     before, table = seen["partition"], store.table()
     if table is None or table.identity != seen["table"]:
-        raise MetSomebody
+        raise ConcurrentChange
     descriptor = table.descriptor if before is None else before["descriptor"]
     parameters = {} if before is None else before["parameters"]
     return {
         "location": seen["wanted"],
-        "descriptor": store.placed(descriptor, seen["wanted"]),
+        "descriptor": store.at_location(descriptor, seen["wanted"]),
         "parameters": {**parameters, PLAN: step.plan_id},
     }
 
 
-def _write(store: PartitionStore, values: list[str], now: Partition | None, wanted: Partition | None) -> None:
-    if wanted is None:
+def _write(store: PartitionStore, values: list[str], now: Partition | None, new: Partition | None) -> None:
+    if new is None:
         if now is not None:
             store.remove(values)
     elif now is not None:
-        store.replace(values, wanted)
+        store.replace(values, new)
     else:
         try:
-            store.enter(values, wanted)
+            store.enter(values, new)
         except Occupied:
-            raise MetSomebody from None
+            raise ConcurrentChange from None

@@ -1,7 +1,7 @@
-"""Partitions of one plain table, as a catalog has them now, and the writes of them that its API has.
+"""Define the interface to the partitions of one plain table in a catalog.
 
-Entering one is refused where one of the same values is there, which is shown before the first write by entering one a
-second time. Neither Glue nor Hive has a condition for replacing or removing one: it is read again just before.
+The catalog must refuse to enter a partition whose values exist, which is tested before the first write by entering one
+a second time. Glue and Hive have no condition for replacing or removing a partition: it is read again just before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,75 +9,75 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 Partition = Mapping[str, Any]
-"""A registered partition as plain JSON: `location`, `descriptor` (how files lie, in the catalog's own form, with the
-location), `parameters`, and `entered`, which tells it from another of the same values."""
+"""A registered partition as JSON: `location`, `descriptor` (the storage descriptor in the catalog's own form, with the
+location), `parameters`, and `entered`, its creation time, which distinguishes it from another with the same values."""
 
 PLAN = "lakeaudit_plan"
-"""The plan that wrote a partition, among its parameters."""
+"""Parameter of a partition with the plan that wrote it."""
 _OF_THE_CATALOG = {
     *("transient_lastDdlTime", "numFiles", "numFilesErasureCoded", "totalSize", "numRows", "rawDataSize"),
     "COLUMN_STATS_ACCURATE",
 }
-"""Parameters that catalogs and engines put in and bring up to date by themselves."""
+"""Parameters that catalogs and engines add and update by themselves."""
 
 
 @dataclass(frozen=True)
-class TableSeen:
-    """The table: `identity` tells it from another of its name, `descriptor` is what a new partition's is made of.
+class CatalogTable:
+    """A table: `identity` distinguishes it from another of its name, `descriptor` is the base of a new partition's.
 
-    `asked_for`: its readers find files by the partitions that the catalog registers.
+    `reads_partitions`: its readers find files by the registered partitions.
     """
 
     identity: str
     columns: tuple[str, ...]
     location: str
     descriptor: Any
-    asked_for: bool
+    reads_partitions: bool
 
 
 class Occupied(Exception):
-    """There is a partition of these values already."""
+    """A partition with these values exists already."""
 
 
 class PartitionStore(Protocol):
-    """One table of one catalog. Raises, from every method, ClientError, BotoCoreError and SourceError."""
+    """One table of one catalog. Every method raises ClientError, BotoCoreError and SourceError."""
 
     @property
     def name(self) -> str:
-        """Of the table, with its catalog."""
+        """Return the name of the table with its catalog."""
         ...
 
-    def table(self) -> TableSeen | None:
-        """None: the catalog knows it no more."""
+    def table(self) -> CatalogTable | None:
+        """Return the table; None: the catalog no longer has it."""
         ...
 
     def partition(self, values: Sequence[str]) -> Partition | None:
-        """The one of these values."""
+        """Return the partition with these values."""
         ...
 
     def any_partition(self) -> tuple[Sequence[str], Partition] | None:
-        """Some partition with its values; None: the table has none."""
+        """Return some partition with its values; None: the table has none."""
         ...
 
     def enter(self, values: Sequence[str], partition: Partition) -> None:
-        """Register one. Raises Occupied."""
+        """Register a partition. Raises Occupied."""
         ...
 
     def replace(self, values: Sequence[str], partition: Partition) -> None:
-        """Put one in the place of the one of these values."""
+        """Replace the partition with these values."""
         ...
 
     def remove(self, values: Sequence[str]) -> None:
-        """Forget the one of these values; files are left alone."""
+        """Remove the partition with these values from the catalog; its files stay."""
         ...
 
-    def placed(self, descriptor: Any, location: str) -> Any:
-        """The same descriptor at another place."""
+    def at_location(self, descriptor: Any, location: str) -> Any:
+        """Return the descriptor with another location."""
         ...
 
 
-def alike(one: Partition | None, other: Partition | None) -> bool:
-    """Whether both are the same to readers: place, form and parameters, but for what catalogs put in themselves."""
+def same_for_readers(one: Partition | None, other: Partition | None) -> bool:
+    """Return whether both have the same location, descriptor and parameters, except those that catalogs add."""
     return (one is None and other is None) or (
         one is not None
         and other is not None
@@ -90,13 +90,13 @@ def _own(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if name not in _OF_THE_CATALOG}
 
 
-def refuses_doubles(store: PartitionStore) -> bool:
-    """Whether a partition is not entered over another; of a table without any nothing can be tried, nor overwritten."""
-    found = store.any_partition()
-    if found is None:
+def refuses_duplicates(store: PartitionStore) -> bool:
+    """Return whether the catalog refuses an existing partition; in a table without any, none can be overwritten."""
+    existing = store.any_partition()
+    if existing is None:
         return True
     try:
-        store.enter(*found)
+        store.enter(*existing)
     except Occupied:
         return True
     return False

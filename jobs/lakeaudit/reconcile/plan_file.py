@@ -1,7 +1,7 @@
-"""The file of a plan: JSON Lines, a header and a step a line. What was changed in it since it was made is refused.
+"""Read and write the file of a plan: JSON Lines with a header and one row per step. A changed file is refused.
 
-The digest is over the header and every row; the table `plans` remembers it too, so that a file with a digest of its own
-making is refused as well.
+The digest covers the header and every row. The table `plans` contains it too, so that a file with a recomputed digest
+is refused as well.
 """
 
 import hashlib
@@ -33,18 +33,18 @@ from lakeaudit.runtime.aws_failures import explain
 FORMAT = 1
 VALID_FOR = timedelta(hours=24)
 BATCH = 200
-"""Steps that are decided on, recorded and done together."""
+"""Steps that are decided on, recorded and carried out together."""
 WINDOW = 100
-"""Batches for which the tables' manifests are read whole once, and then only what commits did since."""
+"""Batches for which the tables' manifests are read completely once, and then only later commits."""
 _NEW = "make a new plan with `lakeaudit reconcile plan`"
 
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a plan. `lake_digest` is of everything that the lake file says; times are ISO 8601 with Z.
+    """The first line of a plan. `lake_digest` covers the whole lake file; times are ISO 8601 with Z.
 
-    `lake_data` is what the lake file said about where files and stores lie (`config.data_of_lake`), so that an undo
-    needs no lake file; empty in plans of earlier versions.
+    `lake_data` are the locations and stores of the lake file (`config.data_of_lake`), so that an undo needs no lake
+    file; empty in plans of earlier versions.
     """
 
     lakeaudit_plan: int
@@ -65,7 +65,7 @@ class Header:
 
     @property
     def sealed_text(self) -> bytes:
-        """What the digest is over, before the rows."""
+        """Return the header's bytes for the digest, which precede those of the rows."""
         known = asdict(self) | {"digest": ""}
         if not self.lake_data:
             del known["lake_data"]
@@ -73,9 +73,9 @@ class Header:
 
 
 def lake_digest(lake: Lake) -> str:
-    """Of what the lake file says, its includes and the environment it took among it."""
-    said = lake.model_copy(update={"warnings": ()})
-    return hashlib.sha256(repr(said).encode(errors="replace")).hexdigest()
+    """Return the digest of the lake file with its includes and environment variables."""
+    content = lake.model_copy(update={"warnings": ()})
+    return hashlib.sha256(repr(content).encode(errors="replace")).hexdigest()
 
 
 def header_of(
@@ -88,7 +88,7 @@ def header_of(
     version: str,
     lake_data: Mapping[str, Any] | None = None,
 ) -> Header:
-    """The header of a plan whose steps are not known yet."""
+    """Return the header of a plan before its steps are known."""
     return Header(
         lakeaudit_plan=FORMAT,
         version=version,
@@ -107,14 +107,14 @@ def header_of(
 
 @dataclass(frozen=True)
 class Lines:
-    """Some rows of a plan as they stand in its file, and what they add up to."""
+    """Some rows of a plan as bytes of its file, with their totals."""
 
     text: bytes
     totals: Totals
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> Self:
-        """Of steps."""
+        """Build the lines of steps."""
         lines, totals = [], Totals()
         for step in steps:
             lines.append(step.as_line().encode() + b"\n")
@@ -123,7 +123,7 @@ class Lines:
 
 
 def write_plan(path: Path, header: Header, rows: Iterable[Lines]) -> tuple[Header, Totals]:
-    """Write a plan whole or not at all; its header with what is known of it now, and what its steps add up to.
+    """Write a plan completely or not at all; return its sealed header and the totals of its steps.
 
     Raises:
         BadInput: the file cannot be written.
@@ -146,7 +146,7 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BadInput(
-            str(path), f"cannot be written ({error.strerror})", "give another file to -o"
+            str(path), f"cannot be written ({error.strerror})", "name another file with -o"
         ) from error
 
 
@@ -160,15 +160,15 @@ def _write_rows(path: Path, rows: Iterable[Lines]) -> Totals:
 
 
 def _digest(header: Header, rows: Path) -> str:
-    found = hashlib.sha256(header.sealed_text)
+    digest = hashlib.sha256(header.sealed_text)
     with rows.open("rb") as lines:
         for block in iter(lambda: lines.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
+            digest.update(block)
+    return digest.hexdigest()
 
 
 class PlanFile:
-    """A plan that is as it was written. Of its rows one batch at a time is in memory, and the place of each line."""
+    """An unchanged plan. One batch of its rows at a time is in memory, and the offset of each line."""
 
     def __init__(self, file: IO[bytes], header: Header, places: "array[int]") -> None:
         self._file = file
@@ -177,42 +177,42 @@ class PlanFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The plan.
+        """Open a plan and check its digest.
 
         Raises:
-            BadInput: it is none, or it was edited or cut off.
+            BadInput: the file is not a plan, or was changed or truncated.
         """
         try:
             file = path.open("rb")
         except OSError as error:
             raise BadInput(
-                str(path), f"cannot be read ({error.strerror})", "give the file of a plan"
+                str(path), f"cannot be read ({error.strerror})", "name the file of a plan"
             ) from error
         header = _header(path, file.readline())
-        found = hashlib.sha256(replace(header, digest="").sealed_text)
+        digest = hashlib.sha256(replace(header, digest="").sealed_text)
         places = array("q")
         place = file.tell()
         for line in file:
             places.append(place)
             place += len(line)
-            found.update(line)
-        if found.hexdigest() != header.digest or len(places) != header.steps + header.for_person:
+            digest.update(line)
+        if digest.hexdigest() != header.digest or len(places) != header.steps + header.for_person:
             file.close()
-            raise BadInput(str(path), "was edited or cut off since it was made", _NEW)
+            raise BadInput(str(path), "was changed or truncated since it was written", _NEW)
         return cls(file, header, places)
 
     def windows(self) -> Iterator[list[tuple[int, list[Step]]]]:
-        """The batches, as many together as the tables are read for at once."""
+        """Yield the batches in groups for which the tables are read once."""
         batches = self.batches()
         while window := [*islice(batches, WINDOW)]:
             yield window
 
     def by_table(self) -> Counter[str]:
-        """By table how many steps there are to do."""
+        """Return the number of steps by table."""
         return Counter(step.table_name or "" for _, steps in self.batches() for step in steps)
 
     def batches(self, *, backwards: bool = False) -> Iterator[tuple[int, list[Step]]]:
-        """(number, steps to do) of every batch; backwards, the last step comes first."""
+        """Yield (number, steps) of every batch; backwards, the last step comes first."""
         begins = range(0, len(self._places), self.header.batch)
         for begin in reversed(begins) if backwards else begins:
             lines = range(begin, min(begin + self.header.batch, len(self._places)))
@@ -224,26 +224,26 @@ class PlanFile:
         return Step.of_line(self._file.readline())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 def _header(path: Path, line: bytes) -> Header:
     try:
-        found: dict[str, Any] = json.loads(line)
-        known = {each.name: found[each.name] for each in fields(Header) if each.name != "lake_data"}
-        known["lake_data"] = dict(found.get("lake_data", {}))
-        header = Header(**(known | {"allow": tuple(found["allow"])}))
+        values: dict[str, Any] = json.loads(line)
+        known = {each.name: values[each.name] for each in fields(Header) if each.name != "lake_data"}
+        known["lake_data"] = dict(values.get("lake_data", {}))
+        header = Header(**(known | {"allow": tuple(values["allow"])}))
     except (ValueError, TypeError, KeyError) as error:
-        raise BadInput(str(path), "is no plan of lakeaudit", _NEW) from error
+        raise BadInput(str(path), "is not a plan of lakeaudit", _NEW) from error
     if header.lakeaudit_plan != FORMAT or header.batch < 1:
         raise BadInput(str(path), "is a plan of another version of lakeaudit", _NEW)
     return header
 
 
 @contextmanager
-def opened(name: str, clients: Clients) -> Iterator[PlanFile]:
-    """The plan of that name, a path or s3://; closed at the end of the block. Raises as `PlanFile.open`."""
+def open_plan(name: str, clients: Clients) -> Iterator[PlanFile]:
+    """Open the plan at a path or s3:// URI until the end of the block. Raises as `PlanFile.open`."""
     if not name.startswith(S3_SCHEMES):
         with closing(PlanFile.open(Path(name))) as plan:
             yield plan
@@ -251,25 +251,25 @@ def opened(name: str, clients: Clients) -> Iterator[PlanFile]:
     with tempfile.TemporaryDirectory(prefix="lakeaudit-") as folder:
         local = Path(folder, "plan")
         try:
-            with copied(clients, Location.parse(name), local) as found:
-                is_there = found is not None
+            with copied(clients, Location.parse(name), local) as copy:
+                exists = copy is not None
         except SourceError as error:
             raise BadInput(name, error.what, error.hint) from error
-        if not is_there:
-            raise BadInput(name, "is not there", "give the file of a plan")
+        if not exists:
+            raise BadInput(name, "does not exist", "name the file of a plan")
         with closing(PlanFile.open(local)) as plan:
             yield plan
 
 
 @contextmanager
-def written(name: str, clients: Clients) -> Iterator[Path]:
-    """A path to write the plan of that name to, which lies there whole at the end of the block.
+def new_plan_file(name: str, clients: Clients) -> Iterator[Path]:
+    """Yield a local path for a plan that is stored under its name, a path or s3:// URI, at the end of the block.
 
     Raises:
-        BadInput: it cannot be written there.
+        BadInput: the plan cannot be written.
     """
     if not name.startswith(S3_SCHEMES):
-        with suppress(OSError):  # what is written next tells of it
+        with suppress(OSError):  # the next write reports it
             Path(name).parent.mkdir(parents=True, exist_ok=True)
         yield Path(name)
         return
@@ -280,4 +280,4 @@ def written(name: str, clients: Clients) -> Iterator[Path]:
             with local.open("rb") as content:
                 clients.s3(*place).put_object(Bucket=place.bucket, Key=place.key, Body=content)
         except (ClientError, BotoCoreError) as error:
-            raise BadInput(name, explain(error).what, "give another place to -o") from error
+            raise BadInput(name, explain(error).what, "name another location with -o") from error

@@ -1,6 +1,6 @@
-"""A plan's rows in its order, in shares that tasks can plan on their own: some rows of the ledger each, in Arrow.
+"""Divide a plan's rows, in their order, into shares that tasks can plan: some rows of the ledger each, in Arrow.
 
-The driver copies shares into small files beside the results, and joins what tasks wrote of them, one at a time.
+The driver writes shares to small files in the results location, and joins the rows of the tasks one file at a time.
 """
 
 import io
@@ -18,9 +18,9 @@ _WHAT = b"share"
 
 @dataclass(frozen=True)
 class Share:
-    """Some rows of the ledger. With `files` (of `leftover_files`) each of these has a step, of the row it belongs to.
+    """Some rows of the ledger. With `files` (of `leftover_files`) each file has a step, else each row.
 
-    `lost`: rows that stand for many files, of which none is in the results any more.
+    `lost`: rows about many files, none of which is in the results any more.
     """
 
     rows: pa.Table
@@ -29,18 +29,18 @@ class Share:
 
     @property
     def steps(self) -> int:
-        """About how many steps it has."""
+        """Return the approximate number of steps."""
         return int((self.rows if self.files is None else self.files).num_rows)
 
     def write(self, out: io.BytesIO) -> None:
-        """Write it after others."""
+        """Append the share to a file."""
         _write(out, self.rows, _LOST if self.lost else _ROWS if self.files is None else _GROUPS)
         if self.files is not None:
             _write(out, self.files, _FILES)
 
 
 def contents(shares: Iterator[Share]) -> Iterator[tuple[bytes, int]]:
-    """What files of shares hold, and about how many steps each has; one of them in memory at a time."""
+    """Yield the content of each file of shares and its approximate number of steps; one in memory at a time."""
     out, steps = io.BytesIO(), 0
     for share in shares:
         share.write(out)
@@ -53,7 +53,7 @@ def contents(shares: Iterator[Share]) -> Iterator[tuple[bytes, int]]:
 
 
 def shares_in(content: bytes) -> Iterator[Share]:
-    """The shares of a file."""
+    """Yield the shares of a file."""
     source = pa.BufferReader(content)
     while source.tell() < source.size():
         what, rows = _read(source)

@@ -1,6 +1,6 @@
-"""A large plan, made by tasks: each plans its share with clients of its own, and writes its rows to a file.
+"""Make a large plan with tasks: each plans a share with its own clients, and writes its rows to a file.
 
-The shares and the rows lie beside the results while the plan is made, so that tasks reach both wherever they run.
+The shares and the rows are in the results location while the plan is made, so that tasks can reach both.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
 from lakeaudit.reconcile.plan_file import Lines
 from lakeaudit.reconcile.plan_shares import contents, shares_in
 from lakeaudit.reconcile.planning import Planner
-from lakeaudit.reconcile.protocol import Sight
+from lakeaudit.reconcile.protocol import StateReader
 from lakeaudit.reconcile.totals import Totals
 from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.results.write_errors import refuse
@@ -28,20 +28,20 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.threads import Pacer
 
 STEPS = 100_000
-"""Open discrepancies from which on a plan is made by tasks: starting Spark costs what planning some thousands does."""
+"""Open discrepancies from which a plan is made by tasks: starting Spark takes as long as planning some thousands."""
 _WEIGHT = 4096
-"""About how many bytes stand for a step, for an engine that asks how much there is to do."""
+"""Bytes per step in the estimate of work for the engine."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """Where shares and rows of one plan lie while it is made. Plain data, which travels to tasks."""
+class ShareStore:
+    """Stores shares and rows of one plan while it is made. It is sent to tasks."""
 
     place: Location
     clients: Clients
 
     def put(self, name: str, content: bytes) -> None:
-        """Raises CannotPublish."""
+        """Write a file. Raises CannotPublish."""
         place = self.place.join(name)
         try:
             put_bytes(self.clients, place, content)
@@ -49,55 +49,57 @@ class Desk:
             refuse(place, [str(error)], error)
 
     def take(self, name: str) -> bytes:
-        """Raises SourceError: it cannot be read, or is not there."""
+        """Read a file. Raises SourceError: it cannot be read, or does not exist."""
         place = self.place.join(name)
         content = read_bytes(self.clients, place)
         if content is None:
             raise SourceError(
-                place.uri, "is not there", "keep `results` where all tasks reach it, or plan again"
+                place.uri, "does not exist", "place `results` where all tasks can reach it, or plan again"
             )
         return content
 
     def clear(self, names: Sequence[str]) -> None:
-        """What stays is in nobody's way."""
+        """Remove files; a file that cannot be removed does no harm."""
         with suppress(OSError, ClientError, BotoCoreError):
             for name in names:
                 remove_file(self.clients, self.place.join(name))
 
 
-def planned_by_tasks(
-    planner: Planner, results: Results, wanted: RowFilter, engine: Engine
+def plan_by_tasks(
+    planner: Planner, results: Results, row_filter: RowFilter, engine: Engine
 ) -> Iterator[Lines]:
-    """The rows that the planner's `steps` would be, in the same order; those of one share in memory at a time.
+    """Yield the rows of the planner's `steps` in the same order; the rows of one share are in memory at a time.
 
     Raises:
         CannotAudit: the ledger cannot be read.
-        CannotPublish: nothing can be written beside the results.
+        CannotPublish: the results location cannot be written.
     """
     place = results.place.join("_reconcile", "plans", f"{planner.plan_id}.shares")
-    desk = Desk(place, results.clients)
+    store = ShareStore(place, results.clients)
     names: list[str] = []
     try:
         steps = 0
-        for content, n in contents(planner.shares(results, wanted)):
+        for content, n in contents(planner.shares(results, row_filter)):
             names.append(f"{len(names):06}")
-            desk.put(_share(names[-1]), content)
+            store.put(_share(names[-1]), content)
             steps += n
         rate = planner.lake.settings.confirm.rate / engine.parallelism
         known = (planner.lake, planner.plan_id, tuple(planner.allow), planner.now)
-        task = _Task(*known, dict(planner.first_audits), planner.sight.clients, desk, rate)
-        task = replace(task, found=planner.found, losing=planner.losing, lost_files=planner.lost_files)
+        task = _Task(*known, dict(planner.first_audits), planner.reader.clients, store, rate)
+        task = replace(
+            task, discovered=planner.discovered, losing=planner.losing, lost_files=planner.lost_files
+        )
         task = replace(task, lost_content=planner.lost_content)
         totals = engine.map(task, names, steps * _WEIGHT)
         for name, each in zip(names, totals, strict=True):
-            yield Lines(desk.take(_rows(name)), each)
+            yield Lines(store.take(_rows(name)), each)
     finally:
-        desk.clear([file(name) for name in names for file in (_share, _rows)])
+        store.clear([file(name) for name in names for file in (_share, _rows)])
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Plans the share of a name, and tells what its steps add up to. Plain data, which travels to tasks."""
+    """Plans the share with a name, and returns the totals of its steps. It is sent to tasks."""
 
     lake: Lake
     plan_id: str
@@ -105,30 +107,30 @@ class _Task:
     now: datetime
     first_audits: Mapping[str, datetime]
     clients: Clients
-    desk: Desk
+    store: ShareStore
     rate: float
-    found: Sequence[Table] = ()
+    discovered: Sequence[Table] = ()
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lost_content: LostContent = NOTHING_LOST
 
     def __call__(self, name: str) -> Totals:
         keys = KeyReader(self.clients, Pacer(self.rate))
-        sight = Sight(self.lake, self.clients, keys, self.plan_id)
+        reader = StateReader(self.lake, self.clients, keys, self.plan_id)
         planner = Planner(
             self.lake,
             self.plan_id,
             self.allow,
             self.now,
-            sight,
+            reader,
             self.first_audits,
-            self.found,
+            self.discovered,
             self.losing,
             self.lost_files,
             self.lost_content,
         )
-        lines = Lines.of(planner.steps_of(shares_in(self.desk.take(_share(name)))))
-        self.desk.put(_rows(name), lines.text)
+        lines = Lines.of(planner.steps_of(shares_in(self.store.take(_share(name)))))
+        self.store.put(_rows(name), lines.text)
         return lines.totals
 
 

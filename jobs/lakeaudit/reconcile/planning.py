@@ -1,4 +1,4 @@
-"""From open discrepancies to steps: what storage answers now decides what may be done. It changes nothing."""
+"""Turn open discrepancies into steps by the current state of storage. Nothing in the lake changes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from lakeaudit.advice.next_steps import to_do
 from lakeaudit.config import Lake, Table
 from lakeaudit.keys import digest, uri_of
-from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
+from lakeaudit.reconcile.deletion_guards import DUPLICATES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
 from lakeaudit.reconcile.matching import on_purpose
 from lakeaudit.reconcile.partitions import POINTERS
 from lakeaudit.reconcile.plan_shares import Share
-from lakeaudit.reconcile.protocol import METADATA, Action, Case, Look, Proposal, Sight, State
+from lakeaudit.reconcile.protocol import METADATA, Action, Case, Look, Proposal, State, StateReader
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, REMOVING, RESTORING, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.leftover_groups import as_finding
@@ -33,7 +33,7 @@ _MAY_BE_ALL = (
     "a state of its table is lost or contradicts itself ({}), "
     "and the file may be all that is left of it: restore that state first"
 )
-_NOT_NAMED = "its files are not in the results any more: audit again"
+_NOT_NAMED = "the results no longer contain its files: run an audit"
 
 _EVIDENCE = (
     *("severity", "explanation", "confirmation", "last_evidence_at", "manifest_kind", "manifest_time"),
@@ -43,44 +43,44 @@ _EVIDENCE = (
 
 @dataclass(frozen=True)
 class Planner:
-    """Makes steps of discrepancies.
+    """Makes steps for discrepancies.
 
     Attributes:
-        lake: its tables are the only ones that anything is done about, but for partitions of `found`.
-        plan_id: of the plan that the steps are of.
-        allow: what the user allows beside the default, of ALLOWED.
-        now: the clock reading of the plan.
-        sight: looks at things as they are now.
-        first_audits: by table when the first complete audit of its leftovers looked at storage.
-        found: tables that catalogs name and the lake file does not.
-        losing: by table the kind of an open discrepancy that means that a state of it is lost or contradicts itself:
-            what no state lists may be all that is left of it, so that nothing there is hidden, moved or removed.
-        lost_files: by table the names of the files of its lost states, which one discrepancy speaks for.
-        lost_content: live files that are lost, whose bytes a leftover may hold.
+        lake: steps act only on its tables, except those on partitions of `discovered`.
+        plan_id: id of the plan.
+        allow: values of `--allow`.
+        now: current time.
+        reader: reads current states.
+        first_audits: by table the time of the first complete audit of its unused files.
+        discovered: tables that catalogs name and the lake file does not.
+        losing: by table the kind of an open discrepancy that reports a lost or contradictory state. An unused file may
+            then be all that is left of that state, so no file of the table is hidden, moved or removed.
+        lost_files: by table the file names of its lost states, which one discrepancy covers.
+        lost_content: lost live files, whose bytes an unused file may contain.
     """
 
     lake: Lake
     plan_id: str
     allow: Collection[str]
     now: datetime
-    sight: Sight
+    reader: StateReader
     first_audits: Mapping[str, datetime] = field(default_factory=dict)
-    found: Sequence[Table] = ()
+    discovered: Sequence[Table] = ()
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lost_content: LostContent = NOTHING_LOST
 
-    def steps(self, results: Results, wanted: RowFilter) -> Iterator[Step]:
-        """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
+    def steps(self, results: Results, row_filter: RowFilter) -> Iterator[Step]:
+        """Yield a step for every open discrepancy, worst severity first; one batch is in memory at a time.
 
         Raises:
             CannotAudit: the ledger cannot be read.
         """
-        yield from self.steps_of(self.shares(results, wanted))
+        yield from self.steps_of(self.shares(results, row_filter))
 
-    def shares(self, results: Results, wanted: RowFilter) -> Iterator[Share]:
-        """All that is to be planned, in the plan's order. Raises as `steps`."""
-        for batch in results.discrepancies(("open",), row_filter=wanted):
+    def shares(self, results: Results, row_filter: RowFilter) -> Iterator[Share]:
+        """Yield the shares of the plan in its order. Raises as `steps`."""
+        for batch in results.discrepancies(("open",), row_filter=row_filter):
             groups = self._by_file(batch)
             grouped = pc.is_in(batch["discrepancy_id"], value_set=groups)
             yield Share(pa.table(batch.filter(pc.invert(grouped))))
@@ -88,7 +88,7 @@ class Planner:
                 yield from _shares_of(results, pa.table(batch.filter(grouped)))
 
     def steps_of(self, shares: Iterable[Share]) -> Iterator[Step]:
-        """The steps of some shares, in their order."""
+        """Yield the steps of some shares, in their order."""
         with beside(THREADS) as pool:
             for share in shares:
                 if share.lost:
@@ -97,11 +97,11 @@ class Planner:
                     yield from chain.from_iterable(pool.map(self.steps_for, _rows(share)))
 
     def _unnamed(self, row: Row) -> str:
-        """Why no file of a row is known: another audit names none either while a state of the table is lost."""
+        """Return why no file of a row is known: while a state of the table is lost, no audit names files."""
         return self._may_be_all(row) if row["table_name"] in self.losing else _NOT_NAMED
 
     def _by_file(self, batch: pa.RecordBatch) -> pa.Array:
-        """Ids of rows that stand for many files, of which each may have a step."""
+        """Return ids of rows about many files, each of which may have a step."""
         by_file = UPLOADS if self.lake.quarantine is None else (*LEFTOVERS, *UPLOADS)
         many = (pc.field("subject_type") != "file") | pc.field("subject_type").is_null()
         rows = batch.filter(many & pc.field("kind").isin(list(by_file))).to_pylist()
@@ -109,21 +109,21 @@ class Planner:
         return pa.array(ids, pa.string())
 
     def steps_for(self, row: Row) -> list[Step]:
-        """The steps of one row of the ledger: one for each file that it speaks for."""
+        """Return the steps of one row of the ledger: one for each of its files."""
         return [step for each in self._of_each_state(row) for step in self._steps_for(each)]
 
     def _of_each_state(self, row: Row) -> list[Row]:
-        """The row once for every lost state that it speaks for, oldest first; itself where it speaks for its file."""
+        """Return the row once for every lost state that it covers, oldest first; else the row itself."""
         folder, _, name = (row["key"] or "").rpartition("/")
         names = self.lost_files.get(row["table_name"], ()) if row["kind"] == METADATA else ()
         if name not in names or name.endswith(_WHOLE):
             return [row]
-        alike = [each for each in names if _is_commit(each) == _is_commit(name) and not each.endswith(_WHOLE)]
-        apart = dict.fromkeys(("rows_at_stake", "bytes_at_stake"))
-        return [{**row, "key": f"{folder}/{each}"} | ({} if each == name else apart) for each in alike]
+        same = [each for each in names if _is_commit(each) == _is_commit(name) and not each.endswith(_WHOLE)]
+        unknown = dict.fromkeys(("rows_at_stake", "bytes_at_stake"))
+        return [{**row, "key": f"{folder}/{each}"} | ({} if each == name else unknown) for each in same]
 
     def _steps_for(self, row: Row) -> list[Step]:
-        """The step of one file, and what has to follow it."""
+        """Return the step of one file, and the step that has to follow it."""
         step, table = self.step(row), self._table(row)
         if step.action not in FOLLOWED_BY or table is None:
             return [step]
@@ -133,14 +133,14 @@ class Planner:
         return [step] if isinstance(proposal, str) else [step, self._planned(row, action, proposal)]
 
     def step(self, row: Row) -> Step:
-        """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""
+        """Return the step of one row of the ledger: the first action that applies, else `needs_person` with reasons."""
         row, table = _by_subject(row), self._table(row)
         why = self._obstacles(row, table)
         if table is None:
             return self._for_person(row, why)
         first_audit = self.first_audits.get(table.name)
         case = Case(row, self.lake, table, self.allow, self.now, first_audit)
-        return self._for_person(row, [*why, *_refused(case)]) if why else self._first_way(case)
+        return self._for_person(row, [*why, *_refusals(case)]) if why else self._first_way(case)
 
     def _first_way(self, case: Case) -> Step:
         row, refused = case.row, []
@@ -160,65 +160,72 @@ class Planner:
         return self._for_person(row, refused)
 
     def _planned(self, row: Row, action: Action, proposal: Proposal) -> Step:
-        told = {"matched_by": proposal.matched_by}
+        proof = {"matched_by": proposal.matched_by}
         return self._step(
-            row, action.name, proposal.precondition, told, action.undo, action.reversibility, action.risk
+            row, action.name, proposal.precondition, proof, action.undo, action.reversibility, action.risk
         )
 
     def _proposed(self, action: Action, case: Case, seen: dict[Look, State]) -> Proposal | str:
         try:
             if action.look not in seen:
-                seen[action.look] = action.look(self.sight, case.row["bucket"], case.row["key"])
+                seen[action.look] = action.look(self.reader, case.row["bucket"], case.row["key"])
         except Unclear as error:
             return str(error)
         return action.propose(case, seen[action.look])
 
     def _obstacles(self, row: Row, table: Table | None) -> list[str]:
-        """Every reason for which nothing is asked of storage."""
+        """Return every reason that makes a request to storage unnecessary."""
         why = self._of_row(row, table)
         if row["kind"] not in WAYS:
             return why
         unplaced = row["kind"] in LEFTOVERS and self.lake.quarantine is None
-        why += ["no quarantine place is named"] if unplaced else []
+        why += ["the lake file names no quarantine"] if unplaced else []
         if self.lake.is_weak(row["bucket"] or ""):
-            why.append("answers of its bucket may lag behind writes (consistency: weak)")
+            why.append("responses of its bucket may lag behind writes (consistency: weak)")
         if row["kind"] in POINTERS:
             return why
         if not row["bucket"] or not row["key"]:
             return why or ["it is not an object of a bucket"]
         if not any(table.location.holds(row["bucket"], row["key"]) for table in self.lake.tables):
-            why.append("it lies outside every table that the lake file names")
+            why.append("it is outside every table of the lake file")
         return why
 
     def _of_row(self, row: Row, table: Table | None) -> list[str]:
-        """The same for all files of a row, from the ledger alone."""
+        """Return the reasons that hold for all files of a row, from the ledger alone."""
         if row["kind"] not in WAYS:
-            return ["no action is known for this kind"]
-        lost = row["kind"] in (*LEFTOVERS, *DOUBLES, *UPLOADS) and row["table_name"] in self.losing
+            return ["there is no automatic repair for this kind"]
+        lost = row["kind"] in (*LEFTOVERS, *DUPLICATES, *UPLOADS) and row["table_name"] in self.losing
         moved = row["kind"] == "dropped" and row["related_key"]
         accepted = row["ack_until"] is not None and row["ack_until"] > self.now
         return [
             *([self._may_be_all(row)] if lost else []),
             *([_moved_to(row)] if moved else []),
             *([f"accepted by {row['ack_by']}: {row['ack_reason']}"] if accepted else []),
-            *(["its table is not named in the lake file"] if table is None else []),
+            *(["the lake file does not name its table"] if table is None else []),
         ]
 
     def _may_be_all(self, row: Row) -> str:
         return _MAY_BE_ALL.format(self.losing[row["table_name"]])
 
     def _table(self, row: Row) -> Table | None:
-        of_kind = self.found if row["kind"] in POINTERS else ()
+        of_kind = self.discovered if row["kind"] in POINTERS else ()
         tables = (*self.lake.tables, *of_kind)
         return next((table for table in tables if table.name == row["table_name"]), None)
 
     def _for_person(self, row: Row, why: list[str]) -> Step:
         do = to_do(row["kind"], manifest_kind=row["manifest_kind"])
-        told = {"why": "; ".join(filter(None, dict.fromkeys(why))), "do": do}
-        return self._step(row, NEEDS_PERSON, {}, told, "", "", "")
+        reasons = {"why": "; ".join(filter(None, dict.fromkeys(why))), "do": do}
+        return self._step(row, NEEDS_PERSON, {}, reasons, "", "", "")
 
     def _step(
-        self, row: Row, action: str, precondition: Row, told: Row, undo: str, reversibility: str, risk: str
+        self,
+        row: Row,
+        action: str,
+        precondition: Row,
+        evidence: Row,
+        undo: str,
+        reversibility: str,
+        risk: str,
     ) -> Step:
         known = {name: row[name] for name in _EVIDENCE if row[name] is not None}
         return Step(
@@ -233,7 +240,7 @@ class Planner:
             bucket=row["bucket"],
             key=row["key"],
             precondition=precondition and {**precondition, **_lister(row)},
-            evidence={**told, **known},
+            evidence={**evidence, **known},
             undo=undo,
             reversibility=reversibility,
             risk=risk,
@@ -243,20 +250,21 @@ class Planner:
 
 
 _WHOLE = ".metadata.json"
-"""The end of the names of states that need no older one (Iceberg)."""
+"""Suffix of state files that need no older state (Iceberg)."""
 
 
 def _is_commit(name: str) -> bool:
-    """Whether a state's file is one of Delta, and none of a Hudi table at the same place."""
+    """Return whether a state's file is one of Delta, not of a Hudi table at the same location."""
     return name.endswith(".json")
 
 
 def _moved_to(row: Row) -> str:
-    return f"the same bytes lie at {uri_of(row['bucket'], row['related_key'])}: to restore the file may double its rows"
+    other = uri_of(row["bucket"], row["related_key"])
+    return f"the same bytes are at {other}: restoring the file may duplicate its rows"
 
 
-def _refused(case: Case) -> list[str]:
-    """What each way refuses before anything is looked at; nothing where one of them refuses nothing."""
+def _refusals(case: Case) -> list[str]:
+    """Return why each action refuses the case before any state is read; empty if one of them does not refuse."""
     if case.row["ack_until"] is not None and case.row["ack_until"] > case.now:
         return []
     refusals = [ACTIONS[name].refuses(case) for name in WAYS.get(case.row["kind"], ())]
@@ -264,19 +272,19 @@ def _refused(case: Case) -> list[str]:
 
 
 def _by_subject(row: Row) -> Row:
-    """What is about a partition or a table of a catalog has the finding's subject in place of a key."""
+    """Replace the key of a row about a partition or table of a catalog by the finding's subject."""
     return {**row, "key": row["subject"]} if row["kind"] in POINTERS else row
 
 
 def _withheld(proposal: Proposal | str, leave: str) -> str:
-    """What keeps a program from it where leave is needed, too; none is asked for what could not be done with it."""
+    """Return why the step is not planned; `leave` is included only if `--allow` would make it possible."""
     if not isinstance(proposal, str):
         return leave
     return f"{leave}; {proposal}" if "`--allow " in proposal else proposal
 
 
 def _rows(share: Share) -> list[Row]:
-    """A row for each step."""
+    """Return a row for each step."""
     rows: list[Row] = share.rows.to_pylist()
     if share.files is None:
         return rows
@@ -285,7 +293,7 @@ def _rows(share: Share) -> list[Row]:
 
 
 def _shares_of(results: Results, groups: pa.Table) -> Iterator[Share]:
-    """Of rows that stand for many the files, and those of which none is known."""
+    """Yield rows about many files with these files, then the rows whose files are not known."""
     left, ids = groups, groups["discrepancy_id"].to_pylist()
     for batch in results.batches("leftover_files", pc.field("discrepancy_id").isin(ids)):
         named = batch["discrepancy_id"]
@@ -296,5 +304,5 @@ def _shares_of(results: Results, groups: pa.Table) -> Iterator[Share]:
 
 
 def _lister(row: Row) -> Row:
-    """The table that lists the file, which none does of what is removed."""
-    return {} if row["kind"] in (*LEFTOVERS, *DOUBLES, *POINTERS) else {"listed_by": row["table_name"]}
+    """Return the table that lists the file; no table lists a file that is removed."""
+    return {} if row["kind"] in (*LEFTOVERS, *DUPLICATES, *POINTERS) else {"listed_by": row["table_name"]}

@@ -1,7 +1,7 @@
-"""What an action is: one module that says when it may be done, does it, sees that it was done, and takes it back.
+"""Define the interface of actions: an action decides when it applies, acts, verifies its effect, and reverses it.
 
-It never trusts what was answered before: `still_holds`, `outcome`, `may_undo` and `is_undone` are asked of a state that
-was read just then, so that a run that was killed anywhere can go on.
+`still_holds`, `outcome`, `may_undo` and `is_undone` always get a state that was read immediately before, so that a run
+can continue after it was killed at any point.
 """
 
 import re
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from lakeaudit.advice.next_steps import TOLD_APART
+from lakeaudit.advice.next_steps import DIFFERING_CONTENT
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.keys import DELETION_VECTOR
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.key_state import Counted, KeyReader, with_more
-from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.key_state import KeyReader, StateWithRows, with_more
+from lakeaudit.reconcile.manifest_precondition import ManifestPrecondition
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
@@ -30,20 +30,20 @@ REMOVE_REFERENCE = "remove_reference"
 ABORT = "abort_upload"
 DROP_PARTITION, REPOINT_TABLE = "drop_partition", "repoint_table"
 ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE, ABORT, DROP_PARTITION, REPOINT_TABLE)
-"""What `--allow` may name."""
+"""Values of `--allow`."""
 
 METADATA = "missing_metadata"
 """The kind of a lost file of a table's own log or metadata."""
 
 Undo = Mapping[str, Any]
-"""What an undo has to know, as plain data."""
+"""The data that an undo needs, as JSON."""
 State = Any
-"""What an action's `look` gives: of an object its versions (`key_state.KeyState`), of an entry the entry."""
+"""The result of an action's `look`: the versions of an object (`key_state.KeyState`), or the entry of a store."""
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What looks at things as they are now, for one plan. `keys` asks storage for objects, at a bounded rate."""
+class StateReader:
+    """Reads current states for one plan. `keys` sends requests for objects at a bounded rate."""
 
     lake: Lake
     clients: Clients
@@ -51,58 +51,61 @@ class Sight:
     plan_id: str
 
 
-Look = Callable[[Sight, str, str], State]
-"""(sight, bucket, key; of a partition the finding's subject) -> what there is now; raises `Unclear`.
+Look = Callable[[StateReader, str, str], State]
+"""(reader, bucket, key) -> the current state; raises `Unclear`. For a partition the key is the finding's subject.
 
-Of one function a plan asks once a row.
+A plan calls each function at most once per row.
 """
 
 
-def versions_of(sight: Sight, bucket: str, key: str) -> State:
-    """All versions of the object, for actions upon objects. Raises Unclear."""
-    state = sight.keys.read(bucket, key)
+def versions_of(reader: StateReader, bucket: str, key: str) -> State:
+    """Read all versions of the object, for actions on objects. Raises Unclear."""
+    state = reader.keys.read(bucket, key)
 
     def rows(version_id: str, size: int) -> int | None:
-        sight.keys.pace()
-        return rows_of(sight.clients, bucket, key, size, version_id)
+        reader.keys.pace()
+        return rows_of(reader.clients, bucket, key, size, version_id)
 
-    return with_more(state, Counted, rows_of=rows)
+    return with_more(state, StateWithRows, rows_of=rows)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the table's manifest says of a lost file: `version_id` where it recorded one.
+class RestoreTarget:
+    """The file that a restore has to bring back, as the table's manifest records it.
 
-    `once`: files of its kind are written once under their name, by the table's format. `told_apart`: an audit found
-    that the object has another content than this, though perhaps the same size. `was_there`: the audit found an object
-    there, which is torn or lacks a part.
+    Attributes:
+        claimed: time, size and ETag.
+        version_id: None: the manifest records no version id.
+        once: the table's format writes each file name of this kind only once.
+        content_differs: the audit found an object with other content, though perhaps of the same size.
+        was_there: the audit found an object that is torn or incomplete.
     """
 
     claimed: Claimed
     version_id: str | None = None
     once: bool = False
-    told_apart: bool = False
+    content_differs: bool = False
     was_there: bool = False
 
     @property
-    def there(self) -> str:
-        """Why nothing is brought back where an object is there now."""
-        return NEVER_GONE if self.was_there else "the file is there again"
+    def why_not_absent(self) -> str:
+        """Why an existing object prevents the restore."""
+        return NEVER_GONE if self.was_there else "the file exists again"
 
 
-NEVER_GONE = "the file is there, and no action writes over an object of a table's log"
+NEVER_GONE = "the file exists, and no action overwrites an object of a table's log"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One open discrepancy, and what a plan knows beside it.
+    """One open discrepancy with its context in a plan.
 
     Attributes:
-        row: of the ledger.
-        table: that it is about, as the lake file has it.
-        allow: what the user allows beside the default.
-        first_audit: when the first complete audit of the table's leftovers looked at storage; None: there was none.
-        after: the step of the same discrepancy that comes before, of an action that follows another.
+        row: row of the ledger.
+        table: table of the discrepancy, as in the lake file.
+        allow: values of `--allow`.
+        first_audit: time of the first complete audit of the table's unused files; None: there was none.
+        after: the earlier step of the same discrepancy, for an action that follows another.
     """
 
     row: Mapping[str, Any]
@@ -114,20 +117,22 @@ class Case:
     after: Step | None = None
 
     @property
-    def wanted(self) -> Wanted:
-        """What the manifest says of the file; a writer's clock may be late by the table's grace."""
+    def restore_target(self) -> RestoreTarget:
+        """Return the file as the manifest records it; a writer's clock may be late by the table's grace."""
         since = plain_time(self.row["manifest_time"])
         until = None if since is None else since + max(self.table.settings.grace, STEP)
         claimed = Claimed(since, until, self.row["manifest_size"], self.row["manifest_etag"])
         vector = re.search(DELETION_VECTOR, self.row["key"] or "") is not None
         once, kind = vector or self.row["kind"] == METADATA, self.row["kind"]
         was_there = kind == METADATA and self.row.get("storage_size") is not None
-        return Wanted(claimed, self.row["manifest_version_id"], once, kind in TOLD_APART, was_there)
+        return RestoreTarget(
+            claimed, self.row["manifest_version_id"], once, kind in DIFFERING_CONTENT, was_there
+        )
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What an action would do, the state that this was decided on, and what shows that it is right."""
+    """The state on which a step is decided, and the proof that the step is right."""
 
     precondition: Mapping[str, Any]
     matched_by: str
@@ -135,10 +140,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a step acts, and when.
+    """The object on which a step acts, with the time and the clients.
 
-    `forms` are the conditional forms that the bucket's store was shown to honour. `require_lease` raises Busy when
-    another run may act now: an act of several requests calls it before each one that removes.
+    `forms` are the conditional requests that the bucket's store honours. `require_lease` raises Busy if another run
+    may act now: an act of several requests calls it before each request that removes.
     """
 
     lake: Lake
@@ -156,24 +161,24 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """What identifies that which an act, or with `undoing` its undo, wrote: the version id, else about when."""
+class WriteIdentity:
+    """Identifies the version that an act, or with `undoing` its undo, wrote: by version id, else by time."""
 
     written: str | None
     at: datetime | None
     undoing: bool = False
 
 
-class NotProved(Exception):
-    """The store honours no form that the step may use; its text says which were tried."""
+class CannotActSafely(Exception):
+    """The step cannot act without risk, for example because the store honours no condition; the text is the reason."""
 
 
-class MetSomebody(Exception):
-    """Somebody else did something there at the same time, and nothing was written."""
+class ConcurrentChange(Exception):
+    """Another writer made a change at the same time, and nothing was written."""
 
 
 class Action(Protocol):
-    """One way to mend; a line of `registry.ACTIONS`."""
+    """One kind of repair; a line of `registry.ACTIONS`."""
 
     name: str
     reversibility: str
@@ -182,59 +187,59 @@ class Action(Protocol):
 
     @property
     def look(self) -> Look:
-        """What it looks at."""
+        """Return the function that reads the current state."""
         ...
 
-    def need(self, step: Step) -> Need:
-        """What manifests must say for it to be done, and to stay done."""
+    def manifest_precondition(self, step: Step) -> ManifestPrecondition:
+        """Return the condition on manifests under which the step may act, and its effect may remain."""
         ...
 
     def refuses(self, case: Case) -> str | None:
-        """Why it is none of its cases, by what is known already: nothing is looked at then.
+        """Return why the action cannot apply, without reading any state; None: it may apply.
 
-        An empty text where another way has said all that there is to say.
+        An empty text means that the reason of another action suffices.
         """
         ...
 
     def propose(self, case: Case, state: State) -> Proposal | str:
-        """What would be done; a text says why this way is none."""
+        """Return the proposed step, or a text with the reason why the action does not apply."""
         ...
 
     def still_holds(self, step: Step, state: State) -> bool:
-        """Whether all is as it was when the step was decided on."""
+        """Return whether the state is unchanged since the step was decided on."""
         ...
 
     def act(self, step: Step, target: Target) -> str | None:
-        """Do it; the id of a version that it wrote.
+        """Carry out the step; return the id of the version that it wrote.
 
         Raises:
-            NotProved: it may not be done at this store.
-            MetSomebody: it is not as it was seen any more.
-            ClientError, BotoCoreError, SourceError: the store's refusal, or no answer.
+            CannotActSafely: the store honours no safe request.
+            ConcurrentChange: the state has changed meanwhile.
+            ClientError, BotoCoreError, SourceError: the store refused, or did not answer.
         """
         ...
 
     def outcome(self, step: Step, state: State, written: str | None) -> Undo | None:
-        """What its undo has to know where the key is as the step leaves it; None: it is not."""
+        """Return the data for the undo if the state shows the effect of the step, else None."""
         ...
 
     def may_undo(self, step: Step, undo: Undo, state: State) -> bool:
-        """Whether the key is still as the step left it, and nothing is lost by taking that back."""
+        """Return whether the state is still as the step left it, and the undo loses nothing."""
         ...
 
     def take_back(self, undo: Undo, target: Target) -> str | None:
-        """Undo it; the id of a version that it wrote. Raises as `act`."""
+        """Reverse the step; return the id of a version that this wrote. Raises as `act`."""
         ...
 
     def is_undone(self, step: Step, undo: Undo, state: State) -> bool:
-        """Whether the key is as it was before the step."""
+        """Return whether the state is as it was before the step."""
         ...
 
 
 @runtime_checkable
 class ChecksVersions(Protocol):
-    """An action whose condition is an ETag, which another object may have as well."""
+    """An action whose condition is an ETag, which another version may share."""
 
-    def misplaced(self, step: Step, state: State, trace: Trace) -> str | None:
-        """The version id of what the act or its undo wrote over another version than it looked at."""
+    def misplaced(self, step: Step, state: State, identity: WriteIdentity) -> str | None:
+        """Return the id of the version that the act or its undo wrote over an unexpected version."""
         ...

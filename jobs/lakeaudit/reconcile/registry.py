@@ -1,4 +1,4 @@
-"""The actions there are, and by kind of discrepancy the ways to mend it, in order of preference.
+"""Register the actions, and by kind of discrepancy those that can repair it, in order of preference.
 
 A new action is a module of `reconcile.actions` and a line here.
 """
@@ -25,7 +25,7 @@ from lakeaudit.reconcile.actions.repoint_partition import RepointPartition
 from lakeaudit.reconcile.actions.repoint_table import RepointTable
 from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
-from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
+from lakeaudit.reconcile.deletion_guards import DUPLICATES, LEFTOVERS
 from lakeaudit.reconcile.partitions import EMPTY, STALE, UNREGISTERED
 from lakeaudit.reconcile.protocol import METADATA, Action
 
@@ -71,15 +71,15 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     UNREGISTERED: ("add_partition", "repoint_partition"),
     EMPTY: ("drop_partition",),
     STALE: ("repoint_table",),
-    **dict.fromkeys((*LEFTOVERS, *DOUBLES), ("hide_leftover", "quarantine")),
+    **dict.fromkeys((*LEFTOVERS, *DUPLICATES), ("hide_leftover", "quarantine")),
 }
-"""What loses nothing comes first. A kind that is not here needs a person."""
+"""Actions that lose nothing come first. A kind that is missing here needs a person."""
 
 RESTORING = (*_BRING_BACK, "replace_version")
-"""Ways that bring a file back, or right, which somebody may have removed, or replaced, on purpose."""
+"""Actions that restore a file that somebody may have removed or replaced on purpose."""
 
 REMOVING = ("hide_leftover", "quarantine", "abort_upload", "remove_reference", "remove_iceberg_reference")
-"""Ways that hide, move or remove files or what a table lists: none while a state of the table is lost."""
+"""Actions that hide, move or remove files or entries of a table; not planned while a state of the table is lost."""
 
 FOLLOWED_BY: Mapping[str, str] = dict.fromkeys(RESTORING, EnterRestored.name)
-"""What a plan adds after a step of an action, where it is needed."""
+"""The action that a plan adds after a step of another one, if it is needed."""

@@ -1,4 +1,4 @@
-"""What apply and undo share: how they reach the lake, how they keep to a rate, and when they stop."""
+"""Define the run of apply and undo: its access to the lake, its limits, and its counts."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,10 +13,10 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.references import Key, References
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.journal import CHANGED, FAILED, NOT_SAFE, Done, Journal
+from lakeaudit.reconcile.journal import CHANGED, FAILED, NOT_SAFE, Journal, StepResult
 from lakeaudit.reconcile.key_state import KeyReader, Unclear
 from lakeaudit.reconcile.lost_content import NOTHING_LOST, LostContent
-from lakeaudit.reconcile.protocol import MetSomebody, NotProved, Sight, State, Target
+from lakeaudit.reconcile.protocol import CannotActSafely, ConcurrentChange, State, StateReader, Target
 from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Clients
@@ -28,7 +28,7 @@ THREADS = 8
 
 @dataclass(frozen=True)
 class Bounds:
-    """At most `limit` steps are begun, None for all; `failures` refusals end the run; `rate` is requests a second."""
+    """`limit` is the most steps to begin, None: all; `failures` refusals end the run; `rate` is requests a second."""
 
     limit: int | None = None
     failures: int = 20
@@ -37,7 +37,7 @@ class Bounds:
 
 @dataclass
 class Tally:
-    """What became of the steps that this run looked at; `begun` and `failed` are of those that it began itself."""
+    """Counts of steps by status; `begun` and `failed` count only steps that this run began itself."""
 
     bounds: Bounds
     counts: Counter[str] = field(default_factory=Counter)
@@ -45,27 +45,27 @@ class Tally:
     failed: int = 0
     _counting: Lock = field(default_factory=Lock)
 
-    def add(self, done: Mapping[str, Done]) -> None:
+    def add(self, done: Mapping[str, StepResult]) -> None:
         """Count the steps of a batch."""
         self.counts.update(each.status for each in done.values())
 
     @property
     def left(self) -> int | None:
-        """How many steps may still be begun; None: any number."""
+        """Return how many more steps may begin; None: any number."""
         return None if self.bounds.limit is None else self.bounds.limit - self.begun
 
     @property
     def has_failed_too_often(self) -> bool:
-        """Whether the store refused so many steps that no other is tried."""
+        """Return whether the store has refused so many steps that the run ends."""
         return self.failed >= self.bounds.failures
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is begun."""
+        """Return whether no further step may begin."""
         return self.has_failed_too_often or (self.left is not None and self.left <= 0)
 
-    def counted(self, done: Done) -> Done:
-        """The same, counted where the store refused. Safe to call from several threads."""
+    def count_failure(self, done: StepResult) -> StepResult:
+        """Count a result that the store refused, and return it. Safe to call from several threads."""
         if done.status == FAILED:
             with self._counting:
                 self.failed += 1
@@ -77,11 +77,11 @@ class Run:
     """One apply or undo.
 
     Attributes:
-        references: makes, of files and of tables (None: of all), what says whenever it is asked which files they list.
-        still_ours: raises when another may write to the results now; asked before every batch.
-        clock: for `done_at`, and for times that an action writes.
-        losing: by table why nothing of it is hidden, moved or removed: a state of it is lost or contradicts itself.
-        lost_content: live files that are lost, whose bytes a leftover may hold.
+        references: returns the reader of references for files and tables (None: all tables).
+        still_ours: raises if another run may write to the results now; called before every batch.
+        clock: time for `done_at`, and for times that an action writes.
+        losing: by table the kind of a lost or contradictory state: no file of it is hidden, moved or removed.
+        lost_content: lost live files, whose bytes an unused file may contain.
     """
 
     plan_id: str
@@ -96,25 +96,29 @@ class Run:
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_content: LostContent = NOTHING_LOST
 
-    def sight(self) -> Sight:
-        """For one batch."""
-        return Sight(self.lake, self.clients, KeyReader(self.clients, Pacer(self.bounds.rate)), self.plan_id)
+    def reader(self) -> StateReader:
+        """Return a reader of states for one batch."""
+        return StateReader(
+            self.lake, self.clients, KeyReader(self.clients, Pacer(self.bounds.rate)), self.plan_id
+        )
 
     def references_of(self, steps: Sequence[Step]) -> References:
-        """What manifests say of the files of these steps: those of all tables where any of them might have a say."""
-        asking = [step for step in steps if ACTIONS[step.action].need(step).asks_manifests]
-        own = all(ACTIONS[step.action].need(step).own_table for step in asking)
-        tables = {str(step.table_name) for step in asking} if own else None
-        return self.references({place_of(step) for step in asking}, tables)
+        """Return the references to the files of these steps; from all tables if a step depends on all of them."""
+        dependent = [
+            step for step in steps if ACTIONS[step.action].manifest_precondition(step).needs_manifests
+        ]
+        own = all(ACTIONS[step.action].manifest_precondition(step).own_table for step in dependent)
+        tables = {str(step.table_name) for step in dependent} if own else None
+        return self.references({place_of(step) for step in dependent}, tables)
 
     def target(self, step: Step) -> Target:
-        """Where a step acts."""
+        """Return the target of a step."""
         return Target(self.lake, self.clients, *place_of(step), self.forms, self.clock(), self.still_ours)
 
-    def each(self, steps: Sequence[Step], what: Callable[[Step], Done]) -> dict[str, Done]:
-        """What became of some steps, by action_id, a few at a time.
+    def each(self, steps: Sequence[Step], what: Callable[[Step], StepResult]) -> dict[str, StepResult]:
+        """Run a function for some steps, a few at a time; return the results by action_id.
 
-        A failure is raised once those that were begun have ended: nothing acts after the lease was given back.
+        An exception is raised after all running steps have ended: no step acts after the lease is released.
         """
         pool = ThreadPoolExecutor(THREADS)
         try:
@@ -125,41 +129,43 @@ class Run:
 
 
 def in_order(steps: Sequence[Step]) -> list[list[Step]]:
-    """Steps that follow none, then those that follow one of them; none is empty but the first."""
+    """Return the steps without a predecessor, then those that follow one of them; only the first list may be empty."""
     first = [step for step in steps if step.follows is None]
     then = [step for step in steps if step.follows is not None]
     return [first, then] if first and then else [first or then]
 
 
 def place_of(step: Step) -> Key:
-    """The bucket and key that a step is about."""
+    """Return the bucket and key of a step."""
     return str(step.bucket), str(step.key)
 
 
 @dataclass(frozen=True)
-class NotSeen:
-    """Nobody could look: `why`."""
+class Unreadable:
+    """The state could not be read; `why` is the reason."""
 
     why: str
 
 
-def state_of(sight: Sight, step: Step) -> State | NotSeen:
-    """What a step's action looks at, as it is now."""
+def state_of(reader: StateReader, step: Step) -> State | Unreadable:
+    """Read the current state for a step's action."""
     try:
-        return ACTIONS[step.action].look(sight, *place_of(step))
+        return ACTIONS[step.action].look(reader, *place_of(step))
     except Unclear as error:
-        return NotSeen(str(error))
+        return Unreadable(str(error))
 
 
-def refusal(error: Exception) -> Done:
-    """What a request's failure means, once it is known that it had no effect."""
-    if isinstance(error, NotProved):
-        return Done(NOT_SAFE, str(error))
+def refusal(error: Exception) -> StepResult:
+    """Return the result of a step whose request failed without an effect."""
+    if isinstance(error, CannotActSafely):
+        return StepResult(NOT_SAFE, str(error))
     if isinstance(error, SourceError):
-        return Done(FAILED, error.what)
-    if isinstance(error, MetSomebody) or (isinstance(error, ClientError) and is_condition_refused(error)):
-        return Done(CHANGED, "something else was written there at the same time")
-    return Done(FAILED, explain(error).what)
+        return StepResult(FAILED, error.what)
+    if isinstance(error, ConcurrentChange) or (
+        isinstance(error, ClientError) and is_condition_refused(error)
+    ):
+        return StepResult(CHANGED, "another job wrote there at the same time")
+    return StepResult(FAILED, explain(error).what)
 
 
-REFUSALS = (NotProved, MetSomebody, SourceError, ClientError, BotoCoreError)
+REFUSALS = (CannotActSafely, ConcurrentChange, SourceError, ClientError, BotoCoreError)

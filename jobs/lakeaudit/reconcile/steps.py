@@ -1,4 +1,4 @@
-"""One row of a plan: what is to be done about one discrepancy, and the exact state that it was decided on. Pure."""
+"""Define one row of a plan: the action for a discrepancy, and the exact state on which it was decided. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from lakeaudit.errors import BadInput
 from lakeaudit.formatting import iso
 
 NEEDS_PERSON = "needs_person"
-"""In place of an action: nothing here may be done by a program, or nobody has taught this one how."""
+"""Value instead of an action: there is no automatic repair, or it is not safe."""
 
 REVERSIBLE, COMPENSABLE, FINAL = "reversible", "compensable", "final"
-"""After the undo all is as it was; all but ids and times of delete markers is; there is no undo."""
+"""The undo restores the previous state; it restores all but ids and times of delete markers; there is no undo."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Step:
     """A row of a plan.
 
     Attributes:
-        precondition: what has to hold when it is done: the key's state, ids of its delete marker and version, and what
-            the table lists.
-        evidence: why it is planned, or why nobody but a person can do it.
-        undo: how it is taken back, in words.
-        reversibility: reversible, compensable, final; empty for what needs a person.
-        risk: in words.
+        precondition: state that is required for the action: the key's state, ids of its delete marker and version, and
+            the table that lists it.
+        evidence: reasons for the step, or reasons why it needs a person.
+        undo: description of the undo.
+        reversibility: reversible, compensable, final; empty if it needs a person.
+        risk: description of the risk.
     """
 
     plan_id: str
@@ -47,26 +47,26 @@ class Step:
 
     @property
     def needs_person(self) -> bool:
-        """Whether the program does nothing about it."""
+        """Return whether there is no automatic repair."""
         return self.action == NEEDS_PERSON
 
     @property
     def follows(self) -> str | None:
-        """The action_id of the step before it in the plan that has to be done first."""
+        """Return the action_id of the earlier step of the plan that has to be done first."""
         return self.precondition.get("follows")
 
     def as_line(self) -> str:
-        """One line of JSON, in plain ASCII."""
+        """Return one line of JSON in ASCII."""
         return json.dumps(asdict(self), default=_plain)
 
     @classmethod
     def of_line(cls, line: str | bytes) -> Self:
-        """The step of a line. Raises BadInput: it is none."""
+        """Parse the step of a line. Raises BadInput: the line is not a step."""
         try:
-            found = json.loads(line)
-            return cls(**{field.name: found[field.name] for field in fields(cls)})
+            values = json.loads(line)
+            return cls(**{field.name: values[field.name] for field in fields(cls)})
         except (ValueError, TypeError, KeyError) as error:
-            raise BadInput("the plan", "a row of it is no step", "make a new plan") from error
+            raise BadInput("the plan", "a row of it is not a step", "make a new plan") from error
 
 
 def _plain(value: object) -> str:

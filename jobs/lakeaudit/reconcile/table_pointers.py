@@ -1,8 +1,8 @@
-"""Which metadata.json a catalog says is an Iceberg table's state, and how it is pointed at another by its own commit.
+"""Read the metadata.json to which a catalog points for an Iceberg table, and point it to another by a catalog commit.
 
 Glue updates a table on the condition of its VersionId; Hive (4, and later releases of 2.3 and 3) alters one on the
-condition of a parameter's value (HIVE-26882). Both are tried first with a condition that does not hold, and the table
-as it is.
+condition of a parameter's value (HIVE-26882). Both are tested first with a condition that does not hold, and with the
+unchanged table.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.reconcile.partition_store import PLAN
-from lakeaudit.reconcile.protocol import MetSomebody
+from lakeaudit.reconcile.protocol import ConcurrentChange
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of
 from lakeaudit.runtime.aws_responses import required
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 AT, BEFORE = "metadata_location", "previous_metadata_location"
 _MET = ("ConcurrentModificationException", "VersionMismatchException")
 _MODIFIED = "has been modified"
-"""What Hive says where the condition does not hold (`HiveAlterHandler`)."""
+"""Hive's message if the condition does not hold (`HiveAlterHandler`)."""
 _INPUT = (
     *("Name", "Description", "Owner", "LastAccessTime", "LastAnalyzedTime", "Retention", "StorageDescriptor"),
     *("PartitionKeys", "ViewOriginalText", "ViewExpandedText", "TableType", "Parameters", "TargetTable"),
 )
-"""What Glue takes of what it gives (TableInput)."""
+"""Fields of a table that Glue accepts in an update (TableInput)."""
 
 
 @dataclass(frozen=True)
-class Pointing:
-    """What a catalog says of a table: `version` is what its condition names, `plan` which plan pointed it last."""
+class PointerState:
+    """The pointer of a catalog for a table: `version` is the value for its condition, `plan` the plan that set it."""
 
     location: str
     version: str
@@ -48,23 +48,23 @@ class Pointing:
 
 
 class TablePointer(Protocol):
-    """One table of one catalog. Raises, from every method, ClientError, BotoCoreError and SourceError."""
+    """One table of one catalog. Every method raises ClientError, BotoCoreError and SourceError."""
 
     @property
     def name(self) -> str:
-        """Of the table, with its catalog."""
+        """Return the name of the table with its catalog."""
         ...
 
-    def read(self) -> Pointing | None:
-        """None: the catalog knows it no more."""
+    def read(self) -> PointerState | None:
+        """Return the pointer; None: the catalog no longer has the table."""
         ...
 
-    def point(self, seen: Pointing, location: str, plan: str) -> None:
-        """Only where it is as it was seen. Raises MetSomebody."""
+    def point(self, seen: PointerState, location: str, plan: str) -> None:
+        """Set the pointer if it is unchanged. Raises ConcurrentChange."""
         ...
 
     def honours_conditions(self) -> bool:
-        """Whether a condition that does not hold is told as such."""
+        """Return whether the catalog refuses a request whose condition does not hold."""
         ...
 
 
@@ -78,8 +78,8 @@ class GluePointer:
     account: Mapping[str, Any]
 
     @classmethod
-    def opened(cls, source: Glue, clients: Clients, table: str) -> "GluePointer":
-        """Of a table by its name in the catalog."""
+    def of_table(cls, source: Glue, clients: Clients, table: str) -> "GluePointer":
+        """Return the pointer of a table by its name in the catalog."""
         database, _, name = table.partition(".")
         account = {"CatalogId": source.catalog_id} if source.catalog_id else {}
         return cls(clients.glue(dynamodb_endpoint(source.way)), database, name, account)
@@ -88,93 +88,93 @@ class GluePointer:
     def name(self) -> str:
         return f"glue:{self.account.get('CatalogId', '')}:{self.database}.{self.table}:table"
 
-    def read(self) -> Pointing | None:
+    def read(self) -> PointerState | None:
         try:
-            told = self._told()
+            table = self._load()
         except ClientError as error:
             if code_of(error) == "EntityNotFoundException":
                 return None
             raise
-        words = told.get("Parameters") or {}
-        return Pointing(words.get(AT, ""), str(told.get("VersionId", "")), words.get(PLAN))
+        parameters = table.get("Parameters") or {}
+        return PointerState(parameters.get(AT, ""), str(table.get("VersionId", "")), parameters.get(PLAN))
 
-    def point(self, seen: Pointing, location: str, plan: str) -> None:
-        told = self._told()
-        told["Parameters"] = _pointed(told.get("Parameters") or {}, location, plan)
-        self._update(told, seen.version)
+    def point(self, seen: PointerState, location: str, plan: str) -> None:
+        table = self._load()
+        table["Parameters"] = _with_location(table.get("Parameters") or {}, location, plan)
+        self._update(table, seen.version)
 
     def honours_conditions(self) -> bool:
-        told = self._told()
-        version = str(told.get("VersionId", ""))
+        table = self._load()
+        version = str(table.get("VersionId", ""))
         if not version.isdecimal():
             return False
         try:
-            self._update(told, str(int(version) - 1 if int(version) else 1 << 20))
-        except MetSomebody:
+            self._update(table, str(int(version) - 1 if int(version) else 1 << 20))
+        except ConcurrentChange:
             return True
         return False
 
-    def _told(self) -> dict[str, Any]:
+    def _load(self) -> dict[str, Any]:
         answer: Any = self.client.get_table(DatabaseName=self.database, Name=self.table, **self.account)
         return dict(required(answer, "Table"))
 
-    def _update(self, told: Mapping[str, Any], version: str) -> None:
-        given: Any = {name: told[name] for name in _INPUT if name in told}
+    def _update(self, table: Mapping[str, Any], version: str) -> None:
+        fields: Any = {name: table[name] for name in _INPUT if name in table}
         try:
             self.client.update_table(
                 DatabaseName=self.database,
-                TableInput=given,
+                TableInput=fields,
                 VersionId=version,
                 SkipArchive=True,
                 **self.account,
             )
         except ClientError as error:
             if code_of(error) in _MET:
-                raise MetSomebody from error
+                raise ConcurrentChange from error
             raise
 
 
 @dataclass(frozen=True)
 class HivePointer:
-    """See `TablePointer`; its condition is the location that was seen."""
+    """See `TablePointer`; its condition is the location that was read."""
 
     source: Hive
     database: str
     table: str
 
     @classmethod
-    def opened(cls, source: Hive, table: str) -> "HivePointer":
-        """Of a table by its name in the catalog."""
+    def of_table(cls, source: Hive, table: str) -> "HivePointer":
+        """Return the pointer of a table by its name in the catalog."""
         return cls(source, *hive.database_and_table(table))
 
     @property
     def name(self) -> str:
         return f"hive:{self.source.uri}:{self.database}.{self.table}:table"
 
-    def read(self) -> Pointing | None:
+    def read(self) -> PointerState | None:
         try:
             with MetastoreClient(self.source) as metastore:
-                words = hive.get_table(metastore, self.database, self.table).parameters or {}
+                parameters = hive.get_table(metastore, self.database, self.table).parameters or {}
         except NotThere:
             return None
-        return Pointing(words.get(AT, ""), words.get(AT, ""), words.get(PLAN))
+        return PointerState(parameters.get(AT, ""), parameters.get(AT, ""), parameters.get(PLAN))
 
-    def point(self, seen: Pointing, location: str, plan: str) -> None:
+    def point(self, seen: PointerState, location: str, plan: str) -> None:
         with MetastoreClient(self.source) as metastore:
-            told = hive.get_table(metastore, self.database, self.table)
-            told.parameters = _pointed(told.parameters or {}, location, plan)
-            self._alter(metastore, told, seen.version)
+            table = hive.get_table(metastore, self.database, self.table)
+            table.parameters = _with_location(table.parameters or {}, location, plan)
+            self._alter(metastore, table, seen.version)
 
     def honours_conditions(self) -> bool:
         with MetastoreClient(self.source) as metastore:
-            told = hive.get_table(metastore, self.database, self.table)
+            table = hive.get_table(metastore, self.database, self.table)
             try:
-                self._alter(metastore, told, "lakeaudit-canary")
-            except MetSomebody:
+                self._alter(metastore, table, "lakeaudit-canary")
+            except ConcurrentChange:
                 return True
         return False
 
-    def _alter(self, metastore: MetastoreClient, told: Any, expected: str) -> None:
+    def _alter(self, metastore: MetastoreClient, table: Any, expected: str) -> None:
         from hive_metastore.ttypes import AlterTableRequest, EnvironmentContext
 
         condition = EnvironmentContext(
@@ -184,21 +184,21 @@ class HivePointer:
                 "DO_NOT_UPDATE_STATS": "true",
             }
         )
-        asked = AlterTableRequest(
-            dbName=self.database, tableName=self.table, table=told, environmentContext=condition
+        request = AlterTableRequest(
+            dbName=self.database, tableName=self.table, table=table, environmentContext=condition
         )
         try:
             metastore.change(
-                lambda thrift: thrift.alter_table_req(asked),
+                lambda thrift: thrift.alter_table_req(request),
                 lambda thrift: thrift.alter_table_with_environment_context(
-                    self.database, self.table, told, condition
+                    self.database, self.table, table, condition
                 ),
             )
         except SourceError as error:
             if _MODIFIED in error.what:
-                raise MetSomebody from error
+                raise ConcurrentChange from error
             raise
 
 
-def _pointed(words: Mapping[str, str], location: str, plan: str) -> dict[str, str]:
-    return {**words, BEFORE: words.get(AT, ""), AT: location, PLAN: plan}
+def _with_location(parameters: Mapping[str, str], location: str, plan: str) -> dict[str, str]:
+    return {**parameters, BEFORE: parameters.get(AT, ""), AT: location, PLAN: plan}

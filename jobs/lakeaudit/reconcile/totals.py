@@ -1,4 +1,4 @@
-"""What a plan holds, counted while its steps pass: by tasks for their shares, and added up in the plan's order."""
+"""Count the steps of a plan while they are written; totals of several tasks are added in the plan's order."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 
 SHOWN = 20
-"""Steps that a summary names, and as many reasons why others need a person."""
+"""Steps that a summary prints, and as many reasons why others need a person."""
 _REASONS = 1000
-"""Reasons that are told apart: some name a file."""
-_OTHER = "for reasons of their own, see the plan"
+"""Most distinct reasons that are counted separately: some name a file."""
+_OTHER = "various reasons, see the plan"
 
 
 class Reason(NamedTuple):
-    """Why findings of one kind need a person."""
+    """The reason why findings of one kind need a person."""
 
     severity: str
     kind: str
@@ -27,31 +27,31 @@ class Reason(NamedTuple):
 
 @dataclass
 class Totals:
-    """What steps add up to, and the worst of them, each severity in the plan's order."""
+    """The totals of some steps, and the worst of them, each severity in the plan's order."""
 
     counts: Counter[str] = field(default_factory=Counter)
     by_table: Counter[str] = field(default_factory=Counter)
-    """Steps to do."""
+    """Number of steps by table."""
     bytes: int = 0
     rows: int = 0
     why: Counter[Reason] = field(default_factory=Counter)
     worst: list[Step] = field(default_factory=list)
     hidden_in: set[str] = field(default_factory=set)
-    """Buckets in which leftovers are hidden by delete markers."""
+    """Buckets in which unused files are hidden by delete markers."""
 
     @property
     def for_person(self) -> int:
-        """How many need a person."""
+        """Return how many findings need a person."""
         return self.counts[NEEDS_PERSON]
 
     @property
     def steps(self) -> int:
-        """How many there are to do."""
+        """Return the number of steps of the program."""
         return self.counts.total() - self.for_person
 
     @property
     def copied(self) -> bool:
-        """Whether anything is copied into the quarantine."""
+        """Return whether a step copies into the quarantine."""
         return self.counts[Quarantine.name] > 0
 
     def add(self, step: Step) -> None:
@@ -67,7 +67,7 @@ class Totals:
         self._keep_worst([step])
 
     def include(self, later: "Totals") -> None:
-        """Count the steps that come after these."""
+        """Add the totals of later steps."""
         self.counts += later.counts
         self.by_table += later.by_table
         self.bytes, self.rows = self.bytes + later.bytes, self.rows + later.rows
@@ -97,5 +97,5 @@ def _rank(step: Step) -> int:
 
 
 def severity_of(step: Step) -> str:
-    """That of its finding; empty where no evidence says it."""
+    """Return the severity of the step's finding; empty: unknown."""
     return step.evidence.get("severity") or ""

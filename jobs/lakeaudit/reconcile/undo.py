@@ -1,24 +1,24 @@
-"""Undo a plan: the steps that were done, the last one first, each only while the key is as the step left it."""
+"""Undo a plan: reverse its steps, the last one first, each only while the key is as the step left it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakeaudit.reconcile.acting import take_back
-from lakeaudit.reconcile.journal import FAILED, KEPT, STARTED, TO_UNDO, UNDOING, UNDONE, Done
+from lakeaudit.reconcile.journal import FAILED, KEPT, STARTED, TO_UNDO, UNDOING, UNDONE, StepResult
 from lakeaudit.reconcile.plan_file import PlanFile
-from lakeaudit.reconcile.protocol import Sight
+from lakeaudit.reconcile.protocol import StateReader
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import NotSeen, Run, Tally, in_order, state_of
+from lakeaudit.reconcile.run import Run, Tally, Unreadable, in_order, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
 
 def undo_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
-    """Take back what was done of a plan; what became of its steps.
+    """Reverse the steps of a plan that were done; return their results.
 
     Raises:
-        CannotPublish, CannotAudit: its record cannot be written or read; nothing is done without it.
-        Busy: another may write to the results now.
+        CannotPublish, CannotAudit: the record cannot be written or read; without it nothing is done.
+        Busy: another run may write to the results now.
     """
     tally = Tally(run.bounds)
     recorded = run.journal.counts()
@@ -35,7 +35,7 @@ def undo_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
     return tally
 
 
-def _undo_batch(run: Run, number: int, steps: Sequence[Step], tally: Tally) -> dict[str, Done]:
+def _undo_batch(run: Run, number: int, steps: Sequence[Step], tally: Tally) -> dict[str, StepResult]:
     run.still_ours()
     done = run.journal.batch(number)
     recorded = [step for step in steps if step.action_id in done]
@@ -50,51 +50,51 @@ def _undo_together(
     number: int,
     recorded: Sequence[Step],
     begun: Sequence[Step],
-    done: dict[str, Done],
+    done: dict[str, StepResult],
     tally: Tally,
-) -> dict[str, Done]:
-    """Decide, record, take back, and record, of steps of which none follows another."""
-    sight = run.sight()
-    done = done | run.each(begun, lambda step: _decide(run, sight, step, done[step.action_id]))
+) -> dict[str, StepResult]:
+    """Decide, record, reverse, and record, for steps of which none follows another."""
+    reader = run.reader()
+    done = done | run.each(begun, lambda step: _decide(run, reader, step, done[step.action_id]))
     to_do = [step for step in begun if _is_to_do(done[step.action_id])]
     run.journal.put_batch(number, recorded, _to_try_again(done))
     if to_do:
         run.still_ours()
         done |= run.each(
-            to_do, lambda step: tally.counted(_take_back(run, sight, step, done[step.action_id]))
+            to_do, lambda step: tally.count_failure(_take_back(run, reader, step, done[step.action_id]))
         )
         run.journal.put_batch(number, recorded, _to_try_again(done))
     return done
 
 
-def _to_try_again(done: Mapping[str, Done]) -> dict[str, Done]:
-    """The same; of what could not be taken back the record says that it is still to be."""
+def _to_try_again(done: Mapping[str, StepResult]) -> dict[str, StepResult]:
+    """Record steps whose undo failed as `undoing`, so that the next undo tries them again."""
     failed = {action_id: each for action_id, each in done.items() if each.status == FAILED and each.undo}
     return {**done, **{action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}}
 
 
-def _is_to_do(done: Done) -> bool:
-    """Whether it was decided on just now; where nobody can look the record has an error."""
+def _is_to_do(done: StepResult) -> bool:
+    """Return whether a step has to be reversed now; if its state cannot be read, the record has an error."""
     return done.status == UNDOING and done.error is None
 
 
-def _decide(run: Run, sight: Sight, step: Step, before: Done) -> Done:
-    """`undoing` where it is to be taken back, else what became of it."""
-    action, state = ACTIONS[step.action], state_of(sight, step)
-    if isinstance(state, NotSeen):
+def _decide(run: Run, reader: StateReader, step: Step, before: StepResult) -> StepResult:
+    """Return `undoing` if the step has to be reversed, else its result."""
+    action, state = ACTIONS[step.action], state_of(reader, step)
+    if isinstance(state, Unreadable):
         return replace(before, error=state.why)
     undo = before.undo
     if before.status == STARTED:
         undo = action.outcome(step, state, (before.undo or {}).get("written"))
     if undo is None:
-        return Done(UNDONE, "it was not done", at=run.clock())
+        return StepResult(UNDONE, "it was not done", at=run.clock())
     if action.is_undone(step, undo, state):
-        return Done(UNDONE, undo=undo, at=run.clock())
+        return StepResult(UNDONE, undo=undo, at=run.clock())
     if not action.may_undo(step, undo, state):
-        return Done(KEPT, "the key is not as the step left it", undo, run.clock())
-    return Done(UNDOING, undo=undo, at=run.clock())
+        return StepResult(KEPT, "the key is not as the step left it", undo, run.clock())
+    return StepResult(UNDOING, undo=undo, at=run.clock())
 
 
-def _take_back(run: Run, sight: Sight, step: Step, before: Done) -> Done:
-    """Take it back, and read again: what the key says now is what was done, whatever the answer was."""
-    return take_back(run, sight, step, before.undo or {})
+def _take_back(run: Run, reader: StateReader, step: Step, before: StepResult) -> StepResult:
+    """Reverse a step and read the key again: its state is the result, whatever the response was."""
+    return take_back(run, reader, step, before.undo or {})

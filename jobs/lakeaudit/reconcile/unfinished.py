@@ -1,7 +1,8 @@
-"""What a killed run began is finished before the next run does anything else, also after its plan has expired.
+"""Finish the steps that a killed run began, before the next run does anything else, even after the plan has expired.
 
-The record says which steps a run began; the keys say what was done. What lies over another version than the step looked
-at is removed, what a table lists by now is put back, and what was not done is open again. No plan file is needed.
+The record names the steps that a run began; the state of the keys shows which were done. A version over an unexpected
+one is removed, a removed file that a table lists now is restored, and steps that were not done are open again. No plan
+file is needed.
 """
 
 from collections.abc import Callable
@@ -17,35 +18,35 @@ from lakeaudit.reconcile.journal import (
     UNDOING,
     UNDONE,
     WAITING,
-    Done,
     Journal,
-    begun_batches,
-    left_by_killed,
+    StepResult,
+    interrupted_plans,
+    unfinished_batches,
 )
-from lakeaudit.reconcile.protocol import Sight, State, Trace
+from lakeaudit.reconcile.protocol import State, StateReader, WriteIdentity
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import NotSeen, Run, state_of
+from lakeaudit.reconcile.run import Run, Unreadable, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.results.read import Results
 
 
 def has_unfinished(results: Results) -> bool:
-    """Whether a run was killed here and nobody has finished its work. Raises CannotAudit, SourceError."""
-    return bool(left_by_killed(results) or begun_batches(results))
+    """Return whether a killed run left unfinished steps. Raises CannotAudit, SourceError."""
+    return bool(interrupted_plans(results) or unfinished_batches(results))
 
 
 def finish(results: Results, run_of: Callable[[Journal], Run]) -> None:
-    """Finish what killed runs began; what nobody can look at now stays begun. The caller holds the lease.
+    """Finish the steps of killed runs; a step whose state cannot be read stays begun. The caller holds the lease.
 
     Raises:
         CannotPublish, CannotAudit, SourceError: the record cannot be written or read.
-        Busy: another may write to the results now.
+        Busy: another run may write to the results now.
     """
-    for plan_id in left_by_killed(results):
-        with Journal(results, plan_id).kept():
+    for plan_id in interrupted_plans(results):
+        with Journal(results, plan_id).recording():
             pass
-    for plan_id, numbers in begun_batches(results).items():
-        with Journal(results, plan_id).kept() as journal:
+    for plan_id, numbers in unfinished_batches(results).items():
+        with Journal(results, plan_id).recording() as journal:
             run = run_of(journal)
             for number in numbers:
                 _finish_batch(run, number)
@@ -53,42 +54,42 @@ def finish(results: Results, run_of: Callable[[Journal], Run]) -> None:
 
 def _finish_batch(run: Run, number: int) -> None:
     run.still_ours()
-    steps, done, sight = run.journal.steps(number), run.journal.batch(number), run.sight()
+    steps, done, reader = run.journal.steps(number), run.journal.batch(number), run.reader()
     begun = [step for step in steps if done[step.action_id].status in (STARTED, UNDOING)]
-    done |= run.each(begun, lambda step: _finished(run, sight, step, done[step.action_id]))
+    done |= run.each(begun, lambda step: _finish_step(run, reader, step, done[step.action_id]))
     run.journal.put_batch(number, steps, done)
     applied = [step for step in begun if done[step.action_id].status == APPLIED]
     if applied:
         batch = Batch(run, run.references_of(applied), number, steps, is_recorded=True)
-        run.journal.put_batch(number, steps, done | batch.put_back(sight, applied, done))
+        run.journal.put_batch(number, steps, done | batch.put_back(reader, applied, done))
 
 
-def _finished(run: Run, sight: Sight, step: Step, before: Done) -> Done:
-    state, known = state_of(sight, step), before.undo or {}
-    if isinstance(state, NotSeen):
+def _finish_step(run: Run, reader: StateReader, step: Step, before: StepResult) -> StepResult:
+    state, known = state_of(reader, step), before.undo or {}
+    if isinstance(state, Unreadable):
         return before
     undoing = before.status == UNDOING
-    ended = _undone(run, step, before, state) if undoing else _applied(run, step, before, state)
-    if ended is not None:
-        return ended
-    trace = Trace(None if undoing else known.get("written"), before.at, undoing)
-    if (version := misplaced(step, state, trace)) is not None:
+    result = _undo_result(run, step, before, state) if undoing else _act_result(run, step, before, state)
+    if result is not None:
+        return result
+    identity = WriteIdentity(None if undoing else known.get("written"), before.at, undoing)
+    if (version := misplaced(step, state, identity)) is not None:
         return remove_misplaced(run, step, version, before)
     if not undoing:
-        return Done(WAITING)
+        return StepResult(WAITING)
     if not ACTIONS[step.action].may_undo(step, known, state):
-        return Done(KEPT, "the key is not as the step left it", known, run.clock())
-    back = take_back(run, sight, step, known)
+        return StepResult(KEPT, "the key is not as the step left it", known, run.clock())
+    back = take_back(run, reader, step, known)
     return replace(back, status=UNDOING) if back.status == FAILED else back
 
 
-def _applied(run: Run, step: Step, before: Done, state: State) -> Done | None:
+def _act_result(run: Run, step: Step, before: StepResult, state: State) -> StepResult | None:
     undo = ACTIONS[step.action].outcome(step, state, (before.undo or {}).get("written"))
-    return None if undo is None else Done(APPLIED, undo=undo, at=run.clock(), is_ours=False)
+    return None if undo is None else StepResult(APPLIED, undo=undo, at=run.clock(), is_ours=False)
 
 
-def _undone(run: Run, step: Step, before: Done, state: State) -> Done | None:
+def _undo_result(run: Run, step: Step, before: StepResult, state: State) -> StepResult | None:
     undo = before.undo
     if undo is None or not ACTIONS[step.action].is_undone(step, undo, state):
         return None
-    return Done(UNDONE, undo=undo, at=run.clock())
+    return StepResult(UNDONE, undo=undo, at=run.clock())

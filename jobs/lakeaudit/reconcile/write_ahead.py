@@ -1,6 +1,6 @@
-"""Small files beside the results that say what is being done to which batch, before the table `actions` does.
+"""Record the batches of a run in small files in the results location, before they are written to the table `actions`.
 
-A batch costs two of them, whatever was done before it; a commit of the table would cost more with each batch.
+A batch costs two files, however many came before it; a commit of the table would cost more with each batch.
 """
 
 import json
@@ -22,9 +22,9 @@ _NUMBERED = re.compile(r"[0-9]+\.json")
 
 
 class WriteAhead:
-    """The records of one plan, a file for each batch: its rows of `actions`.
+    """The records of one plan: a file for each batch with its rows of `actions`.
 
-    Raises, from what writes, `CannotPublish`, and `Busy` where another run may hold the lease; from what reads,
+    Methods that write raise `CannotPublish`, and `Busy` if another run may hold the lease; methods that read raise
     `SourceError`.
     """
 
@@ -33,7 +33,7 @@ class WriteAhead:
         self._folder = results.place.join(FOLDER, plan_id)
 
     def put(self, number: int, rows: Sequence[Row]) -> None:
-        """Replace what is recorded of a batch."""
+        """Replace the record of a batch."""
         content = json.dumps([_plain(row) for row in rows]).encode()
         self._results.require_lease()
         try:
@@ -42,7 +42,7 @@ class WriteAhead:
             refuse(self._folder, [in_words(error)], error)
 
     def left(self) -> Iterator[tuple[int, list[Row]]]:
-        """What a run that was killed did not fold into the table, by batch."""
+        """Yield the batches that a killed run did not write to the table."""
         for file in [*list_files(self._results.clients, self._folder, flat=True)]:
             name, _, ending = file.name.partition(".")
             if name.isdigit() and ending == "json":
@@ -50,7 +50,7 @@ class WriteAhead:
                 yield int(name), [_of_plain(row) for row in json.loads(content or b"[]")]
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """What the table says now needs no file; one that stays is folded once more by the next run."""
+        """Remove the files of batches that are in the table; the next run writes a leftover file to it once more."""
         self._results.require_lease()
         for number in numbers:
             try:
@@ -60,11 +60,12 @@ class WriteAhead:
 
 
 def plans_left(results: Results) -> list[str]:
-    """The plans of which a run that was killed left files; one listing. Raises SourceError."""
+    """Return plans with files of a killed run, by one listing. Raises SourceError."""
     folder = results.place.join(FOLDER)
     keys = {file.place.key[len(folder.prefix) :] for file in list_files(results.clients, folder)}
-    found = {plan for plan, _, name in (key.partition("/") for key in keys) if _NUMBERED.fullmatch(name)}
-    return sorted(found)
+    return sorted(
+        {plan for plan, _, name in (key.partition("/") for key in keys) if _NUMBERED.fullmatch(name)}
+    )
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.advice.command_lines import operand, option
-from lakeaudit.advice.next_steps import beside_others, mend
+from lakeaudit.advice.next_steps import beside_others, repair_command
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.report.summary import Amount
 from lakeaudit.results.recovery import Recovery
@@ -106,7 +106,7 @@ def _broken(
         command=_of_past(lake, kind, past)
         if past is not None
         else beside_others(
-            mend(
+            repair_command(
                 lake,
                 next(iter(tables)) if len(tables) == 1 else None,
                 kind,

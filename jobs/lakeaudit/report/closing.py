@@ -51,7 +51,7 @@ def _ends(changes: Iterable[Row]) -> str:
     ends: dict[str, int] = {}
     for row in changes:
         if row["transition"] == "resolved":
-            how = next_steps.ended(row)
+            how = next_steps.resolution_text(row)
             ends[how] = ends.get(how, 0) + row["number"]
     return (
         next(iter(ends))

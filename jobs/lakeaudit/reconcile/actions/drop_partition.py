@@ -1,31 +1,31 @@
-"""Take a partition out of the catalog whose place holds nothing that readers see. No file is touched."""
+"""Remove a partition from the catalog if its location contains no file that readers see. No file changes."""
 
-from lakeaudit.reconcile.partition_action import PartitionAction, proposed
+from lakeaudit.reconcile.partition_action import PartitionAction, proposal_for
 from lakeaudit.reconcile.partitions import PartitionState
 from lakeaudit.reconcile.protocol import DROP_PARTITION, Case, Proposal
 from lakeaudit.reconcile.steps import COMPENSABLE
 
 
 class DropPartition(PartitionAction):
-    """See the module. Some keep empty partitions on purpose, for writers that come later: it has to be allowed."""
+    """See the module. It needs `--allow`: some lakes keep empty partitions for later writers."""
 
     name = "drop_partition"
     reversibility = COMPENSABLE
-    undo = "the same partition is entered again, only while there is none; column statistics do not come back"
-    risk = "low: a writer that registers no partition by itself has to register this one again"
+    undo = "enter the same partition again, only while there is none; column statistics are not restored"
+    risk = "low: a writer that does not register partitions itself has to register this one again"
 
     def refuses(self, case: Case) -> str | None:
-        """Where nobody allows it."""
+        """Refuse without `--allow`."""
         if DROP_PARTITION in case.allow:
             return None
-        return f"it may be kept for files to come: `--allow {DROP_PARTITION}` plans it"
+        return f"it may be kept for future files: `--allow {DROP_PARTITION}` plans it"
 
     def propose(self, case: Case, state: PartitionState) -> Proposal | str:  # noqa: ARG002 - the protocol's
-        """Where readers find nothing, nor would in the folder of its name."""
+        """Propose if readers find no files at its location, nor in the folder with its name."""
         if state.partition is None:
-            return "it is not registered any more"
+            return "it is no longer registered"
         if state.filled:
             return "readers find files there now"
         if state.folder_filled:
-            return "the folder of its name has files: it is pointed there, and not dropped"
-        return proposed(state, None, "nothing lies at its place, nor in the folder of its name")
+            return "the folder with its name has files: it has to be pointed there instead"
+        return proposal_for(state, None, "its location is empty, and so is the folder with its name")

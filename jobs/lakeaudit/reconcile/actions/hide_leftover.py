@@ -1,15 +1,15 @@
-"""Remove a leftover from a bucket that keeps versions: a delete marker hides it, and nothing is copied or lost.
+"""Hide an unused file with a delete marker, in a bucket that keeps versions; nothing is copied or lost.
 
-The marker is written by If-Match, and removed at once where it hides another version than the one that was looked at.
+The marker is written with If-Match, and removed at once if it hides another version than the one that was read.
 `reconcile purge` removes the version.
 """
 
 from lakeaudit.reconcile import leftovers
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
 from lakeaudit.reconcile.key_state import ENABLED
-from lakeaudit.reconcile.leftovers import LeftoverAction, Seen
-from lakeaudit.reconcile.misplaced import marker_over_another
-from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Trace, Undo
+from lakeaudit.reconcile.leftovers import LeftoverAction, LeftoverState
+from lakeaudit.reconcile.misplaced_versions import marker_over_another
+from lakeaudit.reconcile.protocol import CannotActSafely, Case, Proposal, Target, Undo, WriteIdentity
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
 
@@ -18,11 +18,11 @@ class HideLeftover(LeftoverAction):
 
     name = "hide_leftover"
     reversibility = REVERSIBLE
-    undo = "remove the delete marker, by its id, only while nothing was written on top of it"
+    undo = "remove the delete marker by its id, only while no newer version exists"
     risk = "low: the object stays as an older version until it is purged"
 
-    def propose(self, case: Case, state: Seen) -> Proposal | str:
-        """Where the bucket keeps versions."""
+    def propose(self, case: Case, state: LeftoverState) -> Proposal | str:
+        """Propose if the bucket keeps versions."""
         why = leftovers.why_not_now(case, state)
         if why is not None or state.current is None:
             return why or ""
@@ -31,20 +31,20 @@ class HideLeftover(LeftoverAction):
         known = leftovers.recorded(state.current.head) | leftovers.twin_of(case.row)
         return Proposal(known, leftovers.PROOF)
 
-    def still_holds(self, step: Step, state: Seen) -> bool:
-        """The same object, in a bucket that still keeps versions."""
+    def still_holds(self, step: Step, state: LeftoverState) -> bool:
+        """Return whether the object is unchanged, and the bucket still keeps versions."""
         return state.versioning == ENABLED and leftovers.is_as_planned(step, state)
 
     def act(self, step: Step, target: Target) -> str | None:
-        """Delete it without a version id, which writes a marker."""
-        if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
-            raise NotProved("the store does not honour If-Match of DeleteObject")
+        """Delete the object without a version id, which writes a marker."""
+        if DELETE_IF_MATCH not in target.forms.honoured(target.bucket):
+            raise CannotActSafely("the store does not honour If-Match of DeleteObject")
         leftovers.require_twin(step, target)
         etag = f'"{step.precondition["etag"]}"'
         return target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag).get("VersionId")
 
-    def outcome(self, step: Step, state: Seen, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
-        """One marker lies over the version."""
+    def outcome(self, step: Step, state: LeftoverState, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
+        """Return the undo if one marker hides the version."""
         versions = state.versions
         if versions is None or versions.marker_id is None:
             return None
@@ -53,8 +53,8 @@ class HideLeftover(LeftoverAction):
             return None
         return {"delete_marker": versions.marker_id, "version_id": version.version_id}
 
-    def may_undo(self, step: Step, undo: Undo, state: Seen) -> bool:
-        """The very marker lies over the version."""
+    def may_undo(self, step: Step, undo: Undo, state: LeftoverState) -> bool:
+        """Return whether the same marker hides the version."""
         return self.outcome(step, state, None) == undo
 
     def take_back(self, undo: Undo, target: Target) -> str | None:
@@ -63,16 +63,16 @@ class HideLeftover(LeftoverAction):
         target.s3.delete_object(Bucket=target.bucket, Key=target.key, VersionId=marker)
         return None
 
-    def is_undone(self, step: Step, undo: Undo, state: Seen) -> bool:
-        """The marker is gone, and readers get the version, or a newer one."""
+    def is_undone(self, step: Step, undo: Undo, state: LeftoverState) -> bool:
+        """Return whether the marker is gone, and readers get the version or a newer one."""
         if state.current is None or state.versions is None:
             return False
         version, versions = step.precondition["version_id"], state.versions.history
         marked = any(each.version_id == undo["delete_marker"] for each in versions.versions)
         return state.current.head.version_id == version or (versions.whole and not marked)
 
-    def misplaced(self, step: Step, state: Seen, trace: Trace) -> str | None:
-        """The marker, where it hides another version than the leftover."""
-        if trace.undoing or state.versions is None:
+    def misplaced(self, step: Step, state: LeftoverState, identity: WriteIdentity) -> str | None:
+        """Return the marker if it hides another version than the planned one."""
+        if identity.undoing or state.versions is None:
             return None
-        return marker_over_another(state.versions, step.precondition["version_id"], trace)
+        return marker_over_another(state.versions, step.precondition["version_id"], identity)

@@ -1,14 +1,14 @@
-"""Enter a file in the metadata store as storage has it: in place of nothing, a tombstone, or what is wrong of it."""
+"""Write a file's entry in the metadata store as storage has the file; it may replace a tombstone or a wrong entry."""
 
 from datetime import UTC, datetime
 
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
 from lakeaudit.reconcile.entries import (
     EntryState,
+    agrees,
     file_item,
     is_live_file,
     precondition_of,
-    says,
     why_no_parents,
 )
 from lakeaudit.reconcile.entry_action import EntryAction
@@ -23,7 +23,7 @@ class PutEntry(EntryAction):
     name = "put_entry"
 
     def propose(self, case: Case, state: EntryState) -> Proposal | str:
-        """Where storage has an object, and its entry is not what storage says, or a folder above is not entered."""
+        """Propose if storage has an object, and its entry differs or a folder above is missing."""
         if state.current is None:
             return "storage has no object there"
         if state.keys_below:
@@ -31,13 +31,13 @@ class PutEntry(EntryAction):
         why = why_no_parents(state) or _why_a_witness(case, state)
         if why is not None:
             return why
-        writes = state.item is None or not says(state.item, state.current)
+        writes = state.item is None or not agrees(state.item, state.current)
         if not writes and not state.unsound:
-            return "its entry is as storage has the file"
-        return Proposal(precondition_of(state) | {"writes": writes}, "what storage has: size, ETag and time")
+            return "its entry agrees with the file in storage"
+        return Proposal(precondition_of(state) | {"writes": writes}, "size, ETag and time in storage")
 
     def item(self, step: Step, target: Target) -> Item:
-        """The entry of the object that was seen."""
+        """Return the entry of the planned object."""
         seen = step.precondition
         modified = datetime.fromtimestamp(seen["object"]["modified_at"] / 1000, UTC).replace(tzinfo=None)
         version = ObjectVersion(
@@ -49,12 +49,12 @@ class PutEntry(EntryAction):
 
 
 def _why_a_witness(case: Case, state: EntryState) -> str | None:
-    """An entry that contradicts the object may be the only one that knows what the table's writer wrote."""
-    claimed, current = case.wanted.claimed, state.current
-    if current is None or not is_live_file(state.item) or says(state.item or {}, current):
+    """Return why the entry stays: if it contradicts the object, it may be the only record of the writer's file."""
+    claimed, current = case.restore_target.claimed, state.current
+    if current is None or not is_live_file(state.item) or agrees(state.item or {}, current):
         return None
     if not claimed.fits(current.size) or claimed.etag not in (None, current.etag):
-        return "the object is not what its writer recorded: mend the object first"
+        return "the object is not the one that its writer recorded: repair the object first"
     if claimed.etag is None and claimed.until is not None and current.modified_at > claimed.until:
-        return "the object was written again since its table lists it: its entry may be all that knows the old one"
+        return "the object was overwritten since its table lists it: its entry may be the only record of the old one"
     return None

@@ -1,4 +1,4 @@
-"""Enter a folder in the metadata store that storage has keys in, or say that its listing there is not complete."""
+"""Enter a folder with keys in the metadata store, or mark the listing of its entry as incomplete."""
 
 from lakeaudit.reconcile.entries import (
     EntryState,
@@ -20,7 +20,7 @@ class PutFolder(EntryAction):
     name = "put_folder"
 
     def propose(self, case: Case, state: EntryState) -> Proposal | str:  # noqa: ARG002 - the protocol's
-        """Where storage has keys below and no object there."""
+        """Propose if storage has keys below it and no object with its name."""
         if state.current is not None:
             return "storage has an object there"
         if not state.keys_below:
@@ -30,13 +30,13 @@ class PutFolder(EntryAction):
             return why
         writes = not is_live_folder(state.item) or (not state.unsound and is_trusted_listing(state.item))
         if not writes and not state.unsound:
-            return "its entry is as storage has the folder"
-        return Proposal(precondition_of(state) | {"writes": writes}, "keys that storage has below it")
+            return "its entry agrees with the folder in storage"
+        return Proposal(precondition_of(state) | {"writes": writes}, "the keys below it in storage")
 
     def item(self, step: Step, target: Target) -> Item:
-        """A folder, whose listing nobody may take for complete."""
+        """Return the entry of a folder whose listing is not marked as complete."""
         seen = step.precondition
-        wanted = folder_item((seen["place"][0], seen["place"][1]), step.plan_id, target.now)
+        new = folder_item((seen["place"][0], seen["place"][1]), step.plan_id, target.now)
         if not is_live_folder(seen["item"]):
-            return wanted
-        return {**seen["item"], "is_authoritative": wanted["is_authoritative"], PLAN: wanted[PLAN]}
+            return new
+        return {**seen["item"], "is_authoritative": new["is_authoritative"], PLAN: new[PLAN]}

@@ -1,7 +1,7 @@
-"""Enter a file in a table of s3mper that storage has: in place of nothing, or of a row that is marked as deleted.
+"""Enter a file of storage in a table of s3mper, if it has no row there or one that is marked as deleted.
 
-The row of the index by time comes first, so that the file's row is purged one day like any other. Both are as s3mper
-writes them, with the plan that wrote them in an attribute of our own, which s3mper does not read.
+The row of the index by time is written first, so that s3mper purges the file's row one day like any other. Both have
+s3mper's form, with the plan in an additional attribute that s3mper does not read.
 """
 
 from typing import Any
@@ -10,8 +10,8 @@ from lakeaudit.evidence.metastore.s3mper.layout import INDEX
 from lakeaudit.reconcile.actions.remove_name import precondition_of, write
 from lakeaudit.reconcile.entry_action import is_current
 from lakeaudit.reconcile.entry_store import PLAN, Item, Place
-from lakeaudit.reconcile.name_store import S3MPER, NameState, NameStore, name_of, names_of, proved
-from lakeaudit.reconcile.need import NO_NEED, Need
+from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
+from lakeaudit.reconcile.name_store import S3MPER, NameState, NameStore, name_of, name_table_of, require_store
 from lakeaudit.reconcile.protocol import Case, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
@@ -21,38 +21,38 @@ class PutName:
 
     name = "put_name"
     reversibility = REVERSIBLE
-    undo = "put the row back that was there, or remove what was put, only while it is as the step left it"
-    risk = "low: rows are written only while they are as they were seen"
+    undo = "restore the previous row, or remove the new one, only while it is as the step left it"
+    risk = "low: rows are written only while they are unchanged"
 
     look = staticmethod(name_of)
 
-    def need(self, step: Step) -> Need:  # noqa: ARG002 - the protocol's
-        """The metadata store has to say what storage has."""
-        return NO_NEED
+    def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
+        """The metadata store has to agree with storage, whatever manifests contain."""
+        return NO_PRECONDITION
 
     def refuses(self, case: Case) -> str | None:
-        """Where no table of s3mper says what readers see: other ways speak of other stores."""
-        store = names_of(case.lake, case.row["bucket"], case.row["key"])
+        """Refuse keys without a table of s3mper; other actions give the reason for other stores."""
+        store = name_table_of(case.lake, case.row["bucket"], case.row["key"])
         return None if store is not None and store.kind == S3MPER else ""
 
     def propose(self, case: Case, state: NameState) -> Proposal | str:
-        """Where storage has an object, and the table no row of it, or one that says deleted."""
+        """Propose if storage has an object, and the table has no row or a deleted one."""
         if state.current is None:
             return "storage has no object there"
         if state.item is not None and not state.is_deleted:
-            return "its row is there"
+            return "its row exists"
         at = round(case.now.timestamp() * 1000)
-        return Proposal(precondition_of(state) | {"at": at}, "what storage has")
+        return Proposal(precondition_of(state) | {"at": at}, "the object in storage")
 
     def still_holds(self, step: Step, state: NameState) -> bool:
-        """Row and object are as they were, or this step has entered it."""
+        """Return whether row and object are unchanged, or this step has entered the row."""
         seen, now = step.precondition, precondition_of(state)
         known = {name: seen[name] for name in now}
         return known == {**now, "item": seen["item"]} and state.item in (seen["item"], _row(step))
 
     def act(self, step: Step, target: Target) -> str | None:
-        """The index first, then the row, both taken back at once where the object changed meanwhile."""
-        store, seen = proved(target), step.precondition
+        """Write the index row, then the file's row; remove both at once if the object changed meanwhile."""
+        store, seen = require_store(target), step.precondition
         write(store, _index_place(step), None, _index(step))
         write(store, _place(seen["place"]), seen["item"], _row(step))
         if not is_current(target, seen["object"]):
@@ -60,24 +60,24 @@ class PutName:
         return None
 
     def outcome(self, step: Step, state: NameState, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
-        """The row is the step's."""
+        """Return the undo if the row is the step's."""
         return _undo_of(step) if state.item == _row(step) else None
 
     def may_undo(self, step: Step, undo: Undo, state: NameState) -> bool:  # noqa: ARG002 - the protocol's
-        """The row is as the step left it, or as it was before."""
+        """Return whether the row is as the step left it, or as before."""
         return state.item in (undo["after"], undo["before"])
 
     def take_back(self, undo: Undo, target: Target) -> None:
-        """The index's row first, then the file's."""
-        _take_back(proved(target), undo)
+        """Restore the index row, then the file's row."""
+        _take_back(require_store(target), undo)
 
     def is_undone(self, step: Step, undo: Undo, state: NameState) -> bool:  # noqa: ARG002 - the protocol's
-        """The row is as it was."""
+        """Return whether the row is as before."""
         return bool(state.item == undo["before"])
 
 
 def _row(step: Step) -> Item:
-    """A file's row. A second row of it by this step would be the same."""
+    """Return the file's row; it is the same in each run of the step."""
     path, name = _place(step.precondition["place"])
     return {
         "path": {"S": path},
@@ -88,7 +88,7 @@ def _row(step: Step) -> Item:
 
 
 def _index_place(step: Step) -> Place:
-    """s3mper tells rows of one millisecond apart by a number that it draws."""
+    """Return the keys of the index row; s3mper distinguishes rows of one millisecond by a random number."""
     return INDEX, f"{step.precondition['at']}-{int(step.action_id[:7], 16)}"
 
 
@@ -109,5 +109,5 @@ def _take_back(store: NameStore, undo: Undo) -> None:
     write(store, _place(undo["place"]), undo["after"], undo["before"])
 
 
-def _place(written: Any) -> Place:
-    return written[0], written[1]
+def _place(data: Any) -> Place:
+    return data[0], data[1]

@@ -1,6 +1,6 @@
-"""Remove the delete marker that hides a file, where the version beneath it is the file that the table lists.
+"""Remove the delete marker that hides a file, if the version beneath it is the file that the table lists.
 
-The marker is named by its version id: where something else came on top of it, nothing changes for readers.
+The marker is removed by its version id: if there is a newer version, nothing changes for readers.
 """
 
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
@@ -11,8 +11,8 @@ from lakeaudit.reconcile.matching import (
     is_there,
     matching_version,
 )
-from lakeaudit.reconcile.misplaced import marker_over_another
-from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Trace, Undo
+from lakeaudit.reconcile.misplaced_versions import marker_over_another
+from lakeaudit.reconcile.protocol import CannotActSafely, Case, Proposal, Target, Undo, WriteIdentity
 from lakeaudit.reconcile.restoring import Restoring
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 
@@ -26,21 +26,21 @@ class RemoveDeleteMarker(Restoring):
     risk = "none: no object is written or removed"
 
     def propose(self, case: Case, state: KeyState) -> Proposal | str:
-        """Where exactly one marker, with an id of its own, lies over the version."""
-        found = matching_version(case.wanted, state)
-        if isinstance(found, str):
-            return found
-        version, matched_by = found
-        if kept := state.archived.get(version.version_id):
-            return f"its version stays in {kept} and could be read for some days only: it has to be copied"
+        """Propose if exactly one marker, with an id of its own, hides the version."""
+        match = matching_version(case.restore_target, state)
+        if isinstance(match, str):
+            return match
+        version, matched_by = match
+        if archive := state.archived.get(version.version_id):
+            return f"its version stays in {archive} and could be read for some days only: it has to be copied"
         if state.marker_id is None:
             return "its delete marker has no id of its own"
         if not state.history.is_beneath_marker(version):
-            return "something else lies between its delete marker and the version"
+            return "there is another version between its delete marker and the version"
         return absent_over(version, matched_by, state)
 
     def still_holds(self, step: Step, state: KeyState) -> bool:
-        """The same marker over the same version."""
+        """Return whether the same marker hides the same version."""
         version = state.version(step.precondition["version_id"])
         return (
             is_absent_over(step.precondition, state)
@@ -56,25 +56,25 @@ class RemoveDeleteMarker(Restoring):
         return None
 
     def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
-        """The version is current."""
+        """Return the undo if the version is current."""
         current = state.current
         if current is None or current.version_id != step.precondition["version_id"]:
             return None
         return {"version_id": current.version_id, "etag": current.etag}
 
     def may_undo(self, step: Step, undo: Undo, state: KeyState) -> bool:
-        """The version is still current."""
+        """Return whether the version is still current."""
         return self.outcome(step, state, None) == undo
 
     def take_back(self, undo: Undo, target: Target) -> str | None:
-        """A new marker, which may hide nothing but that version."""
-        if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
-            raise NotProved("the store does not honour If-Match of DeleteObject")
+        """Write a new marker on the condition that the version is current."""
+        if DELETE_IF_MATCH not in target.forms.honoured(target.bucket):
+            raise CannotActSafely("the store does not honour If-Match of DeleteObject")
         etag = f'"{undo["etag"]}"'
         return target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag).get("VersionId")
 
     def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:  # noqa: ARG002 - the protocol's
-        """A marker lies over the version."""
+        """Return whether a marker hides the version."""
         version = state.version(step.precondition["version_id"])
         return (
             version is not None
@@ -82,8 +82,8 @@ class RemoveDeleteMarker(Restoring):
             and state.history.is_beneath_marker(version)
         )
 
-    def misplaced(self, step: Step, state: KeyState, trace: Trace) -> str | None:
-        """The marker that the undo wrote, where it hides another version than the file."""
-        if not trace.undoing:
+    def misplaced(self, step: Step, state: KeyState, identity: WriteIdentity) -> str | None:
+        """Return the marker that the undo wrote if it hides another version than the file."""
+        if not identity.undoing:
             return None
-        return marker_over_another(state, step.precondition["version_id"], trace)
+        return marker_over_another(state, step.precondition["version_id"], identity)

@@ -1,11 +1,11 @@
-"""Take the entry of a file out of the metadata store that storage does not have and no table asks for.
+"""Remove the entry of a file from the metadata store, if storage does not have the file and no table lists it.
 
-The item is removed and no tombstone put in its place: a tombstone would hide what somebody writes there by another way.
+The item is not replaced by a tombstone, which would hide a file that another tool writes later.
 """
 
 from lakeaudit.reconcile.entries import EntryState, is_live_file, precondition_of
 from lakeaudit.reconcile.entry_action import EntryAction
-from lakeaudit.reconcile.need import UNLISTED, Need
+from lakeaudit.reconcile.manifest_precondition import UNLISTED, ManifestPrecondition
 from lakeaudit.reconcile.protocol import Case, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import Step
 
@@ -14,14 +14,14 @@ class RemoveEntry(EntryAction):
     """See the module."""
 
     name = "remove_entry"
-    undo = "put the item back, only while there is none"
+    undo = "restore the item, only while there is none"
 
-    def need(self, step: Step) -> Need:  # noqa: ARG002 - the protocol's
-        """No table lists the file: of a lost one the entry may be all that is known."""
+    def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
+        """Require that no table lists the file: for a lost file the entry may be the only record."""
         return UNLISTED
 
     def propose(self, case: Case, state: EntryState) -> Proposal | str:  # noqa: ARG002 - the protocol's
-        """Where a file is entered, and storage has neither it nor keys below it."""
+        """Propose if there is an entry of a file, and storage has neither the file nor keys below it."""
         if not is_live_file(state.item):
             return "the store has no entry of a file there"
         if state.current is not None:
@@ -33,15 +33,15 @@ class RemoveEntry(EntryAction):
         )
 
     def still_holds(self, step: Step, state: EntryState) -> bool:
-        """The same entry of no object."""
+        """Return whether the entry is unchanged, and storage still has no object."""
         seen = step.precondition
         return state.item == seen["item"] and state.current is None and not state.keys_below
 
     def item(self, step: Step, target: Target) -> None:
-        """None."""
+        """Return None: the entry is removed."""
 
     def outcome(self, step: Step, state: EntryState, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
-        """There is no entry."""
+        """Return the undo if there is no entry."""
         if state.item is not None:
             return None
         return {"plan": step.plan_id, "before": step.precondition["item"], "after": None, "above": []}
