@@ -426,7 +426,7 @@ def test_a_table_of_another_kind_is_refused(next_night: Night, clients: Clients)
     assert next_night.status == "partial"
     checks = examine(next_night.lake, clients, {}, datetime.now(UTC))
     (told,) = [check for check in checks if check.about == "metastore not-a-log"]
-    assert (told.state, "no table of a Delta log store" in told.message) == ("bad", True)
+    assert (told.state, "not a table of a Delta log store" in told.message) == ("bad", True)
 
 
 def test_it_looks_up_one_commit(sites: Sites, clients: Clients) -> None:

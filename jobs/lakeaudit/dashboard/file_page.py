@@ -227,7 +227,9 @@ def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, wait
 
 def _plan(session: PageSession, row: Row) -> str:
     causes = [row["cause"]] if row["cause"] else []
-    return next_steps.repair_command(session.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes)
+    return next_steps.repair_command(
+        session.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes
+    )
 
 
 _SIDES = sorted(SIDES, key=("manifest", "storage", "metastore").index)
