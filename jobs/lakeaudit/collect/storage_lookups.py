@@ -90,27 +90,29 @@ class _Questioner:
         self._keeping_none: dict[str, bool] = {}
         self._asking = Lock()
 
-    def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return one LIVE row for one row of ASKED."""
-        bucket, key = asked["bucket"], asked["key"]
+        bucket, key = request["bucket"], request["key"]
         row = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
-        claimed = Claimed(*(asked.get(name) for name in CLAIMED))
+        claimed = Claimed(*(request.get(name) for name in CLAIMED))
         if not in_known_store(true_place(self._clients.names, bucket, key)[0]):
             return row | {"l_confirmation": "none"}
         if not bucket:
-            return row | self._with_footer(_ask_local(key), asked)
+            return row | self._with_footer(_ask_local(key), request)
         if is_azure(bucket):
             return row | self._ask_azure(Location(bucket, key))
-        return row | self._with_footer(self._ask_s3(bucket, key, claimed, bool(asked.get("fresh"))), asked)
+        return row | self._with_footer(
+            self._ask_s3(bucket, key, claimed, bool(request.get("fresh"))), request
+        )
 
-    def _with_footer(self, answer: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_footer(self, answer: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
         """Check the first and last bytes of the object, if requested and if its size is the recorded one."""
         size = answer.get("l_size")
-        known = asked.get("size") in (None, size) and answer.get("l_presence") == "present"
-        if not asked.get("footer") or not known or size is None or answer.get("l_archived"):
+        known = request.get("size") in (None, size) and answer.get("l_presence") == "present"
+        if not request.get("footer") or not known or size is None or answer.get("l_archived"):
             return answer
-        place = Location(asked["bucket"], asked["key"])
-        counted = VisibleRows(asked.get("records"), hides_rows=bool(asked.get("hides_rows")))
+        place = Location(request["bucket"], request["key"])
+        counted = VisibleRows(request.get("records"), hides_rows=bool(request.get("hides_rows")))
         fault = fault_of(self._clients, place, size, counted, self._pacer.wait)
         return answer | {"l_footer_fault": fault}
 

@@ -53,11 +53,11 @@ def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, s
 
 
 def _check_samples(
-    evidence: Evidence, absent: Rows, asked: Sequence[Missing]
+    evidence: Evidence, absent: Rows, requested: Sequence[Missing]
 ) -> dict[tuple[str, str], SampleCheck]:
     con = evidence.con
     sample = duck.hold(
-        con, draw_sample(con, absent, asked, evidence.lake.ceiling.sample, evidence.stamp.run_id)
+        con, draw_sample(con, absent, requested, evidence.lake.ceiling.sample, evidence.stamp.run_id)
     )
     answers = evidence.look(
         duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample))
@@ -72,13 +72,13 @@ def _check_samples(
     """
     live = duck.query(con, "SELECT * FROM input WHERE l_confirmation = 'live'", input=again)
     frames = (sample, duck.query(con, answered, sample=sample, answers=answers), live)
-    counts = [_by_pool(_counts_by_source(con, frame, "count(*)"), asked) for frame in frames]
-    return {_pool(m): SampleCheck(m, *(count[_pool(m)] for count in counts)) for m in asked}
+    counts = [_by_pool(_counts_by_source(con, frame, "count(*)"), requested) for frame in frames]
+    return {_pool(m): SampleCheck(m, *(count[_pool(m)] for count in counts)) for m in requested}
 
 
-def _by_pool(counts: Counts, asked: Sequence[Missing]) -> Counter[tuple[str, str]]:
+def _by_pool(counts: Counts, requested: Sequence[Missing]) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
-    for missing in asked:
+    for missing in requested:
         found[_pool(missing)] += counts.get((missing.table, missing.source), 0)
     return found
 
@@ -86,9 +86,11 @@ def _by_pool(counts: Counts, asked: Sequence[Missing]) -> Counter[tuple[str, str
 _WANTED = pa.schema([(name, pa.string()) for name in ("judged_table", "role", "source", "pool")])
 
 
-def draw_sample(con: Connection, absent: Rows, asked: Sequence[Missing], size: int, seed: str) -> Relation:
+def draw_sample(
+    con: Connection, absent: Rows, requested: Sequence[Missing], size: int, seed: str
+) -> Relation:
     """Draw up to `size` rows of each group (`pool`): in turn from each of its partitions, by the seed."""
-    wanted = duck.small(_WANTED, [(m.table, m.role, m.source, _pool(m)[0]) for m in asked])
+    wanted = duck.small(_WANTED, [(m.table, m.role, m.source, _pool(m)[0]) for m in requested])
     drawn = f"md5({duck.literal(seed)} || chr(0) || bucket || chr(0) || key)"
     pool = "pool, role, source"
     sql = f"""

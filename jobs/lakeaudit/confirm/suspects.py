@@ -177,8 +177,10 @@ def _by_newest_states(
     not_rechecked = {table: why for table, why in unread.items() if table in left}
     if not not_rechecked:
         return suspects, {}
-    seen = duck.hold(con, evidence.judge_again(by_cut))
-    return duck.hold(con, with_snapshot_findings_only(con, suspects, seen, not_rechecked)), not_rechecked
+    by_snapshots = duck.hold(con, evidence.judge_again(by_cut))
+    return duck.hold(
+        con, with_snapshot_findings_only(con, suspects, by_snapshots, not_rechecked)
+    ), not_rechecked
 
 
 def with_snapshot_findings_only(

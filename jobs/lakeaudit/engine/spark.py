@@ -62,8 +62,8 @@ ITEMS_HERE = 256
 BYTES_HERE = 16 << 20
 """Bytes of evidence that the driver reads and judges itself: jobs of Spark, and its Python workers, cost seconds."""
 ROOM_HERE = 192 << 20
-"""The same where tasks would run on this machine, since threads of this process read as fast: bytes of evidence whose
-rows are held and judged whole, or of so much more as less of them is held."""
+"""The limit if tasks would run on this machine, where threads of this process are as fast: bytes of evidence whose rows
+are buffered completely; with narrower rows more evidence is allowed."""
 ROWS_HERE = 50_000
 
 

@@ -226,14 +226,16 @@ _OWN = ("difference", "least", "most", "live", "failed", "common", "first_cause_
 
 def _row(change: dict[str, Any]) -> dict[str, Any]:
     row = {name: value for name, value in change.items() if name not in _OWN} | most_common(change)
-    told = {"confirmation": "live" if change["live"] else "error" if change["failed"] else "none"}
+    confirmation = {"confirmation": "live" if change["live"] else "error" if change["failed"] else "none"}
     if _is_of_partition(change):
         subject = f"{change['partition_path']}#{change['kind']}"
         most = "" if change["kind"] in GROUPED else ", more than half of it,"
         words = f"{change['files']} files of the partition{most} {_explanation(change)}"
-        return row | told | {"subject_type": "partition", "subject": subject, "explanation": words}
+        return row | confirmation | {"subject_type": "partition", "subject": subject, "explanation": words}
     words = f"{change['files']} files, more than half of the table, {_explanation(change)}"
-    return row | told | {"subject_type": "table", "subject": change["table_name"], "explanation": words}
+    return (
+        row | confirmation | {"subject_type": "table", "subject": change["table_name"], "explanation": words}
+    )
 
 
 def _explanation(change: Mapping[str, Any]) -> str:

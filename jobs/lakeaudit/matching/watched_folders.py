@@ -65,9 +65,9 @@ def unowned_folders(con: Connection, matched: Rows, watch: Watch) -> Relation:
     named = duck.query(con, _NAMED, input=duck.query(con, parts, input=placed))
     known = duck.query(con, _formatted(watch), input=named)
     for kind, column in (("unowned", "skip_unowned"), ("unregistered_table", "skip_table")):
-        asked = duck.query(con, f"SELECT *, {duck.literal(kind)} AS kind FROM input", input=known)
+        of_kind = duck.query(con, f"SELECT *, {duck.literal(kind)} AS kind FROM input", input=known)
         sql = f"SELECT * EXCLUDE (kind), coalesce({watch.ignored}, false) AS {column} FROM input"
-        known = duck.query(con, sql, input=asked)
+        known = duck.query(con, sql, input=of_kind)
     return duck.conform(con, duck.query(con, _SUMS, input=known), UNOWNED_FOLDER)
 
 

@@ -240,7 +240,7 @@ OTHER = (
 """Verdicts that are not about one PAIR row: groups of files with the same content, and uploads."""
 
 TABLES: Mapping[str, tuple[Rule, ...]] = {**AXES, **GROUPS}
-"""Every ordered table: those of AXES by axis, those about groups by what a row is about."""
+"""All ordered tables by name: those of AXES by axis, and those of GROUPS."""
 FACTS_OF: Mapping[str, Mapping[str, Expr]] = {
     **dict.fromkeys(PAIR_AXES, ALL_FACTS),
     "metastore_tree": TREE_FACTS,
