@@ -346,7 +346,7 @@ def test_padded_sizes_of_a_partition_are_one_finding(con: Connection) -> None:
         )
     )
     assert subjects_and_kinds(folds) == {("partition", "size_mismatch", 160): 1}
-    assert "encryption on the client's side" in folds[0]["explanation"]
+    assert "client-side encryption" in folds[0]["explanation"]
 
 
 def padded(number: int, least: int, most: int, first: int = 0) -> list[Row]:
@@ -378,7 +378,7 @@ def test_sizes_that_grew_by_a_padding_are_one_finding(
     tables = [row for row in rows if row["subject_type"] == "table"]
     assert len(tables) == bulk
     if bulk:
-        assert "encryption on the client's side" in tables[0]["explanation"]
+        assert "client-side encryption" in tables[0]["explanation"]
         assert tables[0]["files"] + len(rows) - 1 == number
 
 
