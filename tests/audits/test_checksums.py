@@ -77,7 +77,9 @@ def test_a_checksum_that_counts_otherwise_is_a_finding(
     assert "crc counts 3 files, " in rows["differs"]["explanation"]
     assert "and the log lists 2 files, " in rows["differs"]["explanation"]
     (said,) = [warning for warning in outcome.warnings if "crc" in warning]
-    assert said.endswith("torn/_delta_log/00000000000000000002.crc is no checksum: it cannot be understood")
+    assert said.endswith(
+        "torn/_delta_log/00000000000000000002.crc is not a checksum: it cannot be understood"
+    )
     assert outcome.status == "partial"
     status = leftover_status(lake, run_id)
     assert status == {name: "partial" if name in ("bytes", "differs") else "complete" for name in NAMES}

@@ -18,7 +18,6 @@ from lakeaudit import cli
 from lakeaudit.audit import kernel
 from lakeaudit.confirm import suspects
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.matching import verdicts
 from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 
@@ -122,6 +121,7 @@ class Recorder:
             frames = [each for each in traceback.extract_stack() if PACKAGE in each.filename]
             calls = [(each.filename.partition(PACKAGE)[2], each.name) for each in frames]
             calls.append(("rules/classify.py", "apply_rules"))
+            assert len(calls) <= 12
             self.blocks["calls"] = "".join(f"{module:<29} {name}\n" for module, name in calls)
 
 
@@ -156,7 +156,7 @@ def record_rows(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
 
     patch(InProcessEngine, "_read_all", recorder.read)
     patch(kernel, "pairs", lambda rows: recorder.add("pair", of_file(duck.rows_of(rows)), PAIR_COLUMNS))
-    patch(verdicts, "apply_rules", recorder.rule)
+    patch(kernel, "apply_rules", recorder.rule)
     patch(
         kernel,
         "candidates",

@@ -144,11 +144,13 @@ PURE_MAY_USE = {
 KERNEL = "lakeaudit.audit.kernel"
 
 
+SELECTIONS = "lakeaudit.checks.selections"
+
+
 def in_tasks() -> set[str]:
-    """Modules of checks that the kernel runs in tasks."""
-    return {
-        module for module in known_imports(KERNEL) if below(module, "lakeaudit.checks") and module != KERNEL
-    }
+    """Modules of checks that run in tasks."""
+    modules = known_imports(SELECTIONS)
+    return {SELECTIONS} | {module for module in modules if below(module, "lakeaudit.checks")}
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if any(below(name, r) for r in PURE_ROOMS)])

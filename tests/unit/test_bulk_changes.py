@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.audit.kernel import Kernel
+from lakeaudit.audit.task_functions import kernel_with
 from lakeaudit.collect.source_facts import Sources, source_facts
 from lakeaudit.findings import coverage, finding_rows
 from lakeaudit.findings.bulk_changes import ENOUGH, group_bulk_changes
 from lakeaudit.findings.coverage import Tallies, Tally
 from lakeaudit.findings.finding_rows import RunStamp
-from lakeaudit.matching.verdicts import finding_policy
+from lakeaudit.matching.share import TaskFacts
+from lakeaudit.matching.verdicts import words
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
@@ -83,7 +84,8 @@ def answers() -> Mapping[str, pa.Table]:
     claims = claims_of([claim(row["key"], row["key"].partition("/")[0]) for row in rows], ())
     evidence = Sources([claims], [stored_of([row for row in rows if not row.get("lost")])], [], {})
     sources = replace(source_facts(evidence, tables, facts), objects=folded_objects)
-    kernel = Kernel(sources, finding_policy(tables, (), date(2026, 11, 20)), {}, metastores=False)
+    facts_of_run = TaskFacts(sources, words(tables, (), date(2026, 11, 20)), {}, metastores=False)
+    kernel = kernel_with(facts_of_run)
     given = [*claims.rows, *(source.rows for source in evidence.storage)]
     parts = [part for rows in given if isinstance(rows, tuple) for part in rows]
     return shared(parts, kernel.stages, 1).answers

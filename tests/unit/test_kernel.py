@@ -9,15 +9,17 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.audit.kernel import Kernel
+from lakeaudit.audit.task_functions import kernel_with
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Part
 from lakeaudit.findings import coverage
 from lakeaudit.keys import Location
-from lakeaudit.matching.verdicts import fired, verdicts
+from lakeaudit.matching.share import TaskFacts
+from lakeaudit.matching.verdicts import verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import KNOWN
 from tests.builders.evidence import CUT, part_of, rows_table
-from tests.builders.scenario_lake import Lake, matched, numbered
+from tests.builders.scenario_lake import Lake, matched, numbered, with_rules
 from tests.builders.shares import Shared, shared
 from tests.scenarios import SCENARIOS
 
@@ -38,14 +40,14 @@ def lake() -> Iterator[Lake]:
 @pytest.fixture(scope="module")
 def judged(lake: Lake) -> list[dict[str, Any]]:
     """The verdict rows of all keys together."""
-    rows = duck.hold(lake.con, verdicts(lake.con, fired(lake.con, matched(lake)), lake.policy))
+    rows = duck.hold(lake.con, verdicts(lake.con, with_rules(lake.con, matched(lake)), lake.words))
     columns = "judged_table, axis, outcome, coalesce(s_size, c_size, 0) AS size"
     return duck.rows_of(duck.query(lake.con, f"SELECT {columns} FROM input", input=rows))
 
 
 @pytest.fixture(scope="module")
 def kernel(lake: Lake) -> Kernel:
-    return Kernel(lake.sources, lake.policy, {}, metastores=True)
+    return kernel_with(TaskFacts(lake.sources, lake.words, {}, metastores=True))
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +227,7 @@ def _size(row: Mapping[str, Any]) -> int:
 def test_where_partitions_were_asked_for_nothing_else_is_judged(kernel: Kernel, parts: list[Part]) -> None:
     buckets = [Location("lake0", "orders"), Location("lake3", "orders"), Location("lake3", "orders/none")]
     asked = {place: place.uri for place in buckets}
-    found = shared(parts, replace(kernel, partitions=asked).stages, MANY).answers
+    found = shared(parts, replace(kernel, facts=replace(kernel.facts, partitions=asked)).stages, MANY).answers
     tables = {row["judged_table"] for kind in ("tallies", "suspects") for row in found[kind].to_pylist()}
     assert tables == {"0/orders", "3/orders"}
     assert {row["partition_uri"] for row in found["partitions"].to_pylist()} - {None} == {
@@ -234,5 +236,5 @@ def test_where_partitions_were_asked_for_nothing_else_is_judged(kernel: Kernel, 
 
 
 def test_without_any_evidence_nothing_is_answered(lake: Lake) -> None:
-    kernel = Kernel(lake.sources, lake.policy, {}, metastores=True)
+    kernel = kernel_with(TaskFacts(lake.sources, lake.words, {}, metastores=True))
     assert shared([], kernel.stages, MANY) == Shared({}, 0)

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.audit.kernel import removals
-from lakeaudit.checks.clones import under_own_root
 from lakeaudit.collect.source_facts import Sources, deciding_places, source_facts
 from lakeaudit.confirm.apply_gaps import assumed_vacuums, with_gaps
 from lakeaudit.evidence.metastore.s3guard import S3Guard
@@ -17,6 +16,7 @@ from lakeaudit.keys import Location
 from lakeaudit.matching.leftovers import folders_of_logs
 from lakeaudit.matching.metastore_tree import folder_rows, parent_rows, tree_rows, tree_verdicts, with_folders
 from lakeaudit.matching.pairs import SourceFacts, pairs
+from lakeaudit.matching.share import under_own_root
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck

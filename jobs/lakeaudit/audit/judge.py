@@ -11,15 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.audit.match_and_confirm import Confirmed, match_and_confirm
+from lakeaudit.audit.match_and_confirm import Confirmed
 from lakeaudit.audit.partition_files import files_of_partitions
-from lakeaudit.checks import half_moved
-from lakeaudit.checks.group_checks import GroupChecks, group_checks
 from lakeaudit.checks.hazards.request_causes import Traced, explained, traced
 from lakeaudit.checks.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.checks.lineage.host_doubts import Hosts, catalogued, hosts_of
 from lakeaudit.checks.lineage.lineage_checks import (
-    check_witnesses,
     lineage_findings,
     lineage_tallies,
     listed_less,
@@ -33,6 +30,8 @@ from lakeaudit.checks.lineage.lost_states import (
 from lakeaudit.checks.lineage.state_counts import counted_whole
 from lakeaudit.checks.lister_checks import ListerChecks
 from lakeaudit.checks.moved_bytes import with_other_places
+from lakeaudit.checks.protocol import CheckInput, CheckResult, run_checks
+from lakeaudit.checks.registry import checks
 from lakeaudit.checks.unnamed_fields import UnnamedFields, unnamed_fields
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import gap_findings, sources_with_gaps
@@ -53,7 +52,7 @@ from lakeaudit.findings.expected_gaps import ExpectedReasons, mark_expected
 from lakeaudit.findings.one_per_subject import one_per_subject
 from lakeaudit.findings.whole_partitions import with_whole_partitions
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
-from lakeaudit.ledger.resolution import resolutions
+from lakeaudit.ledger.resolution import RESTORED, resolutions
 from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
@@ -97,30 +96,30 @@ class Judgement:
         }
 
 
-def judge(evidence: Evidence, engine: AuditEngine, progress: Progress) -> Judgement:
+def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement:
     """All findings, leftovers and the coverage of the tables in scope."""
-    read = match_and_confirm(check_witnesses(evidence), engine, progress)
     evidence = read.evidence
     known = _traced(evidence, engine, read, progress)
     with progress.stage("make findings"):
         tallies = _tallies(evidence, read)
         leftovers = leftover_checks(evidence, engine, read.matched, read.answers, read.again.renamed)
-        groups = group_checks(evidence, engine, read.matched, tallies, known)
-        tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(evidence))
-        files = _about_files(evidence, engine, read, groups.attempts.copies, tallies, known)
-        found = _findings(evidence, read.matched, read.remaining, files.rows, leftovers, groups, known)
+        checked = run_checks(checks(), CheckInput(evidence, engine, read.matched, tallies, known))
+        tallies = coverage.together(tallies, leftovers.tallies, checked.tallies, lineage_tallies(evidence))
+        copies = read.matched.rows("copies") if checked.copies is None else checked.copies
+        files = _about_files(evidence, engine, read, copies, tallies, known)
+        found = _findings(evidence, read.matched, read.remaining, files.rows, leftovers, checked, known)
         rows = duck.hold(evidence.con, found)
-        unnamed = unnamed_fields(evidence, read.matched.unnamed_fields, read.remaining)
-        able = _with_listers(_means(evidence, read, groups, unnamed), leftovers.others)
+        unnamed = unnamed_fields(evidence, read.matched.few("unnamed_fields"), read.remaining)
+        able = _with_listers(_means(evidence, read, checked, unnamed), leftovers.others)
         covered = _covered(evidence, coverage.together(tallies, _new_files(evidence)), able)
-        rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
+        rows_of_coverage = [*covered.rows, *checked.coverage_rows]
     return Judgement(
         (*read.matched.holes, *known.holes),
         read.matched.counts,
         rows_of_coverage,
         rows,
         finding_rows.as_leftover_rows(evidence.con, leftovers.files),
-        duck.union(evidence.con, [resolutions(evidence.con, read.remaining), groups.commits.words()]),
+        duck.union(evidence.con, [resolutions(evidence.con, read.remaining), _restored(checked.restored)]),
         _observations(evidence, rows_of_coverage, able),
         read.sample_checks,
         requested_reasons(able.narrowed) | not_compared(able.outside) | covered.reasons,
@@ -131,18 +130,28 @@ def judge(evidence: Evidence, engine: AuditEngine, progress: Progress) -> Judgem
                     *_of_classes(read.matched.counts),
                     *unnamed.warnings,
                     *leftovers.warnings,
-                    *groups.warnings,
+                    *checked.warnings,
                     *files.unsure,
                     *covered.stale,
                 ]
             )
         ),
-        frozenset(row["table_name"] for row in groups.watched.coverage_rows),
+        frozenset(row["table_name"] for row in checked.coverage_rows),
         counted_whole(evidence, read.matched.live, read.matched.holes),
         evidence.lineage,
-        hosts_of(evidence, read.matched.cloned),
+        hosts_of(evidence, read.matched.rows("cloned")),
         catalogued(evidence),
     )
+
+
+def _restored(ids: Sequence[str]) -> pa.Table:
+    """Columns as `ledger.resolution.resolutions`."""
+    return duck.small(_RESOLUTIONS, [(id_, RESTORED, True) for id_ in ids])
+
+
+_RESOLUTIONS = pa.schema(
+    [("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())]
+)
 
 
 def _of_classes(counts: Counts) -> list[str]:
@@ -220,7 +229,7 @@ def _findings(
     remaining: Relation,
     about_files: Relation,
     leftovers: LeftoverChecks,
-    groups: GroupChecks,
+    checked: CheckResult,
     known: Traced,
 ) -> Relation:
     """FINDINGS of everything."""
@@ -232,7 +241,7 @@ def _findings(
         _reported(evidence, (*matched.holes, *known.holes)),
         matched.vacuums,
         stamp.as_of.date(),
-        (*lineage_findings(evidence), *groups.rows),
+        (*lineage_findings(evidence), *checked.rows),
     )
     rows = one_loss_a_table(
         with_versions(evidence, rows),
@@ -245,16 +254,8 @@ def _findings(
         finding_rows.leftover_findings(
             con, finding_rows.with_possible_copies(con, leftovers.files, remaining), stamp
         ),
-        half_moved.findings(con, groups.moved, stamp),
-        *groups.writes.findings,
-        *groups.checksums.findings,
-        groups.attempts.findings,
-        *groups.log_entries.findings,
-        *groups.pointers.findings,
-        *groups.watched.findings,
-        explained(
-            evidence, finding_rows.from_plain(con, [*with_own_subjects(con, rows, about_files)], stamp), known
-        ),
+        *checked.findings,
+        explained(evidence, finding_rows.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     rows_of_all = duck.hold(con, _with_formats(evidence, duck.union(con, frames)))
     return finding_rows.with_losses(con, one_per_subject(con, rows_of_all))
@@ -299,15 +300,18 @@ def _looked_at(evidence: Evidence, remaining: Rows) -> dict[str, int]:
     }
 
 
-def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: UnnamedFields) -> Availability:
+def _means(evidence: Evidence, read: Confirmed, checked: CheckResult, unnamed: UnnamedFields) -> Availability:
     """What there was to judge with."""
     holed = sources_with_gaps(read.matched.holes)
     stores = [store for store in evidence.lake.metastores if store.knows_files]
-    able = availability(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
-    pointed, elsewhere = evidence.pointed, outside_files(evidence, read.matched.outside, read.remaining)
+    able = means(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
+    pointed, elsewhere = (
+        evidence.pointed,
+        outside_files(evidence, read.matched.few("outside"), read.remaining),
+    )
     return replace(
         able,
-        storage_cuts={**able.storage_cuts, **groups.watched.storage_cuts},
+        storage_cuts={**able.storage_cuts, **checked.storage_cuts},
         catalogs=pointed is not None,
         catalog_cuts=pointed.cuts if pointed else {},
         catalog_gap=pointed.gap if pointed else "",
@@ -318,7 +322,7 @@ def _means(evidence: Evidence, read: Confirmed, groups: GroupChecks, unnamed: Un
         fresh=_looked_at(evidence, read.remaining),
         outside=elsewhere.reasons,
         looked_outside=elsewhere.looked_at,
-        remarks=groups.remarks,
+        remarks=checked.remarks,
         declared=frozenset(fact.table.name for fact in evidence.facts_in_scope if fact.declared),
         not_rechecked=read.again.not_rechecked,
         incomplete_reports=read.again.incomplete,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.audit.kernel import kernel_of
 from lakeaudit.audit.projection_pass import Prefiltered, lost_siblings, run_projection_pass
+from lakeaudit.audit.task_functions import kernel_of
 from lakeaudit.checks.pointers.folder_counts import HELD, CountingEngine
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import all_evidence_gaps, sources_with_gaps
@@ -16,7 +16,14 @@ from lakeaudit.collect.match_result import Counts, Listed, MatchResult
 from lakeaudit.collect.partitions import uris
 from lakeaudit.collect.source_facts import storage_cuts
 from lakeaudit.confirm.apply_gaps import assumed_vacuums
-from lakeaudit.engine.answers import AnswersByKind, answers_of, few_answers, hold_answers, tallies_of
+from lakeaudit.engine.answers import (
+    AnswersByKind,
+    AnswerTables,
+    answers_of,
+    few_answers,
+    hold_answers,
+    tallies_of,
+)
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import Batches, BufferedRows, EvidenceGap, Part
 from lakeaudit.findings import coverage, finding_rows
@@ -66,8 +73,10 @@ def read_rows(evidence: Evidence, engine: AuditEngine) -> RowsRead:
         evidence = evidence.with_uncovered(_unseen(evidence, gone.logs))
     # a projection pass has counted the folders already
     count = evidence.folder_count if gone.screen is None else None
-    answers = CountingEngine(engine, count).run(rows, kernel_of(evidence).stages, gone.reading)
-    return RowsRead(evidence, rows, gone, hold_answers(evidence.con, answers))
+    answers = AnswerTables(evidence.con)
+    for kind, batch in CountingEngine(engine, count).run(rows, kernel_of(evidence).stages, gone.reading):
+        answers.add(kind, batch)
+    return RowsRead(evidence, rows, gone, answers.by_kind())
 
 
 def with_gaps_of_rows(read: RowsRead) -> Evidence:
@@ -90,29 +99,17 @@ def match(read: RowsRead, engine: AuditEngine) -> MatchResult:
     let_go = duck.small(ANSWERS["claimed"], gone.claimed())
     settled = coverage.tallies(few_answers(answers, "tallies"))
     return MatchResult(
+        con=con,
+        selected=answers,
         tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
         suspects=answers_of(con, answers, "suspects"),
         fresh=answers_of(con, answers, "fresh"),
         leftovers=answers_of(con, answers, "leftovers"),
         uploads=finding_rows.leftover_row(con, unfinished),
-        copies=answers_of(con, answers, "copies"),
-        moves=answers_of(con, answers, "moves"),
         entries=entries,
         claimed=duck.hold(con, duck.union(con, [answers_of(con, answers, "claimed"), let_go])),
-        log_versions=answers_of(con, answers, "log_versions"),
-        marked_states=tuple(few_answers(answers, "marked_states")),
-        replaced_versions=tuple(few_answers(answers, "replaced_versions")),
-        repeated=answers_of(con, answers, "repeated"),
-        idle_removals=answers_of(con, answers, "idle_removals"),
-        changed_rows=answers_of(con, answers, "changed_rows"),
-        rivals=answers_of(con, answers, "rivals"),
-        cloned=answers_of(con, answers, "cloned"),
         folders=answers_of(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
-        watched=answers_of(con, answers, "watched_folders"),
         live=_live(few_answers(answers, "live_totals"), gone.settled),
-        outside=tuple(few_answers(answers, "outside")),
-        elsewhere=tuple(few_answers(answers, "elsewhere")),
-        unnamed_fields=tuple(few_answers(answers, "unnamed_fields")),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answers_of(con, answers, "removals")),
         counts=read.counts,

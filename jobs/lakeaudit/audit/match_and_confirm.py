@@ -79,12 +79,14 @@ def _with_checked_states(evidence: Evidence, engine: AuditEngine, matched: Match
     of_commits = commit_witnesses(evidence, engine, matched)
     counted = counted_whole(evidence, matched.live, matched.holes)
     witnesses = [
-        *of_older_versions(evidence, matched.replaced_versions),
+        *of_older_versions(evidence, matched.few("replaced_versions")),
         *of_commits,
         *repeated_entries(evidence, matched.suspects),
         *less_listed(evidence, counted, partial(with_leftovers, evidence, matched.leftovers)),
     ]
-    return check_what_was_read(evidence, matched.marked_states, matched.live, matched.leftovers, witnesses)
+    return check_what_was_read(
+        evidence, matched.few("marked_states"), matched.live, matched.leftovers, witnesses
+    )
 
 
 def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> ConfirmResult:

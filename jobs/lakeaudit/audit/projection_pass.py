@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from lakeaudit.audit.cached_prefilter import Screened, kept_screen
 from lakeaudit.audit.cached_rest import KeptRest
-from lakeaudit.audit.kernel import judge_children, kernel_of
+from lakeaudit.audit.kernel import judge_children
+from lakeaudit.audit.task_functions import has_trees, task_facts
 from lakeaudit.checks.pointers.folder_counts import CountingEngine, without_folders
+from lakeaudit.checks.registry import checks
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.engine.cached_rows import cached_rows
 from lakeaudit.engine.chunks import WHOLE, Reading, has_fault
@@ -82,7 +84,7 @@ def run_projection_pass(
 ) -> Prefiltered:
     """Read everything narrowly, if that pays."""
     weight = sum(each.weight for each in rows if isinstance(each, Part))
-    if weight < SCREEN_FROM or evidence.partitions:
+    if weight < SCREEN_FROM or evidence.partitions or any(check.every_key for check in checks()):
         return Prefiltered()
     by_kind = {
         kind: trace for read in evidence.observed.sources.claims for kind, trace in read.traces.items()
@@ -101,11 +103,11 @@ def run_projection_pass(
         if keeper:
             found = keeper.keep(found, engine)
     wanted = found.wanted
-    again = partial(read_again, screen, wanted, kernel_of(evidence).metastores)
+    again = partial(read_again, screen, wanted, has_trees(evidence))
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
     left = wanted.count / max(wanted.count + found.files, 1)
     all_rows = kept.rows
-    if keeper and found.rest and kernel_of(evidence).metastores:
+    if keeper and found.rest and has_trees(evidence):
         sources = evidence.observed.sources
         stored = frozenset(each.info.id for side in (sources.storage, sources.metastores) for each in side)
         all_rows = KeptRest(keeper.kept, found.rest, stored, screen, wanted, found.more, kept.rows).rows
@@ -126,7 +128,7 @@ def lost_siblings(
         return iter(())
     of_lost = partial(read_siblings, gone.screen, gone.wanted, lost)
     reading = replace(gone.whole, select=of_lost)
-    return engine.run(rows, [partial(judge_children, kernel_of(evidence))], reading)
+    return engine.run(rows, [partial(judge_children, task_facts(evidence))], reading)
 
 
 def _sorted_out(answers: Answers) -> Screened:

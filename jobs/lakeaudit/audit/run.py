@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from lakeaudit.audit.collapsed_locations import with_collapsed
 from lakeaudit.audit.judge import Judgement, judge
+from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.audit.outcome import Outcome, conclude, recent_commits
 from lakeaudit.audit.plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
 from lakeaudit.audit.preflight import require_results
 from lakeaudit.audit.storage_snapshots import keep_pictures, pictures_of
+from lakeaudit.checks.lineage.lineage_checks import check_witnesses
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.lifecycles import Lifecycles
 from lakeaudit.collect.metadata_aims import read_aims
@@ -90,7 +92,8 @@ def audit(
         expectation_suites.preload()
         evidence = run.read(options, pause)
         engine.ready(progress)
-        judgement = judge(evidence, engine, progress)
+        confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
+        judgement = judge(confirmed, engine, progress)
         settled = run.settle(evidence, judgement)
         checked = run.check(evidence.observed, judgement, settled.changes)
         outcome = run.publish(evidence, judgement, settled.changes, checked.report)

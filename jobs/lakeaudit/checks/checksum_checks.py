@@ -1,15 +1,14 @@
 """What writers counted of tables' newest versions, held against what the logs list of them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from lakeaudit.checks.protocol import CheckInput, CheckResult
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.collect.match_result import Listed, MatchResult
+from lakeaudit.collect.match_result import Listed
 from lakeaudit.engine.answers import tallies_of
 from lakeaudit.evidence.protocol import DeclaredState
 from lakeaudit.findings import coverage
-from lakeaudit.findings.coverage import Tallies
 from lakeaudit.findings.finding_rows import because, finished
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.matching.verdicts import group_verdicts
@@ -20,29 +19,23 @@ from lakeaudit.schemas import CHECKSUM
 TABLE = "checksums"
 
 
-@dataclass(frozen=True)
-class ChecksumChecks:
-    """FINDINGS rows, checksums by outcome, and what to say of those that could not be read."""
-
-    findings: tuple[Relation, ...] = ()
-    tallies: Tallies = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-
-def checksum_checks(evidence: Evidence, matched: MatchResult) -> ChecksumChecks:
-    """Where a writer counted other files of the tables in scope than their logs list; of parts of tables nothing."""
-    if evidence.partitions:
-        return ChecksumChecks()
-    told = list(_declared(evidence))
+def judge_checksums(given: CheckInput) -> CheckResult:
+    """Report tables of which a writer counted other files than their logs list."""
+    evidence, live = given.evidence, given.matched.live
+    declared = list(_declared(evidence))
     rows = [
-        _row(fact, said, matched.live.get(fact.table.name, (0, 0))) for fact, said in told if not said.unread
+        _row(fact, state, live.get(fact.table.name, (0, 0))) for fact, state in declared if not state.unread
     ]
     judged = duck.hold_any(
         evidence.con, group_verdicts(evidence.con, duck.small(CHECKSUM, rows), TABLE, evidence.policy)
     )
-    unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
-    tallies = tallies_of(coverage.count_others(evidence.con, judged, "0"))
-    return ChecksumChecks((_findings(evidence, judged),), tallies, unread)
+    return CheckResult(
+        (_findings(evidence, judged),),
+        tallies=tallies_of(coverage.count_others(evidence.con, judged, "0")),
+        warnings=tuple(
+            f"{state.place.uri} is not a checksum: {state.unread}" for _, state in declared if state.unread
+        ),
+    )
 
 
 def checksum_doubts(evidence: Evidence, live: Mapping[str, Listed]) -> dict[str, str]:

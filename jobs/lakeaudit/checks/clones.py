@@ -7,9 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
@@ -17,21 +14,10 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLONE_FILE, CLONED
 
 AT_RISK = "clone_at_risk"
-_ROOTS = pa.schema([("name", pa.string()), ("root_bucket", pa.string()), ("root_prefix", pa.string())])
-
-
-def under_own_root(con: Connection, pairs: Rows, homes: Mapping[str, Location]) -> Relation:
-    """PAIR rows that a table claims, and whether the key lies below that table's own location: `own`."""
-    places = [(name, place.bucket, place.prefix) for name, place in homes.items()]
-    sql = """
-        SELECT p.*, p.bucket = root_bucket AND starts_with(p.key, root_prefix) AS own
-        FROM pairs p JOIN places ON table_name = name
-    """
-    return duck.query(con, sql, pairs=pairs, places=duck.small(_ROOTS, places))
 
 
 def clone_files(con: Connection, claimed: Rows) -> Relation:
-    """CLONE_FILE rows: live files of tables below other tables' roots, from rows of `under_own_root`."""
+    """CLONE_FILE rows: live files of tables below other tables' roots, from rows of `share.under_own_root`."""
     sql = """
         SELECT c.*, c.owner AS source, s.c_state AS x_state, s.c_certain AS x_certain, s.c_removed_at AS x_removed_at
         FROM (SELECT * EXCLUDE own FROM claimed WHERE NOT own AND c_state = 'live' AND owner <> table_name) c
@@ -41,8 +27,8 @@ def clone_files(con: Connection, claimed: Rows) -> Relation:
     return duck.conform(con, duck.query(con, sql, claimed=claimed), CLONE_FILE)
 
 
-def cloned(con: Connection, claimed: Rows, words: FindingPolicy) -> Relation:
-    """CLONED rows from rows of `under_own_root`: how many files of which clone and source each rule has judged how."""
+def cloned(con: Connection, claimed: Rows, policy: FindingPolicy) -> Relation:
+    """CLONED rows, from rows of `share.under_own_root`: files by clone, source and the rule that matched."""
     of_table = "SELECT * REPLACE (CAST(NULL AS VARCHAR) AS relative), table_name AS judged_table FROM input"
     # held, since most lakes have no clones: to plan the rules takes longer than to see that there are none
     asked = duck.made_of(con, of_table, duck.hold(con, clone_files(con, claimed)))

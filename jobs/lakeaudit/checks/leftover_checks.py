@@ -44,7 +44,7 @@ def leftover_checks(
     unnamed = unnamed_roots(matched.nested, evidence.lake.tables)
     own, elsewhere = _own(evidence, there, unnamed)
     logs = {(name, kind) for root in unnamed for name in root.beside for kind in root.formats}
-    others = lister_checks(evidence, engine, own, logs, matched.marked_states)
+    others = lister_checks(evidence, engine, own, logs, matched.few("marked_states"))
     others = replace(others, unknown={**hosts_of_absent(evidence, own, matched.nested), **others.unknown})
     own, listed = _unlisted(evidence, own, others)
     rows = finding_rows.leftover_files(

@@ -1,42 +1,32 @@
-"""What log stores know of tables' logs, held against the logs: a few listings a table, in tasks."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+"""Compare what log stores hold about tables' logs with the logs: a few listings per table, in tasks."""
 
 from lakeaudit.checks import log_entries
-from lakeaudit.collect.evidence import Evidence
-from lakeaudit.engine.local import AuditEngine
+from lakeaudit.checks.protocol import NOTHING, CheckInput, CheckResult, add_results
+from lakeaudit.evidence.protocol import LogEntries
 from lakeaudit.evidence.registry import METASTORES
-from lakeaudit.findings.coverage import Tallies, together
-from lakeaudit.runtime.duck import Relation
+
+AXIS = "commit"
 
 
-@dataclass(frozen=True)
-class LogStoreChecks:
-    """FINDINGS rows, commits by outcome, and by table why its log could not be compared."""
-
-    findings: tuple[Relation, ...] = ()
-    tallies: Tallies = field(default_factory=dict)
-    unsure: Mapping[str, str] = field(default_factory=dict)
+def judge_log_stores(given: CheckInput) -> CheckResult:
+    """Report commits that a log store and the log state differently."""
+    return add_results([_judge(given, store) for store in given.evidence.observed.log_entries])
 
 
-def log_store_checks(evidence: Evidence, engine: AuditEngine) -> LogStoreChecks:
-    """What is wrong with commits by each log store, of the tables in scope; of parts of tables nothing."""
-    found: list[Relation] = []
-    tallies: Tallies = {}
-    unsure: dict[str, str] = {}
-    for store in () if evidence.partitions else evidence.observed.log_entries:
-        format_ = METASTORES[store.info.kind].model.commits_of
-        tables = [t for t in evidence.scope if any(each.kind == format_ for each in t.manifests)]
-        if not tables:
-            continue
-        by = store.compare({table.location: table.name for table in tables})
-        met = engine.meet([store.rows], by.project, by.compare)
-        unsure |= {str(note["subject"]): str(note["reason"]) for note in met.notes if note["reason"]}
-        graces = {table.name: table.settings.grace for table in tables}
-        judged = log_entries.judged_entries(
-            evidence.con, [*met.batches("log_suspects")], graces, evidence.policy
-        )
-        found.append(log_entries.findings(evidence.con, judged, evidence.stamp))
-        tallies = together(tallies, log_entries.tallies(evidence.con, judged))
-    return LogStoreChecks(tuple(found), tallies, unsure)
+def _judge(given: CheckInput, store: LogEntries) -> CheckResult:
+    evidence = given.evidence
+    format_ = METASTORES[store.info.kind].model.commits_of
+    tables = [t for t in evidence.scope if any(each.kind == format_ for each in t.manifests)]
+    if not tables:
+        return NOTHING
+    by = store.compare({table.location: table.name for table in tables})
+    met = given.engine.meet([store.rows], by.project, by.compare)
+    remarks = {(str(note["subject"]), AXIS): str(note["reason"]) for note in met.notes if note["reason"]}
+    graces = {table.name: table.settings.grace for table in tables}
+    suspects = [*met.batches("log_suspects")]
+    judged = log_entries.judged_entries(evidence.con, suspects, graces, evidence.policy)
+    return CheckResult(
+        (log_entries.findings(evidence.con, judged, evidence.stamp),),
+        tallies=log_entries.tallies(evidence.con, judged),
+        remarks=remarks,
+    )

@@ -1,15 +1,13 @@
 """Watched places: what lies there and no table owns, grouped by prefix, judged, and made findings and coverage."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from lakeaudit.checks.protocol import NOTHING, CheckInput, CheckResult
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import sources_with_gaps
-from lakeaudit.collect.match_result import MatchResult
-from lakeaudit.collect.source_facts import availability, deciding_places
+from lakeaudit.collect.source_facts import deciding_places, means
 from lakeaudit.engine.answers import tallies_of
-from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings import coverage
 from lakeaudit.findings.coverage import Tallies
 from lakeaudit.findings.finding_rows import because, finished, uri
@@ -25,26 +23,21 @@ from lakeaudit.schemas import PARTITION
 AXIS = "leftover"
 
 
-@dataclass(frozen=True)
-class WatchChecks:
-    """FINDINGS rows, rows of COVERAGE of the watched places, and the cuts of storage that they rest on."""
-
-    findings: Sequence[Relation] = ()
-    coverage_rows: Sequence[dict[str, Any]] = ()
-    storage_cuts: Mapping[str, SnapshotWindow] = field(default_factory=dict)
-
-
-def watch_checks(evidence: Evidence, matched: MatchResult) -> WatchChecks:
-    """What no table owns in the places that are watched."""
-    watch = evidence.watch
+def judge_watched(given: CheckInput) -> CheckResult:
+    """Report folders in watched places that no table owns."""
+    evidence = given.evidence
+    watch, con = evidence.watch, evidence.con
     if watch is None:
-        return WatchChecks()
-    con = evidence.con
-    grouped = duck.hold(con, prefixes(con, matched.watched, watch.places, _known(evidence)))
+        return NOTHING
+    folders = given.matched.rows("watched_folders")
+    grouped = duck.hold(con, prefixes(con, folders, watch.places, _known(evidence)))
     judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_policy))
-    able = availability(evidence.observed.sources, _facts(evidence), (), sources_with_gaps(matched.holes))
+    gaps = sources_with_gaps(given.matched.holes)
+    able = means(evidence.observed.sources, _facts(evidence), (), gaps)
     rows = _coverage(evidence, _tallies(con, judged), replace(able, overtaken=evidence.memory.overtaken))
-    return WatchChecks((_findings(evidence, judged),), rows, able.storage_cuts)
+    return CheckResult(
+        (_findings(evidence, judged),), coverage_rows=tuple(rows), storage_cuts=able.storage_cuts
+    )
 
 
 def _known(evidence: Evidence) -> NamedPlaces:

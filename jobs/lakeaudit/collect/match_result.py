@@ -4,10 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
+from lakeaudit.engine.answers import AnswersByKind, few_answers
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.findings.coverage import Tallies
 from lakeaudit.keys import Location
-from lakeaudit.runtime.duck import Relation
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import ANSWERS
 
 Counts = Mapping[str, Mapping[str, Any]]
 """By source id: rows, rejected, sample."""
@@ -19,38 +24,39 @@ Listed = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class MatchResult:
-    """The answers of the kernel: tallies of judged rows, and other rows on the driver's connection."""
+    """The answers of the tasks: tallies of settled rows, and, on the driver's connection, all other rows."""
+
+    con: Connection
+    selected: AnswersByKind
+    """Rows by kind, see `rows`."""
 
     tallies: Tallies
     suspects: Relation
     fresh: Relation
     leftovers: Relation
     uploads: Relation
-    copies: Relation
-    moves: Relation
     entries: Relation
     claimed: Relation
-    log_versions: Relation
-    marked_states: tuple[Mapping[str, Any], ...]
-    replaced_versions: tuple[Mapping[str, Any], ...]
-    repeated: Relation
-    idle_removals: Relation
-    changed_rows: Relation
-    rivals: Relation
-    cloned: Relation
     folders: Relation
-    watched: Relation
     live: Mapping[str, Listed]
     """By table."""
-    elsewhere: tuple[Mapping[str, Any], ...]
-    """By share the places of live files that are not below their table's location."""
-    outside: tuple[Mapping[str, Any], ...]
-    """Places of listed files that no storage source covers, see `kernel.outside_places`."""
-    unnamed_fields: tuple[Mapping[str, Any], ...]
-    """Fields that storage does not report for undecided files, see `checks.unnamed_file_fields`."""
     nested: Mapping[Location, frozenset[str]]
     """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: Sequence[Mapping[str, Any]]
     counts: Counts
     holes: tuple[EvidenceGap, ...]
     partitions: frozenset[str]
+
+    def rows(self, kind: str, schema: pa.Schema | None = None) -> Relation:
+        """The rows that a check selected in the tasks.
+
+        Args:
+            kind: the kind of row that the check yields.
+            schema: of these rows, for an empty relation if there are none; None: a kind of `schemas.ANSWERS`.
+        """
+        empty = (ANSWERS[kind] if schema is None else schema).empty_table()
+        return duck.relation(self.con, self.selected.get(kind, empty))
+
+    def few(self, kind: str) -> tuple[Mapping[str, Any], ...]:
+        """The rows of a kind that has few, as Python objects."""
+        return tuple(few_answers(self.selected, kind))

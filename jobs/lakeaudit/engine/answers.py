@@ -1,7 +1,7 @@
 """Holds the answers of an engine run on the driver: small kinds in memory, large kinds in tables that spill."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -20,34 +20,44 @@ FEW = 1000
 """Kinds with fewer rows stay in memory: to create a table takes longer than to read them."""
 
 
+class AnswerTables:
+    """Collects answers on the driver: kinds with few rows in memory, others in tables that spill."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+        self._batches: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        self._tables: dict[str, str] = {}
+        self._rows: Counter[str] = Counter()
+
+    def add(self, kind: str, batch: pa.RecordBatch) -> None:
+        self._batches[kind].append(batch)
+        self._rows[kind] += batch.num_rows
+        if self._rows[kind] >= duck.BATCH_ROWS:
+            self._insert(kind)
+
+    def by_kind(self) -> AnswersByKind:
+        """All answers."""
+        for kind in [kind for kind in self._batches if kind in self._tables or self._rows[kind] >= FEW]:
+            self._insert(kind)
+        small = {kind: pa.Table.from_batches(batches) for kind, batches in self._batches.items()}
+        return {kind: duck.table_relation(self._con, name) for kind, name in self._tables.items()} | small
+
+    def _insert(self, kind: str) -> None:
+        rows = duck.relation(self._con, pa.Table.from_batches(self._batches.pop(kind)))
+        del self._rows[kind]
+        if kind in self._tables:
+            rows.insert_into(self._tables[kind])
+        else:
+            self._tables[kind] = duck.fresh_name()
+            rows.create(self._tables[kind])
+
+
 def hold_answers(con: Connection, answers: Answers) -> AnswersByKind:
-    """Put the answers into tables of this connection; kinds with few rows stay in memory."""
-    batches_by_kind: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    tables: dict[str, str] = {}
-    rows: Counter[str] = Counter()
+    """Collect all answers."""
+    tables = AnswerTables(con)
     for kind, batch in answers:
-        batches_by_kind[kind].append(batch)
-        rows[kind] += batch.num_rows
-        if rows[kind] >= duck.BATCH_ROWS:
-            _insert(con, tables, kind, batches_by_kind.pop(kind))
-            del rows[kind]
-    small = {kind: pa.Table.from_batches(batches_by_kind.pop(kind)) for kind in _small_kinds(rows, tables)}
-    for kind, batches in batches_by_kind.items():
-        _insert(con, tables, kind, batches)
-    return {kind: duck.table_relation(con, name) for kind, name in tables.items()} | small
-
-
-def _small_kinds(rows: Mapping[str, int], tables: Collection[str]) -> list[str]:
-    return [kind for kind, number in rows.items() if number < FEW and kind not in tables]
-
-
-def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequence[pa.RecordBatch]) -> None:
-    rows = duck.relation(con, pa.Table.from_batches(batches))
-    if kind in tables:
-        rows.insert_into(tables[kind])
-    else:
-        tables[kind] = duck.fresh_name()
-        rows.create(tables[kind])
+        tables.add(kind, batch)
+    return tables.by_kind()
 
 
 def answers_of(con: Connection, answers: AnswersByKind, kind: str) -> Relation:

@@ -61,11 +61,6 @@ def finding_policy(tables: Sequence[Table], ignores: Sequence[Ignore], today: da
     return FindingPolicy(scope, duck.small(_SEVERITY, said), " OR ".join(conditions) or "false")
 
 
-def fired(con: Connection, pairs: Rows) -> Relation:
-    """Add the rule that fires on every axis: columns rule_<axis>."""
-    return apply_rules(con, pairs, ALL_FACTS, file_rules.PAIR_AXES)
-
-
 def verdicts(con: Connection, fired_rules: Rows, policy: FindingPolicy) -> Relation:
     """Return verdict rows of the tables in scope, from PAIR rows with their rules."""
     return with_outcome(con, _in_scope(con, _long(con, fired_rules), policy), policy)

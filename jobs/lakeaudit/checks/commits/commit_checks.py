@@ -5,8 +5,7 @@ What a lost version added is looked up in the claims of its table: what a later 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -23,14 +22,14 @@ from lakeaudit.checks.commits.suspect_commits import (
     one_a_commit,
     suspects,
 )
+from lakeaudit.checks.protocol import CheckInput, CheckResult, add_results
 from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.lifecycles import ends
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import Claims, CommitContents, CommitFile, CommitLogs
-from lakeaudit.findings.coverage import Tallies, Tally
+from lakeaudit.findings.coverage import Tally
 from lakeaudit.keys import digest
-from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.rules.file_rules import UNDECIDED
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -45,51 +44,31 @@ MOST_OF_TABLE, MOST = 20, 200
 AXIS = "commit"
 
 
-@dataclass(frozen=True)
-class CommitChecks:
-    """Rows for FINDINGS; subjects that a look has shown to be whole, as `words`; tables not all judged, and why.
-
-    `unknown_ends` are warnings about lost versions: until when they are kept is not known.
-    """
-
-    rows: tuple[Finding, ...] = ()
-    whole: tuple[str, ...] = ()
-    unsure: Mapping[str, str] = field(default_factory=dict)
-    tallies: Tallies = field(default_factory=dict)
-    unknown_ends: tuple[str, ...] = ()
-
-    def plus(self, other: "CommitChecks") -> "CommitChecks":
-        """The results of both."""
-        return CommitChecks(
-            self.rows + other.rows,
-            self.whole + other.whole,
-            {**self.unsure, **other.unsure},
-            {**self.tallies, **other.tallies},
-            self.unknown_ends + other.unknown_ends,
-        )
-
-    def words(self) -> pa.Table:
-        """What the run says of known subjects, see `ledger.resolution.resolutions`."""
-        return duck.small(_WORDS, [(id_, RESTORED, True) for id_ in self.whole])
-
-    def warnings(self) -> list[str]:
-        """What to say of the tables that were not all judged, and of lost versions."""
-        return [*(f"{table}: {why}" for table, why in sorted(self.unsure.items())), *self.unknown_ends]
-
-
-_WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
-
-
-def commit_checks(evidence: Evidence, engine: AuditEngine, versions: Rows, alike: Rows) -> CommitChecks:
-    """What is wrong with single commits of the tables in scope, from LOG_VERSIONS and REPEATED rows."""
-    if evidence.partitions:  # a part shows nothing about its whole table
-        return CommitChecks()
-    checked = (
-        _check(evidence, engine, _suspects(evidence, versions, alike, read.commits), read, read.commits)
+def judge_commits(given: CheckInput) -> CheckResult:
+    """Report what is wrong with single commits, from LOG_VERSIONS and REPEATED rows."""
+    evidence = given.evidence
+    versions, alike = given.matched.rows("log_versions"), given.matched.rows("repeated")
+    results = [
+        _check(evidence, given.engine, _suspects(evidence, versions, alike, read.commits), read, read.commits)
         for read in evidence.observed.sources.claims
         if read.commits is not None
+    ]
+    # of two logs of one table the last one counts
+    tallies = {about: tally for each in results for about, tally in each.tallies.items()}
+    remarks = {about: why for each in results for about, why in each.remarks.items()}
+    logged = {fact.table.name for fact in evidence.facts_in_scope if fact.stateful}
+    unlisted = {(name, AXIS): _NO_VERSIONS for name in logged if evidence.observed.listed}
+    checked = add_results(results)
+    warnings = [f"{table}: {why}" for (table, _), why in sorted(remarks.items())]
+    return replace(
+        checked,
+        tallies=tallies,
+        remarks={**unlisted, **remarks},
+        warnings=(*warnings, *checked.warnings),
     )
-    return reduce(CommitChecks.plus, checked, CommitChecks())
+
+
+_NO_VERSIONS = "a listing shows no older versions of the log's files"
 
 
 def _check(
@@ -98,7 +77,7 @@ def _check(
     suspected: Sequence[Suspect],
     read: Claims,
     logs: CommitLogs,
-) -> CommitChecks:
+) -> CheckResult:
     """Read the suspects, judge them, and count every commit of the logs once."""
     places = {table.name: table.location for table in evidence.scope}
     known = _known(evidence, engine, suspected, read, logs)
@@ -109,12 +88,20 @@ def _check(
         for one in verdicts
         if one.outcome not in ("finding", UNDECIDED) and one.suspect.compared
     )
-    unsure = {one.suspect.file.table: one.suspect.unread for one in verdicts if one.outcome == UNDECIDED}
+    remarks = {
+        (one.suspect.file.table, AXIS): one.suspect.unread for one in verdicts if one.outcome == UNDECIDED
+    }
     tallies = {
         (name, AXIS): _tally(count, [one for one in verdicts if one.suspect.file.table == name])
         for name, count in logs.counts.items() if name in places
     }  # fmt: skip
-    return CommitChecks(tuple(rows), tuple(whole), unsure, tallies, tuple(unknown_ends))
+    return CheckResult(
+        rows=tuple(rows),
+        tallies=tallies,
+        remarks=remarks,
+        warnings=tuple(unknown_ends),
+        restored=tuple(whole),
+    )
 
 
 def _with_ends(evidence: Evidence, judged: Sequence[Judged]) -> tuple[list[Finding], list[str]]:

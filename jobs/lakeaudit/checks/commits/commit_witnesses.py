@@ -32,9 +32,9 @@ def commit_witnesses(evidence: Evidence, engine: AuditEngine, matched: MatchResu
         witness
         for read in evidence.observed.sources.claims if read.commits is not None
         for found in (
-            _idle(evidence, read, read.commits, matched.idle_removals),
-            _changed(evidence, read.commits, matched.changed_rows),
-            _rivals(evidence, engine, read, read.commits, matched.rivals),
+            _idle(evidence, read, read.commits, matched.rows("idle_removals")),
+            _changed(evidence, read.commits, matched.rows("changed_rows")),
+            _rivals(evidence, engine, read, read.commits, matched.rows("rivals")),
         )
         for witness in found
     ]  # fmt: skip

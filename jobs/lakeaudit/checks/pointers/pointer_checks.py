@@ -1,14 +1,15 @@
 """What catalogs point at, judged beside what storage has in folders, looked at now, and made findings."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from lakeaudit.checks.pointers import pointers
 from lakeaudit.checks.pointers.pointer_findings import findings
 from lakeaudit.checks.pointers.pointer_lookups import looks
+from lakeaudit.checks.protocol import NOTHING, CheckInput, CheckResult
 from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.evidence_gaps import sources_with_gaps
 from lakeaudit.collect.match_result import MatchResult
 from lakeaudit.collect.metadata_aims import aim_rows
 from lakeaudit.collect.pointed_tables import PointedTables
@@ -33,31 +34,20 @@ MOST_TABLES = 200
 """Of so many tables with findings catalogs are asked again whether they still know them."""
 
 
-@dataclass(frozen=True)
-class PointerChecks:
-    """FINDINGS rows, pointers by outcome, by table why some are undecided, and what is to be said of catalogs."""
-
-    findings: tuple[Relation, ...] = ()
-    tallies: Tallies = field(default_factory=dict)
-    unsure: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-
-def pointer_checks(
-    evidence: Evidence, engine: AuditEngine, matched: MatchResult, holed: Collection[str]
-) -> PointerChecks:
-    """What is wrong with pointers of the tables in scope; of parts of tables nothing."""
-    pointed = evidence.pointed
-    if pointed is None or evidence.partitions:
-        return PointerChecks()
+def judge_pointers(given: CheckInput) -> CheckResult:
+    """Report pointers of catalogs that lead to nothing, or to something else than storage and the logs show."""
+    evidence, pointed = given.evidence, given.evidence.pointed
+    if pointed is None:
+        return NOTHING
     con, tallies = evidence.con, Tallies()
     rows_of_findings: list[Relation] = []
-    for table, rows in _subjects(evidence, matched, pointed, holed).items():
-        judged = _looked_at(evidence, engine, table, group_verdicts(con, rows, table, evidence.policy))
+    gaps = sources_with_gaps(given.matched.holes)
+    for table, rows in _subjects(evidence, given.matched, pointed, gaps).items():
+        judged = _looked_at(evidence, given.engine, table, group_verdicts(con, rows, table, evidence.policy))
         judged = duck.hold(con, _still_known(evidence, pointed, judged))
         rows_of_findings.append(findings(con, judged, table, evidence.stamp))
         tallies = together(tallies, tallies_of(coverage.count_others(con, judged, "bytes")))
-    return PointerChecks(tuple(rows_of_findings), tallies, pointed.partition_gaps, pointed.disagreements)
+    return CheckResult(tuple(rows_of_findings), tallies=tallies, warnings=pointed.disagreements)
 
 
 def _subjects(

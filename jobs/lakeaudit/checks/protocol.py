@@ -1,0 +1,114 @@
+"""What a check is: a selection in the tasks, and a judgement on the driver that returns one result.
+
+`registry.py` lists the checks; docs/add-a-check.md shows how to add one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeaudit.checks.hazards.request_causes import Traced
+from lakeaudit.collect.evidence import Evidence
+from lakeaudit.collect.match_result import MatchResult
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.evidence.protocol import SnapshotWindow
+from lakeaudit.findings import coverage
+from lakeaudit.findings.coverage import Tallies
+from lakeaudit.matching.share import Combine, Select
+from lakeaudit.runtime.duck import Relation
+
+
+@dataclass(frozen=True)
+class CheckInput:
+    """What a check judges.
+
+    Attributes:
+        evidence: everything that the run knows.
+        engine: reads claims or metadata stores again, in tasks.
+        matched: what the tasks selected, see `MatchResult.rows`.
+        tallies: files by table and axis, as the rules about single files judged them.
+        causes: what recorded requests show.
+    """
+
+    evidence: Evidence
+    engine: AuditEngine
+    matched: MatchResult
+    tallies: Tallies = field(default_factory=dict)
+    causes: Traced = field(default_factory=Traced)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check adds to the results of a run.
+
+    Attributes:
+        findings: FINDINGS rows, see `findings.finding_rows.finished`.
+        rows: a few more of them as plain rows; columns that a row lacks are null.
+        tallies: how many subjects had which outcome, by table and axis.
+        remarks: why subjects are undecided, by table and axis.
+        warnings: one line each, for the end of the audit.
+        restored: ids of open discrepancies whose subject proved to be whole.
+        coverage_rows: COVERAGE rows of places that are no tables.
+        storage_cuts: the snapshot windows on which these rows rest.
+        copies: files of equal content that this check does not report itself; None: it reports none.
+    """
+
+    findings: tuple[Relation, ...] = ()
+    rows: tuple[dict[str, Any], ...] = ()
+    tallies: Tallies = field(default_factory=dict)
+    remarks: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    coverage_rows: tuple[dict[str, Any], ...] = ()
+    storage_cuts: Mapping[str, SnapshotWindow] = field(default_factory=dict)
+    copies: Relation | None = None
+
+
+NOTHING = CheckResult()
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    Attributes:
+        judge: returns findings, tallies and reasons. It runs on the driver after suspects were confirmed.
+        select: the selection in the tasks; None: the check needs no rows of files.
+        combine: joins selected rows of several keys; None: each row stands for itself.
+        every_key: whether `select` needs files that plainly agree, too. An audit with such a check has no prefilter, so
+            it reads all columns of every row: it takes about twice as long.
+        of_partitions: whether an audit of single partitions can judge it; most checks need whole tables.
+    """
+
+    name: str
+    judge: Callable[[CheckInput], CheckResult] | None = None
+    select: Select | None = None
+    combine: Combine | None = None
+    of_partitions: bool = False
+    every_key: bool = False
+
+
+def run_checks(checks: Iterable[Check], given: CheckInput) -> CheckResult:
+    """Judge all checks that this audit can judge, and add up their results."""
+    whole = not given.evidence.partitions
+    judges = [check.judge for check in checks if check.judge and (whole or check.of_partitions)]
+    return add_results([judge(given) for judge in judges])
+
+
+def add_results(results: list[CheckResult]) -> CheckResult:
+    """The results of several checks as one; the reasons for one table and axis are joined in their order."""
+    remarks: dict[tuple[str, str], str] = {}
+    for result in results:
+        for about, why in result.remarks.items():
+            remarks[about] = f"{remarks[about]}; {why}" if about in remarks else why
+    return CheckResult(
+        findings=tuple(each for result in results for each in result.findings),
+        rows=tuple(row for result in results for row in result.rows),
+        tallies=coverage.together(*(result.tallies for result in results)),
+        remarks=remarks,
+        warnings=tuple(line for result in results for line in result.warnings),
+        restored=tuple(id_ for result in results for id_ in result.restored),
+        coverage_rows=tuple(row for result in results for row in result.coverage_rows),
+        storage_cuts={source: cut for result in results for source, cut in result.storage_cuts.items()},
+        copies=next((result.copies for result in results if result.copies is not None), None),
+    )

@@ -1,0 +1,125 @@
+"""What the tasks select and combine for the checks. Pure: the modules of this file run on executors.
+
+A `select_...` gets all rows of some keys. A `combine_...` gets all rows of the kinds that were selected for it and that
+`engine.chunks.ROUTES` brought to one share.
+"""
+
+from lakeaudit.checks import half_moved
+from lakeaudit.checks.clones import cloned
+from lakeaudit.checks.commits.commit_sums import changed_rows, rivals, whole_commits
+from lakeaudit.checks.commits.commits import log_versions
+from lakeaudit.checks.commits.repeated_batches import repeated
+from lakeaudit.checks.lineage.marked_states import (
+    marked_states,
+    replaced_versions,
+    state_files,
+    with_older_versions,
+)
+from lakeaudit.checks.unnamed_file_fields import of_pairs
+from lakeaudit.findings import coverage
+from lakeaudit.matching import duplicates
+from lakeaudit.matching.pairs import Kinds
+from lakeaudit.matching.share import Share, Stage, TaskFacts, within
+from lakeaudit.matching.verdicts import with_outcome
+from lakeaudit.matching.watched_folders import summed, unowned_folders
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import REPLACED, VERSION
+
+
+def select_copies(share: Share) -> Stage:
+    """Files that may have the content of another one, and files that may have its name."""
+    every_pair = within(share.con, share.every_pair, share.facts)
+    of_content = (every_pair, share.facts.sources, share.facts.words.scope)
+    yield "same", duplicates.same_content_candidates(share.con, *of_content)
+    yield "alike", duplicates.incomparable(share.con, *of_content)
+
+
+def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
+    """Files of equal content, and files that nobody can compare."""
+    if "same" in rows:
+        redundant = duplicates.same_content(con, rows["same"])
+        judged = duck.hold(con, with_outcome(con, redundant, facts.words))
+        yield "tallies", coverage.count_others(con, judged, "s_size")
+        # the rules about single files counted redundant copies as consistent
+        yield "tallies", coverage.uncounted(con, judged)
+        yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    if "alike" in rows:
+        undecided = duck.hold(con, duplicates.undecided_copies(con, rows["alike"]))
+        yield "tallies", coverage.count_others(con, undecided, "size")
+        yield "tallies", coverage.uncounted(con, undecided, size="size")
+
+
+def select_moved(share: Share) -> Stage:
+    """Files that no state lists and that readers of their folder see."""
+    every_pair = within(share.con, share.every_pair, share.facts)
+    yield "moved", half_moved.candidates(share.con, every_pair, share.facts.sources, share.facts.words.scope)
+
+
+def combine_moved(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
+    """Pairs of folders with equal files."""
+    if "moved" in rows:
+        yield "moves", half_moved.pairs_of_folders(con, rows["moved"], facts.words)
+
+
+def select_unnamed_fields(share: Share) -> Stage:
+    """Fields that storage does not name of files that are undecided for that reason."""
+    rows = of_pairs(share.con, share.requested, share.known, share.facts.words.scope_table)
+    yield "unnamed_fields", rows
+
+
+def select_states(share: Share) -> Stage:
+    """Versions of commits; states that a delete marker hides, or that storage lists above the state that was read."""
+    con = share.con
+    states = state_files(con, share.rows.get("versions", VERSION.empty_table()))
+    older = with_older_versions(con, states)
+    yield "log_versions", log_versions(con, older)
+    yield "marked_states", marked_states(con, states, older, share.facts.sources.read_states)
+    yield "replaced_versions", replaced_versions(con, older)
+
+
+def select_commits(share: Share) -> Stage:
+    """Commits that repeat another one, or contradict what they declare."""
+    if "batches" in share.rows:
+        yield "repeated", repeated(share.con, share.rows["batches"])
+    for contradictions in share.facts.sources.contradictions:
+        yield from contradictions(share.con, share.rows)
+    if "commit_sums" in share.rows:
+        yield "commit_sums", share.rows["commit_sums"]
+
+
+def combine_commits(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  # noqa: ARG001 - every check receives it
+    """Rewrites that change rows, and overwrites that replaced the same state."""
+    if "commit_sums" in rows:
+        commits = whole_commits(con, rows["commit_sums"])
+        yield "changed_rows", changed_rows(con, commits, rows.get("replaced", REPLACED.empty_table()))
+        yield "rivals", rivals(con, commits)
+
+
+def select_clones(share: Share) -> Stage:
+    """Live files below other tables' roots: their places, and the files of clones by the rule that matched."""
+    elsewhere = duck.hold(share.con, _places_elsewhere(share.con, share.claimed))
+    yield "elsewhere", elsewhere
+    if not duck.is_empty(elsewhere):  # otherwise no table can be a clone
+        yield "cloned", cloned(share.con, share.claimed, share.facts.words)
+
+
+def _places_elsewhere(con: Connection, claimed: Rows) -> Relation:
+    """Where live files are not below their table's location: table_name, bucket, first_key, last_key."""
+    sql = """
+        SELECT table_name, bucket, min(key) AS first_key, max(key) AS last_key
+        FROM input WHERE NOT own AND c_state = 'live' GROUP BY table_name, bucket
+    """
+    return duck.query(con, sql, input=claimed)
+
+
+def select_watched(share: Share) -> Stage:
+    """Folders of files in watched places that no table owns."""
+    if share.facts.watch:
+        yield "watched", unowned_folders(share.con, share.pairs, share.facts.watch)
+
+
+def combine_watched(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  # noqa: ARG001 - every check receives it
+    """One row per folder."""
+    if "watched" in rows:
+        yield "watched_folders", summed(con, rows["watched"])

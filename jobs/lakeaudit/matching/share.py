@@ -1,0 +1,119 @@
+"""A share: all rows of some keys, as one task holds them. The checks select from it the rows that they judge. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakeaudit.keys import Location
+from lakeaudit.matching.pairs import Kinds, SourceFacts
+from lakeaudit.matching.prefix_match import Places, attach_label
+from lakeaudit.matching.recent_files import FreshLook
+from lakeaudit.matching.verdicts import Words
+from lakeaudit.matching.watched_folders import Watch
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import KNOWN
+
+Stage = Iterator[tuple[str, Rows]]
+"""Rows by kind: a kind of `engine.chunks.ROUTES` goes to the next stage, any other kind is an answer for the driver."""
+
+_ROOTS = pa.schema([("name", pa.string()), ("root_bucket", pa.string()), ("root_prefix", pa.string())])
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """The plain data of a run that its tasks need.
+
+    Attributes:
+        partitions: the requested places with their URIs; empty if whole tables were requested.
+        metastores: whether a metadata store has a tree of folders.
+        fresh: how many files that are too young for the evidence may be looked up; None: none.
+        watch: the places in which files without a table are reported; None: there are none.
+    """
+
+    sources: SourceFacts
+    words: Words
+    partitions: Places
+    metastores: bool
+    fresh: FreshLook | None = None
+    watch: Watch | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """All rows of some keys, and their pairs.
+
+    Attributes:
+        facts: the plain data of the run.
+        con: the task's connection.
+        rows: the rows as the readers sent them, by kind.
+        every_pair: PAIR rows with the rules that matched, of all keys.
+    """
+
+    facts: TaskFacts
+    con: Connection
+    rows: Kinds
+    every_pair: Relation
+
+    @cached_property
+    def pairs(self) -> Relation:
+        """PAIR rows without the keys that the prefilter has cleared."""
+        if "settled_keys" not in self.rows:
+            return self.every_pair
+        return duck.hold(self.con, uncleared(self.con, self.every_pair, self.rows))
+
+    @cached_property
+    def requested(self) -> Relation:
+        """The pairs in the requested partitions; all pairs if whole tables were requested."""
+        return within(self.con, self.pairs, self.facts)
+
+    @property
+    def known(self) -> Rows:
+        """Rows that the ledger holds open; their files are judged again."""
+        return self.rows.get("known", KNOWN.empty_table())
+
+    @cached_property
+    def claimed(self) -> Relation:
+        """Pairs that a table claims; `own` states whether the key is below that table's own location."""
+        return under_own_root(self.con, self.pairs, self.facts.sources.homes)
+
+    @property
+    def number_of_shares(self) -> int:
+        (row,) = duck.rows_of(duck.relation(self.con, self.rows["shares"]))
+        return int(row["shares"])
+
+
+Select = Callable[[Share], Stage]
+"""Selects from all rows of some keys the rows that a check needs."""
+Combine = Callable[[TaskFacts, Connection, Kinds], Stage]
+"""Combines selected rows that `engine.chunks.ROUTES` brought to one share."""
+
+
+def uncleared(con: Connection, rows: Relation, of_share: Kinds) -> Relation:
+    """The rows without the keys that the prefilter has cleared."""
+    if "settled_keys" not in of_share:
+        return rows
+    sql = "SELECT input.* FROM input ANTI JOIN settled USING (bucket, key)"
+    return duck.query(con, sql, input=rows, settled=of_share["settled_keys"])
+
+
+def within(con: Connection, rows: Relation, facts: TaskFacts) -> Relation:
+    """The rows in the requested partitions; all rows if whole tables were requested."""
+    if not facts.partitions:
+        return rows
+    labelled = attach_label(con, rows, facts.partitions, "partition_uri")
+    return duck.query(
+        con, "SELECT * EXCLUDE partition_uri FROM input WHERE partition_uri IS NOT NULL", input=labelled
+    )
+
+
+def under_own_root(con: Connection, matched: Rows, homes: Mapping[str, Location]) -> Relation:
+    """PAIR rows that a table claims; `own` states whether the key is below that table's own location."""
+    places = [(name, place.bucket, place.prefix) for name, place in homes.items()]
+    sql = """
+        SELECT p.*, p.bucket = root_bucket AND starts_with(p.key, root_prefix) AS own
+        FROM pairs p JOIN places ON table_name = name
+    """
+    return duck.query(con, sql, pairs=matched, places=duck.small(_ROOTS, places))
