@@ -21,9 +21,9 @@ from lakeaudit.matching.pairs import SourceFacts, pairs
 from lakeaudit.matching.recent_files import RecentFileLimits, fresh_claims
 from lakeaudit.matching.share import under_own_root
 from lakeaudit.matching.table_facts import TableFacts, roots
-from lakeaudit.matching.verdicts import FindingPolicy, judge_again, verdicts, words
+from lakeaudit.matching.verdicts import FindingPolicy, finding_policy, judge_again, verdicts
 from lakeaudit.rules import file_rules
-from lakeaudit.rules.classify import ruled
+from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.file_facts import ALL_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
@@ -38,7 +38,7 @@ TODAY = date(2026, 11, 20)
 
 def with_rules(con: Connection, matched_rows: Relation) -> Relation:
     """PAIR rows with the rules that matched."""
-    return ruled(con, matched_rows, ALL_FACTS, file_rules.PAIR_AXES)
+    return apply_rules(con, matched_rows, ALL_FACTS, file_rules.PAIR_AXES)
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,9 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     recalled = """
         SELECT *, NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, true AS suspected FROM input
     """
-    every = duck.hold(con, duck.query(con, recalled, input=verdicts(con, with_rules(con, world), lake.words)))
+    every = duck.hold(
+        con, duck.query(con, recalled, input=verdicts(con, with_rules(con, world), lake.policy))
+    )
     young = _fresh(lake, world)
     settled = """
         SELECT * FROM every ANTI JOIN young USING (axis, judged_table, bucket, key) WHERE outcome <> 'finding'
@@ -236,8 +238,8 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
 def _fresh(lake: Lake, world: pa.Table) -> Relation:
     """Files too young for the evidence, of which a scenario says what storage answers now."""
     con = lake.con
-    everything = RecentFileLimits(plain_time(NOW), dict.fromkeys(lake.words.scope, 99), 9999)
-    fresh = fresh_claims(con, with_rules(con, world), lake.words, KNOWN.empty_table(), everything, 1)
+    everything = RecentFileLimits(plain_time(NOW), dict.fromkeys(lake.policy.scope, 99), 9999)
+    fresh = fresh_claims(con, with_rules(con, world), lake.policy, KNOWN.empty_table(), everything, 1)
     answered = "SELECT fresh.* FROM fresh SEMI JOIN answers USING (bucket, key)"
     return duck.hold(con, duck.query(con, answered, fresh=fresh, answers=lake.answers()))
 
@@ -257,13 +259,15 @@ def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
 
 def _duplicates(lake: Lake, world: pa.Table) -> Relation:
     candidates = duplicates.same_content_candidates(
-        lake.con, with_rules(lake.con, world), lake.sources, lake.words.scope
+        lake.con, with_rules(lake.con, world), lake.sources, lake.policy.scope
     )
     return duplicates.same_content(lake.con, candidates)
 
 
 def _alike(lake: Lake, world: pa.Table) -> Relation:
-    rows = duplicates.incomparable(lake.con, with_rules(lake.con, world), lake.sources, lake.words.scope)
+    rows = duplicates.candidates_without_content(
+        lake.con, with_rules(lake.con, world), lake.sources, lake.policy.scope
+    )
     return duplicates.undecided_copies(lake.con, rows)
 
 

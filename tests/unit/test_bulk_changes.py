@@ -17,7 +17,7 @@ from lakeaudit.findings.bulk_changes import ENOUGH, group_bulk_changes
 from lakeaudit.findings.coverage import Tallies, Tally
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.matching.share import TaskFacts
-from lakeaudit.matching.verdicts import words
+from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
@@ -84,7 +84,7 @@ def answers() -> Mapping[str, pa.Table]:
     claims = claims_of([claim(row["key"], row["key"].partition("/")[0]) for row in rows], ())
     evidence = Sources([claims], [stored_of([row for row in rows if not row.get("lost")])], [], {})
     sources = replace(source_facts(evidence, tables, facts), objects=folded_objects)
-    facts_of_run = TaskFacts(sources, words(tables, (), date(2026, 11, 20)), {}, metastores=False)
+    facts_of_run = TaskFacts(sources, finding_policy(tables, (), date(2026, 11, 20)), {}, metastores=False)
     kernel = kernel_with(facts_of_run)
     given = [*claims.rows, *(source.rows for source in evidence.storage)]
     parts = [part for rows in given if isinstance(rows, tuple) for part in rows]

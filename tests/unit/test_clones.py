@@ -9,7 +9,7 @@ import pytest
 from lakeaudit.checks.clones import clone_findings, clone_outcomes, cloned
 from lakeaudit.keys import Location
 from lakeaudit.matching.share import under_own_root
-from lakeaudit.matching.verdicts import FindingPolicy, words
+from lakeaudit.matching.verdicts import FindingPolicy, finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PAIR

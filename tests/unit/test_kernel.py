@@ -40,14 +40,14 @@ def lake() -> Iterator[Lake]:
 @pytest.fixture(scope="module")
 def judged(lake: Lake) -> list[dict[str, Any]]:
     """The verdict rows of all keys together."""
-    rows = duck.hold(lake.con, verdicts(lake.con, with_rules(lake.con, matched(lake)), lake.words))
+    rows = duck.hold(lake.con, verdicts(lake.con, with_rules(lake.con, matched(lake)), lake.policy))
     columns = "judged_table, axis, outcome, coalesce(s_size, c_size, 0) AS size"
     return duck.rows_of(duck.query(lake.con, f"SELECT {columns} FROM input", input=rows))
 
 
 @pytest.fixture(scope="module")
 def kernel(lake: Lake) -> Kernel:
-    return kernel_with(TaskFacts(lake.sources, lake.words, {}, metastores=True))
+    return kernel_with(TaskFacts(lake.sources, lake.policy, {}, metastores=True))
 
 
 @pytest.fixture(scope="module")
@@ -236,5 +236,5 @@ def test_where_partitions_were_asked_for_nothing_else_is_judged(kernel: Kernel, 
 
 
 def test_without_any_evidence_nothing_is_answered(lake: Lake) -> None:
-    kernel = kernel_with(TaskFacts(lake.sources, lake.words, {}, metastores=True))
+    kernel = kernel_with(TaskFacts(lake.sources, lake.policy, {}, metastores=True))
     assert shared([], kernel.stages, MANY) == Shared({}, 0)

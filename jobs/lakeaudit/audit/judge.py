@@ -255,7 +255,9 @@ def _findings(
             con, finding_rows.with_possible_copies(con, leftovers.files, remaining), stamp
         ),
         *checked.findings,
-        explained(evidence, finding_rows.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
+        explained(
+            evidence, finding_rows.from_plain(con, [*with_own_subjects(con, rows, about_files)], stamp), known
+        ),
     ]
     rows_of_all = duck.hold(con, _with_formats(evidence, duck.union(con, frames)))
     return finding_rows.with_losses(con, one_per_subject(con, rows_of_all))
@@ -304,7 +306,7 @@ def _means(evidence: Evidence, read: Confirmed, checked: CheckResult, unnamed: U
     """What there was to judge with."""
     holed = sources_with_gaps(read.matched.holes)
     stores = [store for store in evidence.lake.metastores if store.knows_files]
-    able = means(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
+    able = availability(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
     pointed, elsewhere = (
         evidence.pointed,
         outside_files(evidence, read.matched.few("outside"), read.remaining),

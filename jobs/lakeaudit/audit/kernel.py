@@ -60,11 +60,11 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
 def verdict_rows(share: Share) -> Stage:
     """Tallies of what is settled, suspects, unused files, and recent files that may be looked up."""
     con, facts = share.con, share.facts
-    yield "tallies", settled(con, share.requested, facts.words, share.known)
+    yield "tallies", settled(con, share.requested, facts.policy, share.known)
     if facts.fresh:
-        recent = (share.requested, facts.words, share.known, facts.fresh, share.number_of_shares)
+        recent = (share.requested, facts.policy, share.known, facts.fresh, share.number_of_shares)
         yield "young", fresh_claims(con, *recent)
-    judged = duck.hold(con, candidates(con, share.requested, facts.words, share.known))
+    judged = duck.hold(con, candidates(con, share.requested, facts.policy, share.known))
     done = duck.made_of(con, f"SELECT * FROM input WHERE {_SETTLED}", judged)
     yield "tallies", coverage.count(con, done)
     yield "suspects", duck.made_of(con, f"SELECT * FROM input WHERE NOT {_SETTLED}", judged)
@@ -80,7 +80,7 @@ def table_rows(share: Share) -> Stage:
     """Sums and places by table."""
     con = share.con
     yield "nested", nested_roots(con, share.pairs)
-    yield "folders_of_logs", folders_of_logs(con, duck.query(con, _PRESENT, input=share.pairs))
+    yield "logs_seen", folders_of_logs(con, duck.query(con, _PRESENT, input=share.pairs))
     yield "live_totals", live_totals(con, share.pairs)
     yield "outside", outside_places(con, share.requested)
     yield "removals", removals(con, share.claimed)
@@ -122,12 +122,12 @@ def judge_children(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
     parents = rows.get("parents", _PARENTS.empty_table())
     if "siblings" in rows:
         of_siblings = metastore_tree.sibling_tallies(
-            con, rows["siblings"], parents, facts.sources, facts.words
+            con, rows["siblings"], parents, facts.sources, facts.policy
         )
         yield "siblings_judged", of_siblings
     if "children" not in rows:
         return
-    judged = metastore_tree.tree_verdicts(con, rows["children"], parents, facts.sources, facts.words)
+    judged = metastore_tree.tree_verdicts(con, rows["children"], parents, facts.sources, facts.policy)
     judged = duck.hold(con, within(con, judged, facts))
     finding = "outcome IN ('finding', 'ignored')"
     settled = duck.query(con, f"SELECT * FROM input WHERE NOT {finding}", input=judged)

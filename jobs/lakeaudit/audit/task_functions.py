@@ -24,10 +24,10 @@ def task_facts(evidence: Evidence) -> TaskFacts:
     """Return the plain data that tasks need of the evidence."""
     return TaskFacts(
         evidence.source_facts,
-        evidence.words,
+        evidence.policy,
         uris(evidence.partitions),
         has_trees(evidence),
-        evidence.fresh_look,
+        evidence.recent_file_limits,
         evidence.watch,
     )
 

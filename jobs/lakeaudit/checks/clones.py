@@ -37,7 +37,7 @@ def cloned(con: Connection, claimed: Rows, policy: FindingPolicy) -> Relation:
             CAST(sum(c_size) AS BIGINT) AS bytes, min(x_removed_at) AS removed_at, min(key) AS sample
         FROM input GROUP BY ALL
     """
-    judged = group_verdicts(con, asked, "clones", words)
+    judged = group_verdicts(con, asked, "clones", policy)
     return duck.conform(con, duck.made_of(con, sql, judged), CLONED)
 
 

@@ -9,6 +9,6 @@ from lakeaudit.runtime import duck
 def judge_half_moved(given: CheckInput) -> CheckResult:
     """Report pairs of folders with the same files."""
     con, evidence = given.evidence.con, given.evidence
-    moved = duck.hold_any(con, half_moved.half_moved(con, given.matched.rows("moves"), evidence.words))
+    moved = duck.hold_any(con, half_moved.half_moved(con, given.matched.rows("moves"), evidence.policy))
     found = half_moved.findings(con, moved, evidence.stamp)
     return CheckResult((found,), tallies=tallies_of(half_moved.tally_rows(con, moved)))

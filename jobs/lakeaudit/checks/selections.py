@@ -21,7 +21,7 @@ from lakeaudit.matching import duplicates
 from lakeaudit.matching.pairs import Kinds
 from lakeaudit.matching.share import Share, Stage, TaskFacts, within
 from lakeaudit.matching.verdicts import with_outcome
-from lakeaudit.matching.watched_folders import summed, unowned_folders
+from lakeaudit.matching.watched_folders import sum_unowned_folders, unowned_folders
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import REPLACED, VERSION
@@ -30,16 +30,16 @@ from lakeaudit.schemas import REPLACED, VERSION
 def select_copies(share: Share) -> Stage:
     """Files that may have the content of another one, and files that may have its name."""
     every_pair = within(share.con, share.every_pair, share.facts)
-    of_content = (every_pair, share.facts.sources, share.facts.words.scope)
+    of_content = (every_pair, share.facts.sources, share.facts.policy.scope)
     yield "same", duplicates.same_content_candidates(share.con, *of_content)
-    yield "alike", duplicates.incomparable(share.con, *of_content)
+    yield "alike", duplicates.candidates_without_content(share.con, *of_content)
 
 
 def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
     """Files of equal content, and files that nobody can compare."""
     if "same" in rows:
         redundant = duplicates.same_content(con, rows["same"])
-        judged = duck.hold(con, with_outcome(con, redundant, facts.words))
+        judged = duck.hold(con, with_outcome(con, redundant, facts.policy))
         yield "tallies", coverage.count_others(con, judged, "s_size")
         # the rules about single files counted redundant copies as consistent
         yield "tallies", coverage.uncounted(con, judged)
@@ -53,18 +53,18 @@ def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
 def select_moved(share: Share) -> Stage:
     """Files that no state lists and that readers of their folder see."""
     every_pair = within(share.con, share.every_pair, share.facts)
-    yield "moved", half_moved.candidates(share.con, every_pair, share.facts.sources, share.facts.words.scope)
+    yield "moved", half_moved.candidates(share.con, every_pair, share.facts.sources, share.facts.policy.scope)
 
 
 def combine_moved(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
     """Pairs of folders with equal files."""
     if "moved" in rows:
-        yield "moves", half_moved.pairs_of_folders(con, rows["moved"], facts.words)
+        yield "moves", half_moved.pairs_of_folders(con, rows["moved"], facts.policy)
 
 
 def select_unnamed_fields(share: Share) -> Stage:
     """Fields that storage does not name of files that are undecided for that reason."""
-    rows = of_pairs(share.con, share.requested, share.known, share.facts.words.scope_table)
+    rows = of_pairs(share.con, share.requested, share.known, share.facts.policy.scope_table)
     yield "unnamed_fields", rows
 
 
@@ -101,7 +101,7 @@ def select_clones(share: Share) -> Stage:
     elsewhere = duck.hold(share.con, _places_elsewhere(share.con, share.claimed))
     yield "elsewhere", elsewhere
     if not duck.is_empty(elsewhere):  # otherwise no table can be a clone
-        yield "cloned", cloned(share.con, share.claimed, share.facts.words)
+        yield "cloned", cloned(share.con, share.claimed, share.facts.policy)
 
 
 def _places_elsewhere(con: Connection, claimed: Rows) -> Relation:
@@ -122,4 +122,4 @@ def select_watched(share: Share) -> Stage:
 def combine_watched(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  # noqa: ARG001 - every check receives it
     """One row per folder."""
     if "watched" in rows:
-        yield "watched_folders", summed(con, rows["watched"])
+        yield "watched_folders", sum_unowned_folders(con, rows["watched"])

@@ -6,7 +6,7 @@ from typing import Any
 from lakeaudit.checks.protocol import NOTHING, CheckInput, CheckResult
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import sources_with_gaps
-from lakeaudit.collect.source_facts import deciding_places, means
+from lakeaudit.collect.source_facts import availability, deciding_places
 from lakeaudit.engine.answers import tallies_of
 from lakeaudit.findings import coverage
 from lakeaudit.findings.coverage import Tallies
@@ -33,7 +33,7 @@ def judge_watched(given: CheckInput) -> CheckResult:
     grouped = duck.hold(con, prefixes(con, folders, watch.places, _known(evidence)))
     judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_policy))
     gaps = sources_with_gaps(given.matched.holes)
-    able = means(evidence.observed.sources, _facts(evidence), (), gaps)
+    able = availability(evidence.observed.sources, _facts(evidence), (), gaps)
     rows = _coverage(evidence, _tallies(con, judged), replace(able, overtaken=evidence.memory.overtaken))
     return CheckResult(
         (_findings(evidence, judged),), coverage_rows=tuple(rows), storage_cuts=able.storage_cuts

@@ -9,8 +9,8 @@ import pyarrow as pa
 from lakeaudit.keys import Location
 from lakeaudit.matching.pairs import Kinds, SourceFacts
 from lakeaudit.matching.prefix_match import Places, attach_label
-from lakeaudit.matching.recent_files import FreshLook
-from lakeaudit.matching.verdicts import Words
+from lakeaudit.matching.recent_files import RecentFileLimits
+from lakeaudit.matching.verdicts import FindingPolicy
 from lakeaudit.matching.watched_folders import Watch
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -34,10 +34,10 @@ class TaskFacts:
     """
 
     sources: SourceFacts
-    words: Words
+    policy: FindingPolicy
     partitions: Places
     metastores: bool
-    fresh: FreshLook | None = None
+    fresh: RecentFileLimits | None = None
     watch: Watch | None = None
 
 

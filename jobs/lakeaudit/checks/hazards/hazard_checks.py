@@ -41,13 +41,13 @@ def _threats(given: CheckInput) -> Hazards:
     lifecycles = lifecycles_of(evidence.scope, evidence.lifecycles, elsewhere)
     files = {table: tally.files for (table, axis), tally in given.tallies.items() if axis == "content"}
     claims, facts = evidence.observed.sources.claims, evidence.facts_in_scope
-    return hazards(given.engine, evidence.con, facts, claims, lifecycles, evidence.words, files, elsewhere)
+    return hazards(given.engine, evidence.con, facts, claims, lifecycles, evidence.policy, files, elsewhere)
 
 
 def judge_access(given: CheckInput) -> CheckResult:
     """Report patterns of recorded requests that lose files or read old ones."""
     evidence, patterns = given.evidence, given.causes.patterns
-    return CheckResult(rows=access_hazards(evidence.con, patterns, evidence.scope, evidence.words))
+    return CheckResult(rows=access_hazards(evidence.con, patterns, evidence.scope, evidence.policy))
 
 
 def _unread_requests(given: CheckInput) -> list[str]:
