@@ -106,7 +106,7 @@ def test_doctor_says_which_client_fails(
     (results,) = [line for line in lines if line.startswith("FAIL results")]
     assert "the certificate of the endpoint is not trusted" in results
     (noted,) = [line for line in lines if line.startswith("note bucket")]
-    assert "small files are read with boto alone" in noted
+    assert "small files are read with boto only" in noted
     assert all(line.isprintable() for line in lines)
 
 

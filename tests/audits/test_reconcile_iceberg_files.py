@@ -284,11 +284,11 @@ def test_without_pyiceberg_it_is_for_a_person(
     [
         ({"format-version": 1}, None),
         ({"format-version": 2, "refs": {"main": {"snapshot-id": 1, "type": "branch"}}}, None),
-        ({"format-version": 3}, "its rows have ids"),
+        ({"format-version": 3}, "does not preserve its row ids"),
         ({"format-version": 2, "partition-specs": [{}, {}]}, "its partitioning has changed"),
         (
             {"format-version": 2, "refs": {"main": {"min-snapshots-to-keep": 5}}},
-            "its main branch says itself",
+            "its main branch has a retention policy",
         ),
         ({"format-version": 2, "properties": {"write.py-location-provider.impl": "a.B"}}, "name classes"),
     ],

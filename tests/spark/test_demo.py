@@ -221,7 +221,7 @@ def test_a_writer_at_work_during_the_audit_disturbs_nothing(
 
 @pytest.mark.parametrize("faults", [-1, MOST_FAULTS + 1])
 def test_a_number_of_faults_that_cannot_be_made_is_refused(faults: int) -> None:
-    with pytest.raises(BadInput, match="ask for 0 to 100"):
+    with pytest.raises(BadInput, match="use 0 to 100"):
         scenario.Draw.of(1, faults)
 
 
@@ -241,6 +241,6 @@ def test_only_a_folder_of_the_demo_is_replaced(tmp_path: Path) -> None:
     scenario.prepare(mine)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
-    with pytest.raises(BadInput, match="not a folder that a demo left"):
+    with pytest.raises(BadInput, match="is not a folder of a demo"):
         scenario.prepare(tmp_path / "other")
     assert (tmp_path / "other" / "thesis.txt").exists()
