@@ -352,7 +352,7 @@ def test_parts_travel_and_give_rows_as_the_schemas_have_them(clients: Clients, a
     engine = Recorder()
     reader.read_place(Location(bucket, ""), replace(context(clients, NOW), engine=engine), "listing 1")
     kept = engine.keep(engine.parts)
-    schemas = {chunk.kind: chunk.batch.schema for chunk in kept.chunks if chunk.kind != "record_pages"}
+    schemas = {chunk.kind: chunk.batch.schema for chunk in kept.chunks if chunk.kind != "counted"}
     assert schemas == {"versions": VERSION, "uploads": UPLOAD}
     assert {chunk.batch["source"][0].as_py() for chunk in kept.chunks} == {"listing 1"}
 
