@@ -74,5 +74,6 @@ def test_parts_and_stages_are_among_the_code_of_tasks() -> None:
         "lakeaudit.evidence.manifest.hudi.readings",
         "lakeaudit.engine.spark",
         "lakeaudit.audit.kernel",
+        "lakeaudit.checks.selections",
     } <= found
     assert "lakeaudit.cli" not in found

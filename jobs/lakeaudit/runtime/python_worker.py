@@ -19,6 +19,7 @@ PRELOADED = (
     "pyarrow.parquet",
     "duckdb",
     "lakeaudit.audit.kernel",
+    "lakeaudit.checks.selections",
     "lakeaudit.engine.spark",
 )
 
