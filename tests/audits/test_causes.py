@@ -190,7 +190,7 @@ def test_patterns_of_access_are_hazards_and_end_when_whole_records_do_not_show_t
             assert logged.audit_weak(lake, run) == 0
         assert cli.main(["hazards", str(watched.folder / "lake.yaml")]) == 0
         told = capsys.readouterr()
-        assert f"{ROLE} wrote over 1 file in place, 1 time from " in told.out
+        assert f"{ROLE} overwrote 1 file in place, 1 time from " in told.out
         assert len(told.out.splitlines()) == 1 + len(kinds)
         assert f"INFO: {len(kinds)} access pattern{'s' * (len(kinds) > 1)} may lose data" in told.err
         assert logged.patterns(run) == {f"{kind}#{ROLE}": kind for kind in kinds}

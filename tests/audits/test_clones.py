@@ -275,7 +275,7 @@ def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_u
     assert {name for name, _ in unused} == {"ignored", "moved", "kept", "dropped"}, unused
     guest = cloned.folder / "left_guest"
     assert axes["left"]["reason"].partition(" read ")[2] == (
-        "left_guest, which has files here, and it is no table of the lake now: name it below `tables` "
+        "left_guest, which has files here, and the lake no longer has this table: name it below `tables` "
         f"({{name: left_guest, location: '{guest}', manifests: [{{kind: delta}}]}}), or, if it was dropped, below "
         "`ignore` ({tables: ['left_guest'], kinds: [table_missing], reason: ...})"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.checks.commits.repeated_batches import repeated
+from lakeaudit.checks.commits.repeated_batches import find_repeats
 from lakeaudit.evidence.manifest.delta import batches, lines
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.runtime import duck
@@ -81,7 +81,7 @@ def repeats(folder: Path, commits: Mapping[str, Sequence[list[Action]]]) -> Repe
     kept = [each for each in claims.rows if not isinstance(each, tuple)]
     rows = pa.Table.from_batches([one for each in kept for one in each.batches(batches.KIND)], BATCH)
     found: Repeats = {name: [] for name in commits}
-    for row in duck.rows_of(repeated(connection(), rows)):
+    for row in duck.rows_of(find_repeats(connection(), rows)):
         found[row["table_name"]].append((row["older"], row["younger"]))
     return found
 

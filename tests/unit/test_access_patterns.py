@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.checks.hazards.access_hazards import access_hazards, watched
+from lakeaudit.checks.hazards.access_hazards import access_hazards, watched_tables
 from lakeaudit.checks.hazards.access_patterns import (
     OTHERS,
     PATTERNS,
     PRINCIPALS,
-    Watched,
+    WatchedTables,
+    merge_patterns,
     of_tables,
     patterns,
-    together,
 )
 from lakeaudit.config import Lake
 from lakeaudit.keys import Location
@@ -53,7 +53,7 @@ def found(did: Iterable[Did], *, weak: bool = False, shares: int = 1) -> list[di
     """Rows of FINDINGS of what was done; the keys are spread over some shares."""
     con = connection()
     rows = duck.small(REQUEST, [each.row(n) for n, each in enumerate(did)])
-    watch = Watched({t.location: t.name for t in TABLES}, (BUCKET,) if weak else ())
+    watch = WatchedTables({t.location: t.name for t in TABLES}, (BUCKET,) if weak else ())
     told: list[dict[str, Any]] = []
     of_kind = {kind: duck.hold(con, seen) for kind, seen in of_tables(watch, con, rows)}
     for share in range(shares):
@@ -142,7 +142,7 @@ def test_sessions_of_a_role_are_one_principal_and_samples_are_three() -> None:
             f"overwrite_in_place#{ETL}", 5, "table", "orders", "info",
         )  # fmt: skip
         assert row["explanation"] == (
-            f"{ETL} wrote over 5 files in place, 10 times from 2026-11-20 13:00:00Z to 2026-11-20 14:00:00Z, such as "
+            f"{ETL} overwrote 5 files in place, 10 times from 2026-11-20 13:00:00Z to 2026-11-20 14:00:00Z, such as "
             f"s3://{BUCKET}/orders/0, s3://{BUCKET}/orders/1, s3://{BUCKET}/orders/2"
         )
 
@@ -157,7 +157,7 @@ def test_of_very_many_principals_the_last_are_one_row() -> None:
     rows = found(did)
     assert len(rows) == PRINCIPALS + 1
     (rest,) = [row for row in rows if row["cause_principal"] == OTHERS]
-    assert (rest["files"], rest["explanation"].startswith(f"{OTHERS} wrote over 5 files in place")) == (
+    assert (rest["files"], rest["explanation"].startswith(f"{OTHERS} overwrote 5 files in place")) == (
         5,
         True,
     )
@@ -168,8 +168,8 @@ def test_requests_that_are_recorded_twice_are_one() -> None:
     rows = duck.small(
         REQUEST, [Did("put", A, 0).row(1), Did("put", A, 0).row(1), Did("put", A, HOUR).row(2)] * 2
     )
-    seen = dict(of_tables(Watched({TABLES[0].location: "orders"}), con, rows))
-    (row,) = together(
+    seen = dict(of_tables(WatchedTables({TABLES[0].location: "orders"}), con, rows))
+    (row,) = merge_patterns(
         row for _, told in patterns(con, seen) for row in duck.rows_of(duck.relation(con, told))
     )
     assert (row["files"], row["requests"]) == (1, 1)
@@ -181,7 +181,7 @@ def test_keys_are_of_the_innermost_table() -> None:
     places = nested | {Location(BUCKET, f"t{n}"): f"t{n}" for n in range(20)}
     rows = duck.small(REQUEST, [Did("put", A, n * HOUR).row(n) for n in range(2)])
     for tables in (nested, places):
-        seen = dict(of_tables(Watched(tables), con, rows))
+        seen = dict(of_tables(WatchedTables(tables), con, rows))
         told = [row for _, each in patterns(con, seen) for row in duck.rows_of(duck.relation(con, each))]
         assert [row["judged_table"] for row in told] == ["inner"]
 
@@ -192,5 +192,5 @@ def test_nothing_is_watched_where_every_kind_is_off() -> None:
         return Lake(name="l", results=Location("", "r"), tables=tables)
 
     some, none = lake("stale_read"), lake(*PATTERNS)
-    assert watched(some, some.tables) == Watched({t.location: t.name for t in TABLES})
-    assert watched(none, none.tables) is None
+    assert watched_tables(some, some.tables) == WatchedTables({t.location: t.name for t in TABLES})
+    assert watched_tables(none, none.tables) is None

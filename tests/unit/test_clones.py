@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.checks.clones import clone_findings, clone_outcomes, cloned
+from lakeaudit.checks.clones import clone_findings, clone_outcomes, sum_clone_files
 from lakeaudit.keys import Location
 from lakeaudit.matching.share import under_own_root
 from lakeaudit.matching.verdicts import FindingPolicy, finding_policy
@@ -77,7 +77,7 @@ def test_which_files_of_clones_are_asked_of_and_what_is_said(name: str) -> None:
     rows, expected = LAKES[name]
     con = connection()
     claimed = under_own_root(con, pa.Table.from_pylist(rows, PAIR), HOMES)
-    found = duck.rows_of(cloned(con, claimed, spoken()))
+    found = duck.rows_of(sum_clone_files(con, claimed, spoken()))
     assert sorted((row["table_name"], row["source"], row["rule"], row["files"]) for row in found) == expected
 
 
@@ -89,7 +89,9 @@ def at_risk(con: Connection, spoken: FindingPolicy) -> Relation:
         for of, state in (("copy", "live"), ("orders", "history"))
     ]
     listed = [claim("orders/z", "copy"), claim("orders/z", "orders")]
-    each = cloned(con, under_own_root(con, pa.Table.from_pylist([*rows, *listed], PAIR), HOMES), spoken)
+    each = sum_clone_files(
+        con, under_own_root(con, pa.Table.from_pylist([*rows, *listed], PAIR), HOMES), spoken
+    )
     return duck.union(con, [each, each])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.checks.commits.commits import Comparison, Loss, log_versions, losses, rewritten
+from lakeaudit.checks.commits.commits import Comparison, Loss, log_versions, losses, rewritten_commits
 from lakeaudit.checks.lineage.marked_states import state_files, with_older_versions
 from lakeaudit.evidence.protocol import CommitContent
 from lakeaudit.keys import Location
@@ -98,7 +98,9 @@ def test_which_versions_took_the_place_of_others(name: str) -> None:
     con = connection()
     states = state_files(con, pa.Table.from_pylist(rows, VERSION))
     several = log_versions(con, with_older_versions(con, states))
-    found = rewritten(con, several, {"orders": ORDERS, "other": Location("lake", "wh")}, {"orders": 3})
+    found = rewritten_commits(
+        con, several, {"orders": ORDERS, "other": Location("lake", "wh")}, {"orders": 3}
+    )
     assert [(one.lost_version_id, one.version_id, one.sure) for one in found] == expected
     assert {(one.table, one.root, one.version) for one in found} <= {("orders", ORDERS, 5)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.checks.hazards import expiring_files
-from lakeaudit.checks.hazards.expiring_files import Hazards, merged
+from lakeaudit.checks.hazards.expiring_files import Hazards, merge
 from lakeaudit.checks.hazards.lifecycle_hazards import hazards, needs_logs
 from lakeaudit.config.lake import Archived
 from lakeaudit.engine.local import InProcessEngine
@@ -96,7 +96,7 @@ def test_rules_that_cannot_be_read_leave_all_files_undecided() -> None:
     assert threats.outcomes == {
         name: {"finding": 0, "ignored": 0, "undecided": n} for name, n in FILES.items()
     }
-    assert threats.untold == (f"the lifecycle of s3://{BUCKET} cannot be read: access denied",)
+    assert threats.all_reasons == (f"the lifecycle of s3://{BUCKET} cannot be read: access denied",)
 
 
 def test_a_finding_a_partition_and_rule() -> None:
@@ -161,16 +161,16 @@ def test_sums_of_all_shares_are_one_row_a_partition() -> None:
         of_share("orders", 0, "d=1", 3, 1),
         of_share("orders", 1, "d=1", 1, 0),
     ]
-    told = [(row["number"], row["files"], row["bytes"], row["oldest"]) for row in merged(shares)]
+    told = [(row["number"], row["files"], row["bytes"], row["oldest"]) for row in merge(shares)]
     assert told == [(0, 5, 50, NOON + timedelta(hours=1)), (1, 1, 10, NOON)]
 
 
 def test_what_is_not_known_of_a_file_is_not_known_of_all() -> None:
     shares = [of_share("orders", 0, "d=1", 2, 5), of_share("orders", 0, "d=1", 3, 1) | {"bytes": None}]
-    assert [(row["files"], row["bytes"], row["records"]) for row in merged(shares)] == [(5, None, 5)]
+    assert [(row["files"], row["bytes"], row["records"]) for row in merge(shares)] == [(5, None, 5)]
 
 
 def test_very_many_partitions_are_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiring_files, "PARTITIONS", 2)
-    rows = list(merged([of_share("orders", 0, f"d={day}", 2, day) for day in range(3)]))
+    rows = list(merge([of_share("orders", 0, f"d={day}", 2, day) for day in range(3)]))
     assert [(row["partition_path"], row["files"], row["oldest"]) for row in rows] == [("", 6, NOON)]

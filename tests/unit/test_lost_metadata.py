@@ -98,7 +98,7 @@ def test_what_has_to_be_restored_from_an_archive_is_named(
     answer: dict[str, Any], recoverable: str, words: list[str]
 ) -> None:
     row = finding("missing_metadata", f"{LOG}/1.json")
-    told = row | lost_metadata._answered(Clients(), row, answer)
+    told = row | lost_metadata._columns(Clients(), row, answer)
     assert (told["recoverable"], [*lost_metadata._versions(told, [told])]) == (recoverable, words)
 
 

@@ -8,9 +8,9 @@ import pytest
 from lakeaudit.checks.lineage.lost_states import (
     count_written_again,
     files_written_again,
-    in_turn,
+    newest_first,
     one_loss_a_table,
-    with_those_between,
+    with_states_between,
 )
 from lakeaudit.evidence.lineage import BROKEN_HINT, LAST_AUDIT, LOST_STATE, Stake, Witness
 from lakeaudit.matching.lineage import JudgedWitness, finding
@@ -34,7 +34,7 @@ def subjects(found: list[JudgedWitness]) -> list[str]:
 
 
 def test_commits_between_the_newest_one_and_a_lost_one_are_lost_too() -> None:
-    found = list(with_those_between([lost_state(5)], {"orders": 2}))
+    found = list(with_states_between([lost_state(5)], {"orders": 2}))
     assert subjects(found) == ["5.json", "4.json", "3.json"]
     assert [one.witness.stake.files for one in found] == [1, None, None]
     assert found[1].witness.words == "version 4 is gone, and version 5, which was built on it, as well"
@@ -54,11 +54,11 @@ HUDI = lost_state(20261101000000000, subject="s3://lake/orders/.hoodie/202611010
     ids=["the next one", "no state was read", "numbers with gaps", "a hint"],
 )
 def test_nothing_lies_between(one: JudgedWitness, newest: int | None) -> None:
-    assert list(with_those_between([one], {"orders": newest})) == [one]
+    assert list(with_states_between([one], {"orders": newest})) == [one]
 
 
 def test_the_newest_state_of_every_table_comes_first() -> None:
-    found = in_turn([lost_state(4), lost_state(5), lost_state(7, "sales"), lost_state(6, "sales")])
+    found = newest_first([lost_state(4), lost_state(5), lost_state(7, "sales"), lost_state(6, "sales")])
     assert [(one.witness.table, one.witness.number) for one in found] == [
         ("orders", 5), ("sales", 7), ("orders", 4), ("sales", 6),
     ]  # fmt: skip

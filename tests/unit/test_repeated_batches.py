@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.checks.commits.repeated_batches import LiveBatch, live_batches, repeated
+from lakeaudit.checks.commits.repeated_batches import LiveBatch, find_repeats, live_batches
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import BATCH
 from tests.builders.connections import connection
@@ -94,7 +94,7 @@ BATCHES: dict[str, tuple[list[dict[str, Any]], list[tuple[int, int]]]] = {
 @pytest.mark.parametrize("name", BATCHES)
 def test_which_commits_look_like_one_batch(name: str) -> None:
     rows, expected = BATCHES[name]
-    found = duck.rows_of(repeated(connection(), pa.Table.from_pylist(rows, BATCH)))
+    found = duck.rows_of(find_repeats(connection(), pa.Table.from_pylist(rows, BATCH)))
     assert [(row["older"], row["younger"]) for row in found] == expected
 
 

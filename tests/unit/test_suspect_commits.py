@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.checks.commits.commits import Loss, Rewritten
+from lakeaudit.checks.commits.commits import Loss, RewrittenCommit
 from lakeaudit.checks.commits.repeated_batches import LiveBatch
 from lakeaudit.checks.commits.suspect_commits import (
     Batches,
-    Compared,
-    Judged,
+    ComparedVersions,
+    JudgedSuspect,
     Suspect,
-    judged,
+    judge_suspects,
     one_a_commit,
     suspects,
 )
@@ -44,9 +44,9 @@ LOGS = CommitLogs(
 )  # fmt: skip
 
 
-def rewritten(version: int, lost: str = "v1") -> Rewritten:
+def rewritten(version: int, lost: str = "v1") -> RewrittenCommit:
     where, at = file(version), NOON
-    return Rewritten(
+    return RewrittenCommit(
         "orders", ORDERS, version, where.place, lost, at, "a", "v9", at + HOUR / 60, "b", sure=True
     )
 
@@ -92,22 +92,22 @@ def test_versions_of_a_log_that_was_copied_over_another_are_not_read() -> None:
 SPOKEN = finding_policy([Table(name="orders", location=ORDERS)], (), date(2026, 11, 20))
 
 
-def verdicts(*each: Suspect, spoken: FindingPolicy = SPOKEN) -> list[Judged]:
-    return judged(connection(), each, spoken)
+def verdicts(*each: Suspect, spoken: FindingPolicy = SPOKEN) -> list[JudgedSuspect]:
+    return judge_suspects(connection(), each, spoken)
 
 
-LOST = Compared(Loss(2, 10, 5))
+LOST = ComparedVersions(Loss(2, 10, 5))
 KNOWN = [
     (Suspect(file(4)), "commit.sound", None),
     (Suspect(file(4), rewritten(4), compared=LOST), "commit.lost", "critical"),
-    (Suspect(file(4), rewritten(4), compared=Compared()), "commit.sound", None),
+    (Suspect(file(4), rewritten(4), compared=ComparedVersions()), "commit.sound", None),
     (
-        Suspect(file(4), rewritten(4), compared=Compared(unread="no such key")),
+        Suspect(file(4), rewritten(4), compared=ComparedVersions(unread="no such key")),
         "commit.unreadable",
         "critical",
     ),
     (
-        Suspect(file(4), rewritten(4), compared=Compared(unread="too many", asked=False)),
+        Suspect(file(4), rewritten(4), compared=ComparedVersions(unread="too many", requested=False)),
         "commit.versions_untold",
         None,
     ),
@@ -140,7 +140,7 @@ def test_a_commit_that_the_lake_file_ignores_is_counted_as_such() -> None:
 
 def test_one_verdict_a_commit_that_of_the_first_rule() -> None:
     whole, lost = (
-        Suspect(file(4), rewritten(4), compared=Compared()),
+        Suspect(file(4), rewritten(4), compared=ComparedVersions()),
         Suspect(file(4), rewritten(4), compared=LOST),
     )
     again = Suspect(file(4), rewritten(4, "v0"), compared=LOST)
@@ -156,8 +156,8 @@ def test_one_verdict_a_commit_that_of_the_first_rule() -> None:
 def test_why_a_suspect_could_not_be_judged() -> None:
     place = file(4).place.uri
     told = [
-        Suspect(file(4), compared=Compared(unread="gone")).unread,
-        Suspect(file(4), compared=Compared(unread="too many", asked=False)).unread,
+        Suspect(file(4), compared=ComparedVersions(unread="gone")).unread,
+        Suspect(file(4), compared=ComparedVersions(unread="too many", requested=False)).unread,
         Suspect(file(4), batches=Batches(unread="torn")).unread,
         Suspect(file(4)).unread,
     ]

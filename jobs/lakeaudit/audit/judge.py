@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from lakeaudit.audit.match_and_confirm import Confirmed
 from lakeaudit.audit.partition_files import files_of_partitions
-from lakeaudit.checks.hazards.request_causes import Traced, explained, traced
+from lakeaudit.checks.hazards.request_causes import Causes, add_causes, trace_causes
 from lakeaudit.checks.leftover_checks import LeftoverChecks, leftover_checks
-from lakeaudit.checks.lineage.host_doubts import Hosts, catalogued, hosts_of
+from lakeaudit.checks.lineage.host_doubts import Hosts, catalogued_tables, hosts_of
 from lakeaudit.checks.lineage.lineage_checks import (
     lineage_findings,
     lineage_tallies,
@@ -99,7 +99,7 @@ class Judgement:
 def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement:
     """All findings, leftovers and the coverage of the tables in scope."""
     evidence = read.evidence
-    known = _traced(evidence, engine, read, progress)
+    known = _trace_causes(evidence, engine, read, progress)
     with progress.stage("make findings"):
         tallies = _tallies(evidence, read)
         leftovers = leftover_checks(evidence, engine, read.matched, read.answers, read.again.renamed)
@@ -140,7 +140,7 @@ def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement
         counted_whole(evidence, read.matched.live, read.matched.holes),
         evidence.lineage,
         hosts_of(evidence, read.matched.rows("cloned")),
-        catalogued(evidence),
+        catalogued_tables(evidence),
     )
 
 
@@ -190,22 +190,22 @@ class _AboutFiles:
     unsure: tuple[str, ...]
 
 
-def _traced(evidence: Evidence, engine: AuditEngine, read: Confirmed, progress: Progress) -> Traced:
+def _trace_causes(evidence: Evidence, engine: AuditEngine, read: Confirmed, progress: Progress) -> Causes:
     """What caused the findings, where records of requests are configured."""
     if not evidence.observed.events:
-        return Traced()
+        return Causes()
     with progress.stage("read requests") as log:
-        known = traced(evidence, engine, read.remaining, read.matched.holes)
+        known = trace_causes(evidence, engine, read.remaining, read.matched.holes)
         log.note(causes=known.number)
     return known
 
 
 def _about_files(
-    evidence: Evidence, engine: AuditEngine, read: Confirmed, copies: Rows, tallies: Tallies, known: Traced
+    evidence: Evidence, engine: AuditEngine, read: Confirmed, copies: Rows, tallies: Tallies, known: Causes
 ) -> _AboutFiles:
     findings_of_files, unsure = _single(evidence, read.remaining, copies)
     named = with_other_places(evidence, duck.hold(evidence.con, findings_of_files))
-    single = duck.hold(evidence.con, explained(evidence, named, known))
+    single = duck.hold(evidence.con, add_causes(evidence, named, known))
     whole = {} if evidence.partitions else tallies  # a part shows nothing about its whole table
     prefixes = {fact.table.name: fact.table.location.prefix for fact in evidence.facts}
     count = partial(files_of_partitions, engine, evidence.observed.sources.claims, prefixes)
@@ -230,7 +230,7 @@ def _findings(
     about_files: Relation,
     leftovers: LeftoverChecks,
     checked: CheckResult,
-    known: Traced,
+    known: Causes,
 ) -> Relation:
     """FINDINGS of everything."""
     con, stamp = evidence.con, evidence.stamp
@@ -255,7 +255,7 @@ def _findings(
             con, finding_rows.with_possible_copies(con, leftovers.files, remaining), stamp
         ),
         *checked.findings,
-        explained(
+        add_causes(
             evidence, finding_rows.from_plain(con, [*with_own_subjects(con, rows, about_files)], stamp), known
         ),
     ]

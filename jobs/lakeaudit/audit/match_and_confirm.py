@@ -11,7 +11,12 @@ from lakeaudit.checks.commits.commit_witnesses import commit_witnesses
 from lakeaudit.checks.lineage.lineage_checks import audited_before, check_what_was_read, contested_commits
 from lakeaudit.checks.lineage.lost_states import files_of_contested_states, files_written_again
 from lakeaudit.checks.lineage.older_versions import of_older_versions
-from lakeaudit.checks.lineage.state_counts import counted_whole, less_listed, repeated_entries, with_leftovers
+from lakeaudit.checks.lineage.state_counts import (
+    counted_whole,
+    less_listed,
+    repeated_entries,
+    with_unused_files,
+)
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import sources_with_gaps
 from lakeaudit.collect.match_result import MatchResult
@@ -82,7 +87,7 @@ def _with_checked_states(evidence: Evidence, engine: AuditEngine, matched: Match
         *of_older_versions(evidence, matched.few("replaced_versions")),
         *of_commits,
         *repeated_entries(evidence, matched.suspects),
-        *less_listed(evidence, counted, partial(with_leftovers, evidence, matched.leftovers)),
+        *less_listed(evidence, counted, partial(with_unused_files, evidence, matched.leftovers)),
     ]
     return check_what_was_read(
         evidence, matched.few("marked_states"), matched.live, matched.leftovers, witnesses

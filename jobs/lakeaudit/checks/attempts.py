@@ -1,4 +1,4 @@
-"""Files of attempts that do not count: SAME_SPLIT rows of writers' own records, judged, and their findings."""
+"""Judge the files of repeated task attempts, of which one counts, from SAME_SPLIT rows of writers' own records."""
 
 from lakeaudit.findings.finding_rows import RunStamp, because, finished, uri
 from lakeaudit.matching.pairs import SourceFacts
@@ -11,20 +11,20 @@ from lakeaudit.schemas import ATTEMPT
 TABLE = "attempts"
 
 
-def judged_attempts(con: Connection, repeated: Rows, sources: SourceFacts, words: FindingPolicy) -> Relation:
-    """ATTEMPT rows with axis, rule, outcome, kind and severity, from SAME_SPLIT rows."""
-    placed = attach_label(con, repeated, sources.deciding, "decides")
+def judged_attempts(con: Connection, repeated: Rows, sources: SourceFacts, policy: FindingPolicy) -> Relation:
+    """Return ATTEMPT rows with axis, rule, outcome, kind and severity, from SAME_SPLIT rows."""
+    labelled = attach_label(con, repeated, sources.deciding, "decides")
     sql = """
         SELECT a.*, table_name AS judged_table, substring(key, CAST(root_length AS INTEGER) + 1) AS relative,
             start - margin AS edge, start AS cut, grace, by_folder
         FROM input a JOIN tables ON table_name = name LEFT JOIN cuts ON decides = cuts.source
     """
-    rows = duck.made_of(con, sql, placed, tables=sources.tables, cuts=sources.storage_cuts)
-    return group_verdicts(con, duck.conform(con, rows, ATTEMPT), TABLE, words)
+    rows = duck.made_of(con, sql, labelled, tables=sources.tables, cuts=sources.storage_cuts)
+    return group_verdicts(con, duck.conform(con, rows, ATTEMPT), TABLE, policy)
 
 
 def other_copies(con: Connection, copies: Rows, judged: Rows) -> Relation:
-    """COPY rows without those that say of the same two files that their bytes are the same: a file has one verdict."""
+    """Return COPY rows without the pairs that `judged` already reports: a file has one verdict."""
     if duck.is_empty(judged):
         return duck.relation(con, copies)
     sql = """
@@ -36,7 +36,7 @@ def other_copies(con: Connection, copies: Rows, judged: Rows) -> Relation:
 
 
 def tally_rows(con: Connection, judged: Rows, copies: Rows) -> Relation:
-    """TALLY rows: files that were counted as consistent; those of pairs among `copies` were counted already."""
+    """Return TALLY rows: they move files from consistent to their outcome; pairs among `copies` were moved before."""
     sql = """
         WITH paired AS (
             SELECT judged_table, bucket, unnest([key, related_key]) AS key, unnest([related_key, key]) AS related_key
@@ -50,9 +50,9 @@ def tally_rows(con: Connection, judged: Rows, copies: Rows) -> Relation:
 
 
 def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
-    """FINDINGS, one per file that does not count; `related_key` is the one that does."""
-    found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
-    given = {
+    """Return FINDINGS rows, one for each file that does not count; `related_key` is the file that does."""
+    rows = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
+    columns = {
         "subject_type": "'file'",
         "subject": uri("bucket", "key"),
         "category": "'data'",
@@ -67,4 +67,4 @@ def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
             'the file that counts is ' || {uri("bucket", "related_key")},
             'storage as of ' || strftime(cut, '%Y-%m-%dT%H:%M:%SZ'))""",
     }
-    return finished(con, found, given, stamp)
+    return finished(con, rows, columns, stamp)

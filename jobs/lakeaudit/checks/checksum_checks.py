@@ -1,4 +1,4 @@
-"""What writers counted of tables' newest versions, held against what the logs list of them."""
+"""Compare the checksums that writers store with tables' newest versions with the files that the logs list."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ TABLE = "checksums"
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:
-    """Report tables of which a writer counted other files than their logs list."""
+    """Report tables whose checksum counts other files or bytes than their log lists."""
     evidence, live = given.evidence, given.matched.live
     declared = list(_declared(evidence))
     rows = [
@@ -39,47 +39,47 @@ def judge_checksums(given: CheckInput) -> CheckResult:
 
 
 def checksum_doubts(evidence: Evidence, live: Mapping[str, Listed]) -> dict[str, str]:
-    """By table how its checksum differs from its log: one of them lacks files, so that no file is called unused."""
+    """Return by table how its checksum differs from its log: one of them lacks files, so no file is called unused."""
     if evidence.partitions:
         return {}
     differing = {
-        fact.table.name: _difference(said, live.get(fact.table.name, (0, 0)))
-        for fact, said in _declared(evidence)
+        fact.table.name: _difference(state, live.get(fact.table.name, (0, 0)))
+        for fact, state in _declared(evidence)
         if not fact.has_gap
     }
-    return {name: words for name, words in differing.items() if words}
+    return {name: why for name, why in differing.items() if why}
 
 
-def _difference(said: DeclaredState, listed: Listed) -> str:
-    """What a checksum counts otherwise than the log lists; empty where it counts the same, or nothing."""
-    pairs = zip((said.files, said.bytes), listed, ("files", "bytes"), strict=True)
-    counted = [
-        f"{own:,} {what}, and the log lists {other:,}"
-        for own, other, what in pairs
+def _difference(state: DeclaredState, listed: Listed) -> str:
+    """Describe how a checksum differs from the log; empty if the two agree or the checksum has no counts."""
+    pairs = zip((state.files, state.bytes), listed, ("files", "bytes"), strict=True)
+    differences = [
+        f"{own:,} {unit}, and the log lists {other:,}"
+        for own, other, unit in pairs
         if own is not None and other is not None and own != other
     ]
-    return "" if said.unread or not counted else f"{said.place.uri} counts {'; '.join(counted)}"
+    return "" if state.unread or not differences else f"{state.place.uri} counts {'; '.join(differences)}"
 
 
 def _declared(evidence: Evidence) -> Iterator[tuple[TableFacts, DeclaredState]]:
     logs = [read.commits for read in evidence.observed.sources.claims if read.commits is not None]
     for fact in evidence.facts_in_scope:
         for each in logs:
-            said = each.declared.get(fact.table.name)
-            if said is not None and said.version == fact.version:
-                yield fact, said
+            state = each.declared.get(fact.table.name)
+            if state is not None and state.version == fact.version:
+                yield fact, state
 
 
-def _row(fact: TableFacts, said: DeclaredState, listed: Listed) -> tuple[Any, ...]:
-    name, place = fact.table.name, said.place
-    gap = bool(fact.holes) or fact.refusal is not None or fact.doubt not in ("", _difference(said, listed))
-    holed = gap or not all(state.complete for state in fact.states)
+def _row(fact: TableFacts, state: DeclaredState, listed: Listed) -> tuple[Any, ...]:
+    name, place = fact.table.name, state.place
+    gap = bool(fact.holes) or fact.refusal is not None or fact.doubt not in ("", _difference(state, listed))
+    has_gap = gap or not all(state.complete for state in fact.states)
     relative = place.key.removeprefix(fact.table.location.prefix)
-    return name, relative, *place, said.version, said.files, said.bytes, *listed, holed
+    return name, relative, *place, state.version, state.files, state.bytes, *listed, has_gap
 
 
 def _findings(evidence: Evidence, judged: Relation) -> Relation:
-    found = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
+    rows = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     given = {
         "subject_type": "'table'",
         "subject": "judged_table || '#checksum'",
@@ -96,4 +96,4 @@ def _findings(evidence: Evidence, judged: Relation) -> Relation:
             || concat_ws(', ', format('{{:,}} files', files_listed), format('{{:,}} bytes', bytes_listed)), {because()},
             'one of the two is wrong')""",
     }
-    return finished(evidence.con, found, given, evidence.stamp)
+    return finished(evidence.con, rows, given, evidence.stamp)

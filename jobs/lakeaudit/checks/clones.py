@@ -1,6 +1,6 @@
-"""Shallow clones: tables that list files below another table's root, and what the other table makes of these files.
+"""Find shallow clones at risk: tables that list files below another table's root which that table no longer lists.
 
-The source of a clone knows nothing of it: what it has removed its next VACUUM deletes, whoever lists it still.
+The source of a clone does not know its clones: its next VACUUM deletes removed files, even if a clone lists them.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ AT_RISK = "clone_at_risk"
 
 
 def clone_files(con: Connection, claimed: Rows) -> Relation:
-    """CLONE_FILE rows: live files of tables below other tables' roots, from rows of `share.under_own_root`."""
+    """Return CLONE_FILE rows: live files below other tables' roots, from rows of `share.under_own_root`."""
     sql = """
         SELECT c.*, c.owner AS source, s.c_state AS x_state, s.c_certain AS x_certain, s.c_removed_at AS x_removed_at
         FROM (SELECT * EXCLUDE own FROM claimed WHERE NOT own AND c_state = 'live' AND owner <> table_name) c
@@ -27,22 +27,22 @@ def clone_files(con: Connection, claimed: Rows) -> Relation:
     return duck.conform(con, duck.query(con, sql, claimed=claimed), CLONE_FILE)
 
 
-def cloned(con: Connection, claimed: Rows, policy: FindingPolicy) -> Relation:
-    """CLONED rows, from rows of `share.under_own_root`: files by clone, source and the rule that matched."""
+def sum_clone_files(con: Connection, claimed: Rows, policy: FindingPolicy) -> Relation:
+    """Return CLONED rows, from rows of `share.under_own_root`: files by clone, source and the rule that matched."""
     of_table = "SELECT * REPLACE (CAST(NULL AS VARCHAR) AS relative), table_name AS judged_table FROM input"
-    # held, since most lakes have no clones: to plan the rules takes longer than to see that there are none
-    asked = duck.made_of(con, of_table, duck.hold(con, clone_files(con, claimed)))
+    # materialized: most lakes have no clones, and planning the rules takes longer than checking that
+    files = duck.made_of(con, of_table, duck.hold(con, clone_files(con, claimed)))
     sql = """
         SELECT table_name, source, rule, outcome, severity, count(*) AS files, CAST(sum(c_records) AS BIGINT) AS rows,
             CAST(sum(c_size) AS BIGINT) AS bytes, min(x_removed_at) AS removed_at, min(key) AS sample
         FROM input GROUP BY ALL
     """
-    judged = group_verdicts(con, asked, "clones", policy)
+    judged = group_verdicts(con, files, "clones", policy)
     return duck.conform(con, duck.made_of(con, sql, judged), CLONED)
 
 
 def clone_findings(con: Connection, rows: Rows) -> list[dict[str, Any]]:
-    """One row for FINDINGS per clone and source, from all CLONED rows."""
+    """Return one row for FINDINGS per clone and source, from all CLONED rows."""
     sql = """
         SELECT table_name, source, severity, CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows) AS BIGINT) AS rows,
             CAST(sum(bytes) AS BIGINT) AS bytes, min(removed_at) AS removed_at, min(sample) AS sample,
@@ -53,12 +53,12 @@ def clone_findings(con: Connection, rows: Rows) -> list[dict[str, Any]]:
 
 
 def clone_outcomes(con: Connection, rows: Rows) -> dict[str, Counter[str]]:
-    """By clone how many of its files below other tables' roots have which outcome, from all CLONED rows."""
+    """Count the files of each clone below other tables' roots by outcome, from all CLONED rows."""
     sql = "SELECT table_name, outcome, CAST(sum(files) AS BIGINT) AS files FROM input GROUP BY table_name, outcome"
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     for row in duck.rows_of(duck.made_of(con, sql, rows)):
-        found[row["table_name"]][row["outcome"]] += row["files"]
-    return found
+        outcomes[row["table_name"]][row["outcome"]] += row["files"]
+    return outcomes
 
 
 def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _not_listed(row: Mapping[str, Any]) -> str:
-    """What the log of the source says of the files: that it removed them, or nothing."""
+    """Describe whether the log of the source removed the files or never listed them."""
     unlisted = row["unlisted"] or 0
     if unlisted == row["files"]:
         return "whose log does not list them"

@@ -1,8 +1,8 @@
-"""Half-moved folders: the same names, sizes and contents under two folders of one table, none listed by a state.
+"""Find half-moved folders: the same names, sizes and contents under two folders of one table, none listed by a state.
 
-S3 has no rename: a folder is moved by copying every object and deleting the old ones, and whoever stops half way leaves
-files under both (Hadoop documentation, "Object Stores vs. Filesystems"). Files that land under the same names again
-look alike; they are told apart by names that no two writers give, by how the folders are called, and by their number.
+S3 has no rename: a job moves a folder by copying every object and deleting the old ones, and a job that fails half way
+leaves files under both (Hadoop documentation, "Object Stores vs. Filesystems"). A job that writes the same file names
+every day looks similar; unique file names, the names of the folders and the number of files distinguish the two.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ HALF_MOVED = "half_moved"
 
 
 def candidates(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
-    """Of PAIR rows the files that no state lists and readers of the folder would see, with `name` and `content`."""
+    """Return the files of PAIR rows that no state lists and that readers see, with `name` and `content`."""
     sql = f"""
         SELECT * FROM (
             SELECT coalesce(table_name, owner) AS judged_table, bucket,
@@ -40,8 +40,8 @@ def candidates(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: 
     return duck.made_of(con, sql, fired_rules, tables=sources.tables)
 
 
-def pairs_of_folders(con: Connection, rows: Rows, words: FindingPolicy) -> Relation:
-    """All candidates of some names -> MOVES rows: by pair of folders files, bytes, the newest time of either."""
+def pairs_of_folders(con: Connection, rows: Rows, policy: FindingPolicy) -> Relation:
+    """Return MOVES rows from all candidates of some names: files, bytes and newest times by pair of folders."""
     twice = f"""
         SELECT judged_table, bucket, name, size, min(folder) AS folder, max(folder) AS other_folder,
             arg_min(modified_at, folder) AS modified_at, arg_max(modified_at, folder) AS other_modified_at,
@@ -53,30 +53,30 @@ def pairs_of_folders(con: Connection, rows: Rows, words: FindingPolicy) -> Relat
         SELECT judged_table, bucket, folder, other_folder, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes,
             max(modified_at) AS modified_at, max(other_modified_at) AS other_modified_at,
             bool_or(regexp_matches(name, {duck.literal(UNREPEATED)})) AS unrepeated,
-            coalesce({words.ignored}, false) AS ignored
+            coalesce({policy.ignored}, false) AS ignored
         FROM input GROUP BY judged_table, bucket, folder, other_folder, ignored
     """
     return duck.conform(con, duck.made_of(con, sums, duck.query(con, twice, input=rows)), MOVES)
 
 
 def folder_pairs(con: Connection, moves: Rows) -> Relation:
-    """FOLDER_PAIR rows of all shares together. Folders that differ in numbers or partition values alone are `dated`."""
-    alike = "regexp_replace(regexp_replace({}, '=[^/]*', '=', 'g'), '[0-9]+', '0', 'g')"
+    """Return FOLDER_PAIR rows of all shares; folders that differ only in numbers or partition values are `dated`."""
+    pattern = "regexp_replace(regexp_replace({}, '=[^/]*', '=', 'g'), '[0-9]+', '0', 'g')"
     sql = f"""
         SELECT judged_table, bucket, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
             CASE WHEN max(modified_at) <= max(other_modified_at) THEN folder ELSE other_folder END AS folder_from,
             CASE WHEN max(modified_at) <= max(other_modified_at) THEN other_folder ELSE folder END AS folder_to,
             greatest(max(modified_at), max(other_modified_at)) AS storage_time, bool_or(unrepeated) AS unrepeated,
-            {alike.format("folder")} = {alike.format("other_folder")} AS dated, ignored
+            {pattern.format("folder")} = {pattern.format("other_folder")} AS dated, ignored
         FROM input GROUP BY judged_table, bucket, folder, other_folder, ignored
     """
     return duck.conform(con, duck.made_of(con, sql, moves), FOLDER_PAIR)
 
 
-def half_moved(con: Connection, moves: Rows, words: FindingPolicy) -> Relation:
-    """FOLDER_PAIR rows that a rule finds, from all MOVES rows: with axis, rule, outcome, kind and severity."""
-    asked = "SELECT *, CAST(NULL AS VARCHAR) AS relative FROM input"
-    judged = group_verdicts(con, duck.made_of(con, asked, folder_pairs(con, moves)), "folders", words)
+def half_moved(con: Connection, moves: Rows, policy: FindingPolicy) -> Relation:
+    """Return FOLDER_PAIR rows that a rule reports, from all MOVES rows, with axis, rule, outcome, kind, severity."""
+    with_path = "SELECT *, CAST(NULL AS VARCHAR) AS relative FROM input"
+    judged = group_verdicts(con, duck.made_of(con, with_path, folder_pairs(con, moves)), "folders", policy)
     sql = """
         SELECT * REPLACE (CASE WHEN ignored THEN 'ignored' ELSE outcome END AS outcome)
         FROM input WHERE outcome IN ('finding', 'ignored')
@@ -85,7 +85,7 @@ def half_moved(con: Connection, moves: Rows, words: FindingPolicy) -> Relation:
 
 
 def tally_rows(con: Connection, moved: Rows) -> Relation:
-    """TALLY rows: the younger files, which were counted as consistent, each by itself."""
+    """Return TALLY rows: they move the younger files, each of which was counted as consistent, to their outcome."""
     sql = """
         SELECT judged_table, axis, unnest([outcome, 'consistent']) AS outcome,
             unnest([files, -files]) AS files, CAST(0 AS BIGINT) AS bytes,
@@ -96,17 +96,17 @@ def tally_rows(con: Connection, moved: Rows) -> Relation:
 
 
 def findings(con: Connection, moved: Rows, stamp: RunStamp) -> Relation:
-    """FINDINGS, one per pair: the subject is the younger folder, `related_key` the older one."""
-    told = f"""files || ' files; ' || {because()} || '; the younger folder is ' || {uri("bucket", "folder_to")}
-        || ', the older one ' || {uri("bucket", "folder_from")}"""
-    given = {
+    """Return FINDINGS rows, one per pair: the subject is the younger folder, `related_key` the older one."""
+    explanation = f"""files || ' files; ' || {because()} || '; the younger folder is '
+        || {uri("bucket", "folder_to")} || ', the older one ' || {uri("bucket", "folder_from")}"""
+    columns = {
         "subject_type": "'prefix'",
         "key": "folder_to || '/'",
         "related_key": "folder_from || '/'",
         "subject": f"{uri('bucket', 'folder_to')} || '/#half_moved#' || folder_from",
         "bytes_at_stake": "bytes",
         "confirmation": "'not_needed'",
-        "explanation": told,
+        "explanation": explanation,
     }
-    found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", moved)
-    return finished(con, found, given, stamp)
+    rows = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", moved)
+    return finished(con, rows, columns, stamp)

@@ -1,7 +1,7 @@
-"""Unused files that readers which list a Hudi table's folders may read: among the other files of their file groups.
+"""Judge unused files that readers may read because they list a Hudi table's folders, by the files of their file group.
 
-The rules go by names alone. Here the files of the same file group are known: a file that no reader takes is unused
-after all, and the rows of one that readers take are counted.
+The rules see names alone. Here all files of a file group are known: a file that no reader takes is only unused, and
+the rows of a file that readers take are counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import LEFTOVERS, SLICE, plain_time
 
 BY_NAME = ("leftover.slice_visible", "leftover.slice_of_index")
-"""Rules that take a file for one that readers read, by its name alone."""
+"""Rules that conclude from its name alone that readers read a file."""
 MOST_COUNTED = 200
 """Files of one run whose footers are read for their rows."""
 _THREADS = 16
 
 
 def with_listed_slices(evidence: Evidence, leftovers: Relation) -> tuple[Relation, Tallies]:
-    """LEFTOVERS rows, those that no reader takes as what they are then; and what that changes in the tallies."""
+    """Return `LEFTOVERS` rows, judged again where no reader takes the file, and the changes of the tallies."""
     if duck.is_empty(leftovers):
         return leftovers, {}
     by_name = f"rule IN ({duck.literals(BY_NAME)})"
@@ -38,23 +38,23 @@ def with_listed_slices(evidence: Evidence, leftovers: Relation) -> tuple[Relatio
     )
     if duck.is_empty(named):
         return leftovers, {}
-    judged = duck.hold(evidence.con, _judged(evidence, named, _slices(evidence, named)))
+    judged = duck.hold(evidence.con, _judge(evidence, named, _slices(evidence, named)))
     others = duck.made_of(evidence.con, f"SELECT * FROM input WHERE NOT {by_name}", leftovers)
-    found = duck.made_of(
+    findings = duck.made_of(
         evidence.con, "SELECT * EXCLUDE (outcome) FROM input WHERE outcome = 'finding'", judged
     )
-    kept = duck.union(
-        evidence.con, [others, _with_rows(evidence, duck.conform(evidence.con, found, LEFTOVERS))]
+    rows = duck.union(
+        evidence.con, [others, _with_rows(evidence, duck.conform(evidence.con, findings, LEFTOVERS))]
     )
     counts = (
         coverage.uncounted(evidence.con, named, "finding", "size"),
         coverage.count_others(evidence.con, judged, "size"),
     )
-    return duck.hold_any(evidence.con, kept), coverage.together(*map(tallies_of, counts))
+    return duck.hold_any(evidence.con, rows), coverage.together(*map(tallies_of, counts))
 
 
 def _slices(evidence: Evidence, named: Relation) -> Relation:
-    """SLICE rows, of what the readers know."""
+    """Return the SLICE rows that the readers know."""
     readers = [
         read.listed_slices for read in evidence.observed.sources.claims if read.listed_slices is not None
     ]
@@ -63,10 +63,10 @@ def _slices(evidence: Evidence, named: Relation) -> Relation:
     )
 
 
-def _judged(evidence: Evidence, named: Relation, slices: Relation) -> Relation:
-    """The rows with their outcome: what no reader takes is judged as any other file that nothing lists.
+def _judge(evidence: Evidence, named: Relation, slices: Relation) -> Relation:
+    """Return the rows with their outcome: a file that no reader takes is judged as any other unlisted file.
 
-    A removal within the grace before the picture of storage may be under way.
+    A removal within the grace before the storage snapshot may be under way.
     """
     facts = [
         (fact.table.name, plain_time(fact.horizon), fact.table.settings.grace)
@@ -94,25 +94,25 @@ _FACTS = pa.schema([("name", pa.string()), ("horizon", pa.timestamp("us")), ("gr
 _COUNTED = pa.schema([("bucket", pa.string()), ("key", pa.string()), ("rows", pa.int64())])
 
 
-def _with_rows(evidence: Evidence, found: Relation) -> Relation:
-    """LEFTOVERS rows with the rows that footers count, where no instant says how many a file has."""
-    asked = {
+def _with_rows(evidence: Evidence, findings: Relation) -> Relation:
+    """Return `LEFTOVERS` rows with row counts from footers where no instant records the row count of a file."""
+    confirmed = {
         fact.table.name for fact in evidence.facts_in_scope if fact.table.settings.confirm.mode != "none"
     }
     if not evidence.context.live:
-        return found
+        return findings
     sql = f"""SELECT bucket, key, size FROM input WHERE kind = 'stale_visible' AND records IS NULL
-        AND judged_table IN ({duck.literals(sorted(asked))}) ORDER BY bucket, key LIMIT {MOST_COUNTED}"""
+        AND judged_table IN ({duck.literals(sorted(confirmed))}) ORDER BY bucket, key LIMIT {MOST_COUNTED}"""
     counted = duck.small(
-        _COUNTED, list(_counted(evidence, duck.rows_of(duck.made_of(evidence.con, sql, found))))
+        _COUNTED, list(_count_rows(evidence, duck.rows_of(duck.made_of(evidence.con, sql, findings))))
     )
     filled = """SELECT input.* REPLACE (coalesce(records, counted."rows") AS records)
         FROM input LEFT JOIN counted USING (bucket, key)"""
-    return duck.made_of(evidence.con, filled, found, counted=counted)
+    return duck.made_of(evidence.con, filled, findings, counted=counted)
 
 
-def _counted(evidence: Evidence, files: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, int | None]]:
-    """The rows that each file's own footer counts."""
+def _count_rows(evidence: Evidence, files: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, int | None]]:
+    """Yield bucket, key and the row count of each file's footer."""
 
     def rows(file: dict[str, Any]) -> int | None:
         return rows_of(evidence.context.clients, file["bucket"], file["key"], file["size"] or 0)

@@ -1,6 +1,6 @@
-"""What else lists a table's unused files: the log of another format at its root, and other tables of a catalog there.
+"""Find unused files that something else lists: a log of another format at the root, or other tables of a catalog there.
 
-Only tables with unused files are asked about, and only for these files: a lake without a second format costs nothing.
+Only the unused files of tables that have some are looked up: a lake without a second format costs nothing.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from lakeaudit.runtime.duck import Relation
 
 _LISTED = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 MAY_LIST_MORE = frozenset({*LOSSES, RIVAL_LINE, CUT_HISTORY})
-"""Claims of witnesses that mean, unless an operation explains them, that another state may list the unused files."""
+"""Claims of witnesses by which another state may list the unused files, unless an operation explains them."""
 MarkedStates = Sequence[Mapping[str, Any]]
 """MARKED_STATE rows."""
 OwnLogs = Collection[tuple[str, str]]
@@ -33,10 +33,10 @@ OwnLogs = Collection[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ListerChecks:
-    """Files that somebody beside the lake file's manifests lists.
+    """Files that tables other than those of the lake file list.
 
-    `unknown` says by table why not all of these are known, and `doubtful` why another one may have files all the same,
-    though it was read whole.
+    `unknown` has by table the reason why not all of these files are known; `doubtful` has the reason why another table
+    may need files that it does not list, although it was read whole.
     """
 
     listed: pa.Table = field(default_factory=_LISTED.empty_table)
@@ -45,14 +45,14 @@ class ListerChecks:
 
     @property
     def undecided(self) -> set[str]:
-        """Tables of which no file is called unused."""
+        """Return the tables of which no file is called unused."""
         return {*self.unknown, *self.doubtful}
 
 
 def lister_checks(
     evidence: Evidence, engine: AuditEngine, leftovers: Relation, logs: OwnLogs, marked: MarkedStates = ()
 ) -> ListerChecks:
-    """What others list of the unused files; `marked` are states that delete markers hide, of all formats."""
+    """Look up which unused files others list; `marked` has the states of all formats that delete markers hide."""
     listers = dict(_listers(evidence, logs))
     if not listers:
         return ListerChecks()
@@ -61,25 +61,25 @@ def lister_checks(
     unused = duck.table(duck.made_of(evidence.con, sql, leftovers))
     left = set(unused["judged_table"].unique().to_pylist())
     of = {each.name: name for name in left for each in listers[name]}
-    asked = [each for name in left for each in listers[name]]
-    if not asked:
+    tables = [each for name in left for each in listers[name]]
+    if not tables:
         return ListerChecks()
-    return _requested(evidence, engine, asked, of, unused.select(_LISTED.names), marked)
+    return _listed_files(evidence, engine, tables, of, unused.select(_LISTED.names), marked)
 
 
 def _listers(evidence: Evidence, logs: OwnLogs) -> Iterator[tuple[str, list[Table]]]:
-    """By table in scope what else may list its files."""
+    """Yield each table in scope with the tables that may list its files."""
     for table in evidence.scope:
-        found = [by_log(table, kind) for name, kind in sorted(logs) if name == table.name]
-        for said in evidence.observed.catalogs:
-            store = evidence.catalog_sources[said.info.id]
+        listers = [by_log(table, kind) for name, kind in sorted(logs) if name == table.name]
+        for catalog in evidence.observed.catalogs:
+            store = evidence.catalog_sources[catalog.info.id]
             if isinstance(store, CatalogSource):
-                found += by_tables(table, said.tables, evidence.lake.tables, store)
-        if found:
-            yield table.name, found
+                listers += by_tables(table, catalog.tables, evidence.lake.tables, store)
+        if listers:
+            yield table.name, listers
 
 
-def _requested(
+def _listed_files(
     evidence: Evidence,
     engine: AuditEngine,
     listers: Sequence[Table],
@@ -88,21 +88,21 @@ def _requested(
     marked: MarkedStates,
 ) -> ListerChecks:
     beside = evidence.lake.model_copy(update={"tables": tuple(listers)})
-    claims, holes = read_manifests(beside, evidence.context)
+    claims, gaps = read_manifests(beside, evidence.context)
     listed, unknown, doubtful = [_LISTED.empty_table()], dict[str, str](), dict[str, str]()
     for read in claims:
         rows, notes = claims_of(engine, read, [*read.states], keys)
         listed += [duck.table(duck.query(evidence.con, _NEEDED, input=batch)) for batch in rows]
-        lost = [hole for note in notes if read.gap_of and (hole := read.gap_of(note))]
-        unknown |= {of[name]: f"{name}: {why}" for name, why in _unread(read, [*holes, *lost])}
+        lost = [gap for note in notes if read.gap_of and (gap := read.gap_of(note))]
+        unknown |= {of[name]: f"{name}: {why}" for name, why in _unread(read, [*gaps, *lost])}
         own_cleaner = OWN_CLEANER if MANIFESTS[read.info.kind].model.has_own_cleaner else None
-        kept = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
-        doubtful |= {of[name]: f"{name}: {why}" for name, why in kept if why}
+        whys = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
+        doubtful |= {of[name]: f"{name}: {why}" for name, why in whys if why}
         unknown |= {
             of[name]: f"{name}: {why}" for name, why in _other_states(evidence, read, listers, marked)
         }
     unread = of.keys() - {name for read in claims for name in read.states}
-    why = next((hole.reason for hole in holes), "it cannot be read")
+    why = next((gap.reason for gap in gaps), "it cannot be read")
     unknown |= {of[name]: f"{name}: {why}" for name in unread}
     return ListerChecks(pa.concat_tables(listed), unknown, doubtful)
 
@@ -110,7 +110,7 @@ def _requested(
 def _other_states(
     evidence: Evidence, read: Claims, listers: Sequence[Table], marked: MarkedStates
 ) -> Iterator[tuple[str, str]]:
-    """Tables with another state than the one that was read, which may list more: lost, replaced or a rival of it."""
+    """Yield tables with another state that may list more files than the one that was read: lost, replaced or rival."""
     places = {table.name: table.location for table in listers}
     newer = newer_states_of_others(read, places, marked, evidence.context.clients, live=evidence.context.live)
     for one in (*read.witnesses, *newer):
@@ -121,11 +121,11 @@ def _other_states(
 _NEEDED = "SELECT DISTINCT bucket, key FROM input WHERE state IN ('live', 'history')"
 
 
-def _unread(read: Claims, holes: Sequence[EvidenceGap]) -> Iterator[tuple[str, str]]:
-    """Tables of which not all that they list is known, and why."""
-    for hole in (*read.holes, *holes):
-        if hole.source == read.info.id:
-            yield from ((name, hole.reason) for name in read.states if hole.table in (None, name))
+def _unread(read: Claims, gaps: Sequence[EvidenceGap]) -> Iterator[tuple[str, str]]:
+    """Yield tables whose listed files are not all known, and why."""
+    for gap in (*read.holes, *gaps):
+        if gap.source == read.info.id:
+            yield from ((name, gap.reason) for name in read.states if gap.table in (None, name))
     for name, state in read.states.items():
         if state.refused or not state.complete:
             yield name, state.refused or "its log is not whole"

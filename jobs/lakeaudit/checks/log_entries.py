@@ -1,4 +1,4 @@
-"""Commits of which a log store and the log do not plainly say the same: LOG_ENTRY rows, judged, and their findings."""
+"""Judge commits on which a log store and the log do not plainly agree, from LOG_ENTRY rows."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,42 +14,42 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import LOG_ENTRY
 
 TABLES = ("log_entries", "lost_entries")
-"""Commits are asked whether they are whole, and whether what a writer committed is lost."""
+"""Tables of rules: whether a commit is whole, and whether content that a writer committed is lost."""
 
 _GRACES = pa.schema([("judged_table", pa.string()), ("grace", pa.duration("us"))])
 
 
 def judged_entries(
-    con: Connection, suspects: Sequence[pa.RecordBatch], graces: Mapping[str, timedelta], words: FindingPolicy
+    con: Connection, batches: Sequence[pa.RecordBatch], graces: Mapping[str, timedelta], policy: FindingPolicy
 ) -> Relation:
-    """LOG_ENTRY rows with axis, rule, outcome, kind and severity, held."""
+    """Return LOG_ENTRY rows with axis, rule, outcome, kind and severity."""
     sql = "SELECT input.* REPLACE (graces.grace AS grace) FROM input JOIN graces USING (judged_table)"
     known = duck.query(
         con,
         sql,
-        input=pa.Table.from_batches(suspects, LOG_ENTRY),
+        input=pa.Table.from_batches(batches, LOG_ENTRY),
         graces=duck.small(_GRACES, [*graces.items()]),
     )
     rows = duck.hold(con, duck.conform(con, known, LOG_ENTRY))
-    return duck.hold(con, duck.union(con, [group_verdicts(con, rows, table, words) for table in TABLES]))
+    return duck.hold(con, duck.union(con, [group_verdicts(con, rows, table, policy) for table in TABLES]))
 
 
 def tallies(con: Connection, judged: Rows) -> Tallies:
-    """By table and axis how many commits have an outcome beside consistent: as such the log's own commits count."""
+    """Count commits by table, axis and outcome, except consistent ones: the commits of the log are counted as such."""
     sql = """
         SELECT judged_table, axis, outcome, count(*) AS commits FROM input WHERE outcome <> 'consistent' GROUP BY ALL
     """
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in duck.rows_of(duck.query(con, sql, input=judged)):
-        found[row["judged_table"], row["axis"]][row["outcome"]] += row["commits"]
-    return {place: Tally(counts) for place, counts in found.items()}
+        counts[row["judged_table"], row["axis"]][row["outcome"]] += row["commits"]
+    return {about: Tally(each) for about, each in counts.items()}
 
 
 def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
-    """FINDINGS of commits whose verdict is one."""
-    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
-    given = {
-        # of a file: once the entry has expired it is closed as removed, and not as restored
+    """Return FINDINGS rows of commits whose outcome is a finding."""
+    rows = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    columns = {
+        # type file: after the entry has expired the finding ends as removed, not as restored
         "subject_type": "CASE axis WHEN 'content' THEN 'file' ELSE 'commit' END",
         "subject": f"{uri('bucket', 'key')} || '#store'",
         "table_version": "version",
@@ -62,7 +62,7 @@ def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
         "recoverable": "CASE WHEN temp_there THEN 'yes' ELSE 'unknown' END",
         "explanation": _EXPLANATION,
     }
-    return finished(con, found, given, stamp)
+    return finished(con, rows, columns, stamp)
 
 
 def _time(name: str) -> str:
@@ -73,6 +73,6 @@ _EXPLANATION = f"""concat_ws('; ',
     'commit ' || version || ': ' || {because()},
     'completed in the store at ' || {_time("entered_at")},
     CASE WHEN temp_there
-        THEN 'what was let through lies in _delta_log/' || temp || ', written at ' || {_time("temp_at")} END,
+        THEN 'the committed content is in _delta_log/' || temp || ', written at ' || {_time("temp_at")} END,
     'the file of the log was written at ' || {_time("written_at")},
     'store as of ' || {_time("edge")})"""

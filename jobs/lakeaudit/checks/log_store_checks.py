@@ -1,4 +1,4 @@
-"""Compare what log stores hold about tables' logs with the logs: a few listings per table, in tasks."""
+"""Compare the entries of log stores with the logs of tables: a few listings per table, in tasks."""
 
 from lakeaudit.checks import log_entries
 from lakeaudit.checks.protocol import NOTHING, CheckInput, CheckResult, add_results

@@ -1,7 +1,7 @@
-"""Lost files whose bytes lie under another key of their table: a rename that stopped half way, or was never recorded.
+"""Find lost files whose bytes are under another key of their table, as after an unfinished or unrecorded rename.
 
-To restore such a file would double its rows for readers of the folder. The table's place is listed now, for damaged
-tables alone, and never more than MOST_LISTED keys of it.
+Restoring such a file would double its rows for readers of the folder. Only the locations of damaged tables are listed,
+and never more than MOST_LISTED keys of each.
 """
 
 import re
@@ -24,40 +24,40 @@ from lakeaudit.runtime.duck import Relation
 MOST_LISTED = 20_000
 MOST_TABLES = 20
 MOST_LOST = 1000
-"""Lost files of a table that are looked for."""
+"""Lost files of a table that are searched for."""
 
 Row = Mapping[str, Any]
 _DIGEST = re.compile(f"{MD5_TEXT}|{PARTS_TEXT}")
-_FOUND = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "other")])
+_MOVED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "other")])
 
 
 def with_other_places(evidence: Evidence, findings: Relation) -> Relation:
-    """FINDINGS about single files, in which a dropped file names the file that holds its bytes as `related_key`."""
+    """Return FINDINGS rows of files; a dropped file gets the file that has its bytes as `related_key`."""
     if duck.is_empty(findings):
         return findings
     tables = {
         table.name: table for table in evidence.scope if evidence.confirms(table) and table.location.is_in_s3
     }
-    found = [
+    moved = [
         (name, lost["bucket"], lost["key"], other)
-        for name, rows in list(_lost(evidence, findings, tables).items())[:MOST_TABLES]
-        for lost, other in _moved(evidence, tables[name], rows)
+        for name, rows in list(_lost_files(evidence, findings, tables).items())[:MOST_TABLES]
+        for lost, other in _same_bytes(evidence, tables[name], rows)
     ]
-    if not found:
+    if not moved:
         return findings
     sql = """
         SELECT findings.* REPLACE (
             CASE WHEN kind = 'dropped' AND other IS NOT NULL THEN other ELSE related_key END AS related_key,
-            explanation || CASE WHEN kind = 'dropped' AND other IS NOT NULL THEN '; the same bytes lie at s3://'
+            explanation || CASE WHEN kind = 'dropped' AND other IS NOT NULL THEN '; the same bytes are at s3://'
                 || findings.bucket || '/' || other || ', as after a rename: move the file back or finish the move, and '
                 || 'do not restore it beside that file' ELSE '' END AS explanation)
-        FROM findings LEFT JOIN found USING (table_name, bucket, key)
+        FROM findings LEFT JOIN moved USING (table_name, bucket, key)
     """
-    return duck.query(evidence.con, sql, findings=findings, found=duck.small(_FOUND, found))
+    return duck.query(evidence.con, sql, findings=findings, moved=duck.small(_MOVED, moved))
 
 
-def _lost(evidence: Evidence, findings: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]]:
-    """Small: the dropped files by table that are known by their bytes, or by a name that no two writers give."""
+def _lost_files(evidence: Evidence, findings: Relation, tables: Mapping[str, Table]) -> dict[str, list[Row]]:
+    """Return dropped files by table that can be recognized: by their MD5, or by a name that no two writers give."""
     sql = f"""
         SELECT table_name, bucket, key, manifest_size, manifest_etag FROM input
         WHERE kind = 'dropped' AND table_name IN ({duck.literals([*tables])}) AND manifest_size > 0
@@ -70,14 +70,14 @@ def _lost(evidence: Evidence, findings: Relation, tables: Mapping[str, Table]) -
     return lost
 
 
-def _moved(evidence: Evidence, table: Table, lost: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """The lost files with the key of a visible file that holds the same bytes."""
-    gone = {row["key"] for row in lost}
+def _same_bytes(evidence: Evidence, table: Table, lost: Sequence[Row]) -> Iterator[tuple[Row, str]]:
+    """Yield lost files, each with the key of a visible file that has the same bytes."""
+    lost_keys = {row["key"] for row in lost}
     try:
         listed = list(islice(list_files(evidence.context.clients, table.location), MOST_LISTED))
     except SourceError:
         return
-    there = [file for file in listed if file.place.key not in gone and _is_visible(table, file)]
+    there = [file for file in listed if file.place.key not in lost_keys and _is_visible(table, file)]
     by_bytes = {(file.size, file.etag): file.place.key for file in reversed(there)}
     by_name = {(file.size, file.name): file.place.key for file in reversed(there)}
     for row in lost:

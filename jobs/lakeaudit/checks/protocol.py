@@ -1,4 +1,4 @@
-"""What a check is: a selection in the tasks, and a judgement on the driver that returns one result.
+"""A check selects rows in the tasks, judges them on the driver, and returns one result.
 
 `registry.py` lists the checks; docs/add-a-check.md shows how to add one.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakeaudit.checks.hazards.request_causes import Traced
+from lakeaudit.checks.hazards.request_causes import Causes
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.match_result import MatchResult
 from lakeaudit.engine.local import AuditEngine
@@ -20,26 +20,26 @@ from lakeaudit.runtime.duck import Relation
 
 @dataclass(frozen=True)
 class CheckInput:
-    """What a check judges.
+    """Input of a check.
 
     Attributes:
-        evidence: everything that the run knows.
+        evidence: all evidence of the run.
         engine: reads claims or metadata stores again, in tasks.
-        matched: what the tasks selected, see `MatchResult.rows`.
+        matched: rows that the tasks selected, see `MatchResult.rows`.
         tallies: files by table and axis, as the rules about single files judged them.
-        causes: what recorded requests show.
+        causes: causes and patterns of access that recorded requests show.
     """
 
     evidence: Evidence
     engine: AuditEngine
     matched: MatchResult
     tallies: Tallies = field(default_factory=dict)
-    causes: Traced = field(default_factory=Traced)
+    causes: Causes = field(default_factory=Causes)
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check adds to the results of a run.
+    """Result of a check, which is added to the results of the run.
 
     Attributes:
         findings: FINDINGS rows, see `findings.finding_rows.finished`.
@@ -48,9 +48,9 @@ class CheckResult:
         remarks: why subjects are undecided, by table and axis.
         warnings: one line each, for the end of the audit.
         restored: ids of open discrepancies whose subject proved to be whole.
-        coverage_rows: COVERAGE rows of places that are no tables.
-        storage_cuts: the snapshot windows on which these rows rest.
-        copies: files of equal content that this check does not report itself; None: it reports none.
+        coverage_rows: COVERAGE rows of places other than tables.
+        storage_cuts: the snapshot windows on which these rows are based.
+        copies: files of equal content that this check leaves to other reports; None: the check judges no copies.
     """
 
     findings: tuple[Relation, ...] = ()
@@ -69,14 +69,14 @@ NOTHING = CheckResult()
 
 @dataclass(frozen=True)
 class Check:
-    """One check.
+    """A check: its name and its functions.
 
     Attributes:
         judge: returns findings, tallies and reasons. It runs on the driver after suspects were confirmed.
         select: the selection in the tasks; None: the check needs no rows of files.
         combine: joins selected rows of several keys; None: each row stands for itself.
-        every_key: whether `select` needs files that plainly agree, too. An audit with such a check has no prefilter, so
-            it reads all columns of every row: it takes about twice as long.
+        every_key: whether `select` also needs files on which all sources agree. An audit with such a check has no
+            prefilter, so it reads all columns of every row: it takes about twice as long.
         of_partitions: whether an audit of single partitions can judge it; most checks need whole tables.
     """
 
@@ -89,14 +89,14 @@ class Check:
 
 
 def run_checks(checks: Iterable[Check], given: CheckInput) -> CheckResult:
-    """Judge all checks that this audit can judge, and add up their results."""
+    """Run all checks that this audit can judge, and add up their results."""
     whole = not given.evidence.partitions
     judges = [check.judge for check in checks if check.judge and (whole or check.of_partitions)]
     return add_results([judge(given) for judge in judges])
 
 
 def add_results(results: list[CheckResult]) -> CheckResult:
-    """The results of several checks as one; the reasons for one table and axis are joined in their order."""
+    """Merge the results of several checks; the reasons for one table and axis are joined in their order."""
     remarks: dict[tuple[str, str], str] = {}
     for result in results:
         for about, why in result.remarks.items():

@@ -1,14 +1,14 @@
-"""What the tasks select and combine for the checks. Pure: the modules of this file run on executors.
+"""Select and combine rows for the checks, in the tasks. Pure: the modules of this file run on executors.
 
-A `select_...` gets all rows of some keys. A `combine_...` gets all rows of the kinds that were selected for it and that
-`engine.chunks.ROUTES` brought to one share.
+A `select_...` function gets all rows of some keys. A `combine_...` function gets all rows of its selected kinds that
+`engine.chunks.ROUTES` sends to one share.
 """
 
 from lakeaudit.checks import half_moved
-from lakeaudit.checks.clones import cloned
+from lakeaudit.checks.clones import sum_clone_files
 from lakeaudit.checks.commits.commit_sums import changed_rows, rivals, whole_commits
 from lakeaudit.checks.commits.commits import log_versions
-from lakeaudit.checks.commits.repeated_batches import repeated
+from lakeaudit.checks.commits.repeated_batches import find_repeats
 from lakeaudit.checks.lineage.marked_states import (
     marked_states,
     replaced_versions,
@@ -28,7 +28,7 @@ from lakeaudit.schemas import REPLACED, VERSION
 
 
 def select_copies(share: Share) -> Stage:
-    """Files that may have the content of another one, and files that may have its name."""
+    """Select files that may have the content of another file, and files that may have its name."""
     every_pair = within(share.con, share.every_pair, share.facts)
     of_content = (every_pair, share.facts.sources, share.facts.policy.scope)
     yield "same", duplicates.same_content_candidates(share.con, *of_content)
@@ -36,7 +36,7 @@ def select_copies(share: Share) -> Stage:
 
 
 def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
-    """Files of equal content, and files that nobody can compare."""
+    """Combine files of equal content, and files that cannot be compared."""
     if "same" in rows:
         redundant = duplicates.same_content(con, rows["same"])
         judged = duck.hold(con, with_outcome(con, redundant, facts.policy))
@@ -51,25 +51,25 @@ def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
 
 
 def select_moved(share: Share) -> Stage:
-    """Files that no state lists and that readers of their folder see."""
+    """Select files that no state lists and that readers of their folder see."""
     every_pair = within(share.con, share.every_pair, share.facts)
     yield "moved", half_moved.candidates(share.con, every_pair, share.facts.sources, share.facts.policy.scope)
 
 
 def combine_moved(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
-    """Pairs of folders with equal files."""
+    """Combine pairs of folders with equal files."""
     if "moved" in rows:
         yield "moves", half_moved.pairs_of_folders(con, rows["moved"], facts.policy)
 
 
 def select_unnamed_fields(share: Share) -> Stage:
-    """Fields that storage does not name of files that are undecided for that reason."""
+    """Select fields that storage does not report, of files that are undecided for that reason."""
     rows = of_pairs(share.con, share.requested, share.known, share.facts.policy.scope_table)
     yield "unnamed_fields", rows
 
 
 def select_states(share: Share) -> Stage:
-    """Versions of commits; states that a delete marker hides, or that storage lists above the state that was read."""
+    """Select versions of commits, states that a delete marker hides, and states newer than the one that was read."""
     con = share.con
     states = state_files(con, share.rows.get("versions", VERSION.empty_table()))
     older = with_older_versions(con, states)
@@ -79,9 +79,9 @@ def select_states(share: Share) -> Stage:
 
 
 def select_commits(share: Share) -> Stage:
-    """Commits that repeat another one, or contradict what they declare."""
+    """Select commits that repeat another commit or contradict their own declarations."""
     if "batches" in share.rows:
-        yield "repeated", repeated(share.con, share.rows["batches"])
+        yield "repeated", find_repeats(share.con, share.rows["batches"])
     for contradictions in share.facts.sources.contradictions:
         yield from contradictions(share.con, share.rows)
     if "commit_sums" in share.rows:
@@ -89,7 +89,7 @@ def select_commits(share: Share) -> Stage:
 
 
 def combine_commits(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  # noqa: ARG001 - every check receives it
-    """Rewrites that change rows, and overwrites that replaced the same state."""
+    """Combine rewrites that change rows, and overwrites that replaced the same state."""
     if "commit_sums" in rows:
         commits = whole_commits(con, rows["commit_sums"])
         yield "changed_rows", changed_rows(con, commits, rows.get("replaced", REPLACED.empty_table()))
@@ -97,15 +97,15 @@ def combine_commits(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  #
 
 
 def select_clones(share: Share) -> Stage:
-    """Live files below other tables' roots: their places, and the files of clones by the rule that matched."""
+    """Select the places of live files below other tables' roots, and the files of clones by the rule that matched."""
     elsewhere = duck.hold(share.con, _places_elsewhere(share.con, share.claimed))
     yield "elsewhere", elsewhere
     if not duck.is_empty(elsewhere):  # otherwise no table can be a clone
-        yield "cloned", cloned(share.con, share.claimed, share.facts.policy)
+        yield "cloned", sum_clone_files(share.con, share.claimed, share.facts.policy)
 
 
 def _places_elsewhere(con: Connection, claimed: Rows) -> Relation:
-    """Where live files are not below their table's location: table_name, bucket, first_key, last_key."""
+    """Return rows (table_name, bucket, first_key, last_key) of live files outside their table's location."""
     sql = """
         SELECT table_name, bucket, min(key) AS first_key, max(key) AS last_key
         FROM input WHERE NOT own AND c_state = 'live' GROUP BY table_name, bucket
@@ -114,12 +114,12 @@ def _places_elsewhere(con: Connection, claimed: Rows) -> Relation:
 
 
 def select_watched(share: Share) -> Stage:
-    """Folders of files in watched places that no table owns."""
+    """Select folders of files in watched places that no table owns."""
     if share.facts.watch:
         yield "watched", unowned_folders(share.con, share.pairs, share.facts.watch)
 
 
 def combine_watched(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  # noqa: ARG001 - every check receives it
-    """One row per folder."""
+    """Combine the rows of each folder into one."""
     if "watched" in rows:
         yield "watched_folders", sum_unowned_folders(con, rows["watched"])

@@ -1,4 +1,4 @@
-"""What storage does not name, in words: why files of a table are undecided, and one warning a bucket."""
+"""Describe the fields that storage does not report: reasons of undecided files by table, and a warning by bucket."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from lakeaudit.runtime.duck import Rows
 
 @dataclass(frozen=True)
 class UnnamedFields:
-    """By table and axis why files are undecided; `warnings`: one line a bucket and report."""
+    """Reasons of undecided files by table and axis; `warnings`: one line for each bucket and report."""
 
     reasons: Mapping[tuple[str, str], str]
     warnings: tuple[str, ...]
@@ -24,12 +24,12 @@ class UnnamedFields:
 def unnamed_fields(
     evidence: Evidence, counted: Iterable[Mapping[str, Any]], remaining: Rows
 ) -> UnnamedFields:
-    """Describe, for coverage, what storage does not name of undecided files.
+    """Describe, for coverage, the fields of undecided files that storage does not report.
 
     Args:
-        evidence: what the run knows.
-        counted: UNNAMED_FIELDS rows of the kernel.
-        remaining: verdict rows after the live look.
+        evidence: the evidence of the run.
+        counted: UNNAMED_FIELDS rows of the tasks.
+        remaining: verdict rows after the live check.
     """
     rows = [*counted, *duck.rows_of(of_verdicts(evidence.con, remaining))]
     infos = {info.id: info for info in evidence.observed.infos}
@@ -44,8 +44,8 @@ def unnamed_fields(
             source = info.kind if info.kind == "listing" else f"{info.kind} {info.location}"
             fields[bucket, f"{source}{at}"][row["field"]] = None
     reasons = {
-        about: "; ".join(f"{number(files, 'file')} undecided: {gap}" for gap, files in found.most_common())
-        for about, found in gaps.items()
+        about: "; ".join(f"{number(files, 'file')} undecided: {gap}" for gap, files in counts.most_common())
+        for about, counts in gaps.items()
     }
     warnings = (
         f"{uri_of(bucket, '').rstrip('/') or '/'}: {source} does not name {', '.join(names)}: files that need it"
@@ -62,6 +62,6 @@ def _gap(row: Mapping[str, Any], source: str) -> str:
 
 
 def _endpoint(evidence: Evidence, bucket: str) -> str:
-    """The endpoint of a bucket that the lake file names, in brackets; empty: AWS's own, or no S3 at all."""
+    """Return the endpoint that the lake file names for a bucket, in brackets; empty for AWS, and outside of S3."""
     named = evidence.context.clients.endpoint(bucket).endpoint if bucket and not is_azure(bucket) else None
     return f" (at {named})" if named else ""

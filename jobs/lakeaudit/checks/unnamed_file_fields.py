@@ -1,7 +1,7 @@
-"""Fields that storage does not name, so that rules which need them leave files undecided. DuckDB.
+"""Count files that are undecided because storage does not report a field that their rule needs.
 
-A store may leave a size or a time out of its listings, and a report may have no column for the storage class. Files
-that are undecided for that reason make the coverage of their table partial: more evidence would decide them.
+A store may leave a size or a time out of its listings, and a report may have no column for the storage class. Such
+files make the coverage of their table partial: more evidence would decide them.
 """
 
 from lakeaudit.keys import TIERED_CLASSES
@@ -23,20 +23,20 @@ RULES = {
     "duplicate": ("duplicate.untold",),
     "metastore": ("metastore.unclear", "metastore.untold"),
 }
-"""By axis the rules that leave a file undecided because of what storage does not name."""
+"""By axis the rules that leave a file undecided because storage does not report a field."""
 
 _NO_CLASS = f"s_archived IS NULL AND coalesce(s_storage_class NOT IN ({duck.literals(TIERED_CLASSES)}), true)"
-_OF_UNTOLD = {
+_CONDITIONS = {
     CLASS: f"axis = 'content' AND {_NO_CLASS}",
     TIME: "axis <> 'metastore' AND s_modified_at IS NULL",
     SIZE: "s_size IS NULL AND CASE axis WHEN 'content' THEN c_size WHEN 'metastore' THEN m_size END IS NOT NULL",
     ETAG: "axis = 'content' AND c_etag IS NOT NULL AND s_etag IS NULL",
     ENCRYPTION: "axis = 'content' AND starts_with(c_checksum, 'md5:') AND s_etag IS NOT NULL AND s_encryption IS NULL",
 }
-"""By field when it is one that a file's rule needs, as SQL over verdict rows."""
+"""By field the condition under which a file's rule needs it, as SQL over verdict rows."""
 _FIELDS = ", ".join(
     f"CASE WHEN NOT unclear AND {condition} THEN {duck.literal(name)} END"
-    for name, condition in _OF_UNTOLD.items()
+    for name, condition in _CONDITIONS.items()
 )
 _COLUMNS = (
     "bucket, key, s_source, s_archived, s_storage_class, s_modified_at, s_size, s_etag, s_encryption, "
@@ -46,12 +46,12 @@ _OF_AXES = ", ".join(["table_name", "owner", "first", *(f"rule_{axis}" for axis 
 
 
 def of_pairs(con: Connection, fired_rules: Rows, known: Rows, scope: Rows) -> Relation:
-    """UNNAMED_FIELDS rows of what the rules alone settle, see `verdicts.settled`.
+    """Return UNNAMED_FIELDS rows of the files that the rules alone settle, see `verdicts.settled`.
 
     Args:
         con: where the query runs.
         fired_rules: PAIR rows with the rule that fired on every axis.
-        known: rows that the ledger holds open; their files are judged once more later.
+        known: open discrepancies of the ledger; their files are judged again later.
         scope: the tables to be judged.
     """
     each = " UNION ALL ".join(
@@ -63,10 +63,10 @@ def of_pairs(con: Connection, fired_rules: Rows, known: Rows, scope: Rows) -> Re
         SELECT * FROM ({each}) SEMI JOIN scope ON judged_table = scope_table
         ANTI JOIN (SELECT * FROM known WHERE known_as IS NOT NULL) k USING (axis, judged_table, bucket, key)
     """
-    # held, since most lakes have no such files, and to plan the rest takes longer than to see that
+    # materialized: most lakes have no such files, and planning the rest takes longer than checking that
     likely = f"SELECT {_COLUMNS}, {_OF_AXES} FROM input WHERE {' OR '.join(map(_undecided, RULES))}"
-    found = duck.hold(con, duck.made_of(con, likely, fired_rules))
-    return _counted(con, duck.made_of(con, sql, found, known=known, scope=scope))
+    undecided = duck.hold(con, duck.made_of(con, likely, fired_rules))
+    return _count_files(con, duck.made_of(con, sql, undecided, known=known, scope=scope))
 
 
 def _undecided(axis: str) -> str:
@@ -74,12 +74,12 @@ def _undecided(axis: str) -> str:
 
 
 def of_verdicts(con: Connection, verdicts: Rows) -> Relation:
-    """The same of verdict rows after storage answered."""
+    """Return UNNAMED_FIELDS rows of verdict rows after the live check."""
     named = duck.literals([rule for rules in RULES.values() for rule in rules])
-    return _counted(con, duck.made_of(con, f"SELECT * FROM input WHERE rule IN ({named})", verdicts))
+    return _count_files(con, duck.made_of(con, f"SELECT * FROM input WHERE rule IN ({named})", verdicts))
 
 
-def _counted(con: Connection, rows: Relation) -> Relation:
+def _count_files(con: Connection, rows: Relation) -> Relation:
     sql = f"""
         WITH marked AS (SELECT *, ends_with(rule, '.unclear') AS unclear FROM input),
         each AS (

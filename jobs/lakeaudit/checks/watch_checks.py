@@ -1,4 +1,4 @@
-"""Watched places: what lies there and no table owns, grouped by prefix, judged, and made findings and coverage."""
+"""Judge files in watched places that no table owns, grouped by prefix."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ def judge_watched(given: CheckInput) -> CheckResult:
     if watch is None:
         return NOTHING
     folders = given.matched.rows("watched_folders")
-    grouped = duck.hold(con, prefixes(con, folders, watch.places, _known(evidence)))
+    grouped = duck.hold(con, prefixes(con, folders, watch.places, _named_places(evidence)))
     judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_policy))
     gaps = sources_with_gaps(given.matched.holes)
     able = availability(evidence.observed.sources, _facts(evidence), (), gaps)
@@ -40,10 +40,12 @@ def judge_watched(given: CheckInput) -> CheckResult:
     )
 
 
-def _known(evidence: Evidence) -> NamedPlaces:
+def _named_places(evidence: Evidence) -> NamedPlaces:
     pointed, watched = evidence.pointed, [place.location for place in evidence.watched]
     own = [each for each in evidence.lake.own_places if not any(each.contains(place) for place in watched)]
-    named = [t.location for told in evidence.observed.catalogs for t in told.tables if t.location is not None]
+    named = [
+        t.location for catalog in evidence.observed.catalogs for t in catalog.tables if t.location is not None
+    ]
     return NamedPlaces(
         [table.location for table in evidence.lake.tables],
         [*named, *own],
@@ -53,7 +55,7 @@ def _known(evidence: Evidence) -> NamedPlaces:
 
 
 def _gap(evidence: Evidence) -> str:
-    """Why a table that no catalog names may have one all the same; "" where there is no such reason."""
+    """Return why a catalog may have a table although its answers do not name it; "" if they are complete."""
     return evidence.pointed.gap if evidence.pointed else ""
 
 
@@ -62,8 +64,8 @@ def _facts(evidence: Evidence) -> list[TableFacts]:
 
 
 def _tallies(con: Connection, judged: Relation) -> Tallies:
-    """Files by outcome: those of the prefixes, and beside them what is ignored, too young, or cannot be told."""
-    counted = """
+    """Count files by outcome: those of the prefixes, and the ignored, too young and undecided ones."""
+    by_outcome = """
         SELECT judged_table, axis, unnest([
             {'outcome': outcome, 'files': files, 'bytes': bytes}, {'outcome': 'ignored', 'files': skipped, 'bytes': 0},
             {'outcome': 'out_of_window', 'files': young, 'bytes': 0},
@@ -75,38 +77,38 @@ def _tallies(con: Connection, judged: Relation) -> Tallies:
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM input WHERE files > 0 GROUP BY ALL
     """
-    return tallies_of(duck.query(con, sql, input=duck.query(con, counted, input=judged)))
+    return tallies_of(duck.query(con, sql, input=duck.query(con, by_outcome, input=judged)))
 
 
 def _findings(evidence: Evidence, judged: Relation) -> Relation:
     con = evidence.con
-    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    rows = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     time = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')".format
-    given = {
+    columns = {
         "subject_type": "'prefix'",
         "subject": uri("bucket", "key"),
         "bytes_at_stake": "bytes",
         "storage_time": "newest",
         "confirmation": "'not_needed'",
         "recoverable": "'unknown'",
-        "explanation": f"""concat_ws('; ', files || ' files', 'by its names a ' || format || ' table', {because()},
+        "explanation": f"""concat_ws('; ', files || ' files', 'named as in a ' || format || ' table', {because()},
             'written from ' || {time("oldest")} || ' to ' || {time("newest")},
             'such as ' || array_to_string(examples, ', '), 'storage as of ' || {time("cut")})""",
     }
-    return finished(con, found, given, evidence.stamp)
+    return finished(con, rows, columns, evidence.stamp)
 
 
 def _coverage(evidence: Evidence, tallies: Tallies, able: coverage.Availability) -> list[dict[str, Any]]:
-    """A row a place, of the one axis that is asked of it."""
+    """Return one coverage row for each watched place, of its only axis."""
     able = replace(able, reasons={"storage": "no storage source covers the watched place"})
     stamp = evidence.stamp
     rows = coverage.rows(_facts(evidence), tallies, able, stamp.run_id, stamp.lake, (AXIS,))
     places = {place.name: place.location for place in evidence.watched}
-    return [_hindered(evidence, row, places[row["table_name"]]) for row in rows]
+    return [_with_partial_status(evidence, row, places[row["table_name"]]) for row in rows]
 
 
-def _hindered(evidence: Evidence, row: dict[str, Any], place: Location) -> dict[str, Any]:
-    """The row, `partial` where something kept the place from being judged whole."""
+def _with_partial_status(evidence: Evidence, row: dict[str, Any], place: Location) -> dict[str, Any]:
+    """Return the row, with status `partial` if the place could not be judged completely."""
     decides = deciding_places(evidence.observed.sources.storage)
     in_part = "storage sources cover only parts of the watched place"
     reason = _gap(evidence) if label_around(decides, place) else in_part

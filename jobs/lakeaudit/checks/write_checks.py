@@ -1,4 +1,4 @@
-"""What writers' own records say of whole writes, of which storage has less, and of attempts, of which it has more."""
+"""Compare writers' own records with storage: writes of which files are missing, and attempts with extra files."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -17,7 +17,7 @@ AXIS = "commit"
 
 
 def judge_writes(given: CheckInput) -> CheckResult:
-    """Report what storage lacks of whole writes, by every manifest that declares totals."""
+    """Report writes of which storage has less than declared, by every manifest that declares totals."""
     results = [_judge(given.evidence, read.totals, sources_with_gaps(given.matched.holes))
                for read in given.evidence.observed.sources.claims if read.totals is not None]  # fmt: skip
     return add_results(results)
@@ -35,20 +35,22 @@ def _judge(evidence: Evidence, totals: Totals, gaps: Collection[str]) -> CheckRe
         for table in evidence.scope
         if table.name in totals.counts and not table.state_manifests
     }
-    remarks = {(table, AXIS): why for table, why in write_totals.undecided(con, judged, doubts).items()}
+    remarks = {
+        (table, AXIS): why for table, why in write_totals.undecided_reasons(con, judged, doubts).items()
+    }
     return CheckResult(
         (write_totals.findings(con, judged, evidence.stamp),), tallies=tallies, remarks=remarks
     )
 
 
 def _tally(writes: int, outcomes: Counter[str]) -> Tally:
-    """Every write once: what is not told to lack anything is whole."""
+    """Count every write once: a write without a verdict is consistent."""
     whole = max(writes - outcomes.total(), 0)
     return Tally({**outcomes, "consistent": outcomes["consistent"] + whole})
 
 
 def judge_attempts(given: CheckInput) -> CheckResult:
-    """Report files of repeated attempts: one split of one job by any manifest; such a file is no copy of another."""
+    """Report files of repeated attempts at one split of a job; such a file is not also reported as a copy."""
     evidence, copies = given.evidence, given.matched.rows("copies")
     con = evidence.con
     splits = [read.attempts for read in evidence.observed.sources.claims if read.attempts is not None]

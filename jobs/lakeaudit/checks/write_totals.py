@@ -1,6 +1,6 @@
-"""Whole writes of which storage has less than their writers declared: DECLARED rows, judged, and their findings.
+"""Judge writes of which storage has less than their writers declared, from DECLARED rows.
 
-Where the names of what is missing are known, those files are findings of their own; here is what has no name.
+Missing files with known names are findings of their own; these findings count the missing part without names.
 """
 
 from collections import Counter, defaultdict
@@ -22,18 +22,18 @@ def judged_writes(
     short: Rows,
     sources: SourceFacts,
     doubted: Collection[str],
-    holed: Collection[str],
-    words: FindingPolicy,
+    gaps: Collection[str],
+    policy: FindingPolicy,
 ) -> Relation:
-    """WRITE rows with axis, rule, outcome, kind and severity, from DECLARED rows.
+    """Return WRITE rows with axis, rule, outcome, kind and severity, from DECLARED rows.
 
     Args:
-        con: where they are computed.
-        short: the writes that lack something, or of which nobody can tell.
-        sources: which source decides what storage has at a place, and the settings of tables.
+        con: where the query runs.
+        short: writes that lack something or cannot be counted.
+        sources: which storage source decides at a place, and the settings of tables.
         doubted: tables whose writers' records could not be read whole.
-        holed: sources that could not be read whole.
-        words: what the lake file says of findings.
+        gaps: sources that could not be read whole.
+        policy: the policy of the lake file for findings.
     """
     keyed = "SELECT *, CASE path WHEN '' THEN '' ELSE path || '/' END AS key FROM input"
     placed = attach_label(con, duck.query(con, keyed, input=short), sources.deciding, "decides")
@@ -41,29 +41,29 @@ def judged_writes(
         SELECT w.*, table_name AS judged_table, substring(key, CAST(root_length AS INTEGER) + 1) AS relative,
             start - margin AS edge, start AS cut, grace, stateful AS logged,
             coalesce(table_name IN ({duck.literals([*doubted])}), false)
-                OR coalesce(decides IN ({duck.literals([*holed])}), false) AS holed
+                OR coalesce(decides IN ({duck.literals([*gaps])}), false) AS holed
         FROM placed w JOIN tables ON table_name = name LEFT JOIN cuts ON decides = cuts.source
     """
     rows = duck.query(con, sql, placed=placed, tables=sources.tables, cuts=sources.storage_cuts)
-    return group_verdicts(con, duck.conform(con, rows, WRITE), TABLE, words)
+    return group_verdicts(con, duck.conform(con, rows, WRITE), TABLE, policy)
 
 
 def outcomes(con: Connection, judged: Rows) -> dict[str, Counter[str]]:
-    """By table how many of these writes have which outcome."""
+    """Count writes by table and outcome."""
     sql = "SELECT judged_table, outcome, count(*) AS writes FROM input GROUP BY ALL"
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in duck.rows_of(duck.query(con, sql, input=judged)):
-        found[row["judged_table"]][row["outcome"]] += row["writes"]
-    return found
+        counts[row["judged_table"]][row["outcome"]] += row["writes"]
+    return counts
 
 
-def undecided(con: Connection, judged: Rows, doubts: dict[str, str]) -> dict[str, str]:
-    """By table why some of these writes have no verdict."""
+def undecided_reasons(con: Connection, judged: Rows, doubts: dict[str, str]) -> dict[str, str]:
+    """Return by table why some writes are undecided."""
     sql = """
         SELECT judged_table, count(*) AS writes, min(commit_id) AS sample,
             mode(CASE WHEN rule = 'commit.write_partly_replaced'
-                    THEN 'later writes have replaced a part of what they wrote, and nobody knows which'
-                WHEN rule = 'commit.write_untold' THEN coalesce(untold, 'nothing of them can be counted') END) AS why
+                    THEN 'later writes have replaced a part of their files, and it is not known which part'
+                WHEN rule = 'commit.write_untold' THEN coalesce(untold, 'their files cannot be counted') END) AS why
         FROM input WHERE outcome = 'undecided' GROUP BY judged_table
     """
     return {
@@ -76,12 +76,12 @@ def undecided(con: Connection, judged: Rows, doubts: dict[str, str]) -> dict[str
 
 
 def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
-    """FINDINGS of writes whose verdict is one: the subject is the write at its path."""
+    """Return FINDINGS rows of writes whose outcome is a finding: the subject is the write at its path."""
     sql = f"""
-        SELECT *, {", ".join(f"{_missing(what)} AS missing_{what}" for what in ("files", "rows", "bytes"))}
+        SELECT *, {", ".join(f"{_missing_amount(what)} AS missing_{what}" for what in ("files", "rows", "bytes"))}
         FROM input WHERE outcome = 'finding'
     """
-    given = {
+    columns = {
         "subject_type": "'commit'",
         "subject": f"{uri('bucket', 'key')} || '#' || commit_id",
         "category": "'data'",
@@ -95,16 +95,16 @@ def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
         "recoverable": "'unknown'",
         "explanation": _EXPLANATION,
     }
-    return finished(con, duck.query(con, sql, input=judged), given, stamp)
+    return finished(con, duck.query(con, sql, input=judged), columns, stamp)
 
 
-def _missing(what: str) -> str:
-    """What storage lacks without a name, as SQL; null where that is not known."""
+def _missing_amount(what: str) -> str:
+    """Return SQL of the missing amount that has no name; null if it is not known."""
     return f"greatest({what} - {what}_there - coalesce({what}_named, 0), 0)"
 
 
-def _listed(prefix: str, suffix: str = "") -> str:
-    """Files, rows and bytes as words, those that are known."""
+def _amounts(prefix: str, suffix: str = "") -> str:
+    """Return SQL of a text with the known amounts of files, rows and bytes."""
     parts = ", ".join(
         f"CASE WHEN {prefix}{what}{suffix} IS NOT NULL THEN format('{{:,}} {what}', {prefix}{what}{suffix}) END"
         for what in ("files", "rows", "bytes")
@@ -115,9 +115,9 @@ def _listed(prefix: str, suffix: str = "") -> str:
 _TIME = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')"
 _EXPLANATION = f"""concat_ws('; ',
     'write ' || commit_id || coalesce(' of ' || {_TIME.format("ended_at")}, '') || ' committed '
-        || {_listed("")} || ', and storage lacks ' || {_listed("missing_")} || ' of that',
+        || {_amounts("")} || ', and storage lacks ' || {_amounts("missing_")} || ' of these',
     detail, {because()},
     CASE WHEN marker IS NOT NULL
         THEN 'the marker ' || {uri("bucket", "marker")} || ' calls it whole, which misleads' END,
     'storage as of ' || {_TIME.format("cut")})"""
-"""In plain words: what was committed, what is missing, and what that rests on."""
+"""SQL of the explanation: the committed amounts, the missing ones, and the evidence."""

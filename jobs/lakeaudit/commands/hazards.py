@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
 
-from lakeaudit.checks.hazards.access_hazards import access_hazards, watched
+from lakeaudit.checks.hazards.access_hazards import access_hazards, watched_tables
 from lakeaudit.checks.hazards.expiring_files import WILL_EXPIRE, Finding
 from lakeaudit.checks.hazards.lifecycle_hazards import hazards, lifecycles_of, needs_logs
 from lakeaudit.checks.hazards.request_causes import read_requests
@@ -56,7 +56,7 @@ def find_hazards(lake: Lake, clients: Clients, now: datetime) -> Hazards:
         found = hazards(engine, con, facts, claims, lifecycles, spoken, any_files)
         events, unread = read_events(lake, context)
         seen = read_requests(
-            engine, events, EFFECT.empty_table(), watched(lake, lake.tables) if events else None
+            engine, events, EFFECT.empty_table(), watched_tables(lake, lake.tables) if events else None
         )
         accesses = access_hazards(con, seen.patterns, lake.tables, spoken)
     refused = [
@@ -67,7 +67,7 @@ def find_hazards(lake: Lake, clients: Clients, now: datetime) -> Hazards:
     ]
     holes = [*holes, *unread, *(hole for each in events for hole in each.holes), *seen.holes]
     reasons = dict.fromkeys(f"{hole.source}: {hole.reason}" for hole in holes)
-    return Hazards((*found.rows, *accesses), (*found.untold, *refused, *reasons))
+    return Hazards((*found.rows, *accesses), (*found.all_reasons, *refused, *reasons))
 
 
 def write(found: Hazards, out: TextIO) -> str:

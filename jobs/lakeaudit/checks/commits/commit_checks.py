@@ -1,6 +1,6 @@
-"""The commit axis: commits that were written twice, and batches that were. Only the few suspicious ones are read.
+"""Judge commits and batches that may have been written twice. Only the few suspicious commits are read.
 
-What a lost version added is looked up in the claims of its table: what a later commit has added again is not lost.
+Files that a lost version added are looked up in the claims of its table: a file that a later commit added is not lost.
 """
 
 from collections import Counter
@@ -9,16 +9,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakeaudit.checks.commits import commits
 from lakeaudit.checks.commits.commit_rows import Finding, finding
-from lakeaudit.checks.commits.commits import Comparison, Rewritten
+from lakeaudit.checks.commits.commits import Comparison, RewrittenCommit, losses, rewritten_commits
 from lakeaudit.checks.commits.repeated_batches import live_batches
 from lakeaudit.checks.commits.suspect_commits import (
     Batches,
-    Compared,
-    Judged,
+    ComparedVersions,
+    JudgedSuspect,
     Suspect,
-    judged,
+    judge_suspects,
     one_a_commit,
     suspects,
 )
@@ -35,21 +34,21 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, OLDER_VERSIONS
 
-_TOO_MANY_VERSIONS = Compared(
-    unread="more of its commits were written twice than are read in one run", asked=False
+_TOO_MANY_VERSIONS = ComparedVersions(
+    unread="more of its commits were written twice than are read in one run", requested=False
 )
 _TOO_MANY_BATCHES = Batches(unread="more of its commits look like one batch than are read in one run")
 MOST_OF_TABLE, MOST = 20, 200
-"""Commits that are read of one table, and of all of them, in one run, for either suspicion."""
+"""Commits that are read in one run for each suspicion: of one table, and of all tables."""
 AXIS = "commit"
 
 
 def judge_commits(given: CheckInput) -> CheckResult:
-    """Report what is wrong with single commits, from LOG_VERSIONS and REPEATED rows."""
+    """Report faults of single commits, from LOG_VERSIONS and REPEATED rows."""
     evidence = given.evidence
-    versions, alike = given.matched.rows("log_versions"), given.matched.rows("repeated")
+    versions, pairs = given.matched.rows("log_versions"), given.matched.rows("repeated")
     results = [
-        _check(evidence, given.engine, _suspects(evidence, versions, alike, read.commits), read, read.commits)
+        _check(evidence, given.engine, _suspects(evidence, versions, pairs, read.commits), read, read.commits)
         for read in evidence.observed.sources.claims
         if read.commits is not None
     ]
@@ -80,8 +79,8 @@ def _check(
 ) -> CheckResult:
     """Read the suspects, judge them, and count every commit of the logs once."""
     places = {table.name: table.location for table in evidence.scope}
-    known = _known(evidence, engine, suspected, read, logs)
-    verdicts = one_a_commit(judged(evidence.con, known, evidence.policy))
+    known = _with_contents(evidence, engine, suspected, read, logs)
+    verdicts = one_a_commit(judge_suspects(evidence.con, known, evidence.policy))
     rows, unknown_ends = _with_ends(evidence, [one for one in verdicts if one.outcome == "finding"])
     whole = (
         digest(evidence.stamp.lake, one.suspect.file.table, AXIS, "commit", one.suspect.file.place.uri)
@@ -104,25 +103,25 @@ def _check(
     )
 
 
-def _with_ends(evidence: Evidence, judged: Sequence[Judged]) -> tuple[list[Finding], list[str]]:
-    """Rows for FINDINGS, with the time until which lost versions are kept; and for which it is not known."""
-    found = [(_recoverable(one, row), row) for one in judged for row in [finding(one)]]
+def _with_ends(evidence: Evidence, verdicts: Sequence[JudgedSuspect]) -> tuple[list[Finding], list[str]]:
+    """Return rows for FINDINGS with the time until which lost versions are kept, and warnings where it is unknown."""
+    findings = [(_recoverable(one, row), row) for one in verdicts for row in [finding(one)]]
     lost = [(one.place.bucket, one.place.key, one.lost_version_id, one.lost_size, one.replaced_at, one.newer)
-            for one, _ in found if one is not None]  # fmt: skip
+            for one, _ in findings if one is not None]  # fmt: skip
     if not lost:
-        return [row for _, row in found], []
+        return [row for _, row in findings], []
     ended, unknown = ends(evidence.con, duck.small(OLDER_VERSIONS, lost), evidence.lifecycles)
     by_version = {(row["bucket"], row["key"], row["version_id"]): row for row in duck.rows_of(ended)}
-    return [_with_end(row, one, by_version) for one, row in found], unknown
+    return [_with_end(row, one, by_version) for one, row in findings], unknown
 
 
-def _recoverable(one: Judged, row: Finding) -> Rewritten | None:
-    """The lost version that can bring something back."""
+def _recoverable(one: JudgedSuspect, row: Finding) -> RewrittenCommit | None:
+    """Return the lost version if it can restore something."""
     return one.suspect.other if row.get("recovery_version_id") else None
 
 
 def _with_end(
-    row: Finding, one: Rewritten | None, ended: Mapping[tuple[str, str, str | None], Finding]
+    row: Finding, one: RewrittenCommit | None, ended: Mapping[tuple[str, str, str | None], Finding]
 ) -> Finding:
     end = None if one is None else ended.get((one.place.bucket, one.place.key, one.lost_version_id))
     if end is None:
@@ -131,43 +130,43 @@ def _with_end(
     return {**row, "recoverable_until": end["recoverable_until"], "explanation": explanation}
 
 
-def _tally(commits_read: int, verdicts: Sequence[Judged]) -> Tally:
-    """Every commit that was read once: what nothing is suspected of is consistent."""
+def _tally(commits_read: int, verdicts: Sequence[JudgedSuspect]) -> Tally:
+    """Count every commit once: commits without a suspicion are consistent."""
     outcomes = Counter(one.outcome for one in verdicts)
     quiet = max(commits_read - outcomes.total(), 0)
     return Tally({**outcomes, "consistent": outcomes["consistent"] + quiet})
 
 
-def _suspects(evidence: Evidence, versions: Rows, alike: Rows, logs: CommitLogs) -> list[Suspect]:
+def _suspects(evidence: Evidence, versions: Rows, repeats: Rows, logs: CommitLogs) -> list[Suspect]:
     places = {table.name: table.location for table in evidence.scope}
     pairs = [
         pair
-        for pair in duck.rows_of(duck.relation(evidence.con, alike))
+        for pair in duck.rows_of(duck.relation(evidence.con, repeats))
         if pair["table_name"] in places and pair["table_name"] in logs.since
     ]
     doubts = [doubt for doubt in logs.doubts(evidence.context.clients) if doubt.commit.table in places]
-    return suspects(commits.rewritten(evidence.con, versions, places, logs.since), doubts, pairs, logs)
+    return suspects(rewritten_commits(evidence.con, versions, places, logs.since), doubts, pairs, logs)
 
 
-def _known(
+def _with_contents(
     evidence: Evidence, engine: AuditEngine, each: Sequence[Suspect], read: Claims, logs: CommitLogs
 ) -> list[Suspect]:
-    """The suspects with what their commits say: these are read at once, and their files looked up at once."""
-    versions = _limited([n for n, one in enumerate(each) if one.is_rewritten], each)
-    batches = _limited([n for n, one in enumerate(each) if one.repeats], each)
+    """Return the suspects with the contents of their commits; all commits are read in one step."""
+    versions = _limit([n for n, one in enumerate(each) if one.is_rewritten], each)
+    batches = _limit([n for n, one in enumerate(each) if one.repeats], each)
     files = [
         *(file for n in versions for file in _both(each[n])),
         *(file for n in batches for file in _pair(each[n])),
     ]
     if not files:
         return list(each)
-    said = logs.read(files, evidence.context.clients)
-    claims = claims_of_commits(evidence, engine, read, said, files)
+    content = logs.read(files, evidence.context.clients)
+    claims = claims_of_commits(evidence, engine, read, content, files)
     compared = dict(
-        zip(versions, _compared(evidence.con, said, claims, [each[n] for n in versions]), strict=True)
+        zip(versions, _compare(evidence.con, content, claims, [each[n] for n in versions]), strict=True)
     )
     begin = 2 * len(versions)
-    live = dict(zip(batches, _batches(evidence.con, said, claims, files, begin), strict=True))
+    live = dict(zip(batches, _batches(evidence.con, content, claims, files, begin), strict=True))
     return [
         replace(
             one,
@@ -178,20 +177,20 @@ def _known(
     ]
 
 
-def _limited(numbers: Iterable[int], each: Sequence[Suspect]) -> list[int]:
-    """As many as may be read in one run; a table's newest commits come first."""
-    taken: Counter[str] = Counter()
-    chosen: list[int] = []
+def _limit(numbers: Iterable[int], each: Sequence[Suspect]) -> list[int]:
+    """Return as many numbers as may be read in one run; the newest commits of a table come first."""
+    count: Counter[str] = Counter()
+    selection: list[int] = []
     for number in numbers:
         table = each[number].file.table
-        if taken[table] < MOST_OF_TABLE and len(chosen) < MOST:
-            taken[table] += 1
-            chosen.append(number)
-    return chosen
+        if count[table] < MOST_OF_TABLE and len(selection) < MOST:
+            count[table] += 1
+            selection.append(number)
+    return selection
 
 
 def _both(one: Suspect) -> tuple[CommitFile, CommitFile]:
-    """The lost version of a commit and the one that took its place."""
+    """Return the lost version of a commit and the version that replaced it."""
     if one.other is None:
         raise ValueError(f"{one.file.place.uri} has one version")
     other = one.other
@@ -199,42 +198,47 @@ def _both(one: Suspect) -> tuple[CommitFile, CommitFile]:
 
 
 def _pair(one: Suspect) -> tuple[CommitFile, CommitFile]:
-    """The commit that it looks like, and itself."""
+    """Return the older commit of a repeated batch, and the younger one."""
     if one.repeats is None:
         raise ValueError(f"{one.file.place.uri} looks like no other commit")
     return one.repeats.older, one.file
 
 
-def _compared(
-    con: Connection, said: CommitContents, claims: Relation, each: Sequence[Suspect]
-) -> Iterator[Compared]:
-    """What the lost version of each lost: those are the first commits that were read, two for each suspect."""
+def _compare(
+    con: Connection, content: CommitContents, claims: Relation, each: Sequence[Suspect]
+) -> Iterator[ComparedVersions]:
+    """Yield the loss of each suspect; its two versions are among the first commits that were read."""
     pairs = [Comparison(one.file.table, 2 * n, 2 * n + 1) for n, one in enumerate(each)]
-    for pair, loss in zip(pairs, commits.losses(con, said.files, claims, pairs, said.commits), strict=True):
-        lost, current = said.commits[pair.lost], said.commits[pair.current]
-        yield Compared(loss, lost.operation, lost.unread or current.unread)
+    each_loss = losses(con, content.files, claims, pairs, content.commits)
+    for pair, loss in zip(pairs, each_loss, strict=True):
+        lost, current = content.commits[pair.lost], content.commits[pair.current]
+        yield ComparedVersions(loss, lost.operation, lost.unread or current.unread)
 
 
 def _batches(
-    con: Connection, said: CommitContents, claims: Relation, files: Sequence[CommitFile], begin: int
+    con: Connection, content: CommitContents, claims: Relation, files: Sequence[CommitFile], begin: int
 ) -> Iterator[Batches]:
-    """What of each pair of batches is live: those are the commits from number `begin` on."""
-    live = live_batches(con, said.files, claims, [file.table for file in files])
+    """Yield the live files of each pair of batches, which are the commits from number `begin` on."""
+    live = live_batches(con, content.files, claims, [file.table for file in files])
     for older in range(begin, len(files), 2):
-        unread = said.commits[older].unread or said.commits[older + 1].unread
+        unread = content.commits[older].unread or content.commits[older + 1].unread
         yield Batches(live[older], live[older + 1], unread)
 
 
 def claims_of_commits(
-    evidence: Evidence, engine: AuditEngine, read: Claims, said: CommitContents, files: Sequence[CommitFile]
+    evidence: Evidence,
+    engine: AuditEngine,
+    read: Claims,
+    content: CommitContents,
+    files: Sequence[CommitFile],
 ) -> Relation:
-    """What the tables' states say of the files that these commits name: CLAIM rows."""
-    keys = duck.table(duck.query(evidence.con, "SELECT DISTINCT bucket, key FROM f", f=said.files))
+    """Look up the files that these commits name in the states of their tables; return CLAIM rows."""
+    keys = duck.table(duck.query(evidence.con, "SELECT DISTINCT bucket, key FROM f", f=content.files))
     if not keys.num_rows:
         return duck.relation(evidence.con, CLAIM.empty_table())
-    batches = query_claims(engine, [read], {file.table for file in files}, _as_they_are, keys)
+    batches = query_claims(engine, [read], {file.table for file in files}, _as_relation, keys)
     return duck.relation(evidence.con, pa.Table.from_batches(batches, None if batches else CLAIM))
 
 
-def _as_they_are(con: Connection, claims: Rows) -> Relation:
+def _as_relation(con: Connection, claims: Rows) -> Relation:
     return duck.relation(con, claims)

@@ -1,9 +1,9 @@
-"""FINDINGS rows about single commits: written twice, surely or probably, and batches appended twice."""
+"""Build FINDINGS rows of single commits: written twice, surely or probably, and batches appended twice."""
 
 from typing import Any
 
 from lakeaudit.checks.commits.commits import Loss
-from lakeaudit.checks.commits.suspect_commits import Judged, Repeated, Suspect
+from lakeaudit.checks.commits.suspect_commits import JudgedSuspect, RepeatedBatch, Suspect
 from lakeaudit.formatting import count, number, second, size
 from lakeaudit.kinds import KINDS
 from lakeaudit.rules.file_rules import RULES
@@ -11,8 +11,8 @@ from lakeaudit.rules.file_rules import RULES
 Finding = dict[str, Any]
 
 
-def finding(one: Judged) -> Finding:
-    """The row of a commit whose verdict is a finding: what it is and where, and what the rule that fired rests on."""
+def finding(one: JudgedSuspect) -> Finding:
+    """Return the row of a commit whose outcome is a finding, with the evidence of its rule."""
     file, kind = one.suspect.file, KINDS[RULES[one.rule].verdict]
     return {
         "table_name": file.table,
@@ -28,19 +28,19 @@ def finding(one: Judged) -> Finding:
         "commit_id": str(file.version),
         "manifest_kind": "delta",
         "confirmation": "not_needed",
-        **_OF_RULE[one.rule](one),
+        **_COLUMNS_BY_RULE[one.rule](one),
     }
 
 
-def _overwritten(one: Judged) -> Finding:
-    """A commit of which storage keeps the lost version, which may be one that cannot be read."""
+def _overwritten_commit(one: JudgedSuspect) -> Finding:
+    """Return the columns of a commit whose lost version storage keeps, whether it can be read or not."""
     other, compared = one.suspect.other, one.suspect.compared
     if other is None or compared is None:
         return {}
-    told = in_words(compared.operation, compared.loss)
+    loss = in_words(compared.operation, compared.loss)
     if compared.unread:
-        told = f"its versions cannot be compared: {compared.unread}"
-    more = f"; {number(one.more, 'more version')} of it went the same way" if one.more else ""
+        loss = f"its versions cannot be compared: {compared.unread}"
+    more = f"; lost as well: {number(one.more, 'more version')} of it" if one.more else ""
     return {
         "manifest_etag": other.lost_etag,
         "manifest_version_id": other.lost_version_id,
@@ -49,13 +49,13 @@ def _overwritten(one: Judged) -> Finding:
         "storage_version_id": other.version_id,
         "storage_time": other.written_at,
         "explanation": f"commit {other.version} was written at {second(other.lost_at)} and again, with other content, "
-        f"at {second(other.written_at)}: the first commit is gone; {told}{more}",
-        **({"recoverable": "unknown"} if compared.unread else _lost(one.suspect, compared.loss)),
+        f"at {second(other.written_at)}: the first commit is lost; {loss}{more}",
+        **({"recoverable": "unknown"} if compared.unread else _loss_columns(one.suspect, compared.loss)),
     }
 
 
-def _lost(one: Suspect, loss: Loss) -> Finding:
-    """Of what the lost version removed, and is read still, the log does not say how much it is."""
+def _loss_columns(one: Suspect, loss: Loss) -> Finding:
+    """Return the amounts at stake; the log does not record rows and bytes of files whose removal was lost."""
     added = loss.files or not loss.undone
     return {
         "files": loss.files + loss.undone,
@@ -68,34 +68,34 @@ def _lost(one: Suspect, loss: Loss) -> Finding:
 
 
 def in_words(operation: str, loss: Loss) -> str:
-    """What the lost version said and nothing says since."""
+    """Describe the actions that only the lost version records."""
     rows = f", {count(loss.rows)} rows" if loss.rows is not None else ""
     sample = f" ({', '.join(loss.sample)}{', ...' if loss.files > len(loss.sample) else ''})"
-    told = [
+    actions = [
         f"added {number(loss.files, 'file')}{rows}, {size(loss.bytes)}, that no state lists{sample}"
         if loss.files
         else "",
         f"removed {number(loss.undone, 'file')} still listed" if loss.undone else "",
         "changed the table's metadata" if loss.of_table else "",
     ]
-    return f"the lost version{f' ({operation})' if operation else ''} " + "; ".join(filter(None, told))
+    return f"the lost version{f' ({operation})' if operation else ''} " + "; ".join(filter(None, actions))
 
 
-def _doubted(one: Judged) -> Finding:
-    """A commit that was written twice by what its log alone shows."""
+def _doubtful_commit(one: JudgedSuspect) -> Finding:
+    """Return the columns of a commit that was written twice, as its log alone shows."""
     doubt = one.suspect.doubt
     if doubt is None:
         return {}
     likely = "" if doubt.sure else "probably "
     return {
         "recoverable": "unknown",
-        "explanation": f"commit {doubt.commit.version} was {likely}written twice: {doubt.why}; what the first one said "
-        "is not known here: look for an older version of the file, and for files never committed of that time",
+        "explanation": f"commit {doubt.commit.version} was {likely}written twice: {doubt.why}; the content of the "
+        "first one is not known: look for an older version of the file, and for uncommitted files of that time",
     }
 
 
-def _repeated(one: Judged) -> Finding:
-    """A batch that was appended twice, at its younger commit."""
+def _repeated_batch(one: JudgedSuspect) -> Finding:
+    """Return the columns of a batch that was appended twice; the subject is its younger commit."""
     pair, batches = one.suspect.repeats, one.suspect.batches
     if pair is None or batches is None:
         return {}
@@ -110,8 +110,8 @@ def _repeated(one: Judged) -> Finding:
     }
 
 
-def _in_common(pair: Repeated) -> str:
-    """What the two commits of a pair share."""
+def _in_common(pair: RepeatedBatch) -> str:
+    """Describe the common properties of the two commits of a pair."""
     if pair.transaction is None:
         return (
             f"each added {count(pair.files)} files of equal sizes, row counts and statistics, and both are live: "
@@ -128,16 +128,16 @@ def _in_common(pair: Repeated) -> str:
     )
 
 
-def _unclassified(one: Judged) -> Finding:
+def _unclassified_commit(one: JudgedSuspect) -> Finding:
     return {"explanation": RULES[one.rule].because}
 
 
-_OF_RULE = {
-    "commit.lost": _overwritten,
-    "commit.unreadable": _overwritten,
-    "commit.proved": _doubted,
-    "commit.doubted": _doubted,
-    "commit.repeated": _repeated,
-    "commit.unclassified": _unclassified,
+_COLUMNS_BY_RULE = {
+    "commit.lost": _overwritten_commit,
+    "commit.unreadable": _overwritten_commit,
+    "commit.proved": _doubtful_commit,
+    "commit.doubted": _doubtful_commit,
+    "commit.repeated": _repeated_batch,
+    "commit.unclassified": _unclassified_commit,
 }
-"""By rule what its findings rest on."""
+"""By rule the function that returns the columns of its findings."""

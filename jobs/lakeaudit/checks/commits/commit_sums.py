@@ -1,6 +1,6 @@
-"""Commits that contradict what they declare: rewrites that change rows, and overwrites that replaced the same state.
+"""Find rewrites that change rows, and overwrites that replaced the same state.
 
-Given all COMMIT_SUMS and REPLACED rows of some tables. Only the few that remain come to the driver.
+The functions need all COMMIT_SUMS and REPLACED rows of some tables. Only the few results come to the driver.
 """
 
 from lakeaudit.runtime import duck
@@ -8,7 +8,7 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CHANGED_ROWS, COMMIT_SUMS, RIVALS
 
 NO_REWRITES = ("CLONE", "CONVERT", "FSCK", "RESTORE")
-"""Operations, by how their names begin, whose actions may declare no change although rows come or go."""
+"""Beginnings of the names of operations whose actions may declare no data change although rows change."""
 
 _NEWEST = "SELECT table_name, max(reading) AS reading FROM sums GROUP BY table_name"
 _WHOLE = f"""
@@ -19,16 +19,16 @@ _WHOLE = f"""
         flatten(list(partitions)) AS partitions
     FROM sums SEMI JOIN ({_NEWEST}) USING (table_name, reading) GROUP BY table_name, version
 """
-"""A commit a row: a large one comes in several blocks of lines."""
+"""SQL of one row per commit: a large commit is read in several blocks of lines."""
 
 
 def whole_commits(con: Connection, sums: Rows) -> Relation:
-    """The commits of the last reading of each table, a row each."""
+    """Return one row for each commit, from the last reading of each table."""
     return duck.hold(con, duck.query(con, _WHOLE, sums=duck.conform(con, sums, COMMIT_SUMS)))
 
 
 def changed_rows(con: Connection, commits: Relation, replaced: Rows) -> Relation:
-    """CHANGED_ROWS rows: all row counts are known, and every removed entry was listed."""
+    """Return CHANGED_ROWS rows of rewrites whose row counts are all known and whose removed entries were all listed."""
     other = " OR ".join(f"starts_with(upper(operation), {duck.literal(name)})" for name in NO_REWRITES)
     sql = f"""
         WITH before AS (
@@ -50,10 +50,10 @@ _ONE_PLACE = """(a.predicate = b.predicate
 
 
 def rivals(con: Connection, commits: Relation) -> Relation:
-    """RIVALS rows: overwrites that read one state and write to one place, or that remove the very same entries.
+    """Return RIVALS rows: overwrites that read one state and write to one place, or that remove the same entries.
 
-    Writers that record no version that they read are known by what they remove. Nobody records whether an overwrite
-    was dynamic, so overwrites without a predicate need a partition in common.
+    The removed entries identify writers that record no read version. No writer records whether an overwrite was
+    dynamic, so overwrites without a predicate need a partition in common.
     """
     sql = f"""
         WITH overwrites AS (SELECT * FROM commits WHERE overwrites)

@@ -1,7 +1,7 @@
-"""What single commits contradict, as witnesses: removals in vain, rewrites that change rows, rival overwrites.
+"""Return witnesses from single commits: removals of unlisted files, rewrites that change rows, rival overwrites.
 
-The rows come from the reading of all commits. Only the two commits of a pair of rivals are read again, and only tables
-with a removal of a path that is listed nowhere are looked at once more.
+The rows come from one pass over all commits. Only the two commits of a pair of rivals, and the logs of tables with a
+removal of an unlisted path, are read again.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 def commit_witnesses(evidence: Evidence, engine: AuditEngine, matched: MatchResult) -> list[Witness]:
-    """The witnesses of the tables in scope. An audit of partitions judges no commits."""
+    """Return the witnesses of the tables in scope. An audit of partitions judges no commits."""
     if evidence.partitions:
         return []
     return [
@@ -41,16 +41,16 @@ def commit_witnesses(evidence: Evidence, engine: AuditEngine, matched: MatchResu
 
 
 def _in_scope(evidence: Evidence, logs: CommitLogs, rows: Rows) -> list[Row]:
-    """The newest commits of each table first, limited to a number that a person can read."""
+    """Return the rows of tables in scope, the newest commits first, limited to a number that a person can read."""
     names = {table.name for table in evidence.scope} & logs.since.keys()
-    taken: Counter[str] = Counter()
-    chosen: list[Row] = []
+    count: Counter[str] = Counter()
+    selection: list[Row] = []
     for row in sorted(duck.rows_of(duck.relation(evidence.con, rows)), key=_newest_first):
         name = row["table_name"]
-        if name in names and taken[name] < MOST_OF_TABLE and len(chosen) < MOST:
-            taken[name] += 1
-            chosen.append(row)
-    return chosen
+        if name in names and count[name] < MOST_OF_TABLE and len(selection) < MOST:
+            count[name] += 1
+            selection.append(row)
+    return selection
 
 
 def _newest_first(row: Row) -> tuple[int, int, str]:
@@ -65,7 +65,7 @@ _TOGETHER = """SELECT table_name, version, bool_and(from_start) AS from_start, s
 
 
 def _idle(evidence: Evidence, read: Claims, logs: CommitLogs, rows: Rows) -> Iterator[Witness]:
-    """Removals of what no state lists. Where older states are not known, only those whose file readers still read."""
+    """Yield removals of unlisted files; if older states are not known, only those whose file readers still read."""
     shares = duck.relation(evidence.con, rows)
     found = _in_scope(evidence, logs, duck.query(evidence.con, _TOGETHER, input=shares))
     unlisted = {row["table_name"] for row in found if row["live"] < row["files"]}
@@ -108,16 +108,16 @@ def _changed(evidence: Evidence, logs: CommitLogs, rows: Rows) -> Iterator[Witne
 def _rivals(
     evidence: Evidence, engine: AuditEngine, read: Claims, logs: CommitLogs, rows: Rows
 ) -> Iterator[Witness]:
-    """Overwrites of one state that both left files live; not where one application tried again."""
+    """Yield overwrites of one state that both left files live, except retries of one application."""
     pairs = _in_scope(evidence, logs, rows)
     files = [logs.file(row["table_name"], row[each]) for row in pairs for each in ("older", "younger")]
     if not files:
         return
-    said = logs.read(files, evidence.context.clients)
-    claims = claims_of_commits(evidence, engine, read, said, files)
-    live = live_batches(evidence.con, said.files, claims, [file.table for file in files])
+    contents = logs.read(files, evidence.context.clients)
+    claims = claims_of_commits(evidence, engine, read, contents, files)
+    live = live_batches(evidence.con, contents.files, claims, [file.table for file in files])
     for number, row in enumerate(pairs):
-        older, younger = said.commits[2 * number : 2 * number + 2]
+        older, younger = contents.commits[2 * number : 2 * number + 2]
         again = bool(older.applications & younger.applications)
         if older.unread or younger.unread or again:
             continue

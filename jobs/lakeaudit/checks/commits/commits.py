@@ -1,7 +1,7 @@
-"""Commits of Delta logs that were written twice: which files have lost a version, and what that says.
+"""Find commits of Delta logs that were written twice, and the content of their lost versions.
 
-Where writers have no put-if-absent, two of them may write one commit: the second file takes the place of the first,
-whose data files no state lists. Storage that keeps versions still has the first one.
+Without put-if-absent, two writers may write one commit: the second file replaces the first one, whose data files no
+state lists. Storage that keeps versions still has the first file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from lakeaudit.schemas import LOG_VERSIONS
 
 
 def log_versions(con: Connection, older: Rows) -> Relation:
-    """LOG_VERSIONS rows of commits of which storage keeps an older version with another ETag or size.
+    """Return LOG_VERSIONS rows of commits of which storage keeps an older version with another ETag or size.
 
     `older` are rows of `marked_states.with_older_versions`.
     """
@@ -40,8 +40,8 @@ def log_versions(con: Connection, older: Rows) -> Relation:
 
 
 @dataclass(frozen=True)
-class Rewritten:
-    """A commit's file that took the place of another one.
+class RewrittenCommit:
+    """A commit's file that replaced another version of it.
 
     `sure`: sizes or MD5s differ. The lost version has been an older one since `replaced_at`, and `newer` versions and
     markers above it are not current. Times are UTC without a zone.
@@ -68,13 +68,13 @@ _PLACES = pa.schema(
 )
 
 
-def rewritten(
+def rewritten_commits(
     con: Connection, versions: Rows, places: Mapping[str, Location], since: Mapping[str, int]
-) -> list[Rewritten]:
-    """The commits of these tables, from LOG_VERSIONS rows, that took the place of others; newest first.
+) -> list[RewrittenCommit]:
+    """Return the commits of these tables that replaced other versions, from LOG_VERSIONS rows; newest first.
 
-    `places` are the tables' locations, `since` the version after which their commits are read: of older ones nobody can
-    say any more what was committed again. A table that was deleted and made anew has a delete marker between.
+    `places` has the tables' locations, `since` the version after which their commits are read: for older commits it is
+    unknown which files were committed again. A table that was deleted and created again has a delete marker between.
     """
     folders = [
         (name, at.bucket, f"{at.prefix}_delta_log/", since[name])
@@ -106,9 +106,9 @@ def rewritten(
     return [_rewritten(row) for row in rows]
 
 
-def _rewritten(row: Mapping[str, Any]) -> Rewritten:
+def _rewritten(row: Mapping[str, Any]) -> RewrittenCommit:
     root, place = Location(row["bucket"], row["root"].removesuffix("/")), Location(row["bucket"], row["key"])
-    return Rewritten(
+    return RewrittenCommit(
         row["table_name"], root, row["number"], place, row["lost_version_id"], row["lost_at"], row["lost_etag"],
         row["version_id"], row["written_at"], row["etag"], bool(row["sure"]),
         row["lost_size"], row["replaced_at"], row["newer"],
@@ -117,9 +117,9 @@ def _rewritten(row: Mapping[str, Any]) -> Rewritten:
 
 @dataclass(frozen=True)
 class Loss:
-    """What the lost version of a commit said and nothing says since: files that it added, and that it removed.
+    """Actions that only the lost version of a commit records: files that it added, and files that it removed.
 
-    `of_table`: it changed the table as a whole, and its successor does not.
+    `of_table`: it changed the metadata of the table, and its successor does not.
     """
 
     files: int = 0
@@ -145,33 +145,33 @@ class Comparison:
 def losses(
     con: Connection, files: Rows, claims: Rows, pairs: Sequence[Comparison], commits: Sequence[CommitContent]
 ) -> list[Loss]:
-    """What each lost version lost.
+    """Return the loss of each pair.
 
     Args:
-        con: where it is computed.
-        files: what commits say of files, by their number in `commits`, see `CommitContents`.
-        claims: table_name, bucket, key, state of all that any readable state lists or has listed of these files.
-        pairs: which commits are held against each other.
-        commits: what the commits say beside.
+        con: where the query runs.
+        files: actions of commits on files, by the number of the commit in `commits`, see `CommitContents`.
+        claims: table_name, bucket, key, state of these files in all readable states.
+        pairs: which commits are compared with each other.
+        commits: the other content of the commits.
     """
     sql = f"""
-        WITH said AS (
+        WITH actions AS (
             SELECT f.*, pair, table_name, number = lost AS is_lost
             FROM (SELECT * FROM files WHERE data_change) f JOIN pairs ON number IN (lost, current)),
         alone AS (
-            SELECT l.* FROM said l
-            ANTI JOIN (SELECT * FROM said WHERE NOT is_lost) c USING (pair, bucket, key, added)
+            SELECT l.* FROM actions l
+            ANTI JOIN (SELECT * FROM actions WHERE NOT is_lost) c USING (pair, bucket, key, added)
             WHERE l.is_lost),
-        told AS (SELECT alone.*, state FROM alone LEFT JOIN claims USING (table_name, bucket, key))
+        matched AS (SELECT alone.*, state FROM alone LEFT JOIN claims USING (table_name, bucket, key))
         SELECT pair, count(*) FILTER ({_LOST}) AS files, CAST(sum(size) FILTER ({_LOST}) AS BIGINT) AS bytes,
             CAST(sum(records) FILTER ({_LOST}) AS BIGINT) AS rows,
             count(*) FILTER (NOT added AND state = 'live') AS undone,
             min(key, {SAMPLES}) FILTER ({_LOST}) AS sample
-        FROM told GROUP BY pair
+        FROM matched GROUP BY pair
     """
     numbered = duck.small(_PAIRS, [(n, each.table, each.lost, each.current) for n, each in enumerate(pairs)])
-    found = duck.rows_of(duck.query(con, sql, files=files, claims=claims, pairs=numbered))
-    rows = {row["pair"]: row for row in found}
+    losses_of_pairs = duck.rows_of(duck.query(con, sql, files=files, claims=claims, pairs=numbered))
+    rows = {row["pair"]: row for row in losses_of_pairs}
     return [
         _loss(rows.get(number, {}), commits[pair.lost], commits[pair.current])
         for number, pair in enumerate(pairs)

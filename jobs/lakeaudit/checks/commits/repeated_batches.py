@@ -1,7 +1,7 @@
-"""Repeated batches: two commits of one table that appended equal multisets of sizes, row counts and statistics.
+"""Find repeated batches: two commits of one table that appended equal multisets of sizes, row counts and statistics.
 
-Equal statistics are no proof, so this is said as probable; and only of batches that have something to tell them by.
-Equal transactions (all applications and versions of both commits) name one batch, whatever the files look like.
+Equal statistics prove nothing, so the finding is only probable, and batches without distinctive statistics are left
+out. Equal transactions (all applications and versions of both commits) identify one batch, whatever its files are.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from lakeaudit.schemas import BATCH, REPEATED
 
 WITHIN = timedelta(days=7)
 FEWEST_ROWS = 10
-"""Smaller batches are alike by chance."""
+"""Smaller batches may be equal by chance."""
 MOST_OFTEN = 3
-"""What a table is given more often than this within that time is its habit: heartbeats, the same list every day."""
+"""A batch that is appended more often within that time is regular: heartbeats, the same list every day."""
 
 
-_ALIKE = "PARTITION BY table_name, digest, files, rows, bytes"
+_EQUAL = "PARTITION BY table_name, digest, files, rows, bytes"
 
 
-def repeated(con: Connection, batches: Rows) -> Relation:
-    """REPEATED rows from all BATCH rows of some tables."""
+def find_repeats(con: Connection, batches: Rows) -> Relation:
+    """Return REPEATED rows from all BATCH rows of some tables."""
     span = f"INTERVAL {WITHIN // timedelta(days=1)} DAY"
     one_reading = "SELECT table_name, max(reading) AS reading FROM batches GROUP BY table_name"
     known = duck.conform(con, batches, BATCH)
@@ -38,12 +38,12 @@ def repeated(con: Connection, batches: Rows) -> Relation:
                 bool_and(adds_alone) AND count(operation) > 0 AS adds_alone,
                 list_sort(list_distinct(flatten(list(coalesce(transactions, []))))) AS transactions
             FROM newest GROUP BY table_name, version),
-        alike AS (
-            SELECT *, lag(version) OVER ({_ALIKE} ORDER BY time, version) AS older,
-                lag(time) OVER ({_ALIKE} ORDER BY time, version) AS older_at,
-                count(*) OVER ({_ALIKE} ORDER BY time RANGE BETWEEN {span} PRECEDING AND CURRENT ROW) AS often
+        equals AS (
+            SELECT *, lag(version) OVER ({_EQUAL} ORDER BY time, version) AS older,
+                lag(time) OVER ({_EQUAL} ORDER BY time, version) AS older_at,
+                count(*) OVER ({_EQUAL} ORDER BY time RANGE BETWEEN {span} PRECEDING AND CURRENT ROW) AS often
             FROM whole WHERE appends AND varied AND rows >= {FEWEST_ROWS}),
-        told AS (SELECT *, max(often) OVER ({_ALIKE}) AS most FROM alike),
+        frequent AS (SELECT *, max(often) OVER ({_EQUAL}) AS most FROM equals),
         same AS (
             SELECT *, lag(version) OVER by_batch AS older, lag(time) OVER by_batch AS older_at,
                 count(*) OVER (PARTITION BY table_name, transactions) AS often,
@@ -56,7 +56,7 @@ def repeated(con: Connection, batches: Rows) -> Relation:
             FROM same WHERE older IS NOT NULL AND often <= {MOST_OFTEN}
             UNION ALL
             SELECT table_name, older, older_at, version AS younger, time AS younger_at, files, NULL, true
-            FROM told WHERE time - older_at <= {span} AND most <= {MOST_OFTEN})
+            FROM frequent WHERE time - older_at <= {span} AND most <= {MOST_OFTEN})
         SELECT * FROM pairs
         QUALIFY row_number() OVER (PARTITION BY table_name, younger ORDER BY transaction IS NULL, older DESC) = 1
         ORDER BY table_name, younger
@@ -66,7 +66,7 @@ def repeated(con: Connection, batches: Rows) -> Relation:
 
 @dataclass(frozen=True)
 class LiveBatch:
-    """How much of a batch is in the newest state: all files, the live ones, and the rows and bytes of these."""
+    """Files of a batch, and the files, rows and bytes of it that are live in the newest state."""
 
     files: int = 0
     live: int = 0
@@ -75,7 +75,7 @@ class LiveBatch:
 
 
 def live_batches(con: Connection, files: Rows, claims: Rows, tables: Sequence[str]) -> list[LiveBatch]:
-    """Of each commit, by its number in `files` (number, bucket, key, added), what of it is live for certain.
+    """Return the certainly live part of each commit, by its number in `files` (number, bucket, key, added).
 
     `claims` has table_name, bucket, key, state, certain, size, records; `tables` is the table of each commit.
     """

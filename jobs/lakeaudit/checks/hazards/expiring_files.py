@@ -1,4 +1,4 @@
-"""What lifecycle rules will do to live files: rows of EXPIRING, and what their verdicts mean."""
+"""Build EXPIRING rows of live files that lifecycle rules will delete or archive, and findings from their verdicts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from lakeaudit.schemas import EXPIRING
 
 WILL_EXPIRE = "will_expire"
 PARTITIONS = 1000
-"""Partitions of one table and rule that are told one by one; of more there is one row for the table."""
+"""Partitions of one table and rule with a row each; if there are more, the table has one row."""
 
 Row = dict[str, Any]
 Finding = dict[str, Any]
@@ -23,15 +23,15 @@ Finding = dict[str, Any]
 
 @dataclass(frozen=True)
 class Hazards:
-    """Rows of FINDINGS; by table how many files had which outcome, and why some are undecided."""
+    """Rows of FINDINGS; files by table and outcome; and reasons of undecided files by table."""
 
     rows: tuple[Finding, ...] = ()
     outcomes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def untold(self) -> tuple[str, ...]:
-        """What could not be told: rules that ask for tags, lifecycles that cannot be read."""
+    def all_reasons(self) -> tuple[str, ...]:
+        """Return every reason once: rules that filter by tags, lifecycles that cannot be read."""
         return tuple(dict.fromkeys(why for each in self.reasons.values() for why in each))
 
 
@@ -39,12 +39,12 @@ _EMPTY: Row = dict.fromkeys((*EXPIRING.names, "relative"))
 
 
 def unread_row(table: str, bucket: str, why: str, files: int) -> Row:
-    """A table in a bucket whose rules are not known."""
+    """Return the row of a table in a bucket whose rules are not known."""
     return _EMPTY | {"judged_table": table, "bucket": bucket, "unread": why, "files": files}
 
 
 def action_row(table: str, at: int, action: Action, archived_after: timedelta | None, files: int) -> Row:
-    """A table that a rule meets; the rule has the number `at` among those of the run."""
+    """Return the row of a table that a rule concerns; `at` is the number of the rule in this run."""
     return _EMPTY | {
         "judged_table": table,
         "bucket": action.below.bucket,
@@ -58,8 +58,8 @@ def action_row(table: str, at: int, action: Action, archived_after: timedelta | 
     }
 
 
-def merged(sums: Sequence[Row]) -> Iterator[Row]:
-    """The sums of all shares together: one a table, partition and rule, or one a table of very many partitions."""
+def merge(sums: Sequence[Row]) -> Iterator[Row]:
+    """Merge the sums of all shares by table, partition and rule; a table with too many partitions gets one row."""
     groups: dict[tuple[str, int], dict[str, Row]] = defaultdict(dict)
     for row in sums:
         partitions = groups[row["table_name"], row["number"]]
@@ -80,20 +80,20 @@ def _add(known: dict[str, Row], partition: str, row: Row) -> None:
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
-    """Not known where a part is not."""
+    """Add two numbers; None if one is not known."""
     return None if one is None or other is None else one + other
 
 
 def hazards_of(
     judged: Iterable[Row], tables: Mapping[str, Table], actions: Sequence[Action], files: Mapping[str, int]
 ) -> Hazards:
-    """What verdict rows of EXPIRING mean; `files` says by table how many files it lists or promises."""
+    """Return the hazards of verdict rows of EXPIRING; `files` has the number of files that each table lists."""
     of_table: dict[str, list[Row]] = {name: [] for name in tables}
     for row in judged:
         of_table[row["judged_table"]].append(row)
-    found = [row for rows in of_table.values() for row in _in_order(rows) if row["outcome"] == "finding"]
+    findings = [row for rows in of_table.values() for row in _in_order(rows) if row["outcome"] == "finding"]
     return Hazards(
-        tuple(_finding(tables[row["judged_table"]], row, actions[row["number"]]) for row in found),
+        tuple(_finding(tables[row["judged_table"]], row, actions[row["number"]]) for row in findings),
         {name: _outcomes(rows, files.get(name, 0)) for name, rows in of_table.items()},
         {name: [_why(row) for row in rows if row["outcome"] == UNDECIDED] for name, rows in of_table.items()},
     )
@@ -104,17 +104,17 @@ def _in_order(rows: Iterable[Row]) -> list[Row]:
 
 
 def _outcomes(rows: Sequence[Row], files: int) -> Mapping[str, int]:
-    """Files by outcome. A file that several rules concern counts once; of a partition the rule of most files counts."""
-    finding, ignored, unsure = _most([row for row in rows if not row["of_log"]])
-    # files of the log are none of those that the content is judged by
+    """Count files by outcome. For each partition only the rule that concerns most files counts."""
+    finding, ignored, uncertain = _most([row for row in rows if not row["of_log"]])
+    # log files are not among the files whose content is judged
     of_log, ignored_of_log, _ = _most([row for row in rows if row["of_log"]])
     rest = max(files - finding - ignored, 0)
     concerned = {"finding": finding + of_log, "ignored": ignored + ignored_of_log}
-    return Counter({**concerned, UNDECIDED if unsure else "consistent": rest})
+    return Counter({**concerned, UNDECIDED if uncertain else "consistent": rest})
 
 
 def _most(rows: Sequence[Row]) -> tuple[int, int, bool]:
-    """Files that rules find, files that are ignored, and whether any outcome is undecided."""
+    """Return the number of files with findings, of ignored files, and whether any outcome is undecided."""
     most: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         of_partition = most[row["partition_path"] or ""]
@@ -128,7 +128,7 @@ def _why(row: Row) -> str:
     if row["unread"]:
         return str(row["unread"])
     asks = f"rule {row['lifecycle_rule']} of s3://{row['bucket']} asks for tags of objects"
-    return f"{asks}: which live files it concerns cannot be told"
+    return f"{asks}: it is not known which live files it concerns"
 
 
 def _finding(table: Table, row: Row, action: Action) -> Finding:
@@ -149,11 +149,11 @@ def _finding(table: Table, row: Row, action: Action) -> Finding:
         "bytes_at_stake": row["bytes"],
         "confirmation": "not_needed",
         "category": "log" if of_log else None,
-        "explanation": _words(action, row, action.acts_at(row["oldest"])),
+        "explanation": _explanation(action, row, action.acts_at(row["oldest"])),
     }
 
 
-def _words(action: Action, row: Row, first: datetime | None) -> str:
+def _explanation(action: Action, row: Row, first: datetime | None) -> str:
     does = "archives" if action.does == ARCHIVES else "deletes"
     files = number(row["files"], "live file")
     if row["of_log"]:

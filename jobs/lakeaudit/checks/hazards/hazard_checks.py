@@ -1,4 +1,4 @@
-"""Upcoming losses: what lifecycle rules and clean-ups of other tables will do to live files, and risky access."""
+"""Report upcoming losses of live files by lifecycle rules and by clean-ups of other tables, and risky access."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from lakeaudit.findings.coverage import Tallies, Tally
 
 HAZARD = "hazard"
 REQUESTS = "events:"
-"""How the ids of sources of requests begin."""
+"""Beginning of the ids of sources of requests."""
 
 
 def judge_clones(given: CheckInput) -> CheckResult:
@@ -30,12 +30,12 @@ def judge_lifecycles(given: CheckInput) -> CheckResult:
         rows=threats.rows,
         tallies=_tallies(given, threats, unread),
         remarks=remarks,
-        warnings=threats.untold if given.evidence.context.live else (),
+        warnings=threats.all_reasons if given.evidence.context.live else (),
     )
 
 
 def _threats(given: CheckInput) -> Hazards:
-    """The files of a table are those by which its content is judged."""
+    """Return the hazards of lifecycle rules; the files of a table are those whose content is judged."""
     evidence = given.evidence
     elsewhere = places_elsewhere(given.matched.few("elsewhere"))
     lifecycles = lifecycles_of(evidence.scope, evidence.lifecycles, elsewhere)
@@ -51,13 +51,13 @@ def judge_access(given: CheckInput) -> CheckResult:
 
 
 def _unread_requests(given: CheckInput) -> list[str]:
-    """Why patterns of access may be missing, so that none that was seen before has ended."""
+    """Return why patterns of access may be missing; then no earlier finding about one ends."""
     gaps = [gap for gap in given.evidence.observed.holes if gap.source.startswith(REQUESTS)]
     return ["records of requests were not read whole"] if gaps or given.causes.holes else []
 
 
 def _tallies(given: CheckInput, threats: Hazards, unread: Sequence[str]) -> Tallies:
-    """Files by what will happen to them; the files of a clone that are at risk are not counted as safe."""
+    """Count files by outcome; files of a clone that are at risk are not counted as consistent."""
     clones = clone_outcomes(given.evidence.con, given.matched.rows("cloned"))
     rest = "undecided" if unread else "consistent"
     return {

@@ -1,9 +1,9 @@
-"""Hazards: live files that a lifecycle rule will delete or archive, per table and partition, from the tables' own logs.
+"""Find live files that a lifecycle rule will delete or archive, per table and partition, from the tables' own logs.
 
-Beside data files these are the files of a log that readers of the newest state need; older ones may expire.
+Live files are data files, and the log files that readers of the newest state need; older log files may expire.
 
-Nothing is read but one configuration a bucket, and the logs of those tables that a rule meets whose verdict rests on
-which files it concerns. The time of a claim stands for that of its object, which was written a little before.
+One configuration is read per bucket, and the logs of those tables for which a verdict depends on which files a rule
+concerns. The time of a claim replaces that of its object, which was written a little earlier.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.checks.hazards.expiring_files import Hazards, Row, action_row, hazards_of, merged, unread_row
+from lakeaudit.checks.hazards.expiring_files import Hazards, Row, action_row, hazards_of, merge, unread_row
 from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.collect.lifecycles import Lifecycles, unread_of
 from lakeaudit.config import Table
@@ -33,11 +33,11 @@ NOWHERE: Mapping[str, Sequence[Location]] = {}
 
 
 Places = Mapping[str, Sequence[Location]]
-"""By table the folders beside its location in which its live files lie: one a bucket."""
+"""By table the folders outside its location that have live files of it: one per bucket."""
 
 
 def places_elsewhere(rows: Iterable[Mapping[str, Any]]) -> Places:
-    """The folders that hold all live files of each table beside its location, from the rows of all shares."""
+    """Return folders with all live files of each table outside its location, from the rows of all shares."""
     ends: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         ends.setdefault((row["table_name"], row["bucket"]), []).extend((row["first_key"], row["last_key"]))
@@ -51,7 +51,7 @@ def places_elsewhere(rows: Iterable[Mapping[str, Any]]) -> Places:
 def lifecycles_of(
     tables: Sequence[Table], lifecycles: Lifecycles, elsewhere: Places = NOWHERE
 ) -> list[Lifecycle]:
-    """The lifecycle of every bucket that holds a table, or live files of one."""
+    """Return the lifecycle of every bucket that has a table, or live files of a table."""
     buckets = {table.location.bucket for table in tables}
     buckets |= {place.bucket for table in tables for place in elsewhere.get(table.name, ())}
     return lifecycles.of(buckets - {""})
@@ -63,22 +63,21 @@ def hazards(
     facts: Sequence[TableFacts],
     claims: Sequence[Claims],
     lifecycles: Sequence[Lifecycle],
-    words: FindingPolicy,
+    policy: FindingPolicy,
     files: Mapping[str, int],
     elsewhere: Places = NOWHERE,
 ) -> Hazards:
-    """What rules will do to the live files of these tables.
+    """Return what rules will do to the live files of these tables.
 
     Args:
-        engine: reads the logs of tables that a rule meets.
+        engine: reads the logs of tables that a rule concerns.
         con: where verdicts are computed.
         facts: the tables.
-        claims: what manifests say of them.
+        claims: the claims of their manifests.
         lifecycles: the rules of their buckets.
-        words: what the lake file says of findings.
-        files: by table how many files it lists or promises: of those nobody can say which a rule concerns that asks
-            for tags, or that cannot be read.
-        elsewhere: where else live files of the tables lie.
+        policy: the policy of the lake file for findings.
+        files: by table how many files it lists: all are undecided if a rule filters by tags or cannot be read.
+        elsewhere: other folders with live files of the tables.
     """
     places = {fact.table.name: (fact.table.location, *elsewhere.get(fact.table.name, ())) for fact in facts}
     actions = in_places(lifecycles, [place for each in places.values() for place in each])
@@ -89,7 +88,7 @@ def hazards(
     numbered = duck.small(
         _NUMBERED, [tuple(row[name] for name in _NUMBERED.names) for row in (*known, *sums)]
     )
-    judged = duck.rows_of(group_verdicts(con, numbered, AXIS, words))
+    judged = duck.rows_of(group_verdicts(con, numbered, AXIS, policy))
     return hazards_of(judged, {fact.table.name: fact.table for fact in facts}, actions, files)
 
 
@@ -97,7 +96,7 @@ _NUMBERED = pa.schema([*EXPIRING, ("relative", pa.string())])
 
 
 def needs_logs(facts: Sequence[TableFacts], lifecycles: Sequence[Lifecycle]) -> bool:
-    """Whether any rule meets a table in such a way that its log has to be read."""
+    """Return whether any rule concerns a table so that its log must be read."""
     places = {fact.table.name: (fact.table.location,) for fact in facts}
     actions = in_places(lifecycles, [place for each in places.values() for place in each])
     return any(map(_rests_on_files, _rows(facts, places, lifecycles, actions, {})))
@@ -110,7 +109,7 @@ def _rows(
     actions: Sequence[Action],
     files: Mapping[str, int],
 ) -> Iterator[Row]:
-    """A row of EXPIRING for every table and rule that meets it, and for every table of a bucket with unknown rules."""
+    """Yield an EXPIRING row for each table and rule that concerns it, and for tables of a bucket of unknown rules."""
     unread = {each.bucket: unread_of(each) for each in lifecycles if each.unread}
     for fact in facts:
         name = fact.table.name
@@ -122,34 +121,34 @@ def _rows(
 
 
 def _rests_on_files(row: Row) -> bool:
-    """Whether the rules would find it if it concerned a file."""
+    """Return whether the row would be a finding if the rule concerned a file."""
     facts = facts_of({**row, "files": 1}, FACTS_OF[AXIS])
     return judge(TABLES[AXIS], facts).is_finding
 
 
 def _sums(
-    engine: AuditEngine, claims: Sequence[Claims], asked: Sequence[Row], actions: Sequence[Action]
+    engine: AuditEngine, claims: Sequence[Claims], rows: Sequence[Row], actions: Sequence[Action]
 ) -> list[Row]:
-    """The rows that were asked for by partition, with the live files that each concerns; without those of none."""
-    tables = {row["judged_table"] for row in asked}
-    of_action = {(row["judged_table"], row["number"]): row for row in asked}
+    """Return these rows by partition with the live files that each concerns, without rows that concern no file."""
+    tables = {row["judged_table"] for row in rows}
+    of_action = {(row["judged_table"], row["number"]): row for row in rows}
     places = [
         (name, number, (at := actions[number]).below.bucket, at.below.key, at.larger_than, at.smaller_than)
         for name, number in of_action
     ]
-    question = partial(_expiring, duck.small(_PLACES, places))
-    found = [row for batch in query_claims(engine, claims, tables, question) for row in batch.to_pylist()]
+    query = partial(_expiring, duck.small(_PLACES, places))
+    sums = [row for batch in query_claims(engine, claims, tables, query) for row in batch.to_pylist()]
     return [
         of_action[row["table_name"], row["number"]]
         | {name: row[name] for name in row if name != "table_name"}
-        for row in merged(found)
+        for row in merge(sums)
     ]
 
 
-def _of_logs(facts: Sequence[TableFacts], asked: Sequence[Row], actions: Sequence[Action]) -> Iterator[Row]:
-    """The rows that were asked for, with the files of the table's own log that each concerns."""
+def _of_logs(facts: Sequence[TableFacts], rows: Sequence[Row], actions: Sequence[Action]) -> Iterator[Row]:
+    """Yield these rows with the files of the table's own log that each concerns."""
     of_name = {fact.table.name: fact for fact in facts}
-    for row in asked:
+    for row in rows:
         action = actions[row["number"]]
         needed = [
             file for file in of_name[row["judged_table"]].needed_log if action.concerns(file.place, file.size)
@@ -177,9 +176,9 @@ _PLACES = pa.schema(
 
 
 def _expiring(places: pa.Table, con: Connection, claims: Rows) -> Relation:
-    """By table, partition and rule how many live files it concerns, and when the oldest of them was claimed.
+    """Count the live files that each rule concerns by table and partition, with the time of the oldest claim.
 
-    Bytes and records are null where those of a file are not known.
+    Bytes and records are null if those of a file are not known.
     """
     sql = """
         SELECT table_name, partition_path, number, count(*) AS files,

@@ -1,4 +1,4 @@
-"""Witnesses that catalogs give: tables whose named metadata.json is gone, and tables with two lines of metadata."""
+"""Yield witnesses from catalogs: tables whose metadata.json is missing, and tables with two lines of metadata."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.iceberg.two_lines import words_of_two_lines
 
 
 def catalog_witnesses(evidence: Evidence) -> Iterator[Witness]:
-    """What the metadata.json files that catalogs point at say of the tables in scope; of parts of tables nothing."""
+    """Yield witnesses from the metadata.json files of the tables in scope; none for an audit of partitions."""
     if evidence.partitions:
         return
     reported = {
@@ -35,7 +35,7 @@ def _missing(evidence: Evidence, named: CatalogedTable, aim: Aim) -> Witness:
 
 
 def _has_moved(evidence: Evidence, named: CatalogedTable) -> bool:
-    """Whether the catalog does not know the table any more, or points at another state of it."""
+    """Return whether the catalog no longer has the table, or points at another state of it."""
     source = evidence.catalog_sources[named.by.catalog]
     ask = registry.catalog(source.kind).current
     try:

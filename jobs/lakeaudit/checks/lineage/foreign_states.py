@@ -1,8 +1,8 @@
-"""States of other tables: a table that was audited before shows the id of a table that lies at another place.
+"""Find states of other tables: a table that was audited before now has the id of a table at another location.
 
 A log that was copied over another table's log, or a name that was pointed at another table, opens without an error.
-The files that the audited table listed are then listed by nobody, and look unused. A new id that no audit has read
-elsewhere is that of a table that was created again; a table that is new at its location may be a registered copy.
+No state then lists the files of the audited table, and they look unused. A new id that no audit has read elsewhere
+belongs to a table that was created again; a table that is new at its location may be a registered copy.
 """
 
 from collections import defaultdict
@@ -12,14 +12,14 @@ from lakeaudit.collect.evidence import Evidence
 from lakeaudit.evidence.lineage import FOREIGN_STATE, METADATA, LastState, StateRef, Witness
 
 Homes = Mapping[tuple[str, str], frozenset[str]]
-"""By kind of manifest and table id the locations at which audits have read it, or this run has."""
+"""By kind of manifest and table id the locations at which this run or earlier audits have read the table."""
 
 
 def foreign_states(evidence: Evidence, known: Sequence[Witness]) -> Iterator[Witness]:
-    """Doubts about tables whose id belongs to a table at another location; those that `known` names are left out."""
+    """Yield doubts about tables whose id belongs to a table at another location, except tables that `known` names."""
     places = {table.name: table.location.uri for table in evidence.lake.tables}
     named = {one.table for one in known if one.claim == FOREIGN_STATE}
-    suspects = [each for each in _exchanged(evidence, places) if each[1] not in named]
+    suspects = [each for each in _with_other_ids(evidence, places) if each[1] not in named]
     homes = _homes(evidence, places) if suspects else {}
     for kind, name, state, last in suspects:
         elsewhere = sorted(homes.get((kind, state.table_id), frozenset()) - {places[name]})
@@ -27,10 +27,10 @@ def foreign_states(evidence: Evidence, known: Sequence[Witness]) -> Iterator[Wit
             yield _witness(name, state, last, elsewhere[0])
 
 
-def _exchanged(
+def _with_other_ids(
     evidence: Evidence, places: Mapping[str, str]
 ) -> Iterator[tuple[str, str, StateRef, LastState]]:
-    """Kind, name, state and last state of tables that have another id now than the last audit read there."""
+    """Yield kind, name, state and last state of tables whose id differs from that of the last audit."""
     for read in evidence.observed.sources.claims:
         for name, each in read.states.items():
             last = evidence.context.last_states.get((read.info.kind, name))
@@ -41,16 +41,16 @@ def _exchanged(
 
 
 def _homes(evidence: Evidence, places: Mapping[str, str]) -> Homes:
-    """Where tables lie by their ids; a table that has left its location lies there no more."""
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    """Return the locations of tables by their ids, without locations that a table has left."""
+    homes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for (kind, _), last in evidence.context.last_states.items():
         if not last.departed:
-            found[kind, last.state.table_id].add(last.location)
+            homes[kind, last.state.table_id].add(last.location)
     for read in evidence.observed.sources.claims:
         for name, each in read.states.items():
             if each.state is not None and name in places:
-                found[read.info.kind, each.state.table_id].add(places[name])
-    return {key: frozenset(each) for key, each in found.items()}
+                homes[read.info.kind, each.state.table_id].add(places[name])
+    return {key: frozenset(each) for key, each in homes.items()}
 
 
 def _witness(name: str, state: StateRef, last: LastState, home: str) -> Witness:

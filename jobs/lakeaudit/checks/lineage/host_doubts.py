@@ -1,15 +1,15 @@
-"""Hosts: tables in whose folders an audit saw files of another table that is not read whole now.
+"""Find doubts about hosts: tables with files of another table, the guest, in their folders.
 
-What only that table lists looks unused to its host. A table of the lake file that cannot be read is a doubt of its
-hosts' leftovers. So is a table that the lake no longer has, unless it is whole at another place, its owner dropped it,
-or the lake file says that it may be missing; it is looked at only where a host has unused files.
+Files that only a guest lists look unused to the host. If this audit cannot read a guest completely, the unused files
+of its hosts are in doubt. The same holds for a guest that the lake no longer has, unless it is whole at another
+location, its owner dropped it, or the lake file ignores the loss; it is checked only if a host has unused files.
 """
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
-from lakeaudit.checks.lineage.state_counts import with_leftovers
+from lakeaudit.checks.lineage.state_counts import with_unused_files
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.config import glob_to_regex
 from lakeaudit.errors import SourceError
@@ -23,30 +23,30 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
 Hosts = Mapping[str, frozenset[str]]
-"""By table the locations of other tables in whose folders its newest state lists files."""
+"""By table the locations of its hosts: tables in whose folders its newest state lists files."""
 Roots = Mapping[Location, Collection[str]]
-"""Folders that have a table's log now, with its formats."""
+"""Folders that have a table's log now, with the formats of the log."""
 
 
 def hosts_of(evidence: Evidence, cloned: Relation) -> Hosts:
-    """The hosts that this run sees, from CLONED rows."""
+    """Return the hosts that this run observed, from CLONED rows."""
     places = {table.name: table.location.uri for table in evidence.lake.tables}
-    found: dict[str, frozenset[str]] = {}
+    hosts: dict[str, frozenset[str]] = {}
     for row in duck.rows_of(
         duck.made_of(evidence.con, "SELECT DISTINCT table_name, source FROM input", cloned)
     ):
-        found[row["table_name"]] = found.get(row["table_name"], frozenset()) | {places[row["source"]]}
-    return found
+        hosts[row["table_name"]] = hosts.get(row["table_name"], frozenset()) | {places[row["source"]]}
+    return hosts
 
 
-def catalogued(evidence: Evidence) -> frozenset[str]:
-    """Tables that a catalog names."""
+def catalogued_tables(evidence: Evidence) -> frozenset[str]:
+    """Return the tables that a catalog names."""
     named = {each.table.name for each in evidence.pointed.named} if evidence.pointed else set[str]()
     return frozenset({*named, *(table.name for table in evidence.lake.tables if table.catalogued)})
 
 
 def with_doubted_hosts(evidence: Evidence) -> Evidence:
-    """Add doubts about the leftovers of hosts of tables that this audit has and does not read whole."""
+    """Add doubts about the unused files of hosts whose guests this audit could not read completely."""
     facts = {fact.table.name: fact for fact in evidence.facts}
     reasons: dict[str, str] = {}
     for (_, name), last in evidence.context.last_states.items():
@@ -57,21 +57,21 @@ def with_doubted_hosts(evidence: Evidence) -> Evidence:
     return evidence.with_doubts({host: why for host, why in reasons.items() if not known.get(host, why)})
 
 
-def hosts_of_absent(evidence: Evidence, leftovers: Relation, logs: Roots) -> dict[str, str]:
-    """Hosts with unused files of tables that the lake no longer has, and why these files may be needed.
+def hosts_of_absent(evidence: Evidence, unused_files: Relation, logs: Roots) -> dict[str, str]:
+    """Return hosts of tables that the lake no longer has, with the reason why their unused files may be needed.
 
     Args:
-        evidence: what the run knows.
-        leftovers: LEFTOVERS rows.
-        logs: roots of tables in tables' folders, as storage has them; what their logs list is looked at anyway.
+        evidence: the evidence of the run.
+        unused_files: rows of unused files.
+        logs: roots of tables in tables' folders, as storage has them; other checks read these logs.
     """
     reasons: dict[str, str] = {}
     absent = dict(_absent(evidence))
-    unused = with_leftovers(evidence, leftovers) if absent else frozenset[str]()
+    unused = with_unused_files(evidence, unused_files) if absent else frozenset[str]()
     for (kind, name), last in absent.items() if unused else ():
         hosts = {
             *unused.intersection(_hosts(evidence, name, last)),
-            *_around(evidence, kind, last, leftovers, logs),
+            *_around(evidence, kind, last, unused_files, logs),
         }
         if hosts and (why := _not_whole(evidence, kind, name, last)):
             reasons |= dict.fromkeys(hosts, why)
@@ -79,7 +79,7 @@ def hosts_of_absent(evidence: Evidence, leftovers: Relation, logs: Roots) -> dic
 
 
 def _absent(evidence: Evidence) -> Iterator[tuple[tuple[str, str], LastState]]:
-    """Tables that audits have read, and of which the lake has none at that location, or none of that format."""
+    """Yield tables that earlier audits have read and that the lake does not have at that location or in that format."""
     names = {table.name for table in evidence.lake.tables}
     read = {(each.kind, table.location.uri) for table in evidence.lake.tables for each in table.manifests}
     for (kind, name), last in evidence.context.last_states.items():
@@ -95,9 +95,9 @@ def _hosts(evidence: Evidence, name: str, last: LastState) -> list[str]:
 
 
 def _around(
-    evidence: Evidence, kind: str, last: LastState, leftovers: Relation, logs: Roots
+    evidence: Evidence, kind: str, last: LastState, unused_files: Relation, logs: Roots
 ) -> Iterator[str]:
-    """Tables that have unused files in the own folder of the absent one, whose log is gone."""
+    """Yield tables with unused files in the absent table's own folder, if its log no longer exists."""
     named = identify(last.location)
     if named is None:
         return
@@ -106,16 +106,16 @@ def _around(
         return
     below = f"bucket = {duck.literal(place.bucket)} AND starts_with(key, {duck.literal(place.prefix)})"
     sql = f"SELECT DISTINCT judged_table FROM input WHERE {below}"
-    yield from (row["judged_table"] for row in duck.rows_of(duck.made_of(evidence.con, sql, leftovers)))
+    yield from (row["judged_table"] for row in duck.rows_of(duck.made_of(evidence.con, sql, unused_files)))
 
 
 def _unread(fact: TableFacts) -> str:
-    """Why not all that a table lists is known; empty: it is."""
-    return fact.refusal or next((hole.reason for hole in fact.holes), fact.doubt)
+    """Return why not all files that a table lists are known; empty if they are."""
+    return fact.refusal or next((gap.reason for gap in fact.holes), fact.doubt)
 
 
 def _not_whole(evidence: Evidence, kind: str, name: str, last: LastState) -> str:
-    """Why files of an absent table may be needed; empty: it is whole elsewhere, was dropped, or may be missing."""
+    """Return why files of an absent table may be needed; empty if it is whole elsewhere, was dropped, or is ignored."""
     facts = {fact.table.name: fact for fact in evidence.facts}
     same = [facts[each] for each in _same_id(evidence, kind, last) if each in facts]
     unread = [_unread(fact) for fact in same or ([facts[name]] if name in facts else [])]
@@ -126,13 +126,13 @@ def _not_whole(evidence: Evidence, kind: str, name: str, last: LastState) -> str
     entry = f"{{name: {name}, location: '{last.location}', manifests: [{{kind: {kind}}}]}}"
     ignore = f"{{tables: ['{name}'], kinds: [{TABLE_MISSING}], reason: ...}}"
     return (
-        f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read {name}, which has files here, and it is no table of the "
-        f"lake now: name it below `tables` ({entry}), or, if it was dropped, below `ignore` ({ignore})"
+        f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read {name}, which has files here, and the lake no longer has "
+        f"this table: name it below `tables` ({entry}), or, if it was dropped, below `ignore` ({ignore})"
     )
 
 
 def _same_id(evidence: Evidence, kind: str, last: LastState) -> Iterator[str]:
-    """Tables that have the id of the absent one."""
+    """Yield the tables that have the id of the absent one."""
     for read in evidence.observed.sources.claims:
         for name, each in read.states.items() if read.info.kind == kind and last.state.table_id else ():
             if each.state is not None and each.state.table_id == last.state.table_id:
@@ -140,7 +140,7 @@ def _same_id(evidence: Evidence, kind: str, last: LastState) -> Iterator[str]:
 
 
 def _may_be_missing(evidence: Evidence, name: str) -> bool:
-    """Whether the lake file says of the very kind of loss that it is ignored for this table."""
+    """Return whether the lake file ignores the loss of this table."""
     today = evidence.stamp.as_of.date()
     return any(
         re.search(glob_to_regex(pattern), name)
@@ -151,7 +151,7 @@ def _may_be_missing(evidence: Evidence, name: str) -> bool:
 
 
 def _was_dropped(evidence: Evidence, last: LastState) -> bool:
-    """Whether its owner dropped it: a catalog named it when it was audited, none does now, and its folder is empty."""
+    """Return whether the owner dropped the table: a catalog named it then, none does now, and its folder is empty."""
     catalogs, named = evidence.lake.catalog_discoveries or evidence.catalog_sources, identify(last.location)
     if not (last.catalogued and catalogs and evidence.all_found) or named is None:
         return False

@@ -1,7 +1,7 @@
-"""Lineage checks: other states of the tables than those that were read, judged before anything is called unused.
+"""Judge signs of other states of tables than those that were read, before any file is called unused.
 
-Witnesses of the readers are known before rows are matched, those of storage's own versions after. A loss makes the
-table's log an evidence gap, a doubt switches the leftover axis off.
+Witnesses of the readers are known before rows are matched, those of storage's own versions after that. A loss makes
+the table's log an evidence gap; a doubt switches the leftover axis off.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from lakeaudit.checks.checksum_checks import checksum_doubts
 from lakeaudit.checks.lineage.catalog_witnesses import catalog_witnesses
 from lakeaudit.checks.lineage.foreign_states import foreign_states
 from lakeaudit.checks.lineage.host_doubts import with_doubted_hosts
-from lakeaudit.checks.lineage.lost_states import in_turn, is_lost, with_those_between
+from lakeaudit.checks.lineage.lost_states import is_lost, newest_first, with_states_between
 from lakeaudit.checks.lineage.missing_tables import missing_table_witnesses
 from lakeaudit.checks.lineage.newer_states import newer_states
 from lakeaudit.collect.evidence import Evidence
@@ -51,9 +51,9 @@ OF_OLDER_STATES = "files that older states list"
 
 
 def check_witnesses(evidence: Evidence) -> Evidence:
-    """Judge what the readers' witnesses claim, and which tables have no state that can be read.
+    """Judge the witnesses of the readers, and find tables without a readable state.
 
-    A state of the past that cannot be read now may have been cleaned up since: such a table is not missing.
+    A past state that cannot be read now may have been cleaned up since: such a table is not missing.
     """
     of_readers = [
         replace(one, explained=True) if _may_be_explained(evidence, one) else one
@@ -67,7 +67,7 @@ def check_witnesses(evidence: Evidence) -> Evidence:
 
 
 def _may_be_explained(evidence: Evidence, one: Witness) -> bool:
-    """Whether the unused file that would explain a claim may be too young to count as unused."""
+    """Return whether the unused file that would explain a claim may be too young to count as unused."""
     if one.until is None:
         return False
     for table in (each for each in evidence.scope if each.name == one.table):
@@ -82,20 +82,20 @@ def check_what_was_read(
     evidence: Evidence,
     marked: Sequence[Mapping[str, Any]],
     live: Mapping[str, tuple[int, int | None]],
-    leftovers: Relation,
+    unused_files: Relation,
     others: Sequence[Witness] = (),
 ) -> Evidence:
-    """Judge what only the rows show of tables' states; losses and doubts become gaps of the evidence.
+    """Judge states of tables by evidence that only the rows show; losses and doubts become evidence gaps.
 
     Args:
-        evidence: what the run knows.
+        evidence: the evidence of the run.
         marked: MARKED_STATE rows.
-        live: by table how many data files its newest state lists.
-        leftovers: LEFTOVERS rows.
-        others: what commits, older versions and counts contradict.
+        live: by table how many data files its newest state lists, and their bytes.
+        unused_files: rows of unused files.
+        others: witnesses of commits, older versions and counts.
     """
-    found = (newer_states(evidence, marked), _of_counts(evidence, live), _of_names(evidence, leftovers))
-    witnesses = [*chain(*found), *others]
+    by_rows = (newer_states(evidence, marked), _of_counts(evidence, live), _of_names(evidence, unused_files))
+    witnesses = [*chain(*by_rows), *others]
     doubted = evidence.with_doubts(checksum_doubts(evidence, live))
     if not witnesses:
         return doubted
@@ -103,19 +103,19 @@ def check_what_was_read(
 
 
 def lineage_findings(evidence: Evidence) -> list[dict[str, Any]]:
-    """Rows for FINDINGS."""
+    """Return rows for FINDINGS."""
     return [finding(one) for one in evidence.lineage if one.outcome == "finding"]
 
 
 def audited_before(evidence: Evidence) -> dict[str, datetime]:
-    """When each table that has lost a state was last audited, without a zone."""
+    """Return by table that has lost a state the time of its last audit, without a zone."""
     lost = {one.witness.table for one in evidence.lineage if is_lost(one)}
     by_age = sorted(evidence.context.last_states.items(), key=lambda each: each[1].as_of)
     return {table: plain_time(last.as_of) for (_, table), last in by_age if table in lost}
 
 
 def contested_commits(evidence: Evidence) -> list[tuple[str, str]]:
-    """(table, commit id) of commits that may have lost a race."""
+    """Return (table, commit id) of commits that may have lost a race."""
     doubts = [one.witness for one in evidence.lineage if one.is_doubt]
     return sorted({(each.table, commit) for each in doubts for commit in each.contested})
 
@@ -123,7 +123,7 @@ def contested_commits(evidence: Evidence) -> list[tuple[str, str]]:
 def listed_less(
     evidence: Evidence, live: Mapping[str, tuple[int, int | None]]
 ) -> dict[str, tuple[int | None, int | None]]:
-    """By table that has lost a state how many files and bytes less it lists (`live`) than the last audit counted."""
+    """Return by table with a lost state how many fewer files and bytes it lists (`live`) than at the last audit."""
     lost = {one.witness.table for one in evidence.lineage if is_lost(one)}
     before = {table: last for (_, table), last in evidence.context.last_states.items() if table in lost}
     return {
@@ -142,7 +142,7 @@ def _difference(
 
 
 def lineage_tallies(evidence: Evidence) -> Tallies:
-    """Claims by outcome on the axes that do not count files; claims about one subject are one finding."""
+    """Count claims by outcome on the axes that do not count files; claims about one subject are one finding."""
     counted = {
         (one.witness.table, axis, one.outcome, one.witness.subject if one.outcome == "finding" else number)
         for number, one in enumerate(evidence.lineage)
@@ -161,14 +161,16 @@ def _judge(evidence: Evidence, witnesses: Sequence[Witness]) -> Evidence:
     verdicts = judge_witnesses(
         evidence.con, _as_named(evidence, witnesses), evidence.scope, known, evidence.policy
     )
-    lineage = tuple(_looked_up(evidence, in_turn(with_those_between(verdicts, _numbers(evidence)))))
+    lineage = tuple(
+        _with_older_versions(evidence, newest_first(with_states_between(verdicts, _numbers(evidence))))
+    )
     reported = {*evidence.observed.holes}
-    lost = [hole for hole in _holes(lineage) if hole not in reported]
+    lost = [gap for gap in _gaps(lineage) if gap not in reported]
     return replace(evidence, lineage=lineage).with_gaps(lost).with_doubts(_doubts(lineage))
 
 
 def _as_named(evidence: Evidence, witnesses: Sequence[Witness]) -> list[Witness]:
-    """The witnesses, whose words name places of tables as the catalogs of these do."""
+    """Return the witnesses with locations spelled as the catalogs of their tables spell them."""
     named = {table.name: table for table in evidence.scope if table.scheme}
     return [
         replace(one, words=named[one.table].as_named(one.words)) if one.table in named else one
@@ -177,7 +179,7 @@ def _as_named(evidence: Evidence, witnesses: Sequence[Witness]) -> list[Witness]
 
 
 def _numbers(evidence: Evidence) -> dict[str, int | None]:
-    """By table the number of the state that was read."""
+    """Return by table the number of the state that was read."""
     return {
         name: state.state.number
         for read in evidence.observed.sources.claims
@@ -187,12 +189,12 @@ def _numbers(evidence: Evidence) -> dict[str, int | None]:
 
 
 def missing_tables(evidence: Evidence) -> frozenset[str]:
-    """Tables that `table_missing` reports, together with the files of their logs for want of which it does."""
+    """Return the tables that `table_missing` reports, which covers the missing files of their logs."""
     return frozenset(one.witness.table for one in evidence.lineage if one.witness.claim == MISSING_TABLE)
 
 
-def _holes(lineage: Sequence[JudgedWitness]) -> tuple[EvidenceGap, ...]:
-    """Gaps of the tables' own evidence: losses, whose findings are reported by `lineage_findings`, and older states."""
+def _gaps(lineage: Sequence[JudgedWitness]) -> tuple[EvidenceGap, ...]:
+    """Return gaps of the tables' own evidence: losses, which `lineage_findings` reports, and unknown older states."""
     return tuple(
         EvidenceGap("lineage", one.witness.words, one.witness.subject, one.witness.table, kind="")
         for one in lineage
@@ -209,7 +211,7 @@ def _doubts(lineage: Sequence[JudgedWitness]) -> dict[str, str]:
 
 
 def _of_counts(evidence: Evidence, live: Mapping[str, tuple[int, int | None]]) -> Iterator[Witness]:
-    """What contradicts the rows of tables whose newest state lists another number of files than was expected."""
+    """Yield witnesses of tables whose newest state lists another number of files than expected."""
     names = {table.name for table in evidence.scope}
     for read in evidence.observed.sources.claims:
         for name, files in read.expected_files.items():
@@ -218,19 +220,19 @@ def _of_counts(evidence: Evidence, live: Mapping[str, tuple[int, int | None]]) -
                 yield witness
 
 
-def _of_names(evidence: Evidence, leftovers: Relation) -> Iterator[Witness]:
-    """States that files name which no state lists."""
+def _of_names(evidence: Evidence, unused_files: Relation) -> Iterator[Witness]:
+    """Yield witnesses of states that only the names of unlisted files show."""
     for read in evidence.observed.sources.claims:
-        if read.unlisted is not None and not duck.is_empty(leftovers):
-            yield from read.unlisted(evidence.con, leftovers)
+        if read.unlisted is not None and not duck.is_empty(unused_files):
+            yield from read.unlisted(evidence.con, unused_files)
 
 
 _THERE = (LESS_LISTED, DROPPED_BY_APPEND, UNMET_COUNTS, FOREIGN_STATE)
-"""Claims about a state whose own file is there: what its older versions are worth only their content shows."""
+"""Claims about a state whose own file exists: only the content of its older versions shows whether they help."""
 
 
-def _looked_up(evidence: Evidence, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:
-    """Lost states with the versions that can bring them back, and with what they added."""
+def _with_older_versions(evidence: Evidence, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:
+    """Yield the verdicts; lost states get the versions that can restore them, and the files that they added."""
     readers = {name: read for read in evidence.observed.sources.claims for name in read.states}
     for number, one in enumerate(verdicts):
         if (
@@ -248,7 +250,7 @@ def _looked_up(evidence: Evidence, verdicts: Sequence[JudgedWitness]) -> Iterato
 
 
 def _older_version(evidence: Evidence, subject: str) -> str | None:
-    """The newest older version of a file that is gone; None where none is known."""
+    """Return the newest older version of a missing file; None if none is known."""
     place = identify(subject)
     if place is None:
         return None
@@ -259,7 +261,7 @@ def _older_version(evidence: Evidence, subject: str) -> str | None:
 
 
 def _stake(evidence: Evidence, witness: Witness, version: str, read: Claims | None) -> dict[str, Any] | None:
-    """What a lost state added, from its older version; None where that does not tell."""
+    """Return the stake of a lost state from its older version; None if that does not show it."""
     place = identify(witness.subject)
     if read is None or place is None or witness.number is None or witness.claim != LOST_STATE:
         return None

@@ -1,7 +1,7 @@
-"""Files of a table's own log or metadata that are gone, torn or cut: what storage keeps of each of them now.
+"""Look up versions of missing, torn or truncated files of a table's own log or metadata.
 
-No manifest says what such a file was, so its older versions are looked up, and read where the file itself is there.
-Only damaged tables cause requests.
+No manifest describes such a file, so its older versions are looked up, and read if the file itself exists. Only
+damaged tables cause requests.
 """
 
 import json
@@ -32,7 +32,7 @@ _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 
 def with_versions(evidence: Evidence, rows: Sequence[Finding]) -> list[Finding]:
-    """The rows; those of files of a log say what storage has now, and whether an older version can come back."""
+    """Return the rows; rows of log files get the current object in storage and a version that can be restored."""
     tables = {table.name for table in evidence.scope if evidence.confirms(table)}
     lost = [row for row in rows if _is_lost_file(row) and row["table_name"] in tables][:MOST]
     places = list(dict.fromkeys((row["bucket"], row["key"]) for row in lost))
@@ -43,18 +43,18 @@ def with_versions(evidence: Evidence, rows: Sequence[Finding]) -> list[Finding]:
     known = {place: answer for place, answer in zip(places, answers, strict=True) if answer["l_presence"]}
     looked = {id(row) for row in lost}
     clients = evidence.context.clients
-    told = [
-        row | _answered(clients, row, known[row["bucket"], row["key"]])
+    answered = [
+        row | _columns(clients, row, known[row["bucket"], row["key"]])
         if id(row) in looked and (row["bucket"], row["key"]) in known
         else row
         for row in rows
     ]
-    torn = _torn(told)
-    return _named_together([_over_torn(row, torn) for row in told])
+    torn = _torn_files(answered)
+    return _with_common_losses([_with_torn_note(row, torn) for row in answered])
 
 
-def _torn(rows: Sequence[Finding]) -> set[tuple[str, str]]:
-    """Places of files that are torn, and of which an older version is whole."""
+def _torn_files(rows: Sequence[Finding]) -> set[tuple[str, str]]:
+    """Return the places of torn files that have a whole older version."""
     return {
         (row["bucket"], row["key"])
         for row in rows
@@ -65,8 +65,8 @@ def _torn(rows: Sequence[Finding]) -> set[tuple[str, str]]:
     }
 
 
-def _over_torn(row: Finding, torn: Collection[tuple[str, str]]) -> Finding:
-    """A commit that was overwritten by what is no commit comes back whole: nothing of the newer content is lost."""
+def _with_torn_note(row: Finding, torn: Collection[tuple[str, str]]) -> Finding:
+    """Note that restoring a commit that a torn file overwrote loses no newer content."""
     if row["kind"] != "overwritten_commit" or (row.get("bucket"), row.get("key")) not in torn:
         return row
     return row | {"explanation": f"{row['explanation']}; {NEWER_TORN}"}
@@ -82,8 +82,8 @@ def _is_lost_file(row: Finding) -> bool:
     )
 
 
-def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Finding:
-    """The columns of one row that storage's answer settles."""
+def _columns(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Finding:
+    """Return the columns of a row that follow from storage's answer."""
     older = answer["l_older_version_id"]
     known: Finding = {"storage_version_id": answer["l_version_id"]}
     if older:
@@ -94,7 +94,7 @@ def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Find
         if answer["l_archived"]:
             return known | {"recoverable": "yes", "recovery_version_id": None}
         if "lost_state" in row and _is_whole_now(clients, row, answer):
-            there = f"{row['explanation']}; its file is there, and nothing of it has to be restored"
+            there = f"{row['explanation']}; its file is there, and it does not have to be restored"
             none = {"recovery": None, "recovery_version_id": None}
             return known | none | {"recoverable": "unknown", "explanation": there}
         known |= {"recovery": "older_version"} if older else {}
@@ -102,18 +102,18 @@ def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Find
     if older:
         beneath = bool(answer["l_older_beneath_marker"] or answer["l_delete_marker"])
         recovery = "delete_marker" if beneath else "older_version"
-        return known | {"recoverable": "yes", "recovery": recovery} | _archived(answer)
+        return known | {"recoverable": "yes", "recovery": recovery} | _archived_class(answer)
     return known | {"recoverable": "no" if answer["l_versions_known"] else "unknown"}
 
 
-def _archived(answer: Mapping[str, Any]) -> Finding:
-    """The storage class of the older version, where that has to be restored before the version can be read."""
-    kept = answer["l_older_class"]
-    return {"storage_class": kept} if kept else {}
+def _archived_class(answer: Mapping[str, Any]) -> Finding:
+    """Return the storage class of the older version if it must be restored before it can be read."""
+    older_class = answer["l_older_class"]
+    return {"storage_class": older_class} if older_class else {}
 
 
 def _is_whole_now(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> bool:
-    """Whether the file of a state that readers do not get any more is there, so that nothing has to be restored."""
+    """Return whether the file of a lost state exists and is whole, so that it does not have to be restored."""
     if (answer["l_size"] or 0) > LARGEST:
         return False
     try:
@@ -124,9 +124,9 @@ def _is_whole_now(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> 
 
 
 def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
-    """Whether the newest older version of a torn or cut file is whole, and the file holds nothing else of its own."""
+    """Return whether a torn file is recoverable: its older version is whole, and it has no content of its own."""
     older = answer["l_older_version_id"]
-    if not older:  # files of a commit that is cut may be there
+    if not older:  # the files of a truncated commit may exist
         return "no" if answer["l_versions_known"] and row["kind"] != "incomplete_commit" else "unknown"
     if max(answer["l_older_size"] or 0, answer["l_size"] or 0) > LARGEST:
         return "unknown"
@@ -141,12 +141,12 @@ def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
 
 
 def is_cut_from(content: bytes, now: bytes) -> bool:
-    """Whether what is there now is the begin of the older content, and lacks its end."""
+    """Return whether the current content is the beginning of the older content, without its end."""
     return content.startswith(now) and content.rstrip() != now.rstrip()
 
 
 def is_whole(key: str, content: bytes) -> bool:
-    """Whether the content of a log file has the form that its name promises; false for names without such a form."""
+    """Return whether the content of a log file is complete for its file type; False for other types."""
     if key.endswith(".parquet"):
         return len(content) >= 12 and content[:4] == content[-4:] == b"PAR1"
     if key.endswith(".avro"):
@@ -164,8 +164,8 @@ def _is_json(text: bytes) -> bool:
         return False
 
 
-def _named_together(rows: Sequence[Finding]) -> list[Finding]:
-    """Files that one loss took are named in one place, with those that storage keeps a version of."""
+def _with_common_losses(rows: Sequence[Finding]) -> list[Finding]:
+    """Add to each row the files of the same loss and the versions that storage keeps of them."""
     losses: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for row in rows:
         if _is_lost_file(row):
@@ -184,28 +184,29 @@ def _loss(row: Finding) -> tuple[str, str]:
 
 def _versions(row: Finding, lost: Sequence[Finding]) -> Iterator[str]:
     if _is_only_archived(row):
-        yield f"the file is {_restored_first(row['storage_class'])}"
+        yield f"the file is {_restore_note(row['storage_class'])}"
         return
-    kept = [each for each in lost if each.get("recovery_version_id")]
-    what = "version" if row.get("storage_size") is None else "older version"
+    restorable = [each for each in lost if each.get("recovery_version_id")]
+    noun = "version" if row.get("storage_size") is None else "older version"
     if row.get("recovery_version_id"):
-        yield f"storage keeps the {what} {row['recovery_version_id']}"
+        yield f"storage keeps the {noun} {row['recovery_version_id']}"
     elif row.get("recoverable") == "no":
-        yield f"storage keeps no {what} of it"
+        yield f"storage keeps no {noun} of it"
     if row.get("storage_size") is None and row.get("storage_class"):
-        yield f"that version is {_restored_first(row['storage_class'])}"
+        yield f"that version is {_restore_note(row['storage_class'])}"
     if len(lost) > 1:
         yield f"lost together: {_names(lost)}"
-        yield f"storage keeps a version of {len(kept)} of {len(lost)}" + (f": {_names(kept)}" if kept else "")
+        names = f": {_names(restorable)}" if restorable else ""
+        yield f"storage keeps a version of {len(restorable)} of {len(lost)}{names}"
 
 
 def _is_only_archived(row: Finding) -> bool:
-    """Whether the file is there and whole, as far as anybody knows, and has to be restored before it can be read."""
+    """Return whether the file exists, is not known to be torn, and must be restored before it can be read."""
     known = row.get("storage_size") is not None and row.get("recovery") is None
     return known and bool(row.get("recoverable") == "yes")
 
 
-def _restored_first(storage_class: str) -> str:
+def _restore_note(storage_class: str) -> str:
     return f"in {storage_class} and must be restored first, which takes {restore_takes(storage_class)}"
 
 

@@ -1,7 +1,7 @@
-"""Lost states of one table: states between them that are lost too, and one finding for all of them.
+"""Merge the lost states of a table into one finding, with the lost states between them.
 
-Whatever takes the newest states of a table away (a folder that was restored to yesterday's content, a script that
-deletes) takes several at once. That is one loss. Pure.
+An event that removes the newest states of a table (a folder was restored to yesterday's content, a script deleted
+files) usually removes several at once. That is one loss. Pure.
 """
 
 import re
@@ -24,20 +24,20 @@ Finding = dict[str, Any]
 Amounts = Sequence[int | None]
 
 MOST_BETWEEN = 1000
-"""States of one table that are concluded from a newer one."""
+"""Lost states of one table that are inferred from a newer one."""
 NAMED = 10
 
 _COMMIT = re.compile(rf"(.*/_delta_log/)[0-9]{{20}}\.json{END}", re.DOTALL)
-"""The only states whose numbers have no gaps, and whose files are named by them alone."""
+"""Delta commits: the only states whose numbers have no gaps and whose file names have only the number."""
 
 
-def with_those_between(
+def with_states_between(
     lineage: Sequence[JudgedWitness], newest: Mapping[str, int | None]
 ) -> Iterator[JudgedWitness]:
-    """The verdicts, and those of lost commits of Delta that only newer lost ones prove.
+    """Yield the verdicts, and verdicts of lost Delta commits that only newer lost commits prove.
 
     Args:
-        lineage: what was judged.
+        lineage: the verdicts.
         newest: by table the number of the state that was read.
     """
     yield from lineage
@@ -54,7 +54,7 @@ def with_those_between(
 
 
 def is_lost(one: JudgedWitness) -> bool:
-    """Whether it is a finding of a lost state."""
+    """Return whether the verdict is a finding of a lost state."""
     return one.witness.claim == LOST_STATE and one.outcome == "finding"
 
 
@@ -74,8 +74,8 @@ def _before(newer: JudgedWitness, number: int) -> JudgedWitness:
     return replace(newer, witness=lost)
 
 
-def in_turn(lineage: Iterable[JudgedWitness]) -> list[JudgedWitness]:
-    """The verdicts, the newest of every table before the older ones of any."""
+def newest_first(lineage: Iterable[JudgedWitness]) -> list[JudgedWitness]:
+    """Sort the verdicts: the newest one of every table precedes older ones of any table."""
     by_table: dict[str, list[JudgedWitness]] = defaultdict(list)
     for one in lineage:
         by_table[one.witness.table].append(one)
@@ -91,35 +91,35 @@ _WRITTEN_AGAIN = "written again since the last audit, as by a restore of the tab
 
 
 def files_written_again(con: Connection, rows: Rows, since: Mapping[str, datetime]) -> Rows:
-    """Verdict rows, in which what a restore wrote again is no finding of its own: it is undecided until the loss ends.
+    """Return verdict rows, in which files that a restore wrote again are undecided until the loss ends.
 
     Args:
         con: where the query runs.
-        rows: verdict rows; those of other tables stay as they are.
+        rows: verdict rows; those of other tables do not change.
         since: when each table that has lost a state was last audited.
     """
     again = "kind = 'overwritten' AND s_modified_at > since"
     times = duck.small(_SINCE, [*since.items()])
-    return _undecided(con, rows, times, again, _WRITTEN_AGAIN)
+    return _make_undecided(con, rows, times, again, _WRITTEN_AGAIN)
 
 
-_CONTESTED = "another metadata file claims to be the same step, and nobody can tell which one was committed"
+_CONTESTED = "another metadata file claims to be the same step, and it is not known which one was committed"
 
 
 def files_of_contested_states(con: Connection, rows: Rows, commits: Sequence[tuple[str, str]]) -> Rows:
-    """Verdict rows, in which files that may be those of a state that lost a race are no findings: they are undecided.
+    """Return verdict rows, in which files of a state that may have lost a race are undecided.
 
     Args:
         con: where the query runs.
-        rows: verdict rows; those of other tables stay as they are.
+        rows: verdict rows; those of other tables do not change.
         commits: (table, commit id) of commits that may have lost a race.
     """
     contested = "axis = 'content' AND c_commit_id = contested_id"
-    return _undecided(con, rows, duck.small(_OF_COMMITS, commits), contested, _CONTESTED)
+    return _make_undecided(con, rows, duck.small(_OF_COMMITS, commits), contested, _CONTESTED)
 
 
-def _undecided(con: Connection, rows: Rows, doubts: pa.Table, condition: str, why: str) -> Rows:
-    """Verdict rows, in which findings that meet a condition on a doubt about their table are undecided, and why.
+def _make_undecided(con: Connection, rows: Rows, doubts: pa.Table, condition: str, why: str) -> Rows:
+    """Return verdict rows, in which findings that meet a condition on a doubt about their table are undecided.
 
     `condition` is SQL over a row and a row of `doubts`, which has the table as `of_table`; at most one doubt meets it.
     """
@@ -139,7 +139,7 @@ _OF_COMMITS = pa.schema([("of_table", pa.string()), ("contested_id", pa.string()
 
 
 def count_written_again(con: Connection, rows: Rows) -> dict[str, int]:
-    """Small: by table how many rows `files_written_again` took back."""
+    """Return by table how many rows `files_written_again` made undecided."""
     sql = f"""
         SELECT judged_table, count(*) AS files FROM input
         WHERE outcome = 'undecided' AND recheck_words = {duck.literal(_WRITTEN_AGAIN)} GROUP BY judged_table
@@ -150,11 +150,11 @@ def count_written_again(con: Connection, rows: Rows) -> dict[str, int]:
 def one_loss_a_table(
     rows: Iterable[Finding], fewer: Mapping[str, Amounts], written_again: Mapping[str, int]
 ) -> list[Finding]:
-    """Rows for FINDINGS, the lost states of a table as one finding, of the newest, which names the rest.
+    """Return rows for FINDINGS with one finding for all lost states of a table: the newest one, which names the rest.
 
     Args:
         rows: `lost_state` has the number where a row is about a lost state.
-        fewer: by table how many files and bytes less it lists than the last audit counted.
+        fewer: by table how many fewer files and bytes it lists than the last audit counted.
         written_again: by table how many files were written again since its last audit.
     """
     others: list[Finding] = []
@@ -172,7 +172,7 @@ def one_loss_a_table(
 
 
 def _at_least(row: Finding, fewer: Amounts) -> Finding:
-    """What is at stake is no less than what the table lists less."""
+    """Raise the amounts at stake to the difference from the last audit, if that is larger."""
     known = {name: row.get(name) for name in ("files", "bytes_at_stake")}
     least = zip(known, fewer, strict=False)
     more = {name: amount for name, amount in least if amount and amount > (known[name] or 0)}
@@ -193,11 +193,11 @@ def _together(rows: Sequence[Finding]) -> Finding:
     newest = by_age[-1]
     if len(by_age) == 1:
         return newest
-    kept = [row for row in by_age if row.get("recoverable") == "yes"]
+    restorable = [row for row in by_age if row.get("recoverable") == "yes"]
     sentences = [
         newest["explanation"],
         f"{len(by_age)} {SEVERAL_STATES}: {_names(by_age)}",
-        f"storage keeps a version of {len(kept)} of {len(by_age)}",
+        f"storage keeps a version of {len(restorable)} of {len(by_age)}",
     ]
     amounts = {
         name: _sum(row.get(name) for row in rows) for name in ("files", "rows_at_stake", "bytes_at_stake")
@@ -206,13 +206,13 @@ def _together(rows: Sequence[Finding]) -> Finding:
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:
-    """What is known of them; None: nothing is."""
+    """Add up the known amounts; None if none is known."""
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known else None
 
 
 def _recoverable(by_age: Sequence[Finding]) -> str:
-    """Whether the newest state comes back: it needs the ones before it, unless its file says all by itself."""
+    """Return whether the newest state can be restored: it needs the older ones, unless its file is complete."""
     newest = by_age[-1]
     needed = [newest] if str(newest["subject"]).endswith(".metadata.json") else by_age
     answers = {row.get("recoverable") or "unknown" for row in needed}

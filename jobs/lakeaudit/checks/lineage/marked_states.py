@@ -1,4 +1,4 @@
-"""Files of tables' states that a delete marker hides, that are newer than what was read, or that were written again."""
+"""Select files of states that a delete marker hides, that are newer than the state read, or that were overwritten."""
 
 from lakeaudit.evidence import registry
 from lakeaudit.runtime import duck
@@ -6,19 +6,19 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import MARKED_STATE, REPLACED_VERSION
 
 NEWEST = 20
-"""States of one table that are named; how many there are is not bounded, since clean-up leaves markers too."""
+"""States of one table that are selected; their number has no bound, because clean-ups leave markers, too."""
 
 NEWEST_OF_OTHERS = 2
-"""States that are named of a log which no manifest of the lake file reads."""
+"""States that are selected of a log which no manifest of the lake file reads."""
 
 OWN_FOLDER = r"(_delta_log|metadata|\.hoodie|\.hoodie/timeline)/$"
-"""The folder of a table that holds the files of its states, at the end of its name."""
+"""Pattern of the folder of a table that has the files of its states."""
 
 
 def state_files(con: Connection, versions: Rows) -> Relation:
-    """VERSION rows of files that hold a state of a table, with its format, folder and number. Held: they are few."""
+    """Return the few VERSION rows of files of states of tables, with format, folder and number."""
     kinds = registry.state_files()
-    found = " ".join(
+    parts = " ".join(
         f"WHEN {kind.likely} THEN regexp_extract(key, {duck.pattern(kind.pattern)}, ['folder', 'number'])"
         for kind in kinds.values()
     )
@@ -28,7 +28,7 @@ def state_files(con: Connection, versions: Rows) -> Relation:
     likely = " OR ".join(kind.likely for kind in kinds.values())
     sql = f"""
         SELECT * EXCLUDE (found), found.folder AS folder, TRY_CAST({number} AS BIGINT) AS number
-        FROM (SELECT *, CASE {found} END AS found, CASE {formats} END AS format FROM input
+        FROM (SELECT *, CASE {parts} END AS found, CASE {formats} END AS format FROM input
             WHERE {likely})
         WHERE found.folder <> ''
     """
@@ -36,7 +36,7 @@ def state_files(con: Connection, versions: Rows) -> Relation:
 
 
 def with_older_versions(con: Connection, states: Rows) -> Relation:
-    """Rows of `state_files` whose file has an older version or a delete marker. Held: in most lakes there are none."""
+    """Return rows of `state_files` whose file has an older version or a delete marker; most lakes have none."""
     sql = """
         SELECT * FROM input SEMI JOIN (
             SELECT source, bucket, key FROM input WHERE is_latest IS DISTINCT FROM true OR is_delete_marker)
@@ -46,18 +46,18 @@ def with_older_versions(con: Connection, states: Rows) -> Relation:
 
 
 def marked_states(con: Connection, states: Rows, older: Rows, read: Rows) -> Relation:
-    """MARKED_STATE rows, by folder the newest states above the one that was read.
+    """Return MARKED_STATE rows: by folder the newest states above the one that was read.
 
     Args:
-        con: where they are selected.
+        con: where the query runs.
         states: rows of `state_files`.
         older: rows of `with_older_versions`.
         read: READ_STATE rows.
     """
-    return duck.union(con, [_hidden(con, older), _listed(con, states, read)])
+    return duck.union(con, [_hidden_states(con, older), _listed_states(con, states, read)])
 
 
-def _hidden(con: Connection, older: Rows) -> Relation:
+def _hidden_states(con: Connection, older: Rows) -> Relation:
     sql = f"""
         SELECT source, bucket, folder, format, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
             arg_max(version_id, modified_at) FILTER (NOT is_delete_marker) AS version_id,
@@ -69,10 +69,10 @@ def _hidden(con: Connection, older: Rows) -> Relation:
     return duck.conform(con, duck.made_of(con, sql, older), MARKED_STATE)
 
 
-def _listed(con: Connection, states: Rows, read: Rows) -> Relation:
-    """States that storage lists as current, and that are newer than the state that was read at their root.
+def _listed_states(con: Connection, states: Rows, read: Rows) -> Relation:
+    """Return states that storage lists as current and that are newer than the state that was read at their root.
 
-    Where no manifest reads the format, the newest ones are kept, for the reading of what else lists files there.
+    If no manifest reads the format, the newest states are returned, for the check of other tables at that root.
     """
     sql = f"""
         WITH current AS (
@@ -90,10 +90,9 @@ def _listed(con: Connection, states: Rows, read: Rows) -> Relation:
 
 
 def replaced_versions(con: Connection, older: Rows) -> Relation:
-    """REPLACED_VERSION rows from rows of `with_older_versions`: by folder the newest states that were written again.
+    """Return REPLACED_VERSION rows from rows of `with_older_versions`: by folder the newest overwritten states.
 
-    Commits of Delta are compared by `commits`. A version below a delete marker was removed on purpose, or its table
-    was.
+    `commits` compares commits of Delta. A version below a delete marker, or its table, was removed on purpose.
     """
     key = "source, bucket, folder, format, number, key"
     sql = f"""

@@ -1,4 +1,4 @@
-"""Tables of which no state can be read any more, where storage itself proves it: their witnesses.
+"""Yield witnesses of tables of which no state can be read any more, if storage itself proves it.
 
 A denied or throttled answer proves nothing and stays an evidence gap; so does a format that is not supported.
 """
@@ -28,7 +28,7 @@ SAMPLES = 3
 
 
 def missing_table_witnesses(evidence: Evidence) -> Iterator[Witness]:
-    """Tables of which no state can be read by anybody."""
+    """Yield a witness for each table of which no reader can read a state."""
     places = {table.name: table.location for table in evidence.scope}
     buckets: dict[str, str] = {}
     for read in evidence.observed.sources.claims:
@@ -53,10 +53,10 @@ def _lost_its_bucket(
     last: LastState | None,
     buckets: dict[str, str],
 ) -> str:
-    """Why nothing can be read of a bucket in which an audit has read the table; empty: it is there.
+    """Return why a bucket in which an audit has read the table cannot be read; empty if it can.
 
-    Where no audit has read the table there, the name or the endpoint may be wrong. A table without a log can be read
-    without its bucket, so that bucket is looked at in every run, by one request; `buckets` are the answers.
+    If no audit has read the table there, the name or the endpoint may be wrong. A table without a log can be read
+    without its bucket, so every run checks that bucket with one request; `buckets` has the answers.
     """
     if last is None or last.location != location.uri:
         return ""
@@ -75,8 +75,8 @@ def _missing_table(
     evidence: Evidence, state: TableState, location: Location, read: Claims, last: LastState | None
 ) -> Witness:
     detail = state.missing_state
-    gaps = [hole for hole in read.holes if hole.table == state.table and hole.kind == "missing_metadata"]
-    whys = [f"{hole.subject}: {hole.reason}" for hole in gaps[:SAMPLES]] or [state.refused or ""]
+    gaps = [gap for gap in read.holes if gap.table == state.table and gap.kind == "missing_metadata"]
+    whys = [f"{gap.subject}: {gap.reason}" for gap in gaps[:SAMPLES]] or [state.refused or ""]
     older = _older_log(evidence, location, read.info.kind) if state.missing == ABSENT else ""
     restore = detail.restore if detail else ""
     words = "; ".join(filter(None, [*whys, _last_read(last), restore, older]))
@@ -88,7 +88,7 @@ def _missing_table(
 
 
 def _subject(detail: MissingState | None, last: LastState | None) -> str:
-    """The file that should be there: in an empty folder the one that was read last; empty where none is known."""
+    """Return the missing file: in an empty folder the file that was read last; empty if none is known."""
     if detail is None:
         return ""
     return detail.subject + last.state.name if detail.subject.endswith("/") and last else detail.subject
@@ -98,12 +98,12 @@ def _last_read(last: LastState | None) -> str:
     if last is None:
         return ""
     files = "" if last.files is None else f" with {last.files:,} files"
-    what = "it" if last.state.number is None else f"version {last.state.number}"
-    return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read {what}{files}"
+    subject = "it" if last.state.number is None else f"version {last.state.number}"
+    return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read {subject}{files}"
 
 
 def _older_log(evidence: Evidence, location: Location, kind: str) -> str:
-    """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
+    """Describe how a missing log can be restored if the store keeps its versions; empty if that is not known."""
     if kind not in roots() or not evidence.context.live or location.is_local or location.is_azure:
         return ""
     folder = location.join(roots()[kind].folder)

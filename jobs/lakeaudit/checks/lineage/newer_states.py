@@ -1,4 +1,4 @@
-"""States newer than those that were read: hidden by delete markers, or listed by a report of storage and gone since."""
+"""Find states newer than those that were read: delete markers hide them, or a report lists them and they are gone."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,16 +26,16 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
 
 MOST_CHECKED = 200
-"""Files of newer states whose presence is checked in one run; of the others nobody knows whether they are gone."""
+"""Files of newer states whose presence is checked in one run; whether the others are gone is not known."""
 Row = Mapping[str, Any]
 """A row of MARKED_STATE."""
 
 
 def newer_states(evidence: Evidence, marked: Sequence[Row]) -> Iterator[Witness]:
-    """States of the tables in scope that are newer than the one that was read.
+    """Yield witnesses of states of the tables in scope that are newer than the one that was read.
 
     Args:
-        evidence: what the run knows.
+        evidence: the evidence of the run.
         marked: MARKED_STATE rows.
     """
     rows, look = by_root(marked), _Presence(evidence.context.clients, live=evidence.context.live)
@@ -44,31 +44,31 @@ def newer_states(evidence: Evidence, marked: Sequence[Row]) -> Iterator[Witness]
         for fact in evidence.facts_in_scope:
             name, place = fact.table.name, fact.table.location
             last = evidence.context.last_states.get((read.info.kind, name))
-            found = rows.get((read.info.kind, place.bucket, place.prefix), ())
-            yield from states_above(read, name, found, last, look, shared=tables_at[place] > 1)
+            states = rows.get((read.info.kind, place.bucket, place.prefix), ())
+            yield from states_above(read, name, states, last, look, shared=tables_at[place] > 1)
 
 
 def newer_states_of_others(
     read: Claims, places: Mapping[str, Location], marked: Sequence[Row], clients: Clients, *, live: bool
 ) -> Iterator[Witness]:
-    """The same of tables that are read for what they list alone; `places` are their locations by name."""
+    """Yield witnesses of newer states of tables that are only read as other listers; `places` has their locations."""
     rows, look = by_root(marked), _Presence(clients, live=live)
     for name, place in places.items():
-        found = rows.get((read.info.kind, place.bucket, place.prefix), ())
-        yield from states_above(read, name, found, None, look, shared=False)
+        states = rows.get((read.info.kind, place.bucket, place.prefix), ())
+        yield from states_above(read, name, states, None, look, shared=False)
 
 
 class _Presence:
-    """Whether files are there now, one request each, of which there are `MOST_CHECKED` at most.
+    """Checks whether files exist now, with one request each and at most `MOST_CHECKED` requests.
 
-    `live`: the states were read as they are now.
+    `live`: the audit reads the current states.
     """
 
     def __init__(self, clients: Clients, *, live: bool) -> None:
         self.clients, self.live, self._left = clients, live, MOST_CHECKED
 
     def is_gone(self, place: Location) -> bool | None:
-        """Whether the file is gone; None where that is not known."""
+        """Return whether the file is gone; None if that is not known."""
         if self._left <= 0:
             return None
         self._left -= 1
@@ -81,9 +81,9 @@ class _Presence:
 def states_above(
     read: Claims, table: str, rows: Sequence[Row], last: LastState | None, look: _Presence, *, shared: bool
 ) -> Iterator[Witness]:
-    """Witnesses of the states of one table among MARKED_STATE rows of its root.
+    """Yield witnesses of newer states of one table from the MARKED_STATE rows of its root.
 
-    `shared`: several tables lie there, so that a state of a format may be another one's.
+    `shared`: several tables have this root, so a state may belong to another one.
     """
     state = read.states.get(table)
     if state is None or state.state is None or state.state.number is None:
@@ -91,12 +91,12 @@ def states_above(
     above = [row for row in rows if row["number"] > state.state.number]
     for row in above:
         if row["marked_at"] is not None:
-            yield _by_content(look.clients, read, state, _marked(table, state, row, last), last)
+            yield _by_content(look.clients, read, state, _marked_state(table, state, row, last), last)
     if look.live or read.info.kind != "hudi":  # a rollback since then may have taken the write back
-        yield from _reported(_Read(read.info.kind, table, state, last, shared), above, look)
+        yield from _reported_states(_Read(read.info.kind, table, state, last, shared), above, look)
 
 
-def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
+def _marked_state(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
     since = plain_time(state.log_since)
     return Witness(
         table,
@@ -113,9 +113,9 @@ def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastSta
 
 
 def _is_recreated(state: TableState, was: StateRef | None) -> bool:
-    """Whether the table is another one than an audit read, which began later.
+    """Return whether the table was created again after an audit read it.
 
-    A table that was there before is one that the lost state had replaced.
+    A table with another id that began earlier is the one that the lost state had replaced.
     """
     if was is None or state.state is None:
         return False
@@ -125,7 +125,7 @@ def _is_recreated(state: TableState, was: StateRef | None) -> bool:
 
 
 def _audited_with(table_id: str, last: LastState | None) -> StateRef | None:
-    """The state of that table id which an audit has read, or reported as lost."""
+    """Return the state with this table id that an audit has read, or reported as lost."""
     states = () if last is None else (last.state, *(each.state for each in last.lost))
     return next((each for each in states if each.table_id == table_id), None)
 
@@ -133,9 +133,9 @@ def _audited_with(table_id: str, last: LastState | None) -> StateRef | None:
 def _by_content(
     clients: Clients, read: Claims, state: TableState, marked: Witness, last: LastState | None
 ) -> Witness:
-    """The witness once the older version of the file was read, where its format can tell by that what it was.
+    """Return the witness with the content of the file's older version, if the reader of the format can read it.
 
-    A version never changes, so that an audit of the past reads it, too.
+    A version never changes, so an audit of the past reads it, too.
     """
     place, version = identify(marked.subject), marked.version_id
     if read.lost_content is None or place is None or version is None:
@@ -161,7 +161,7 @@ def _by_content(
 
 @dataclass(frozen=True)
 class _Read:
-    """The state that was read of a table by one format, and the state that the last audit read."""
+    """The state of a table that was read in one format, and the state that the last audit read."""
 
     kind: str
     table: str
@@ -170,10 +170,10 @@ class _Read:
     shared: bool
 
 
-def _reported(read: _Read, rows: Sequence[Row], look: _Presence) -> Iterator[Witness]:
-    """States that a report of storage lists as current, and whose files are gone.
+def _reported_states(read: _Read, rows: Sequence[Row], look: _Presence) -> Iterator[Witness]:
+    """Yield witnesses of states that a report of storage lists as current and whose files are gone.
 
-    A file that was written after the log was read, or is still there, is of a commit that came meanwhile.
+    A file that was written after the log was read, or that still exists, belongs to a later commit.
     """
     before = plain_time(read.state.read_at)
     listed = [row for row in rows if row["marked_at"] is None and row["modified_at"] < before]
@@ -205,10 +205,10 @@ def _of_report(read: _Read, row: Row, *, gone: bool, proved: bool) -> Witness:
 
 
 def _is_of_an_older_table(read: _Read, row: Row) -> bool:
-    """Whether the table was created again after the state was written, so that its numbers began anew.
+    """Return whether the table was created again after the state was written, so that its numbers restarted.
 
-    Instants of Hudi are times, so that those of a table that was created again are higher. A log that was copied is as
-    new as one of a table that was created again; the id that an earlier audit read tells them apart.
+    Instants of Hudi are times, so those of a new table are higher. A copied log is as new as the log of a table that
+    was created again; the id that an earlier audit read distinguishes the two.
     """
     state = read.state.state
     since = read.state.log_since or (None if state is None else state.written_at)

@@ -1,4 +1,4 @@
-"""States whose file was written twice: what the older version says that storage keeps of it."""
+"""Compare states whose file was written twice with the older version that storage keeps."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ MOST_READ = 200
 
 
 def of_older_versions(evidence: Evidence, replaced: Sequence[Mapping[str, Any]]) -> list[Witness]:
-    """States whose file was written again, where the older version has what the table lacks.
+    """Return witnesses of overwritten states whose older version has content that the table lacks.
 
     Args:
-        evidence: what the run knows.
+        evidence: the evidence of the run.
         replaced: REPLACED_VERSION rows.
     """
     if evidence.partitions or not evidence.context.live:
@@ -31,14 +31,14 @@ def of_older_versions(evidence: Evidence, replaced: Sequence[Mapping[str, Any]])
 def _pairs(
     evidence: Evidence, replaced: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Claims, str, Mapping[str, Any]]]:
-    """Each such state with the reader and the name of its table."""
+    """Yield each overwritten state with the reader and the name of its table."""
     rows = by_root(replaced)
     for read in evidence.observed.sources.claims:
         for fact in evidence.facts_in_scope:
             name, place = fact.table.name, fact.table.location
             if read.replaced_state is not None and name in read.states:
-                found = rows.get((read.info.kind, place.bucket, place.prefix), ())
-                yield from ((read, name, row) for row in found)
+                grouped = rows.get((read.info.kind, place.bucket, place.prefix), ())
+                yield from ((read, name, row) for row in grouped)
 
 
 def _of_version(evidence: Evidence, read: Claims, table: str, row: Mapping[str, Any]) -> Witness | None:
@@ -53,9 +53,9 @@ def _of_version(evidence: Evidence, read: Claims, table: str, row: Mapping[str, 
 
 
 def by_root(states: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
-    """States by format, bucket and the prefix of the table whose metadata folder holds them."""
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    """Group states by format, bucket and the prefix of the table whose metadata folder has them."""
+    grouped: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in states:
         prefix = re.sub(OWN_FOLDER, "", row["folder"])
-        found.setdefault((row["format"], row["bucket"], prefix), []).append(row)
-    return found
+        grouped.setdefault((row["format"], row["bucket"], prefix), []).append(row)
+    return grouped

@@ -1,7 +1,7 @@
-"""Counts of states: how many files the state that was read lists, held against what the last audit counted in it.
+"""Compare the number of files that a state lists with the count of the last audit.
 
-A state never changes. Where its own file is the same, by name and ETag, and it lists fewer files than before, something
-beneath it was lost or replaced: a part of a checkpoint, a manifest, an older instant.
+A state never changes. If its own file is the same by name and ETag, and it lists fewer files than before, a file that
+it needs was lost or replaced: a part of a checkpoint, a manifest, an older instant.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,19 +18,19 @@ Counted = Mapping[str, tuple[int, int | None]]
 
 _LISTED_TWICE = "duplicate.listed_twice"
 _CLOCKS = timedelta(minutes=1)
-"""By how much the clock of storage may differ from that of the audit."""
+"""How much the clock of storage may differ from that of the audit."""
 
 
 def counted_whole(
-    evidence: Evidence, live: Counted, holes: Collection[EvidenceGap]
+    evidence: Evidence, live: Counted, evidence_gaps: Collection[EvidenceGap]
 ) -> dict[str, tuple[int, int | None]]:
-    """Of `live` the counts that a later audit may compare: of tables whose present state was read whole.
+    """Return the counts of `live` that a later audit may compare: of tables whose current state was read whole.
 
-    A table with several manifests is left out: files of each are counted together.
+    Tables with several manifests are left out, because the files of all manifests are counted together.
     """
     if evidence.partitions or not evidence.context.live:
         return {}
-    holed = {hole.table for hole in holes if hole.table}
+    gaps = {gap.table for gap in evidence_gaps if gap.table}
     states: dict[str, list[TableState]] = {}
     for read in evidence.observed.sources.claims:
         for name, state in read.states.items():
@@ -38,17 +38,17 @@ def counted_whole(
     return {
         name: live.get(name, (0, 0))
         for name, (first, *more) in states.items()
-        if not more and first.state is not None and first.complete and not first.refused and name not in holed
+        if not more and first.state is not None and first.complete and not first.refused and name not in gaps
     }
 
 
 def less_listed(
     evidence: Evidence, counted: Counted, unused: Callable[[], Collection[str]] = frozenset
 ) -> Iterator[Witness]:
-    """States that list fewer files than the last published audit counted in them.
+    """Yield witnesses of states that list fewer files than the last published audit counted in them.
 
-    Lists may be deleted together with their files, so of lists that have no numbers some file must be left
-    (`unused` looks up the tables with files that no state lists).
+    Lists may be deleted together with their files. So a state without a number is a witness only if the table has
+    unlisted files; `unused` looks up such tables.
     """
     for read in evidence.observed.sources.claims:
         for table in evidence.scope:
@@ -65,14 +65,14 @@ def less_listed(
                 yield _witness(table.name, state, last, counted[table.name])
 
 
-def with_leftovers(evidence: Evidence, leftovers: Rows) -> frozenset[str]:
-    """Tables with files that no state lists, by LEFTOVERS rows."""
+def with_unused_files(evidence: Evidence, leftovers: Rows) -> frozenset[str]:
+    """Return the tables that have files in these rows of unused files."""
     sql = "SELECT DISTINCT judged_table FROM input"
     return frozenset(row["judged_table"] for row in duck.rows_of(duck.made_of(evidence.con, sql, leftovers)))
 
 
 def repeated_entries(evidence: Evidence, suspects: Rows) -> Iterator[Witness]:
-    """What states contradict that list a file more than once, by the SUSPECTS rows of a reading."""
+    """Yield witnesses of states that list a file more than once, from SUSPECTS rows."""
     sql = f"SELECT DISTINCT table_name FROM input WHERE rule = {duck.literal(_LISTED_TWICE)}"
     names = {row["table_name"] for row in duck.rows_of(duck.made_of(evidence.con, sql, suspects))}
     for read in evidence.observed.sources.claims:
@@ -81,7 +81,7 @@ def repeated_entries(evidence: Evidence, suspects: Rows) -> Iterator[Witness]:
 
 
 def _is_same(state: TableState, last: LastState) -> bool:
-    """Whether nothing was written since that may have changed what the state lists on purpose."""
+    """Return whether no write since the last audit may have changed the listed files on purpose."""
     if not last.comparable or state.state is None or not state.state.is_unchanged_since(last.state):
         return False
     return state.changed_at is None or state.changed_at < last.as_of - _CLOCKS

@@ -1,4 +1,4 @@
-"""Folder counts: while the engine reads storage for another purpose, files are counted by the folders catalogs name."""
+"""Count files by the folders that catalogs name, while the engine reads storage for another purpose."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ COUNTED, HELD = "folder_files", "folders_held"
 
 @dataclass(frozen=True)
 class CountingEngine:
-    """An engine whose runs also answer HELD rows, one a folder; without a count it adds nothing."""
+    """An engine whose runs also yield one HELD row per folder; without `count` it adds no rows."""
 
     engine: AuditEngine
     count: FolderCount | None
@@ -26,29 +26,29 @@ class CountingEngine:
     def run(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
     ) -> Answers:
-        """See `AuditEngine`: a run that reads rows in full."""
+        """Run the stages, see `AuditEngine`; rows are read in full."""
         if self.count is None:
             return self.engine.run(rows, stages, reading)
-        counting = replace(reading, select=partial(_counted, self.count, reading.select))
+        counting = replace(reading, select=partial(_count_files, self.count, reading.select))
         return self._run(rows, stages, counting)
 
     def project(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading
     ) -> Answers:
-        """The same for a run that projects rows: a part's rows come in batches, so that both can be made of them."""
+        """Run the stages with projected rows; rows come in batches, so that both results can be computed from them."""
         if self.count is None:
             return self.engine.run(rows, stages, reading)
-        project = partial(_counted, self.count, reading.project)
+        project = partial(_count_files, self.count, reading.project)
         return self._run(
-            rows, stages, replace(reading, project=project, rows=partial(_batched, reading.rows))
+            rows, stages, replace(reading, project=project, rows=partial(_in_batches, reading.rows))
         )
 
     def _run(self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading) -> Answers:
         first, *others = stages
-        return self.engine.run(rows, [partial(_summed, first), *others], reading)
+        return self.engine.run(rows, [partial(_sum_counts, first), *others], reading)
 
 
-def _counted(
+def _count_files(
     count: FolderCount, others: Project, con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
     if kind == "versions":
@@ -56,18 +56,18 @@ def _counted(
     yield from others(con, kind, rows)
 
 
-def _batched(rows: Callable[[Connection, Part], Batches], con: Connection, part: Part) -> Batches:
+def _in_batches(rows: Callable[[Connection, Part], Batches], con: Connection, part: Part) -> Batches:
     yield from drain(rows(con, part), con)
 
 
-def _summed(stage: Stage, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def _sum_counts(stage: Stage, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     if COUNTED in rows:
         yield HELD, sum_folder_files(con, rows[COUNTED])
     yield from stage(con, rows)
 
 
 def without_folders(answers: Answers, folders: list[pa.RecordBatch]) -> Answers:
-    """The answers without HELD rows, which are appended to `folders`."""
+    """Yield the answers without HELD rows, which are appended to `folders`."""
     for kind, batch in answers:
         if kind == HELD:
             folders.append(batch)

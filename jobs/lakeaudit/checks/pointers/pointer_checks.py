@@ -1,4 +1,4 @@
-"""What catalogs point at, judged beside what storage has in folders, looked at now, and made findings."""
+"""Judge the pointers of catalogs by the files in storage, and confirm findings by live requests."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from lakeaudit.checks.pointers import pointers
 from lakeaudit.checks.pointers.pointer_findings import findings
-from lakeaudit.checks.pointers.pointer_lookups import looks
+from lakeaudit.checks.pointers.pointer_lookups import look_up
 from lakeaudit.checks.protocol import NOTHING, CheckInput, CheckResult
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import sources_with_gaps
@@ -31,7 +31,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "table_pointers": TABLE_POINTER,
 }
 MOST_TABLES = 200
-"""Of so many tables with findings catalogs are asked again whether they still know them."""
+"""Tables with findings for which catalogs are queried again in one run."""
 
 
 def judge_pointers(given: CheckInput) -> CheckResult:
@@ -43,19 +43,19 @@ def judge_pointers(given: CheckInput) -> CheckResult:
     rows_of_findings: list[Relation] = []
     gaps = sources_with_gaps(given.matched.holes)
     for table, rows in _subjects(evidence, given.matched, pointed, gaps).items():
-        judged = _looked_at(evidence, given.engine, table, group_verdicts(con, rows, table, evidence.policy))
-        judged = duck.hold(con, _still_known(evidence, pointed, judged))
+        judged = _confirm(evidence, given.engine, table, group_verdicts(con, rows, table, evidence.policy))
+        judged = duck.hold(con, _without_moved_tables(evidence, pointed, judged))
         rows_of_findings.append(findings(con, judged, table, evidence.stamp))
         tallies = together(tallies, tallies_of(coverage.count_others(con, judged, "bytes")))
     return CheckResult(tuple(rows_of_findings), tallies=tallies, warnings=pointed.disagreements)
 
 
 def _subjects(
-    evidence: Evidence, matched: MatchResult, pointed: PointedTables, holed: Collection[str]
+    evidence: Evidence, matched: MatchResult, pointed: PointedTables, gaps: Collection[str]
 ) -> dict[str, Relation]:
     con, named = evidence.con, pointed.rows
     held = duck.hold(con, pointers.below(con, matched.folders))
-    by = (evidence.source_facts, [*holed])
+    by = (evidence.source_facts, [*gaps])
     aims = aim_rows(evidence.context.clients, evidence.metadata_aims, evidence.context.now)
     registered = pointers.partition_pointers(con, pointed.partitions, named, held, *by)
     return {
@@ -65,15 +65,15 @@ def _subjects(
     }
 
 
-def _looked_at(evidence: Evidence, engine: AuditEngine, table: str, verdicts: Relation) -> Relation:
-    """The verdicts, with those that are findings judged again by what storage says now."""
+def _confirm(evidence: Evidence, engine: AuditEngine, table: str, verdicts: Relation) -> Relation:
+    """Return the verdicts; findings are judged again by the current content of storage."""
     con = evidence.con
     judged = duck.hold(con, verdicts)
     suspects = duck.hold(con, duck.query(con, "FROM input WHERE outcome = 'finding'", input=judged))
     places = _places(evidence, con, suspects)
     if not places:
         return judged
-    answers = looks(engine, evidence.context.clients, places[: evidence.lake.settings.confirm.limit])
+    answers = look_up(engine, evidence.context.clients, places[: evidence.lake.settings.confirm.limit])
     known = duck.query(con, _with_answers(evidence, table), suspects=suspects, answers=answers)
     again = group_verdicts(
         con, duck.hold(con, duck.conform(con, known, SCHEMAS[table])), table, evidence.policy
@@ -83,7 +83,7 @@ def _looked_at(evidence: Evidence, engine: AuditEngine, table: str, verdicts: Re
 
 
 def _with_answers(evidence: Evidence, table: str) -> str:
-    """SQL of the suspects of a table of rules with what storage says now, from its `answers`."""
+    """Return SQL of the suspects of a table of rules with the current `answers` of storage."""
     there = _THERE[table]
     confirmed = [each.name for each in evidence.scope if evidence.confirms(each)]
     # a partition that is filled now shows that not all are empty
@@ -104,11 +104,11 @@ _THERE = {
     "partition_folders": "seen",
     "table_pointers": "anything",
 }
-"""SQL of whether a place is filled now, from an answer; files of 0 bytes fill no partition whose rows are counted."""
+"""SQL of whether a place has files now, from an answer; files of 0 bytes do not count where the catalog counts rows."""
 
 
 def _places(evidence: Evidence, con: Connection, suspects: Relation) -> list[tuple[str, str]]:
-    """Folders to be looked at, the worst first."""
+    """Return the folders to check, those of the most severe findings first."""
     confirmed = [table.name for table in evidence.scope if evidence.confirms(table)]
     sql = f"""
         SELECT bucket, key FROM input WHERE judged_table IN ({duck.literals(confirmed)}) AND bucket IS NOT NULL
@@ -117,14 +117,14 @@ def _places(evidence: Evidence, con: Connection, suspects: Relation) -> list[tup
     return [(row["bucket"], row["key"]) for row in duck.rows_of(duck.query(con, sql, input=suspects))]
 
 
-def _still_known(evidence: Evidence, pointed: PointedTables, judged: Relation) -> Relation:
-    """The verdicts, of which those about tables that were dropped meanwhile have moved on."""
+def _without_moved_tables(evidence: Evidence, pointed: PointedTables, judged: Relation) -> Relation:
+    """Return the verdicts; findings about tables that were dropped or changed meanwhile become `moved_on`."""
     con = evidence.con
     held = duck.hold(con, judged)
     sql = "SELECT DISTINCT catalog_id, table_name FROM input WHERE outcome = 'finding' ORDER BY ALL"
-    asked = [(row["catalog_id"], row["table_name"]) for row in duck.rows_of(duck.query(con, sql, input=held))]
+    pairs = [(row["catalog_id"], row["table_name"]) for row in duck.rows_of(duck.query(con, sql, input=held))]
     aims = {(each.by.catalog, each.by.name): each.by.metadata_location for each in pointed.named}
-    gone = {each for each in asked[:MOST_TABLES] if _has_moved(evidence, *each, aims[each])}
+    gone = {each for each in pairs[:MOST_TABLES] if _has_moved(evidence, *each, aims[each])}
     moved = f"""
         SELECT * REPLACE (CASE WHEN outcome = 'finding' AND (catalog_id, table_name) IN ({_pairs(gone)})
             THEN 'moved_on' ELSE outcome END AS outcome) FROM input
@@ -137,7 +137,7 @@ def _pairs(gone: Collection[tuple[str, str]]) -> str:
 
 
 def _has_moved(evidence: Evidence, catalog: str, name: str, aim: str) -> bool:
-    """Whether the catalog does not know the table any more, or points at another state of it."""
+    """Return whether the catalog no longer has the table, or points at another state of it."""
     source = evidence.catalog_sources[catalog]
     ask = registry.catalog(source.kind).current
     try:

@@ -1,4 +1,4 @@
-"""Findings about pointers: verdict rows of the tables of `pointer_rules` become rows of FINDINGS."""
+"""Build FINDINGS rows from verdict rows of the tables of `pointer_rules`."""
 
 from lakeaudit.findings.finding_rows import RunStamp, because, finished, uri
 from lakeaudit.runtime import duck
@@ -12,10 +12,8 @@ def _time(name: str) -> str:
     return f"strftime({name}, '%Y-%m-%dT%H:%M:%SZ')"
 
 
-_NOW = (
-    """CASE WHEN look = 'live' THEN 'looked at now' WHEN look IS NOT NULL THEN 'not seen now: ' || look END"""
-)
-_GIVEN = {
+_NOW = """CASE WHEN look = 'live' THEN 'confirmed now' WHEN look IS NOT NULL THEN 'not checked now: ' || look END"""
+_COLUMNS = {
     "partitions": {
         "subject_type": "'partition'",
         "subject": "partition_path || '#' || catalog || ':' || table_name",
@@ -28,7 +26,7 @@ _GIVEN = {
             || coalesce({_PLACE}, 'no place in a store'), {because()},
             CASE WHEN rows_said > 0 THEN 'the catalog counts ' || rows_said || ' rows' END,
             CASE WHEN visible > 0 AND with_content = 0 THEN visible || ' files there have 0 bytes' END,
-            CASE WHEN removed > 0 THEN removed || ' files there lie under delete markers' END,
+            CASE WHEN removed > 0 THEN removed || ' files there are under delete markers' END,
             'registered at ' || {_time("registered_at")},
             'storage as of ' || {_time("cut")}, {_NOW})""",
     },
@@ -38,7 +36,7 @@ _GIVEN = {
         "bytes_at_stake": "bytes",
         "storage_time": "newest",
         "explanation": f"""concat_ws('; ', files || ' files; ' || {because()},
-            CASE WHEN registered THEN 'its partition is registered at another place, where readers find nothing'
+            CASE WHEN registered THEN 'its partition is registered at another location, where readers see no files'
                 ELSE {_SAYS} || ' without it' END,
             'written from ' || {_time("oldest")} || ' to ' || {_time("newest")},
             'storage as of ' || {_time("cut")}, {_NOW})""",
@@ -56,12 +54,12 @@ _GIVEN = {
 
 
 def findings(con: Connection, judged: Rows, table: str, stamp: RunStamp) -> Relation:
-    """FINDINGS of pointers whose verdict is one; `table` names the table of rules that judged them."""
-    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    """Return FINDINGS rows of pointers whose outcome is a finding; `table` names the table of rules."""
+    rows = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     shared = {
         "confirmation": "coalesce(look, 'none')",
         "recoverable": "'unknown'",
         "manifest_kind": "NULL",
         "partition_path": "nullif(partition_path, '')",
     }
-    return finished(con, found, shared | _GIVEN[table], stamp)
+    return finished(con, rows, shared | _COLUMNS[table], stamp)

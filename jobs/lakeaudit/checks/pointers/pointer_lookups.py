@@ -1,4 +1,4 @@
-"""Storage asked now about folders: whether anything lies there, and anything that readers see. One listing a folder."""
+"""Look up in storage whether folders have objects now, and files that readers see. One listing per folder."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from lakeaudit.evidence.storage.folder_look import Place, look_into
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 
-_LOOKED = pa.schema(
+_FOLDERS = pa.schema(
     [
         *[("bucket", pa.string()), ("key", pa.string()), ("looked", pa.string())],
         *[("anything", pa.bool_()), ("seen", pa.bool_()), ("with_bytes", pa.bool_())],
@@ -18,10 +18,10 @@ _LOOKED = pa.schema(
 )
 
 
-def looks(engine: Engine, clients: Clients, places: Sequence[Place]) -> pa.Table:
-    """Rows (bucket, key, looked, anything, seen, with_bytes) of folders as they are now.
+def look_up(engine: Engine, clients: Clients, places: Sequence[Place]) -> pa.Table:
+    """Return rows (bucket, key, looked, anything, seen, with_bytes) of the current folders.
 
     `looked` is live, denied or error.
     """
     answers = engine.map(partial(look_into, clients), places)
-    return duck.small(_LOOKED, [(*place, *answer) for place, answer in zip(places, answers, strict=True)])
+    return duck.small(_FOLDERS, [(*place, *answer) for place, answer in zip(places, answers, strict=True)])

@@ -1,7 +1,7 @@
-"""What catalogs point at, held against what storage has in folders: the subjects of the axis `pointer`, judged.
+"""Compare the pointers of catalogs with the folders in storage: the subjects of the axis `pointer`.
 
-A folder is held by a partition whose location it is or lies in; locations are compared as they are, since keys are.
-Values are compared as Hive unescapes them (`%3A`); names of partition columns without regard to case.
+A folder belongs to a partition if it is at or below the location of the partition; locations are compared exactly, as
+keys are. Values are compared as Hive unescapes them (`%3A`); names of partition columns are case-insensitive.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ _OF_TABLE = ("judged_table", "catalog", "catalog_id", "table_name")
 
 
 def below(con: Connection, folders: Rows) -> Relation:
-    """What lies in folders and below them, by (bucket, key): objects, what readers see (visible), what was removed.
+    """Count files in folders and below them by (bucket, key): all objects, visible ones and removed ones.
 
-    `with_content` is how many of those that readers see have any bytes.
+    Readers see visible files; `with_content` counts the visible files that are not empty.
     """
-    seen = f"NOT {_HIDDEN.format('substring(folder, length(above) + 1)')}"
+    visible = f"NOT {_HIDDEN.format('substring(folder, length(above) + 1)')}"
     sql = f"""
         SELECT bucket, above AS key, CAST(sum(objects) AS BIGINT) AS objects,
-            CAST(coalesce(sum(visible) FILTER ({seen}), 0) AS BIGINT) AS visible,
-            CAST(coalesce(sum(files) FILTER ({seen}), 0) AS BIGINT) AS with_content,
-            CAST(coalesce(sum(removed) FILTER ({seen}), 0) AS BIGINT) AS removed
+            CAST(coalesce(sum(visible) FILTER ({visible}), 0) AS BIGINT) AS visible,
+            CAST(coalesce(sum(files) FILTER ({visible}), 0) AS BIGINT) AS with_content,
+            CAST(coalesce(sum(removed) FILTER ({visible}), 0) AS BIGINT) AS removed
         FROM input GROUP BY bucket, above
     """
     return duck.query(con, sql, input=folders_above(con, folders))
 
 
 def partition_pointers(
-    con: Connection, partitions: Rows, named: pa.Table, held: Rows, sources: SourceFacts, holed: Sequence[str]
+    con: Connection, partitions: Rows, named: pa.Table, held: Rows, sources: SourceFacts, gaps: Sequence[str]
 ) -> Relation:
-    """PARTITION_POINTER rows of registered partitions; `held` are rows of `below`."""
+    """Return PARTITION_POINTER rows of registered partitions; `held` has rows of `below`."""
     sql = f"""
         SELECT {", ".join(f"n.{name}" for name in _OF_TABLE)}, p.bucket, p.key, registered_at, grace,
-            {_words("n.columns", "p.values")} AS partition_path,
+            {_partition_path("n.columns", "p.values")} AS partition_path,
             CASE WHEN p.bucket = root_bucket AND starts_with(p.key, root) THEN substring(p.key, length(root) + 1) END
                 AS relative,
             coalesce(visible, 0) AS visible, coalesce(visible, 0) AS files, CAST(0 AS BIGINT) AS bytes,
@@ -53,8 +53,8 @@ def partition_pointers(
         LEFT JOIN held h ON p.bucket = h.bucket AND p.key = h.key
     """
     rows = duck.query(con, sql, partitions=partitions, named=named, held=held)
-    placed = _placed(con, rows, sources, holed, PARTITION_POINTER)
-    # one that is too new is not known to be empty
+    placed = _with_snapshot(con, rows, sources, gaps, PARTITION_POINTER)
+    # a partition that is too new is not known to be empty
     old = "(registered_at IS NULL OR coalesce(registered_at + grace <= edge, true))"
     all_empty = f"""
         SELECT * REPLACE (coalesce(count(*) FILTER ({old}) OVER whole > 1
@@ -64,8 +64,8 @@ def partition_pointers(
     return duck.hold(con, duck.query(con, all_empty, input=placed))
 
 
-def _words(columns: str, values: str) -> str:
-    """`col=value/col=value`, as SQL."""
+def _partition_path(columns: str, values: str) -> str:
+    """Return SQL of `col=value/col=value`."""
     pair = f"coalesce({columns}[n], '?') || '=' || coalesce({values}[n], '')"
     pairs = f"list_transform(range(1, len({values}) + 1), lambda n: {pair})"
     return f"array_to_string({pairs}, '/')"
@@ -77,11 +77,11 @@ def partition_folders(
     registered: Rows,
     named: pa.Table,
     sources: SourceFacts,
-    holed: Sequence[str],
+    gaps: Sequence[str],
 ) -> Relation:
-    """PARTITION_FOLDER rows of folders with files that no partition of a table holds.
+    """Return PARTITION_FOLDER rows of folders with files that belong to no partition of a table.
 
-    `registered` are rows of `partition_pointers`: a table that several catalogs name is asked of each of them.
+    `registered` has rows of `partition_pointers`; a table that several catalogs name is judged for each catalog.
     """
     owned = duck.hold(con, attach_label(con, _keyed(con, folders), sources.roots, "owner"))
     known = [(sources.co_owners.get(name, name), name) for name in sources.homes]
@@ -100,9 +100,9 @@ def partition_folders(
                 AND a.table_name = p.table_name) h USING (folder, catalog_id, table_name)
     """
     above = folders_above(con, duck.query(con, "SELECT * EXCLUDE parts FROM input", input=candidates))
-    unheld = duck.query(con, free, candidates=candidates, above=above, registered=registered)
-    rows = _told_by_values(con, _by_partition(con, unheld), registered)
-    return _placed(con, rows, sources, holed, PARTITION_FOLDER)
+    unregistered = duck.query(con, free, candidates=candidates, above=above, registered=registered)
+    rows = _with_partition_values(con, _by_partition(con, unregistered), registered)
+    return _with_snapshot(con, rows, sources, gaps, PARTITION_FOLDER)
 
 
 _TABLE_OF_PLACE = pa.schema([("first_owner", pa.string()), ("name", pa.string())])
@@ -113,7 +113,7 @@ def _keyed(con: Connection, folders: Rows) -> Relation:
 
 
 def _by_partition(con: Connection, folders: Rows) -> Relation:
-    """One row for each folder at the depth of partitions: what its own files and those below it are."""
+    """Return one row for each folder at the depth of partitions, with the files in and below it."""
     sql = f"""
         SELECT {", ".join(_OF_TABLE)}, bucket, columns, root, grace, leftover_age, catalog_edge, untold,
             array_to_string(parts[1:len(columns)], '/') || '/' AS relative, parts[1:len(columns)] AS parts,
@@ -132,16 +132,18 @@ _VALUE = f"CASE WHEN contains({_ESCAPED}, '%') THEN {_UNESCAPED} ELSE {_ESCAPED}
 _SHAPE = "regexp_replace({}, '[0-9]+', '0', 'g')"
 
 
-def _told_by_values(con: Connection, folders: Rows, registered: Rows) -> Relation:
-    """The same rows with what their names say: of which values they are, and whether these are registered."""
+def _with_partition_values(con: Connection, folders: Rows, registered: Rows) -> Relation:
+    """Return the rows with the partition values in their names, and whether these values are registered."""
     sql = f"""
-        WITH told AS (
+        WITH parsed AS (
             SELECT *, root || relative AS key,
                 len(list_filter(parts, lambda part: contains(part, '='))) = len(columns)
                     AND {_NAMES.format("parts")} = {_NAMES.format("columns")} AS named,
                 {_VALUES.format(_VALUE)} AS values
             FROM folders),
-        named AS (SELECT *, CASE WHEN named THEN {_words("columns", "values")} ELSE '' END AS partition_path FROM told),
+        named AS (
+            SELECT *, CASE WHEN named THEN {_partition_path("columns", "values")} ELSE '' END AS partition_path
+            FROM parsed),
         known AS (
             SELECT catalog_id, table_name, partition_path, bool_or(visible > 0) AS filled FROM registered
             GROUP BY ALL),
@@ -158,9 +160,9 @@ def _told_by_values(con: Connection, folders: Rows, registered: Rows) -> Relatio
 
 
 def table_pointers(
-    con: Connection, named: pa.Table, registered: Rows, held: Rows, sources: SourceFacts, holed: Sequence[str]
+    con: Connection, named: pa.Table, registered: Rows, held: Rows, sources: SourceFacts, gaps: Sequence[str]
 ) -> Relation:
-    """TABLE_POINTER rows of tables by their locations."""
+    """Return TABLE_POINTER rows of tables by their locations."""
     sql = f"""
         WITH filled AS (
             SELECT catalog_id, table_name, count(*) FILTER (visible > 0 OR edge IS NULL) AS partitions_filled,
@@ -177,17 +179,17 @@ def table_pointers(
         WHERE n.bucket IS NOT NULL
     """
     rows = duck.query(con, sql, named=named, registered=registered, held=held)
-    return _placed(con, rows, sources, holed, TABLE_POINTER)
+    return _with_snapshot(con, rows, sources, gaps, TABLE_POINTER)
 
 
-def _placed(
-    con: Connection, rows: Rows, sources: SourceFacts, holed: Sequence[str], schema: pa.Schema
+def _with_snapshot(
+    con: Connection, rows: Rows, sources: SourceFacts, gaps: Sequence[str], schema: pa.Schema
 ) -> Relation:
-    """The rows with the picture of storage that decides at their places, held."""
+    """Return the rows with the storage snapshot that decides at their places."""
     decided = attach_label(con, rows, sources.deciding, "decides")
     sql = f"""
         SELECT r.*, start - margin AS edge, start AS cut, NULL AS look, NULL AS look_there,
-            coalesce(decides IN ({duck.literals([*holed])}), false) AS storage_holed
+            coalesce(decides IN ({duck.literals([*gaps])}), false) AS storage_holed
         FROM decided r LEFT JOIN cuts ON decides = cuts.source
     """
     known = duck.query(con, sql, decided=decided, cuts=sources.storage_cuts)
