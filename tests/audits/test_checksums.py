@@ -58,11 +58,11 @@ def found(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
     return {row["table_name"]: row for row in rows}
 
 
-@pytest.mark.parametrize("screen_from", [projection_pass.SCREEN_FROM, 0], ids=["whole", "narrow"])
+@pytest.mark.parametrize("screen_from", [projection_pass.PREFILTER_FROM, 0], ids=["whole", "narrow"])
 def test_a_checksum_that_counts_otherwise_is_a_finding(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, screen_from: int
 ) -> None:
-    monkeypatch.setattr(projection_pass, "SCREEN_FROM", screen_from)
+    monkeypatch.setattr(projection_pass, "PREFILTER_FROM", screen_from)
     run_id = f"r{screen_from}"
     outcome = audited(lake, run_id=run_id)
     rows = found(lake, run_id)

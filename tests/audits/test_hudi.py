@@ -51,7 +51,7 @@ def test_every_healthy_table_is_quiet_and_fully_decided(
     tmp_path: Path, layout: int, screened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if screened:
-        monkeypatch.setattr(projection_pass, "SCREEN_FROM", 0)
+        monkeypatch.setattr(projection_pass, "PREFILTER_FROM", 0)
     names = [name for name in names_of(layout) if (layout, name) != (1, "merging_failed_and_on")]
     unpacked(tmp_path, layout, names)
     lake = lake_of(tmp_path, names)

@@ -179,7 +179,7 @@ def judged(
     """Screened, or not."""
     with pytest.MonkeyPatch.context() as patched:
         if request.param:
-            patched.setattr(projection_pass, "SCREEN_FROM", 0)
+            patched.setattr(projection_pass, "PREFILTER_FROM", 0)
         return seen(lake_by_spark(tmp_path_factory.mktemp("broken"), s3, BROKEN))
 
 

@@ -70,11 +70,11 @@ def findings_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("prefilter_from", [projection_pass.SCREEN_FROM, 0])
+@pytest.mark.parametrize("prefilter_from", [projection_pass.PREFILTER_FROM, 0])
 def test_a_registered_check_adds_its_findings(
     lake: Lake, prefilter_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection_pass, "SCREEN_FROM", prefilter_from)
+    monkeypatch.setattr(projection_pass, "PREFILTER_FROM", prefilter_from)
     rows = findings_of(lake, "checked")
     assert [(row["kind"], row["partition_path"], row["files"]) for row in rows] == [
         ("incomplete_commit", "day=2", 2)

@@ -80,7 +80,7 @@ def _awkward(hive: HiveLake) -> None:
 @pytest.mark.parametrize("screened", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_a_healthy_lake_is_quiet(hive: HiveLake, monkeypatch: pytest.MonkeyPatch, screened: bool) -> None:
     if screened:
-        monkeypatch.setattr(projection_pass, "SCREEN_FROM", 0)
+        monkeypatch.setattr(projection_pass, "PREFILTER_FROM", 0)
     _awkward(hive)
     lake = hive.lake()
     outcome = audited(lake, run_id="r1")
@@ -205,7 +205,7 @@ def test_partitions_that_were_emptied(
     hive: HiveLake, monkeypatch: pytest.MonkeyPatch, screened: bool
 ) -> None:
     if screened:
-        monkeypatch.setattr(projection_pass, "SCREEN_FROM", 0)
+        monkeypatch.setattr(projection_pass, "PREFILTER_FROM", 0)
     versioning: Any = {"Status": "Enabled"}
     hive.s3.put_bucket_versioning(Bucket=hive.bucket, VersioningConfiguration=versioning)
     counted = {"numRows": "80", "numFiles": "1"}

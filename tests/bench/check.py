@@ -1,4 +1,4 @@
-"""Whether an audit found exactly what is broken: every file by kind, table and key, and nothing else."""
+"""Checks that an audit found exactly the faults of a lake: every file by kind, table and key."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,16 +15,16 @@ SHOWN = 5
 
 
 def differences(results: Path, run_id: str, truth: Path, kinds: Sequence[str] = ()) -> list[str]:
-    """What is missing, too much or there twice: a line for each kind, with some keys.
+    """Return missing, additional and repeated findings: a line for each kind, with some keys.
 
-    `kinds` are those that the audit could find; none named: all.
+    `kinds` are the kinds that the audit could find; empty: all.
     """
-    wanted = pc.field("kind").isin(kinds) if kinds else None
-    return _compared(results, run_id, pq.read_table(truth, filters=wanted))
+    rows = pc.field("kind").isin(kinds) if kinds else None
+    return _compared(results, run_id, pq.read_table(truth, filters=rows))
 
 
 def differences_live(results: Path, run_id: str, table: str) -> list[str]:
-    """The same of an audit of one table of the live lake."""
+    """Return the differences of an audit of one table of the live lake."""
     rows = [{"kind": kind, "table_name": table, "key": key} for kind, key in live.expected(table)]
     return _compared(results, run_id, pa.Table.from_pylist(rows))
 
@@ -44,7 +44,7 @@ def _compared(results: Path, run_id: str, truth: pa.Table) -> list[str]:
 
 
 def counts(truth: Path) -> dict[str, int]:
-    """By kind how many files must be found."""
+    """Return by kind the number of files that must be found."""
     return dict(
         duckdb.execute(f"SELECT kind, count(*) FROM '{truth}' GROUP BY kind ORDER BY kind").fetchall()
     )

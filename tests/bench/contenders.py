@@ -1,4 +1,4 @@
-"""The commands that are measured, and the lake files that audits are given."""
+"""Defines the commands that are measured, and the lake files of the audits."""
 
 import json
 import re
@@ -11,16 +11,16 @@ from tests.bench.live import STORE, TABLES
 from tests.bench.spec import BUCKET
 
 AUDITED = (0, 1, 3)
-"""Codes of an audit that was published."""
+"""Exit codes of an audit that was published."""
 
 
 def module(name: str, *arguments: str) -> list[str]:
-    """A program of this package, in a process of its own."""
+    """Return the command that runs a module of this package."""
     return [sys.executable, "-m", f"tests.bench.{name}", *arguments]
 
 
 def audit(lake_file: Path, *options: str) -> list[str]:
-    """The whole command, as people type it."""
+    """Return the command of an audit, as users type it."""
     command = [
         sys.executable,
         "-m",
@@ -37,7 +37,7 @@ def audit(lake_file: Path, *options: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Audit:
-    """An audit's lake file and where its results go; a second audit of the same results has newer evidence."""
+    """The lake file and the results of an audit; a second audit of the same results has newer evidence."""
 
     lake_file: Path
     results: Path
@@ -48,10 +48,10 @@ class Audit:
         return audit(self.lake_file, "--run-id", self.run_id)
 
 
-def prepared(run: Path, folder: Path, endpoint: str, kind: str = "delta", *, store: bool = True) -> Audit:
-    """The audit of a made lake, with results of its own below `run`. Files do not exist, so none is asked about.
+def prepare(run: Path, folder: Path, endpoint: str, kind: str = "delta", *, store: bool = True) -> Audit:
+    """Return the audit of a generated lake, with results below `run`; it does not confirm, since no file exists.
 
-    `kind` is that of its tables; `store`: with the metadata store.
+    `kind` is the format of its tables; `store`: whether it reads the metadata store.
     """
     tables = sorted(path.name for path in folder.glob("logs/warehouse/*"))
     names = [
@@ -68,21 +68,21 @@ def prepared(run: Path, folder: Path, endpoint: str, kind: str = "delta", *, sto
         "tables:",
         *names,
     ]
-    return Audit(_written(run / "lake.yaml", lines), run / "results")
+    return Audit(_write(run / "lake.yaml", lines), run / "results")
 
 
-def prepared_again(before: Audit, folder: Path, endpoint: str, run_id: str) -> Audit:
-    """The same later: other logs, inventory and export of `folder`, the same results."""
+def prepare_again(before: Audit, folder: Path, endpoint: str, run_id: str) -> Audit:
+    """Return a later audit: with the logs, inventory and export of `folder`, and the same results."""
     text = before.lake_file.read_text()
     for place in ("inventory", "export"):
         text = text.replace(f"first/{place}", f"{folder.name}/{place}")
     text = re.sub(r"endpoint: '[^']*'", f"endpoint: '{endpoint}'", text)
-    lake_file = _written(before.lake_file.with_name(f"{run_id}.yaml"), text.splitlines())
+    lake_file = _write(before.lake_file.with_name(f"{run_id}.yaml"), text.splitlines())
     return Audit(lake_file, before.results, run_id)
 
 
-def prepared_live(run: Path, endpoint: str) -> list[str]:
-    """The audit of one table of the small live lake."""
+def prepare_live(run: Path, endpoint: str) -> list[str]:
+    """Return the command that audits one table of the small live lake."""
     store = f"{{kind: s3guard, table: {STORE}, location: 's3://{BUCKET}/warehouse/', ttl: none}}"
     lines = [
         *_head("live", run, endpoint),
@@ -94,7 +94,7 @@ def prepared_live(run: Path, endpoint: str) -> list[str]:
             for name in TABLES
         ),
     ]
-    return audit(_written(run / "lake.yaml", lines), "--live", "--table", TABLES[0], "--run-id", "live")
+    return audit(_write(run / "lake.yaml", lines), "--live", "--table", TABLES[0], "--run-id", "live")
 
 
 def _head(lake: str, run: Path, endpoint: str) -> list[str]:
@@ -102,13 +102,13 @@ def _head(lake: str, run: Path, endpoint: str) -> list[str]:
     return ["version: 1", f"lake: {lake}", f"results: {run / 'results'}", f"s3: {s3}"]
 
 
-def _written(path: Path, lines: Sequence[str]) -> Path:
+def _write(path: Path, lines: Sequence[str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 def stages(err: str) -> dict[str, float]:
-    """Seconds by stage, of the JSON lines that an audit writes on standard error."""
+    """Return the seconds by stage, from the JSON lines that an audit writes to standard error."""
     lines = [json.loads(line) for line in err.splitlines() if line.startswith('{"time"')]
     return {line["stage"]: line["seconds"] for line in lines}

@@ -1,11 +1,11 @@
-"""DuckDB by itself: the same comparison over the same files, in one process, and what it finds.
+"""Compares the same files with DuckDB alone, in one process, and prints the number of findings by kind.
 
 usage: python -m tests.bench.duck_compare FORMAT FOLDER...
 
-Folders are those of `lake.made`: the newest inventory and export count. Two full outer joins of three sources; sizes
-and ETags are compared. It knows no gaps, hardly a window and no tables. DuckDB reads no Avro by itself: what the newest
-states of Iceberg and Hudi tables list is decoded into Arrow first, in this process, by the decoder of the audit.
-It writes a count of each kind: what the comparison itself costs on this machine.
+Folders are those of `lake.lake_folder`; the newest inventory and export count. It runs two full outer joins of three
+sources and compares sizes and ETags. It ignores gaps and tables, and almost ignores snapshot windows. DuckDB does not
+read Avro: the audit's decoder first decodes the files of the newest states of Iceberg and Hudi tables into Arrow. So it
+measures the cost of the comparison itself on this machine.
 """
 
 import json
@@ -42,8 +42,8 @@ _KINDS = f"""CASE
 _LISTED = f"SELECT substr(path, {len(BUCKET) + 7}) AS key, size, true AS live, false AS young FROM listed"
 
 
-def compared(kind: str, folders: Sequence[Path]) -> dict[str, int]:
-    """The number of findings of each kind; `kind`: the format of the tables."""
+def compare(kind: str, folders: Sequence[Path]) -> dict[str, int]:
+    """Return the number of findings of each kind; `kind`: the format of the tables."""
     con = duckdb.connect()
     if kind in LISTED:
         con.register("listed", LISTED[kind](folders[0] / "logs"))
@@ -56,7 +56,7 @@ def compared(kind: str, folders: Sequence[Path]) -> dict[str, int]:
 
 
 def _claims(folders: Sequence[Path]) -> str:
-    """The newest action of each file; `young`: its commit cannot be judged yet."""
+    """Return SQL for the newest action of each file; `young`: its commit cannot be judged yet."""
     young = f"epoch_ms(add.modificationTime) > {_EDGE} - INTERVAL 1 HOUR"
     action = (
         f"{_ROOT} || coalesce(add.path, remove.path) AS key, add.path IS NOT NULL AS live, add.size AS size"
@@ -102,4 +102,4 @@ def _entries(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(compared(sys.argv[1], [Path(name) for name in sys.argv[2:]])) + "\n")
+    sys.stdout.write(json.dumps(compare(sys.argv[1], [Path(name) for name in sys.argv[2:]])) + "\n")

@@ -1,4 +1,4 @@
-"""What was promised of an audit's cost, and how far the newest figures of each size keep it."""
+"""Defines the goals for an audit's cost, and compares them with the newest figures of each size."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tests.bench.spec import FIGURES, FORMATS
 
 GIB = 2**30
 Figures = Mapping[str, Mapping[str, Any]]
-"""By lake (`Spec.name`) and contender what `Measured.middle` gives."""
+"""By lake (`Spec.name`) and contender the figures of `Measured.middle`."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Goal:
 
     Attributes:
         of: lake and contender that is measured.
-        over: lake and contender whose seconds it is divided by; None: it stands for itself.
-        what: the figure of a run, where it is not divided.
+        over: lake and contender whose seconds are the divisor; None: there is no divisor.
+        what: the figure of a run, if there is no divisor.
     """
 
     measure: str
@@ -32,7 +32,7 @@ class Goal:
     what: str = "seconds"
 
     def value(self, figures: Figures, what: str | None = None) -> float | None:
-        """None: not measured."""
+        """Return the value; None if it was not measured."""
         runs = self.runs(figures)
         if runs is None:
             return None
@@ -40,18 +40,18 @@ class Goal:
         return first / max(others[0], 0.01) if others else first / (GIB if self.what == "pss" else 1)
 
     def runs(self, figures: Figures) -> list[Mapping[str, Any]] | None:
-        """The runs it is made of."""
-        wanted = [self.of, *([self.over] if self.over else [])]
-        found = [figures.get(lake, {}).get(name) for lake, name in wanted]
-        return None if None in found else [run for run in found if run]
+        """Return the runs from which the value is computed; None if one is missing."""
+        lakes = [self.of, *([self.over] if self.over else [])]
+        runs = [figures.get(lake, {}).get(name) for lake, name in lakes]
+        return None if None in runs else [run for run in runs if run]
 
-    def shown(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         unit = "x" if self.over else "GiB" if self.what == "pss" else "s"
         return f"{value:.2g} {unit}" if value < 10 else f"{value:.0f} {unit}"
 
 
-def known() -> dict[str, dict[str, Any]]:
-    """The medians of every lake that has been measured on this machine."""
+def load_figures() -> dict[str, dict[str, Any]]:
+    """Return the medians of every lake that was measured on this machine."""
     return {path.stem: json.loads(path.read_text())["median"] for path in sorted(FIGURES.glob("*.json"))}
 
 
@@ -59,7 +59,7 @@ _TEN_K, _ONE_M, _TEN_M, _HUNDRED_M = (f"{size}-clean-8" for size in ("10k", "1m"
 
 
 def _of_format(kind: str) -> tuple[Goal, ...]:
-    """The first of them, of lakes of other tables than Delta's."""
+    """Return the goals for lakes of another format than Delta."""
     small, large, name = f"{_TEN_K}-{kind}", f"{_ONE_M}-{kind}", kind.title()
     return (
         Goal(
@@ -102,14 +102,14 @@ GOALS = (
 )
 
 
-def kept(goal: Goal, figures: Figures) -> tuple[str, str, str]:
-    """(value, the same of CPU seconds, verdict) in words."""
+def verdict_columns(goal: Goal, figures: Figures) -> tuple[str, str, str]:
+    """Return (value, value in CPU seconds, verdict) as text."""
     value, runs = goal.value(figures), goal.runs(figures)
     if value is None or runs is None:
         return "not measured", "", ""
     verdict = "aim" if value <= goal.aim else "must" if value <= goal.must else "no"
     if goal.what == "pss":
-        return goal.shown(value), "", verdict
+        return goal.format_value(value), "", verdict
     loaded = any(run["load"][0] > 1.5 * len(os.sched_getaffinity(0)) for run in runs)
     by_cpu = goal.value(figures, "cpu")
-    return goal.shown(value), goal.shown(by_cpu or 0), verdict + (" (loaded)" if loaded else "")
+    return goal.format_value(value), goal.format_value(by_cpu or 0), verdict + (" (loaded)" if loaded else "")

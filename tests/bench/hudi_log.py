@@ -36,8 +36,8 @@ _ADDED = """SELECT c, place, path, size, 1000 + i % 90000 AS records FROM ({}) W
     ORDER BY c, i"""
 
 
-def written(con: Connection, logs: Path) -> list[LogFile]:
-    """All files of all tables' timelines."""
+def write_log_files(con: Connection, logs: Path) -> list[LogFile]:
+    """Write all files of all tables' timelines."""
     tables = con.sql("SELECT t, name FROM tables ORDER BY t").fetchall()
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
         return [file for t, name in tables for file in _Table(con, t, name, logs, pool).files()]
@@ -51,11 +51,11 @@ class _Table:
         (self._home / _HISTORY).mkdir(parents=True)
 
     def files(self) -> Iterator[LogFile]:
-        """The archive, the active timeline, and the table's properties."""
+        """Write the archive, the active timeline, and the table's properties."""
         yield from self._archive()
         yield from self._active()
-        said = "".join(f"{name}={value}\n" for name, value in _PROPERTIES.items())
-        yield self._file(_FOLDER, "hoodie.properties", said.encode(), CHECKPOINT_AT)
+        lines = "".join(f"{name}={value}\n" for name, value in _PROPERTIES.items())
+        yield self._file(_FOLDER, "hoodie.properties", lines.encode(), CHECKPOINT_AT)
 
     def _archive(self) -> Iterator[LogFile]:
         first = self._con.sql(_ADDED.format(files(f"t = {self._t}"), "")).to_arrow_table()
@@ -94,7 +94,7 @@ class _Table:
 
 
 def commit(rows: pa.Table) -> bytes:
-    """The content of the commit that wrote these files."""
+    """Return the content of the commit that wrote these files."""
     by_partition: dict[str, list[dict[str, Any]]] = {}
     for row in rows.to_pylist():
         by_partition.setdefault(row["place"], []).append(_stat(row))
@@ -135,7 +135,7 @@ _ARCHIVED = pa.schema(
 
 @cache
 def _schema() -> Any:
-    """That of a commit which Hudi's bundle wrote (tests/data/hudi)."""
+    """Return the schema of a commit that Hudi's bundle wrote (tests/data/hudi)."""
     with zipfile.ZipFile(PACKED / LAYOUTS[2]) as packed:
         name = next(name for name in packed.namelist() if name.startswith("written/") and _is_commit(name))
         return fastavro.parse_schema(fastavro.reader(io.BytesIO(packed.read(name))).writer_schema)
@@ -145,8 +145,8 @@ def _is_commit(name: str) -> bool:
     return "/timeline/" in name and name.endswith(".commit") and "_" in Path(name).name
 
 
-def decoded(logs: Path) -> Iterator[tuple[Path, bytes]]:
-    """Of every commit of all tables the table's folder and the content, archived ones too."""
+def commit_contents(logs: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the table's folder and the content of every commit of all tables, archived ones too."""
     for home in sorted(logs.glob("warehouse/*")):
         for archived in sorted((home / _HISTORY).glob("*.parquet")):
             contents: Sequence[bytes] = pq.read_table(archived, columns=["metadata"])["metadata"].to_pylist()

@@ -1,10 +1,10 @@
-"""Writes a Hudi table, breaks it, and asks Hudi's own checks what they see: the half of `hudi_peers` for pyspark 3.5.
+"""Writes a Hudi table, breaks it, and runs Hudi's own checks: the part of `hudi_peers` that needs pyspark 3.5.
 
 usage: PYTHON -m tests.bench.hudi_validators FOLDER JAR FAULTS    (FAULTS: files or timeline)
 
-The table is `written` of tests/data/hudi/make.py, with its metadata table. Asked are procedures of Hudi's bundle for
-Spark, and `RepairUtils` of the same, by which HoodieRepairTool picks what it deletes and HoodieDataTableValidator what
-it complains of: the tools themselves are in the utilities bundle, which starts nothing else here.
+The table is `written` of tests/data/hudi/make.py, with its metadata table. It runs procedures of Hudi's
+bundle for Spark, and its `RepairUtils`, by which HoodieRepairTool selects files to delete and HoodieDataTableValidator
+files to report. The tools themselves are in the utilities bundle, which is not needed for anything else here.
 """
 
 import json
@@ -20,18 +20,18 @@ from tests.data.hudi import make
 
 TABLE = "written"
 NEVER = "0b0e5b5d-3c8f-4f6e-9a52-5d1f0c9e7a11-0"
-"""A file group of no commit."""
+"""A file group that no commit has written."""
 OLD = 3 * 86_400
-"""Seconds."""
+"""Age in seconds."""
 
 
 def _newest_first(home: Path, day: str) -> list[Path]:
-    """Base files of a partition, by the instants in their names."""
+    """Return base files of a partition, newest first by the instants in their names."""
     return sorted(home.glob(f"day={day}/*.parquet"), key=lambda path: path.stem.split("_")[-1], reverse=True)
 
 
 def broken_files(home: Path) -> dict[str, Path]:
-    """By fault the file that it befell; two partitions have two live files each."""
+    """Break files, and return them by fault; two partitions have two live files each."""
     lost, short, *older = _newest_first(home, "2026-11-01")
     other, twin_of, *_ = _newest_first(home, "2026-11-02")
     lost.unlink()
@@ -55,7 +55,7 @@ def broken_files(home: Path) -> dict[str, Path]:
 
 
 def broken_timeline(home: Path) -> dict[str, Path]:
-    """The second commit was taken out of the timeline, with its plan; a file that it wrote is still the newest."""
+    """Remove the second commit and its plan from the timeline; a file that it wrote is still the newest."""
     commits = sorted(home.glob(".hoodie/timeline/*.commit"))
     instant = commits[1].name.split("_")[0]
     for path in home.glob(f".hoodie/timeline/{instant}*"):
@@ -66,7 +66,7 @@ def broken_timeline(home: Path) -> dict[str, Path]:
 
 
 def _aged(*paths: Path) -> None:
-    """Old enough to be no write that is under way."""
+    """Make files older than any write that may still be running."""
     for path in paths:
         os.utime(path, (time.time() - OLD,) * 2)
 
@@ -78,7 +78,7 @@ BREAKERS: Mapping[str, Callable[[Path], dict[str, Path]]] = {
 
 
 def by_procedure(spark: Any, home: Path) -> set[str]:
-    """Rows of the procedure that is to hold the metadata table against storage."""
+    """Return differences by the procedure that compares the metadata table with storage."""
     rows = spark.sql(f"CALL validate_metadata_table_files(table => '{TABLE}', verbose => true)").collect()
     return {
         f"{row.partition}/{row.file_name}"
@@ -88,9 +88,9 @@ def by_procedure(spark: Any, home: Path) -> set[str]:
 
 
 def by_metadata_table(spark: Any, home: Path) -> set[str]:
-    """What differs in name or size between the metadata table and a listing: HoodieMetadataTableValidator's question.
+    """Return differences in name or size of the metadata table and a listing, as HoodieMetadataTableValidator does.
 
-    Both are read by the classes that it reads them by.
+    Both are read with the classes that it uses.
     """
     hudi = spark._jvm.org.apache.hudi
     conf = _conf(spark)
@@ -111,13 +111,13 @@ def by_metadata_table(spark: Any, home: Path) -> set[str]:
 
 
 def by_footers(spark: Any, home: Path) -> set[str]:
-    """Files whose footer cannot be read."""
+    """Return files whose footer cannot be read."""
     rows = spark.sql(f"CALL show_invalid_parquet(path => '{home}')").collect()
     return {str(Path(row.path.removeprefix("file:")).relative_to(home)) for row in rows}
 
 
 def by_repair(spark: Any, home: Path) -> set[str]:
-    """What HoodieRepairTool would delete: files of no instant, or that their instant does not name."""
+    """Return files that HoodieRepairTool would delete: they have no instant, or their instant does not name them."""
     hudi = spark._jvm.org.apache.hudi
     builder = hudi.common.table.HoodieTableMetaClient.builder()
     meta = builder.setConf(_conf(spark)).setBasePath(str(home)).build()
@@ -149,24 +149,24 @@ TOOLS: Mapping[str, Callable[[Any, Path], set[str]]] = {
 
 
 def main(folder: Path, jar: str, faults: str) -> None:
-    """The last line printed is JSON: by tool what it names, and by fault the path."""
+    """Print JSON as the last line: the files that each tool names, and the path of each fault."""
     home = folder / TABLE
     with make.session(jar, str(folder)) as spark:
         make.write(spark, home, TABLE)
         for checksum in home.rglob(".*.crc"):  # of Hadoop's local file system; object stores have none
             checksum.unlink()
-        healthy = {name: _asked(tool, spark, home) for name, tool in TOOLS.items()}
+        healthy = {name: _run_tool(tool, spark, home) for name, tool in TOOLS.items()}
         time.sleep(5)
-        befell = BREAKERS[faults](home)
-        named = {name: _asked(tool, spark, home) for name, tool in TOOLS.items()}
-    told = {"faults": {fault: str(path.relative_to(home)) for fault, path in befell.items()}}
-    sys.stdout.write("\n" + json.dumps(told | {"healthy": healthy, "named": named}) + "\n")
+        paths = BREAKERS[faults](home)
+        named = {name: _run_tool(tool, spark, home) for name, tool in TOOLS.items()}
+    output = {"faults": {fault: str(path.relative_to(home)) for fault, path in paths.items()}}
+    sys.stdout.write("\n" + json.dumps(output | {"healthy": healthy, "named": named}) + "\n")
 
 
-def _asked(tool: Callable[[Any, Path], set[str]], spark: Any, home: Path) -> list[str] | str:
+def _run_tool(tool: Callable[[Any, Path], set[str]], spark: Any, home: Path) -> list[str] | str:
     try:
         return sorted(tool(spark, home))
-    except Exception as error:  # noqa: BLE001 - whatever it raises is its answer
+    except Exception as error:  # noqa: BLE001 - an error is the tool's result
         return str(error)[:400]
 
 

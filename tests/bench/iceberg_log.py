@@ -1,7 +1,7 @@
 """Writes the Iceberg metadata of a lake's tables as writers leave it: manifests with statistics, and their lists.
 
-A table is a snapshot of what the checkpoint of a Delta table would hold, and one more a commit, all of them retained;
-the snapshot before the first has expired. Manifests are those of a large table: up to `MANIFEST_ENTRIES` files in one.
+A table has a snapshot of the files in the checkpoint of a Delta table, and another snapshot for each commit. All are
+retained; the snapshot before the first has expired. Manifests have up to `MANIFEST_ENTRIES` files, as in a large table.
 """
 
 import json
@@ -30,7 +30,7 @@ from tests.builders.iceberg_files import avro, epoch_ms
 
 FOLDER = "metadata"
 MANIFEST_ENTRIES = 30_000
-"""About what fits into the 8 MB at which writers begin a new manifest."""
+"""About the number of entries in 8 MB, after which writers begin a new manifest."""
 WORKERS = 2
 _EXPIRED = 1
 _UUID = "5fba94ed-9794-4965-ba6e-6ee3c0d22af9"
@@ -40,8 +40,8 @@ _ADDED = f"""SELECT c, 's3://{BUCKET}/' || key AS path, size, 1000 + i % 90000 A
     FROM ({{}}) WHERE class <> 'stray' AND c IS {{}} NULL ORDER BY c, i"""
 
 
-def written(con: Connection, logs: Path) -> list[LogFile]:
-    """All files of all tables' metadata."""
+def write_log_files(con: Connection, logs: Path) -> list[LogFile]:
+    """Write all files of all tables' metadata."""
     tables = con.sql("SELECT t, name FROM tables ORDER BY t").fetchall()
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
         return [file for t, name in tables for file in _Table(con, t, name, logs, pool).files()]
@@ -58,7 +58,7 @@ class _Table:
         }
 
     def files(self) -> Iterator[LogFile]:
-        """Manifests first; each snapshot lists those before it as well."""
+        """Write manifests first; each snapshot also lists the manifests of earlier snapshots."""
         manifests = self._manifests()
         listed: list[dict[str, Any]] = []
         snapshots = []
@@ -75,7 +75,7 @@ class _Table:
         yield self._file(self._metadata(snapshots), at)
 
     def _manifests(self) -> list[tuple[int | None, Future[tuple[Path, dict[str, Any]]]]]:
-        """By commit (None: those before) what is being written."""
+        """Start to write manifests, and return them with their commits (None: before the first commit)."""
         first = self._con.sql(_ADDED.format(files(f"t = {self._t}"), "")).to_arrow_table()
         later = self._con.sql(
             _ADDED.format(files(f"t = {self._t} AND begins + files > first + committed"), "NOT")
@@ -122,7 +122,7 @@ class _Table:
 
 
 def manifest(path: Path, uri: str, number: int, rows: pa.Table) -> tuple[Path, dict[str, Any]]:
-    """Write the manifest of these files, and give its row of a list. `number` is that of its snapshot."""
+    """Write the manifest of these files, and return its row in a manifest list; `number` is that of its snapshot."""
     header = {
         "format-version": "2", "content": "data", "schema": json.dumps(_SCHEMA), "schema-id": "0",
         "partition-spec": json.dumps(_SPEC), "partition-spec-id": "0",

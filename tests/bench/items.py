@@ -1,4 +1,4 @@
-"""Items of the lake's S3Guard table, as SQL of DuckDB that makes a line of DynamoDB's JSON of each.
+"""Makes the items of the lake's S3Guard table: DuckDB SQL that returns a line of DynamoDB's JSON for each.
 
 Attributes are those that Hadoop writes, see `tests.builders.s3guard`.
 """
@@ -11,7 +11,7 @@ _MARKER = '{"Item":{"parent":{"S":"../VERSION"},"child":{"S":"../VERSION"},"tabl
 
 
 def entries(hours: str) -> str:
-    """Lines of the files and tombstones of some hours."""
+    """Return SQL for lines of the files and tombstones of some hours."""
     resized = "fault = 'size_mismatch' OR (fault = 'metastore_stale' AND i % 2 = 0)"
     size = f"size + CASE WHEN {resized} THEN 1 + i % 97 ELSE 0 END"
     etag = "CASE WHEN fault = 'metastore_stale' AND i % 2 = 1 THEN digest('stale', i) ELSE etag END"
@@ -20,7 +20,7 @@ def entries(hours: str) -> str:
 
 
 def extra_entries(*, second: bool) -> str:
-    """Lines of the layout's marker, of all folders, and of entries that are no files of an hour."""
+    """Return SQL for lines of the layout's marker, of all folders, and of entries outside of the hours."""
     phantoms = f"SELECT {_file('size', 'etag')} FROM ({EXTRAS}) WHERE fault = 'phantom'"
     new = f"SELECT {_file('size', 'etag')} FROM ({NEW})"
     lines = [
@@ -33,7 +33,7 @@ def extra_entries(*, second: bool) -> str:
 
 
 def _folders(*, second: bool) -> str:
-    """(parent, child) of every folder that has a file below it."""
+    """Return SQL for (parent, child) of every folder that has a file below it."""
     placed = " UNION ALL ".join(
         f"SELECT root, place FROM {rows}" for rows in ("hours", *([f"({NEW})"] if second else []))
     )
@@ -80,7 +80,7 @@ def _folder() -> str:
 
 
 def _item(*attributes: str, more: str = "''") -> str:
-    """A line; `concat` leaves nulls out."""
+    """Return SQL for a line; `concat` leaves nulls out."""
     return f"""concat('{{"Item":{{', {", ',', ".join(attributes)}, {more}, '}}}}', chr(10))"""
 
 

@@ -1,7 +1,7 @@
-"""Writes a lake's artefacts as their makers do: S3 Inventory reports, DynamoDB exports, Delta logs; once.
+"""Writes a lake's artefacts once, as AWS and Delta write them: S3 Inventory reports, DynamoDB exports, Delta logs.
 
-All lies in local folders; the logs are served by `log_server` when the lake is audited, with the times that
-`log_times.json` has. The files themselves exist in this evidence alone.
+All artefacts are in local folders; `log_server` serves the logs during an audit, with the times in `log_times.json`.
+The data files exist only in this evidence.
 """
 
 import base64
@@ -27,18 +27,18 @@ from tests.bench.spec import BUCKET, CHECKPOINT, CHECKPOINT_AT, FILES_AN_HOUR, P
 
 THREADS = 2
 EXPORT_PARTS = 4
-"""At least: a table of DynamoDB has that many partitions when it is made."""
+"""The least number of partitions: a new DynamoDB table has this many."""
 CHECKPOINT_ROWS = 1_000_000
-"""Actions above which a checkpoint has parts."""
+"""A checkpoint with more actions than this has several parts."""
 SECOND = timedelta(days=1)
 WRITERS = {"iceberg": iceberg_log, "hudi": hudi_log}
-"""By format what writes tables' metadata; that of Delta tables is written here."""
+"""By format the module that writes the metadata of tables; this module writes that of Delta tables."""
 _GZIP = 16 + zlib.MAX_WBITS
 _CSV_NAMES = {"e_tag": "ETag"}
 
 
-def made(spec: Spec, *, second: bool = False) -> Path:
-    """The lake's folder, made now unless this code made it before; `second`: with what a day later brings."""
+def lake_folder(spec: Spec, *, second: bool = False) -> Path:
+    """Return the lake's folder, and generate it unless this code has done so; `second`: with a later day."""
     folder = spec.folder
     for name in ("first", "second") if second else ("first",):
         complete = folder / name / "complete"
@@ -49,15 +49,15 @@ def made(spec: Spec, *, second: bool = False) -> Path:
 
 
 def _made_by(lake: Spec) -> str:
-    """The code that makes such lakes."""
+    """Return a digest of the code that generates such lakes."""
     modules = (sys.modules[__name__], WRITERS.get(lake.format, actions), items, rows, spec)
     texts = [Path(module.__file__ or "").read_bytes() for module in modules]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
 @dataclass(frozen=True)
-class Written:
-    """A file that was written: its bytes on the disk, its MD5 and how many rows are in it."""
+class FileSummary:
+    """A file that was written: its path, rows, bytes and MD5."""
 
     path: Path
     rows: int
@@ -88,9 +88,9 @@ class _Maker:
         self.con.close()
 
     def _metadata(self) -> dict[str, float]:
-        """What the tables' metadata is; by path below `logs` when each file was stored."""
+        """Write the tables' metadata, and return by path below `logs` when each file was stored."""
         writer = WRITERS.get(self.spec.format)
-        files = writer.written(self.con, self.folder / "logs") if writer else []
+        files = writer.write_log_files(self.con, self.folder / "logs") if writer else []
         rows.keep_log_files(self.con, files)
         if writer:
             return {str(each.path.relative_to(self.folder / "logs")): each.at.timestamp() for each in files}
@@ -107,14 +107,14 @@ class _Maker:
         written = self._each(lambda con, n, sql: write(con, base / f"{n:04d}", sql), queries)
         _manifest(self.folder / "inventory", self.spec, written, self.at)
 
-    def _parquet(self, con: Connection, stem: Path, sql: str) -> Written:
+    def _parquet(self, con: Connection, stem: Path, sql: str) -> FileSummary:
         path = stem.with_name(f"{_uuid(stem.name)}.parquet")
         columns = ", ".join(_exact(name) for name in self.spec.columns)
         count = _write_parquet(path, con.sql(f"SELECT {columns} FROM ({sql})").to_arrow_reader(100_000))
         content = path.read_bytes()
-        return Written(path, count, len(content), hashlib.md5(content).digest())
+        return FileSummary(path, count, len(content), hashlib.md5(content).digest())
 
-    def _csv(self, con: Connection, stem: Path, sql: str) -> Written:
+    def _csv(self, con: Connection, stem: Path, sql: str) -> FileSummary:
         values = " || ',' || ".join(f"""'"' || {_csv_text(name)} || '"'""" for name in self.spec.columns)
         lines = con.sql(f"SELECT {values} || chr(10) AS line FROM ({sql})").to_arrow_reader(100_000)
         return _write_lines(stem.with_name(f"{_uuid(stem.name)}.csv.gz"), lines)
@@ -127,14 +127,14 @@ class _Maker:
         (base / "data").mkdir(parents=True)
         (base / "_started").touch()
 
-        def write(con: Connection, n: int, sql: str) -> Written:
+        def write(con: Connection, n: int, sql: str) -> FileSummary:
             path = base / "data" / f"{n:04d}abcdefghijklmnop.json.gz"
             return _write_lines(path, con.sql(sql).to_arrow_reader(100_000))
 
         _summary(base, self._each(write, queries), self.at + timedelta(minutes=30))
 
     def _commits(self) -> dict[str, float]:
-        """Commits beside where the checkpoints go; by path below `logs` when each was stored."""
+        """Write commits next to the checkpoints, and return by path below `logs` when each was stored."""
         sql = actions.second_commit_lines() if self.second else actions.commit_lines()
         times = {}
         for _, name, version, at, lines in self.con.sql(sql).fetchall():
@@ -182,7 +182,7 @@ class _Maker:
         return count
 
     def _each(self, write: Callable[[Connection, int, Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Writes files beside each other, each from a connection of its own."""
+        """Write files concurrently, each with its own connection."""
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(lambda one: write(self.con.cursor(), *one), enumerate(items)))
 
@@ -196,8 +196,8 @@ def _write_parquet(path: Path, reader: pa.RecordBatchReader) -> int:
     return count
 
 
-def _write_lines(path: Path, reader: pa.RecordBatchReader) -> Written:
-    """A gzip file of texts that end in line breaks: an Arrow column of texts has them one after the other."""
+def _write_lines(path: Path, reader: pa.RecordBatchReader) -> FileSummary:
+    """Write a gzip file of lines, directly from the buffer of an Arrow column of texts."""
     packer, digest, count, size = zlib.compressobj(4, wbits=_GZIP), hashlib.md5(), 0, 0
     with path.open("wb") as out:
         for content, lines in [*_texts(reader), (None, 0)]:
@@ -206,7 +206,7 @@ def _write_lines(path: Path, reader: pa.RecordBatchReader) -> Written:
             out.write(packed)
             size += len(packed)
             count += lines
-    return Written(path, count, size, digest.digest())
+    return FileSummary(path, count, size, digest.digest())
 
 
 def _texts(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, int]]:
@@ -219,7 +219,7 @@ def _texts(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, int]]:
 
 
 def _exact(name: str) -> str:
-    """Times in milliseconds, as S3 writes them."""
+    """Convert times to milliseconds, as S3 writes them."""
     if name == "last_modified_date":
         return "CAST(last_modified_date AS TIMESTAMP_MS) AS last_modified_date"
     return name
@@ -242,7 +242,7 @@ def _epoch(at: datetime) -> float:
     return at.replace(tzinfo=SCAN.tzinfo).timestamp()
 
 
-def _manifest(folder: Path, spec: Spec, written: Sequence[Written], at: datetime) -> None:
+def _manifest(folder: Path, spec: Spec, written: Sequence[FileSummary], at: datetime) -> None:
     csv = ", ".join(_CSV_NAMES.get(name) or name.title().replace("_", "") for name in spec.columns)
     manifest = {
         "sourceBucket": BUCKET,
@@ -270,7 +270,7 @@ def _message(spec: Spec) -> str:
     return f"message s3.inventory {{ {columns} }}"
 
 
-def _summary(base: Path, written: Sequence[Written], at: datetime) -> None:
+def _summary(base: Path, written: Sequence[FileSummary], at: datetime) -> None:
     lines = [
         {"itemCount": each.rows, "md5Checksum": base64.b64encode(each.md5).decode(), "etag": f"{each.md5.hex()}-1",
          "dataFileS3Key": f"AWSDynamoDB/{base.name}/data/{each.path.name}"}
@@ -332,7 +332,7 @@ _BORN: list[dict[str, Any]] = [
 
 
 def _as_checkpoint(batch: pa.RecordBatch) -> pa.Table:
-    """The actions among the columns that a checkpoint has."""
+    """Add the missing columns of a checkpoint to the actions."""
     columns = {
         field.name: batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names

@@ -1,4 +1,4 @@
-"""What the newest states of Iceberg and Hudi tables list, decoded in this process: DuckDB reads no Avro by itself."""
+"""Decodes the files that the newest states of Iceberg and Hudi tables list, because DuckDB does not read Avro."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ def _of_iceberg(logs: Path) -> Iterator[tuple[str, int]]:
 
 
 def _of_hudi(logs: Path) -> Iterator[tuple[str, int]]:
-    for home, content in hudi_log.decoded(logs):
+    for home, content in hudi_log.commit_contents(logs):
         root = f"s3://{BUCKET}/warehouse/{home.name}"
         (record,) = open_avro(content).records
         for stats in record["partitionToWriteStats"].values():

@@ -1,4 +1,4 @@
-"""A small lake whose files do exist: its names, and what is broken in each of its tables."""
+"""Defines a small lake whose files exist: its names, and the faults of each of its tables."""
 
 import hashlib
 import uuid
@@ -10,23 +10,23 @@ FAULTS = {"dropped": 3, "size_mismatch": 3, "hidden": 3, "metastore_stale": 3, "
 
 
 def expected(table: str) -> set[tuple[str, str]]:
-    """(kind, key) of every file of the table that must be found."""
+    """Return (kind, key) of every file of the table that must be found."""
     kinds = [kind for kind, count in FAULTS.items() for _ in range(count)]
     return {(kind, key_of(table, number)) for number, kind in enumerate(kinds)}
 
 
 def size_of(number: int) -> int:
-    """The size that a file's writer recorded, in bytes."""
+    """Return the size that a file's writer recorded, in bytes."""
     return 150 + number % 400
 
 
 def day(number: int) -> str:
-    """The partition that a file lies in."""
+    """Return the partition of a file."""
     return f"dt=2026-09-{number % 20 + 1:02d}"
 
 
 def key_of(table: str, number: int) -> str:
-    """The key of a file."""
+    """Return the key of a file."""
     name = uuid.UUID(hashlib.md5(f"{table}:{number}".encode()).hexdigest())
     return f"warehouse/{table}/{day(number)}/part-{number:05d}-{name}.c000.snappy.parquet"
 

@@ -15,7 +15,7 @@ COMMITS = 10
 
 
 def load(s3: Any, clients: Clients, files: int) -> None:
-    """Store three tables of so many files each, with the same faults in each."""
+    """Store three tables with this many files each, and the same faults in each."""
     items = [
         s3guard.folder(BUCKET, place) for place in ("warehouse", *(f"warehouse/{table}" for table in TABLES))
     ]
@@ -30,7 +30,7 @@ def load(s3: Any, clients: Clients, files: int) -> None:
 
 
 def _object(s3: Any, key: str, number: int, fault: str | None) -> list[s3guard.Item]:
-    """Store a file as its fault wants it; its item in the metadata store."""
+    """Store a file with its fault, and return its item in the metadata store."""
     size = size_of(number) + (7 if fault == "size_mismatch" else 0)
     body = f"{key}\n".encode().ljust(size, b".")
     if fault != "dropped":
@@ -44,7 +44,7 @@ def _object(s3: Any, key: str, number: int, fault: str | None) -> list[s3guard.I
 
 
 def _commit(s3: Any, table: str, numbers: list[int]) -> None:
-    """Version 0 is older than all files, so that a commit of each would be visible; the others add them."""
+    """Write a commit: version 0 is older than all files, and the others add them."""
     for version in range(COMMITS + 1):
         adds = [_add(table, number) for number in numbers[version - 1 :: COMMITS]] if version else []
         born = [delta_lake.protocol(), delta_lake.metadata("dt", schema=SCHEMA)] if version == 0 else []

@@ -1,8 +1,8 @@
-"""A read-only S3 endpoint over the logs of made lakes, which costs less than the audit it serves: 0.1 ms a request.
+"""Serves the logs of generated lakes as a read-only S3 endpoint that takes little time: 0.1 ms per request.
 
-It knows what an audit asks of a log: ListObjectsV2 by prefix, delimiter, start-after and token, GET with a range, HEAD.
+It supports the requests of an audit: ListObjectsV2 by prefix, delimiter, start-after and token, GET with a range, HEAD.
 
-usage: python -m tests.bench.log_server FOLDER...    (lakes of `lake.made`; a later one adds to those before it)
+usage: python -m tests.bench.log_server FOLDER...    (lakes of `lake.lake_folder`; a later one adds to those before it)
 It prints its endpoint when it listens, and ends when its standard input is closed.
 """
 
@@ -28,7 +28,7 @@ _MISSING = b"<Error><Code>NoSuchKey</Code><Message>not there</Message></Error>"
 
 
 class Object(NamedTuple):
-    """A log file as S3 would know it."""
+    """A log file as an S3 object."""
 
     path: Path
     size: int
@@ -37,7 +37,7 @@ class Object(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a request is answered with."""
+    """The response to a request."""
 
     status: str
     headers: str
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class Logs:
-    """All log files by their keys, in order."""
+    """All log files by their keys, sorted."""
 
     objects: Mapping[str, Object]
 
@@ -54,7 +54,7 @@ class Logs:
         self.keys = sorted(self.objects)
 
     def answer(self, method: str, path: str, query: str, span: tuple[int, int] | None) -> Answer:
-        """One request; `span` are the first and last byte that are asked for."""
+        """Answer one request; `span` has the first and the last requested byte."""
         bucket, _, key = unquote(path).lstrip("/").partition("/")
         if bucket != BUCKET or method not in ("GET", "HEAD"):
             return Answer("501 Not Implemented", "", b"")
@@ -73,9 +73,9 @@ class Logs:
         headers += f"content-range: bytes {first}-{min(last, found.size - 1)}/{found.size}\r\n"
         return Answer("206 Partial Content", headers, content[first : last + 1])
 
-    def _listed(self, asked: dict[str, str]) -> bytes:
-        prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
-        after = max(asked.get("start-after", ""), asked.get("continuation-token", ""))
+    def _listed(self, parameters: dict[str, str]) -> bytes:
+        prefix, delimiter = parameters.get("prefix", ""), parameters.get("delimiter", "")
+        after = max(parameters.get("start-after", ""), parameters.get("continuation-token", ""))
         at = max(bisect_left(self.keys, prefix), bisect_right(self.keys, after))
         rows: list[str] = []
         last = ""
@@ -107,13 +107,13 @@ def _objects(folder: Path) -> Iterator[tuple[str, Object]]:
     for name, at in json.loads((folder / "log_times.json").read_text()).items():
         path = folder / "logs" / name
         info = path.stat()
-        told = f"{name} {info.st_size} {info.st_mtime_ns}"
-        etag = hashlib.md5(told.encode(), usedforsecurity=False).hexdigest()
+        text = f"{name} {info.st_size} {info.st_mtime_ns}"
+        etag = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         yield name, Object(path, info.st_size, f"{etag}-1", datetime.fromtimestamp(at, UTC))
 
 
 class Connection(asyncio.Protocol):
-    """One client: requests have no bodies, and are answered in their order."""
+    """The connection of one client; requests have no bodies and are answered in order."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs

@@ -1,9 +1,9 @@
-"""Logs of streaming tables, made up as they are asked for: a commit a minute in some, one an hour in the others.
+"""Serves logs of streaming tables that are generated on request: one commit per minute or per hour.
 
-Every commit has a checksum file beside it, every tenth a checkpoint. What they say is always the same.
+Every commit has a checksum file, every tenth commit a checkpoint. All files of a kind have the same content.
 
 usage: python -m tests.bench.long_log_server MINUTELY HOURLY DAYS FOLDER    (FOLDER: where the few contents are written)
-It prints its endpoint when it listens, and ends when its standard input is closed. `REQUESTS` says how many there were.
+It prints its endpoint when it listens, and ends when its standard input is closed. `REQUESTS` returns their number.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ MINUTELY, HOURLY = timedelta(minutes=1), timedelta(hours=1)
 
 
 def table_of(number: int, step: timedelta) -> str:
-    """The name of a table."""
+    """Return the name of a table."""
     return f"{'minutely' if step == MINUTELY else 'hourly'}-{number:04}"
 
 
 def commits_of(step: timedelta, days: int) -> int:
-    """How many commits a table has that are still there."""
+    """Return the number of retained commits of a table."""
     return timedelta(days=days) // step
 
 
@@ -78,7 +78,7 @@ class _Objects(Mapping[str, Object]):
 
 
 def _names(commits: int) -> Iterator[str]:
-    """The oldest commit that is there has a checkpoint, as the clean-up of logs leaves it."""
+    """Return the names of a log; its oldest commit has a checkpoint, as after a clean-up of the log."""
     for version in range(EVERY, commits + EVERY):
         yield f"{version:020}.crc"
         yield f"{version:020}.json"
@@ -87,7 +87,7 @@ def _names(commits: int) -> Iterator[str]:
 
 
 def _contents(folder: Path) -> dict[str, Path]:
-    """What every file of a kind holds, by the end of its name."""
+    """Return the content of the files of each kind, by the end of their names."""
     actions = pa.table(
         {
             "protocol": pa.array([{"minReaderVersion": 1, "minWriterVersion": 2}]),

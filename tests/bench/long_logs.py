@@ -1,7 +1,7 @@
-"""What the logs of streaming tables cost the driver before a commit is read: listed, and handed to tasks.
+"""Measures the driver's cost of listing the logs of streaming tables and of sending them to tasks.
 
-Tasks run in other processes, as on a cluster; the commits themselves are not read, which costs a request each on any
-engine. Said are the driver's peak memory, requests, seconds, and how many bytes the tasks are handed.
+Tasks run in other processes, as on a cluster. Commits are not read, which costs one request each on any engine. It
+prints the driver's peak memory, requests, seconds, and the number of bytes that tasks receive.
 
 usage: python -m tests.bench.long_logs [--minutely 20] [--hourly 280] [--days 30]
 A lake of 200 and 2,800 such tables is ten times as large.
@@ -45,7 +45,7 @@ CORES = 2
 
 @dataclass
 class _Nothing:
-    """What is kept where no task reads anything."""
+    """The empty result of an engine whose tasks read nothing."""
 
     notes: Sequence[Mapping[str, object]] = ()
 
@@ -58,7 +58,7 @@ class _Nothing:
 
 
 class Elsewhere:
-    """An engine whose tasks are other processes; what is to be kept is handed over, and not read."""
+    """An engine whose tasks are other processes; parts to buffer are sent to them but not read."""
 
     parallelism = CORES
 
@@ -81,7 +81,7 @@ class Elsewhere:
 
 
 def tables(minutely: int, hourly: int) -> list[Table]:
-    """All tables, those with many commits first."""
+    """Return all tables, those with many commits first."""
     names = [
         table_of(number, step)
         for step, count in ((MINUTELY, minutely), (HOURLY, hourly))
@@ -91,12 +91,12 @@ def tables(minutely: int, hourly: int) -> list[Table]:
 
 
 def clock() -> datetime:
-    """The clock of a run that takes no time."""
+    """Return the constant time of a run."""
     return NOW
 
 
-def measured(endpoint: str, given: argparse.Namespace) -> dict[str, Any]:
-    """What the driver took."""
+def measure(endpoint: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Return what the driver used."""
     named = tables(given.minutely, given.hourly)
     clients = Clients(Endpoint(endpoint=endpoint, region="us-east-1"))
     spawned = multiprocessing.get_context("forkserver")
@@ -125,20 +125,22 @@ def measured(endpoint: str, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _peak() -> float:
-    """Resident memory of this process at its highest, in MiB."""
+    """Return the peak resident memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
-    """Serve, measure and say."""
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Serve the logs, measure the driver and print the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in (("minutely", 20), ("hourly", 280), ("days", 30)):
-        asked.add_argument(f"--{name}", type=int, default=default)
-    given = asked.parse_args()
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         arguments = map(str, (given.minutely, given.hourly, given.days, folder))
         with own_credentials(), running("long_log_server", *arguments) as endpoint:
-            for name, value in measured(endpoint, given).items():
+            for name, value in measure(endpoint, given).items():
                 print(f"{name}: {value:,}")  # noqa: T201 - what it is run for
 
 

@@ -1,4 +1,4 @@
-"""Runs what is compared, one after the other and each in a process of its own, and keeps every figure."""
+"""Runs the contenders one after the other, each in its own process, and records every figure."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from lakeaudit.demo.server import own_credentials
 from tests.bench import check, contenders, live
 from tests.bench.server import serving, serving_live
 from tests.bench.spec import ROOT, Spec
-from tests.bench.watch import Ran, ran
+from tests.bench.watch import ProcessUsage, run_watched
 
 SESSION, PASS, DUCK, AUDIT = "Spark session", "Spark pass", "DuckDB", "audit"
 SAME, SECOND = "second audit, same report and export", "second audit, new report and export"
@@ -24,21 +24,21 @@ RUNS_OF_SMALL, SMALL = 3, 5_000_000
 
 @dataclass
 class Measured:
-    """All runs of every contender, and where any of them did not find exactly what is broken."""
+    """All runs of every contender, and the runs that did not find exactly the faults of the lake."""
 
     runs: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     wrong: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, name: str, done: Ran, wrong: Sequence[str] = ()) -> None:
-        """Keep a run's figures."""
-        kept = {key: value for key, value in asdict(done).items() if key not in ("out", "err")}
-        told = contenders.stages(done.err)
-        self.runs[name].append(kept | ({"stages": told} if told else {}))
+    def add(self, name: str, done: ProcessUsage, wrong: Sequence[str] = ()) -> None:
+        """Record the figures of a run."""
+        figures = {key: value for key, value in asdict(done).items() if key not in ("out", "err")}
+        stages = contenders.stages(done.err)
+        self.runs[name].append(figures | ({"stages": stages} if stages else {}))
         if wrong:
             self.wrong[name] = [*wrong]
 
     def middle(self) -> dict[str, dict[str, Any]]:
-        """By contender the run whose seconds are the median."""
+        """Return by contender the run whose seconds are the median."""
         return {name: _middle(runs) for name, runs in self.runs.items()}
 
 
@@ -48,8 +48,8 @@ def _middle(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be measured; `only` names contenders, none means all."""
+class Selection:
+    """The selected measurements; `only` names contenders, empty means all."""
 
     runs: int
     second: bool = False
@@ -61,39 +61,39 @@ class Asked:
 
 
 def runs_of(spec: Spec) -> int:
-    """How often everything is run unless that is said."""
+    """Return the default number of runs."""
     return RUNS_OF_SMALL if spec.files < SMALL else 1
 
 
-def measured(spec: Spec, asked: Asked, tell: Callable[[str], None]) -> Measured:
-    """Everything, in turn, so many times."""
+def measure(spec: Spec, selection: Selection, tell: Callable[[str], None]) -> Measured:
+    """Measure every selected contender in turn, the selected number of times."""
     all_of_it = Measured()
     work = ROOT / "build" / "bench-run"
     with own_credentials():
-        for number in range(asked.runs):
+        for number in range(selection.runs):
             shutil.rmtree(work, ignore_errors=True)
-            for name, done, wrong in _in_turn(spec, asked, work):
+            for name, done, wrong in _in_turn(spec, selection, work):
                 all_of_it.add(name, done, wrong)
                 tell(_line(number, name, done, wrong))
     shutil.rmtree(work, ignore_errors=True)
     return all_of_it
 
 
-Turn = Iterator[tuple[str, Ran, Sequence[str]]]
+Turn = Iterator[tuple[str, ProcessUsage, Sequence[str]]]
 
 
-def _in_turn(spec: Spec, asked: Asked, work: Path) -> Turn:
+def _in_turn(spec: Spec, selection: Selection, work: Path) -> Turn:
     first = spec.folder / "first"
-    if asked.wants(SESSION):
+    if selection.wants(SESSION):
         yield SESSION, _run(contenders.module("spark_session"), work / "session"), ()
-    if asked.wants(PASS) and spec.format == "delta":
+    if selection.wants(PASS) and spec.format == "delta":
         yield PASS, _run(contenders.module("spark_pass", str(first)), work / "pass"), ()
-    if asked.wants(DUCK):
+    if selection.wants(DUCK):
         done = _run(contenders.module("duck_compare", spec.format, str(first)), work / "duck")
         yield DUCK, done, _same_counts(json.loads(done.out), check.counts(first / "truth.parquet"))
-    if asked.wants(AUDIT):
-        yield from _audits(spec, work, second=asked.second)
-    if asked.live:
+    if selection.wants(AUDIT):
+        yield from _audits(spec, work, second=selection.second)
+    if selection.live:
         yield from _live(work / "live")
 
 
@@ -101,30 +101,30 @@ def _audits(spec: Spec, work: Path, *, second: bool) -> Turn:
     truth = spec.folder / "first" / "truth.parquet"
     folders = [spec.folder / name for name in ("first", "second")[: 2 if second else 1]]
     with serving(str(folders[0])) as endpoint:
-        audit = contenders.prepared(work / "audit", folders[0], endpoint, spec.format)
+        audit = contenders.prepare(work / "audit", folders[0], endpoint, spec.format)
         yield AUDIT, *_audited(audit, truth)
     if second:  # the logs have moved on by 1 %; then the evidence beside them is of the next day as well
         with serving(*map(str, folders)) as endpoint:
-            yield SAME, *_audited(contenders.prepared_again(audit, folders[0], endpoint, "same"), truth)
-            yield SECOND, *_audited(contenders.prepared_again(audit, folders[1], endpoint, "second"), truth)
+            yield SAME, *_audited(contenders.prepare_again(audit, folders[0], endpoint, "same"), truth)
+            yield SECOND, *_audited(contenders.prepare_again(audit, folders[1], endpoint, "second"), truth)
 
 
-def _audited(audit: contenders.Audit, truth: Path) -> tuple[Ran, list[str]]:
+def _audited(audit: contenders.Audit, truth: Path) -> tuple[ProcessUsage, list[str]]:
     done = _run(audit.command, audit.lake_file.parent / "logs", contenders.AUDITED)
     return done, check.differences(audit.results, audit.run_id, truth)
 
 
 def _live(work: Path) -> Turn:
     with serving_live(live.FILES) as endpoint:
-        done = _run(contenders.prepared_live(work, endpoint), work / "logs", contenders.AUDITED)
+        done = _run(contenders.prepare_live(work, endpoint), work / "logs", contenders.AUDITED)
         yield LIVE, done, check.differences_live(work / "results", "live", live.TABLES[0])
         done = _run(contenders.module("delta_repair", endpoint), work / "repair")
         lost = int(done.out)
         yield REPAIR, done, [] if lost == live.FAULTS["dropped"] else [f"{lost} files instead"]
 
 
-def _run(command: Sequence[str], logs: Path, allowed: Sequence[int] = (0,)) -> Ran:
-    return ran(command, os.environ, logs, allowed=allowed)
+def _run(command: Sequence[str], logs: Path, allowed: Sequence[int] = (0,)) -> ProcessUsage:
+    return run_watched(command, os.environ, logs, allowed=allowed)
 
 
 def _same_counts(found: dict[str, int], truth: dict[str, int]) -> list[str]:
@@ -133,10 +133,10 @@ def _same_counts(found: dict[str, int], truth: dict[str, int]) -> list[str]:
     ]
 
 
-def _line(number: int, name: str, done: Ran, wrong: Sequence[str]) -> str:
+def _line(number: int, name: str, done: ProcessUsage, wrong: Sequence[str]) -> str:
     memory = f"{done.pss / 2**30:.2f} GiB (RSS {done.rss / 2**30:.2f})"
     cpu = ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in sorted(done.cpu_of.items()))
     took = f"{done.seconds:8.1f} s  CPU {done.cpu:7.1f} s ({cpu})"
     load = f"load {done.load[0]:.1f} to {done.load[1]:.1f}"
-    told = "".join(f"\n    NOT EXACT: {line}" for line in wrong)
-    return f"run {number + 1}  {name:22} {took}  {memory}  {load}{told}"
+    faults = "".join(f"\n    NOT EXACT: {line}" for line in wrong)
+    return f"run {number + 1}  {name:22} {took}  {memory}  {load}{faults}"

@@ -1,12 +1,12 @@
-"""Iceberg's `remove_orphan_files` beside an audit of the same tables, both over the same list of the same objects.
+"""Compares Iceberg's `remove_orphan_files` with an audit of the same tables and the same list of objects.
 
 usage: python -m tests.bench.orphans SIZE JAR    (of iceberg-spark-runtime)
        python -m tests.bench.orphans spark ENDPOINT FOLDER JAR    (the procedure alone, as a dry run)
 
-The lake is that of `python -m tests.bench SIZE --format iceberg`. The procedure is given the inventory as
-`file_list_view`, so that it lists nothing, and the audit has no metadata store to look at. Of both it is told
-whether they found exactly what they can: the procedure the files that no snapshot lists, the audit these and what is
-gone or of another size.
+The lake is that of `python -m tests.bench SIZE --format iceberg`. The procedure gets the inventory as
+`file_list_view`, so it lists nothing, and the audit has no metadata store. For both, the output states whether the
+result is exact: for the procedure the files that no snapshot lists, for the audit also missing files and files of
+another size.
 """
 
 import json
@@ -23,14 +23,14 @@ from lakeaudit.demo.server import own_credentials
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.session import build_session
 from tests.bench import check, contenders
-from tests.bench.lake import made
+from tests.bench.lake import lake_folder
 from tests.bench.server import serving
 from tests.bench.spec import BUCKET, ROOT, SCAN, Spec
-from tests.bench.watch import Ran, ran
+from tests.bench.watch import ProcessUsage, run_watched
 
 LEFT = ("uncommitted", "unreferenced")
 WITHOUT_STORE = (*LEFT, "dropped", "size_mismatch")
-"""What an audit can find that no metadata store is beside."""
+"""Kinds that an audit without a metadata store can find."""
 MEMORY = "6g"
 _CATALOG = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -46,7 +46,7 @@ _CALL = """CALL c.system.remove_orphan_files(table => 'b.t{n}', older_than => TI
 
 
 def orphans(endpoint: str, folder: Path, jar: str) -> list[str]:
-    """The keys that the procedure would delete, table by table."""
+    """Return the keys that the procedure would delete, table by table."""
     s3 = Endpoint(endpoint, "us-east-1", path_style=True)
     extra = _CATALOG | {
         "spark.master": "local[*]",
@@ -73,24 +73,24 @@ def orphans(endpoint: str, folder: Path, jar: str) -> list[str]:
     return found
 
 
-def compared(spec: Spec, jar: str) -> None:
-    """Both, one after the other; prints what they took."""
-    folder, work = made(spec) / "first", ROOT / "build" / "bench-run"
+def compare(spec: Spec, jar: str) -> None:
+    """Run both, one after the other, and print their figures."""
+    folder, work = lake_folder(spec) / "first", ROOT / "build" / "bench-run"
     shutil.rmtree(work, ignore_errors=True)
     truth = duckdb.execute(f"SELECT kind, key FROM '{folder}/truth.parquet'").fetchall()
     with own_credentials(), serving(str(folder)) as endpoint:
-        done = ran(
+        done = run_watched(
             contenders.module("orphans", "spark", endpoint, str(folder), jar), os.environ, work / "orphans"
         )
         exact = set(json.loads(done.out.splitlines()[-1])) == {key for kind, key in truth if kind in LEFT}
         _tell("remove_orphan_files", done, exact=exact)
-        audit = contenders.prepared(work / "audit", folder, endpoint, spec.format, store=False)
-        done = ran(audit.command, os.environ, work / "logs", allowed=contenders.AUDITED)
+        audit = contenders.prepare(work / "audit", folder, endpoint, spec.format, store=False)
+        done = run_watched(audit.command, os.environ, work / "logs", allowed=contenders.AUDITED)
         wrong = check.differences(audit.results, audit.run_id, folder / "truth.parquet", WITHOUT_STORE)
         _tell("audit", done, exact=wrong or True)
 
 
-def _tell(name: str, done: Ran, *, exact: object) -> None:
+def _tell(name: str, done: ProcessUsage, *, exact: object) -> None:
     sys.stdout.write(
         f"{name:20} {done.seconds:7.1f} s  CPU {done.cpu:6.1f} s  {done.pss / 2**30:.2f} GiB  "
         f"load {done.load[0]:.1f} to {done.load[1]:.1f}  {exact}\n"
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[0] == "spark":
         sys.stdout.write(json.dumps(orphans(arguments[1], Path(arguments[2]), arguments[3])) + "\n")
     else:
-        compared(Spec(arguments[0], format="iceberg"), arguments[1])
+        compare(Spec(arguments[0], format="iceberg"), arguments[1])
 
 
 if __name__ == "__main__":

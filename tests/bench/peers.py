@@ -1,9 +1,9 @@
-"""What delta-rs' own checks and an audit each find in the same broken Delta table, one fault of a sort.
+"""Compares the faults that delta-rs' own checks and an audit find in the same broken Delta table.
 
 usage: python -m tests.bench.peers [RCLONE]
 
-RCLONE is its program; it is asked with a copy of the table from before the faults, which the others do not need.
-Prints a table of Markdown for docs/comparison.md. All of it runs on a folder, without a JVM.
+RCLONE is the path of rclone; it compares with a copy of the healthy table, which the other tools do not need.
+Prints a table of Markdown for docs/comparison.md. All tools run on a local folder, without a JVM.
 """
 
 import json
@@ -24,14 +24,14 @@ FILES = 12
 NOTHING = "\u2013"
 BEFORE = "before"
 LONG_AGO = 40 * 86_400
-"""Seconds: older than the retention of tables."""
+"""Seconds; longer than the retention of tables."""
 
 Found = Mapping[str, str]
-"""By fault what a tool calls it; a fault that is not in it was not seen."""
+"""By fault the name that a tool gives it; faults that the tool does not detect are missing."""
 
 
 def table(folder: Path) -> Path:
-    """A partitioned table of a commit a day, one of whose files was removed by a delete long ago."""
+    """Write a partitioned table with one commit per day, of which a delete removed one file long ago."""
     place = folder / "orders"
     for day in range(FILES):
         rows = pa.table({"id": [*range(day * 100, day * 100 + 100)], "day": [f"2026-01-{day + 1:02}"] * 100})
@@ -41,7 +41,7 @@ def table(folder: Path) -> Path:
 
 
 def broken(place: Path) -> dict[str, Path]:
-    """By fault the file that it befell."""
+    """Break files, and return them by fault."""
     files = sorted(place.glob("day=*/*.parquet"))
     lost, short, other, twin_of = files[:4]
     lost.unlink()
@@ -62,14 +62,14 @@ def broken(place: Path) -> dict[str, Path]:
 
 
 def torn(place: Path) -> dict[str, Path]:
-    """A fault of the log itself, which keeps most tools from reading the table at all."""
+    """Break the log itself, so that most tools cannot read the table at all."""
     log = place / "_delta_log" / f"{7:020}.json"
     log.unlink()
     return {"a commit of the log is gone": log}
 
 
 def aged(place: Path) -> None:
-    """Everything happened long ago: the log's own times, and those of the files."""
+    """Set the times in the log and the times of the files to long ago."""
     then = time.time() - LONG_AGO
     for path in place.rglob("*"):
         if path.is_file():
@@ -86,17 +86,17 @@ def aged(place: Path) -> None:
 
 
 def by_repair(place: Path) -> set[str]:
-    """The paths that delta-rs' repair would take out of the table."""
+    """Return the paths that delta-rs' repair would remove from the table."""
     return set(DeltaTable(place).repair(dry_run=True)["files_removed"])
 
 
 def by_vacuum(place: Path, *, full: bool) -> set[str]:
-    """The paths that delta-rs' vacuum would delete."""
+    """Return the paths that delta-rs' vacuum would delete."""
     return set(DeltaTable(place).vacuum(dry_run=True, full=full))
 
 
 def by_rclone(rclone: str, before: Path, place: Path) -> set[str]:
-    """The paths that `rclone check` calls missing, additional or different, by size and MD5."""
+    """Return the paths that `rclone check` reports as missing, additional or different, by size and MD5."""
     command = [rclone, "check", str(before), str(place), "--combined", "-", "--config", ""]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if not line.startswith("= ")]
@@ -106,7 +106,7 @@ def by_rclone(rclone: str, before: Path, place: Path) -> set[str]:
 
 
 def by_audit(folder: Path, place: Path, kind: str = "delta") -> dict[str, str]:
-    """By path the kinds that an audit of a table gives it, groups written out."""
+    """Return by path the kinds that an audit of a table reports, with groups expanded."""
     lake = folder / "lake.yaml"
     defaults = "{grace: 0s, leftover_age: 1d, max_upload: 0s, min_duplicate_size: 1B}"
     lake.write_text(
@@ -130,7 +130,7 @@ def _lakeaudit(*line: str) -> str:
 
 
 def attempt(tool: Callable[[], set[str]], faults: Mapping[str, Path], place: Path) -> Found:
-    """What a tool of delta-rs names; a tool that ends with an error names nothing."""
+    """Return the paths that a tool of delta-rs names; none if the tool ends with an error."""
     try:
         named = {unquote(path) for path in tool()}
     except Exception as error:  # noqa: BLE001 - whatever it raises is its answer
@@ -138,8 +138,8 @@ def attempt(tool: Callable[[], set[str]], faults: Mapping[str, Path], place: Pat
     return {fault: "named" for fault, path in faults.items() if str(path.relative_to(place)) in named}
 
 
-def asked(folder: Path, place: Path, faults: Mapping[str, Path], rclone: str) -> dict[str, Found]:
-    """By tool what it sees of the faults of one table; `rclone` is its program, or empty."""
+def results_by_tool(folder: Path, place: Path, faults: Mapping[str, Path], rclone: str) -> dict[str, Found]:
+    """Return by tool the faults of one table that it detects; `rclone` is the path of rclone, or empty."""
     for path in faults.values():
         if path.exists():
             os.utime(
@@ -160,7 +160,7 @@ def asked(folder: Path, place: Path, faults: Mapping[str, Path], rclone: str) ->
 
 
 def main(rclone: str = "") -> None:
-    """Break two tables, ask each tool, print who saw what."""
+    """Break two tables, run each tool, and print the faults that each tool detects."""
     lines: list[str] = []
     for breaker in (broken, torn):
         with tempfile.TemporaryDirectory() as scratch:
@@ -169,19 +169,19 @@ def main(rclone: str = "") -> None:
             aged(place)
             shutil.copytree(place, folder / BEFORE)
             faults = breaker(place)
-            tools = asked(folder, place, faults, rclone)
+            tools = results_by_tool(folder, place, faults, rclone)
         lines += lines_of(faults, tools, head=not lines)
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 def lines_of(faults: Iterable[str], tools: Mapping[str, Found], *, head: bool) -> list[str]:
-    """A line of the table for each fault, below its head where asked for."""
+    """Return the lines of the Markdown table, one for each fault; `head`: with its heading."""
     above = [f"| fault | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
     return [*(above if head else []), *(_line(fault, tools) for fault in faults)]
 
 
 def _line(fault: str, tools: Mapping[str, Found]) -> str:
-    return f"| {fault} | {' | '.join(told.get('', told.get(fault, NOTHING)) for told in tools.values())} |"
+    return f"| {fault} | {' | '.join(named.get('', named.get(fault, NOTHING)) for named in tools.values())} |"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A plot of seconds over files as SVG, both on logarithmic axes."""
+"""Draws a plot of seconds over files as SVG, with two logarithmic axes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Points = Sequence[tuple[int, float]]
 
 
 def plot(lines: Mapping[str, Points]) -> str:
-    """One line a name."""
+    """Draw one line for each name."""
     drawn = {name: sorted(points) for name, points in lines.items() if points}
     sizes = [size for points in drawn.values() for size, _ in points] or [1]
     seconds = [second for points in drawn.values() for _, second in points] or [1.0]
@@ -28,7 +28,7 @@ def plot(lines: Mapping[str, Points]) -> str:
 
 
 class _Axis:
-    """Whole decades around what is to be shown."""
+    """An axis of whole decades around the values."""
 
     def __init__(self, least: float, most: float, begin: float, end: float) -> None:
         self.low = math.floor(math.log10(least))

@@ -1,4 +1,4 @@
-"""What was measured, for people: on the terminal, as JSON below build/bench, and in docs/performance.md."""
+"""Reports the figures: on the terminal, as JSON below build/bench, and in docs/performance.md."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.bench.goals import GIB, GOALS, Goal, kept, known
+from tests.bench.goals import GIB, GOALS, Goal, load_figures, verdict_columns
 from tests.bench.measure import AUDIT, DUCK, LIVE, PASS, REPAIR, SAME, SECOND, SESSION, Measured
 from tests.bench.plot import plot
 from tests.bench.spec import FIGURES, FORMATS, ROOT, Spec
@@ -20,8 +20,8 @@ BEGIN_FORMATS, END_FORMATS = "<!-- bench-formats:begin -->", "<!-- bench-formats
 Rows = Sequence[Sequence[str]]
 
 
-def keep(spec: Spec, measured: Measured) -> None:
-    """build/bench/<size>-<profile>-<tables>.json: what this run measured goes over what was known."""
+def store_figures(spec: Spec, measured: Measured) -> None:
+    """Add the figures of this run to build/bench/<size>-<profile>-<tables>.json; new figures replace old ones."""
     FIGURES.mkdir(parents=True, exist_ok=True)
     path = FIGURES / f"{spec.name}.json"
     before = json.loads(path.read_text()) if path.exists() else {"runs": {}, "median": {}, "wrong": {}}
@@ -37,13 +37,13 @@ def keep(spec: Spec, measured: Measured) -> None:
 
 
 def machine() -> str:
-    """Cores and memory."""
+    """Describe the cores and the memory of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
     return f"{len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
 
 
-def on_terminal(spec: Spec) -> str:
-    """The lake that was measured, and what was promised."""
+def terminal_text(spec: Spec) -> str:
+    """Return the figures of the measured lake, and the goals."""
     figures = _figures()
     mine = {name: one for name, one in figures.items() if name == spec.name}
     tables = [
@@ -55,10 +55,10 @@ def on_terminal(spec: Spec) -> str:
     return "\n\n".join(table for table in tables if table)
 
 
-def into_document() -> None:
-    """Write everything that is known into docs/performance.md, and the plot beside it.
+def update_document() -> None:
+    """Write all figures into docs/performance.md, and the plot next to it.
 
-    A section of which nothing is known here stays as it is.
+    A section without figures on this machine is not changed.
     """
     figures = _figures()
     of_delta = {name: one for name, one in figures.items() if _format(one) == "delta"}
@@ -167,11 +167,11 @@ def _cost(one: Mapping[str, Any]) -> list[str]:
     row = [*_which(one), _seconds(audit)]
     for name in (SESSION, PASS, DUCK):
         row += [_seconds(runs.get(name)), _times(audit, runs.get(name))]
-    return [*row, _memory(audit), _memory(runs.get(DUCK)), _load(audit), _exact(one, AUDIT)]
+    return [*row, _memory_text(audit), _memory_text(runs.get(DUCK)), _load(audit), _exact(one, AUDIT)]
 
 
 def _times(audit: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
-    """How often the other's seconds and CPU seconds go into the audit's."""
+    """Return the audit's seconds and CPU seconds divided by those of the other contender."""
     if not other:
         return ""
     seconds, cpu = (audit[what] / max(other[what], 0.01) for what in ("seconds", "cpu"))
@@ -188,14 +188,14 @@ def _stages(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Ro
     rows = []
     for one in lakes:
         audit = one["median"][AUDIT]
-        told = [audit["stages"].get(stage, 0.0) for stage in stages]
-        rows.append([*_which(one), *(f"{s:.1f}" for s in told), f"{audit['seconds'] - sum(told):.1f}"])
+        seconds = [audit["stages"].get(stage, 0.0) for stage in stages]
+        rows.append([*_which(one), *(f"{s:.1f}" for s in seconds), f"{audit['seconds'] - sum(seconds):.1f}"])
     return ("files x 3", "profile", "tables", *stages, "outside"), rows
 
 
 def _others(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
     rows = [
-        [*_which(one), name, _seconds(run), _memory(run), _load(run), _exact(one, name)]
+        [*_which(one), name, _seconds(run), _memory_text(run), _load(run), _exact(one, name)]
         for one in figures.values()
         for name, run in one["median"].items()
         if name in (SAME, SECOND, LIVE, REPAIR)
@@ -204,9 +204,14 @@ def _others(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Ro
 
 
 def _goals(wanted: Callable[[Goal], bool]) -> tuple[Sequence[str], Rows]:
-    figures = known()
+    figures = load_figures()
     rows = [
-        [goal.measure, goal.shown(goal.must), goal.shown(goal.aim), *kept(goal, figures)]
+        [
+            goal.measure,
+            goal.format_value(goal.must),
+            goal.format_value(goal.aim),
+            *verdict_columns(goal, figures),
+        ]
         for goal in GOALS
         if wanted(goal)
     ]
@@ -214,7 +219,7 @@ def _goals(wanted: Callable[[Goal], bool]) -> tuple[Sequence[str], Rows]:
 
 
 def _points(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """By contender (files, seconds) of the plain lakes."""
+    """Return by contender (files, seconds) of the plain lakes."""
     plain = [
         one
         for one in figures.values()
@@ -236,7 +241,7 @@ def _seconds(run: Mapping[str, Any] | None) -> str:
     return f"{run['seconds']:.1f} ({run['cpu']:.1f})" if run else ""
 
 
-def _memory(run: Mapping[str, Any] | None) -> str:
+def _memory_text(run: Mapping[str, Any] | None) -> str:
     return f"{run['pss'] / GIB:.2f} GiB" if run else ""
 
 

@@ -1,6 +1,6 @@
-"""The files of a generated lake, as SQL of DuckDB: tables, hours, files, faults, and what storage has of them.
+"""Defines the files of a generated lake as DuckDB SQL: tables, hours, files, faults, and the objects in storage.
 
-Nothing is stored but small tables: a file's every property follows from its number. An hour is a partition of up to 200
+Only small tables are stored: every property of a file is computed from its number. An hour is a partition of up to 200
 files. `class` of a file: live; removed (its object is still there); unlisted (only storage and the metadata store have
 it); and of the newest ones fresh (listed and there), late (listed, not in the inventory yet), stray (not listed).
 """
@@ -38,7 +38,7 @@ SECOND_COMMIT = SCAN + timedelta(hours=12)
 
 
 def lay_out(con: Connection, spec: Spec) -> None:
-    """The small tables: tables, hours, commits, faults, extras."""
+    """Create the small tables: tables, hours, commits, faults, extras."""
     _register(con, "tables", _tables(spec))
     _register(con, "commits", list(_commits(con)))
     con.execute(_HOURS)
@@ -57,7 +57,7 @@ def _register(con: Connection, name: str, rows: Sequence[dict[str, Any]]) -> Non
 
 
 def _tables(spec: Spec) -> list[dict[str, Any]]:
-    """`m` commits a table, of them the last `r` recent; files before `committed` are in the checkpoint."""
+    """Return `m` commits per table, of which the last `r` are recent; the first `committed` files are checkpointed."""
     rows, first = [], 0
     for t, files in enumerate(_shares(spec)):
         m = len(range(t, COMMITS, spec.tables))
@@ -75,7 +75,7 @@ def _tables(spec: Spec) -> list[dict[str, Any]]:
 
 
 def _shares(spec: Spec) -> list[int]:
-    """Files by table."""
+    """Return the number of files by table."""
     large = spec.files * 2 // 5 if spec.is_real and spec.tables > 1 else spec.files // spec.tables
     others = spec.tables - 1
     rest = [
@@ -103,11 +103,11 @@ _HOURS = f"""CREATE TABLE hours AS
 
 _NAME = "'part-' || lpad(CAST(k AS VARCHAR), 5, '0') || '-' || id || '.c000.snappy.parquet'"
 _NAMES = {"hudi": f"id || '-0{HUDI_TOKEN}.parquet'"}
-"""By format how its writers call files, where that matters."""
+"""By format the names of files, if they matter."""
 
 
 def files(hours: str = "true") -> str:
-    """Files of the hours that a condition lets through; those of faults and extras are not apart."""
+    """Return SQL for the files of the hours that meet a condition, files with faults included."""
     return f"""
         SELECT f.*, faults.fault, time,
             root || '/' || path AS key,
@@ -148,12 +148,12 @@ def _path(number: str, k: str, what: str = "file") -> str:
 
 
 def sql_time(time: datetime) -> str:
-    """A time in SQL, without a zone."""
+    """Return a time as SQL, without a zone."""
     return f"TIMESTAMP '{time:%Y-%m-%d %H:%M:%S}'"
 
 
 def _draw_faults(con: Connection, spec: Spec) -> None:
-    """Files that the newest state lists, and extra files of random hours, numbered from the files' end on."""
+    """Draw files that the newest state lists, and extra files of random hours, numbered after the last file."""
     con.execute(MACROS)
     draw = random.Random(spec.seed)
     hours = {number // FILES_AN_HOUR for number in draw.sample(range(spec.files), min(4000, spec.files // 2))}
@@ -186,11 +186,11 @@ NEW = f"""
         SELECT *, 'dt={SECOND_COMMIT:%Y-%m-%d}/hour=' || lpad(CAST(n // {FILES_AN_HOUR} % 24 AS VARCHAR), 2, '0')
             AS place, n % {FILES_AN_HOUR} AS k, 2000000000 + first + n AS i
         FROM (SELECT *, unnest(range(greatest(1, total // 200))) AS n FROM tables)))"""
-"""What a day brings: 0.5 % new files; as many are removed, see `GOES`."""
+"""New files of one day: 0.5 %; as many are removed, see `GOES`."""
 
 
 class LogFile(NamedTuple):
-    """A file of a table's metadata: where it was written, and the root and folder that it lies in."""
+    """A file of a table's metadata: where it was written, with its root and folder."""
 
     path: Path
     root: str
@@ -199,10 +199,10 @@ class LogFile(NamedTuple):
 
 
 def keep_log_files(con: Connection, logs: Sequence[LogFile]) -> None:
-    """What storage and the metadata store have of tables' metadata. None: the lake's tables are Delta tables.
+    """Create the rows of tables' metadata in storage and in the metadata store. None: the tables are Delta tables.
 
-    Of Delta's logs the checkpoints stand for all: no report leaves out what lies in a table's folder. They are not
-    `entered` in the metadata store.
+    Checkpoints represent all files of Delta logs, because a report includes everything in a table's folder. They are
+    not `entered` in the metadata store.
     """
     con.execute(f"""CREATE TABLE log_files AS SELECT root, '_delta_log' AS place,
         root || '/_delta_log/{CHECKPOINT:020}.checkpoint.parquet' AS key, 3000000000 + t AS i,
@@ -223,11 +223,11 @@ def _log_row(number: int, file: LogFile) -> tuple[Any, ...]:
 
 GOES = "class = 'live' AND fault IS NULL AND i % 200 = 5"
 GONE = f"SELECT *, root || '/' || {_path('i', 'k', 'gone')} AS gone_key FROM ({{}}) WHERE i % 10 = 7"
-"""Of every tenth file a compaction's input that was vacuumed: a noncurrent version below a delete marker."""
+"""Vacuumed inputs of compactions, one for every tenth file: a noncurrent version below a delete marker."""
 
 
 def storage(hours: str) -> str:
-    """Rows of the inventory."""
+    """Return SQL for rows of the inventory."""
     there = "class <> 'late' AND fault IS DISTINCT FROM 'dropped'"
     size = "size + CASE WHEN fault = 'size_mismatch' THEN 1 + i % 97 ELSE 0 END"
     rows = [f"SELECT {_object('key', size=size)} FROM ({files(hours)}) WHERE {there}"]
@@ -240,7 +240,7 @@ def storage(hours: str) -> str:
 
 
 def extra_storage(*, second: bool) -> str:
-    """Rows of the inventory that are no files of an hour."""
+    """Return SQL for rows of the inventory outside of the hours."""
     rows = [f"SELECT {_object('key')} FROM ({EXTRAS}) WHERE fault <> 'phantom'"]
     rows += [f"SELECT {_object('key')} FROM (FROM log_files)"]
     rows += [f"SELECT {_object('key')} FROM ({NEW})"] if second else []
@@ -248,7 +248,7 @@ def extra_storage(*, second: bool) -> str:
 
 
 def _object(key: str, *, size: str = "size", what: str = "version", latest: bool = True) -> str:
-    """A version; one that is not the latest was written a day earlier."""
+    """Return SQL for a version; one that is not the latest was written a day earlier."""
     return f"""'{BUCKET}' AS bucket, {key} AS key, digest('{what}', i) AS version_id, {latest} AS is_latest,
         false AS is_delete_marker, CAST({size} AS BIGINT) AS size,
         modified - to_days({0 if latest else 1}) AS last_modified_date,
@@ -257,7 +257,7 @@ def _object(key: str, *, size: str = "size", what: str = "version", latest: bool
 
 
 def _marker() -> str:
-    """A delete marker, which has hardly anything."""
+    """Return SQL for a delete marker, which has few attributes."""
     return f"""'{BUCKET}' AS bucket, gone_key AS key, digest('marker', i) AS version_id, true AS is_latest,
         true AS is_delete_marker, CAST(NULL AS BIGINT) AS size, {sql_time(DELETED)} AS last_modified_date,
         CAST(NULL AS VARCHAR) AS e_tag, CAST(NULL AS VARCHAR) AS storage_class,
@@ -265,7 +265,7 @@ def _marker() -> str:
 
 
 def truth() -> str:
-    """(kind, table_name, key) of every file that must be found."""
+    """Return SQL for (kind, table_name, key) of every file that must be found."""
     left = "CASE class WHEN 'removed' THEN 'unvacuumed' WHEN 'unlisted' THEN 'unreferenced' END"
     return f"""SELECT coalesce(fault, {left}) AS kind, name AS table_name, key FROM ({files()})
             WHERE fault IS NOT NULL OR class IN ('removed', 'unlisted')

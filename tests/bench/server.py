@@ -1,4 +1,4 @@
-"""Servers of S3 in processes of their own: of made lakes' logs (`log_server`), and the embedded one with a live lake.
+"""Runs S3 servers in other processes: `log_server` with generated logs, and the embedded server with a live lake.
 
 usage: python -m tests.bench.server FILES    (a small live lake, in moto)
 It prints its endpoint when all is loaded, and ends when its standard input is closed.
@@ -17,21 +17,21 @@ from tests.bench.spec import BUCKET, ROOT
 
 @contextmanager
 def serving(*folders: str) -> Iterator[str]:
-    """The endpoint of a server of the logs of these lakes."""
+    """Yield the endpoint of a server of these lakes' logs."""
     with running("log_server", *folders) as endpoint:
         yield endpoint
 
 
 @contextmanager
 def serving_live(files: int) -> Iterator[str]:
-    """The endpoint of the embedded server with a live lake of so many files."""
+    """Yield the endpoint of the embedded server with a live lake of this many files."""
     with running("server", str(files)) as endpoint:
         yield endpoint
 
 
 @contextmanager
 def running(module: str, *arguments: str) -> Iterator[str]:
-    """The endpoint of a server module of this package, with these arguments."""
+    """Yield the endpoint of a server module of this package, with these arguments."""
     line = [sys.executable, "-m", f"tests.bench.{module}", *arguments]
     process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdin
@@ -47,7 +47,7 @@ def running(module: str, *arguments: str) -> Iterator[str]:
 
 
 def put(s3: Any, key: str, body: bytes, at: datetime) -> None:
-    """Store an object as if it had been stored at that time."""
+    """Store an object with this time of storage."""
     from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.s3.models import s3_backends
 

@@ -1,6 +1,6 @@
-"""Bare Spark: reads what an audit reads of the same files, and makes one hash of each source.
+"""Reads the same files as an audit with bare Spark, and computes one hash of each source.
 
-usage: python -m tests.bench.spark_pass FOLDER    (a folder of `lake.made`)
+usage: python -m tests.bench.spark_pass FOLDER    (a folder of `lake.lake_folder`)
 """
 
 import sys
@@ -23,7 +23,7 @@ _ACTIONS = {
 
 
 def one_pass(spark: SparkSession, folder: Path) -> None:
-    """Each source read once, all its columns hashed and added up."""
+    """Read each source once, and add up the hashes of all its columns."""
     logs = spark.read.parquet(f"{folder}/logs/warehouse/*/_delta_log/*.parquet")
     columns = [F.col(f"{action}.{field}") for action, fields in _ACTIONS.items() for field in fields]
     values = [F.map_entries(f"{action}.partitionValues") for action in _ACTIONS]

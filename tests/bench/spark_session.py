@@ -1,4 +1,4 @@
-"""Bare Spark: starts a session and stops it.
+"""Starts a session of bare Spark and stops it.
 
 usage: python -m tests.bench.spark_session
 """
@@ -12,7 +12,7 @@ from lakeaudit.runtime.spark_settings import launch_environment
 
 
 def started() -> SparkSession:
-    """Spark as pip installs it, with nothing of ours but where Java is and how much memory an audit would have."""
+    """Start Spark as pip installs it, with the Java and the memory of an audit."""
     os.environ.update(launch_environment(find_java(os.environ)) | {"SPARK_LOCAL_IP": "127.0.0.1"})
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
     builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", f"{memory}m")

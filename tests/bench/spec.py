@@ -1,4 +1,4 @@
-"""Which lake is measured, where it lies, and the times at which everything in it happened."""
+"""Describes the lake that is measured, its folder, and the times of its events."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,17 +10,17 @@ FIGURES = ROOT / "build" / "bench"
 
 BUCKET = "lake"
 SCAN = datetime(2026, 10, 24, 1, tzinfo=UTC)
-"""When the inventory's scan began. The past, so that a lake stays the same whenever it is audited."""
+"""When the inventory's scan began; constant, so that a lake is the same at every audit."""
 CHECKPOINT_AT = SCAN - timedelta(days=20)
 LAST_HOUR = CHECKPOINT_AT - timedelta(hours=13)
-"""The newest hour of which there is a partition."""
+"""The hour of the newest partition."""
 CHECKPOINT = 1000
 """The version of each table's only checkpoint; the commits before it were cleaned up."""
 
 PROFILES = ("clean", "real")
 FORMATS = ("delta", "iceberg", "hudi")
 HUDI_TOKEN = "_0-1-0_20261004010000000"
-"""In names of Hudi's files which task of which write made them."""
+"""The write token in names of Hudi files."""
 FILES_AN_HOUR = 200
 PART_ROWS = 500_000
 COMMITS = 200
@@ -33,23 +33,23 @@ FAULTS = {
     "uncommitted": 50,
     "unreferenced": 50,
 }
-"""600 files by the kind that each must be found as."""
+"""600 files by the kind of their finding."""
 ON_FILES = ("dropped", "size_mismatch", "hidden", "metastore_stale")
-"""Faults of files that the newest state lists; the others have keys of their own."""
+"""Faults of files that the newest state lists; files with other faults have additional keys."""
 
 _UNITS = {"k": 1000, "m": 1_000_000}
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What the lake is like. Two lakes of equal specs are equal byte for byte, but for compression.
+    """The properties of the lake. Two lakes of equal specs are equal byte for byte, except for compression.
 
     Attributes:
-        size: as it was asked for, `10k`, `1m`, ...
+        size: as in the command, `10k`, `1m`, ...
         profile: clean, or real: 30 % removed and not vacuumed, 5 % unreferenced, 15 % noncurrent versions, 1 % too
             young to judge, one table with 40 % of all files.
         inventory: Parquet or CSV.
-        format: what its tables are.
+        format: the format of its tables.
     """
 
     size: str
@@ -61,7 +61,7 @@ class Spec:
 
     @property
     def files(self) -> int:
-        """Files of each source."""
+        """Return the number of files of each source."""
         return int(float(self.size[:-1]) * _UNITS[self.size[-1].lower()])
 
     @property
@@ -80,7 +80,7 @@ class Spec:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The inventory's columns; CSV names them otherwise, see `artefacts`."""
+        """Return the inventory's columns; CSV uses other names, see `artefacts`."""
         versions = ("version_id", "is_latest", "is_delete_marker") if self.is_real else ()
         return (
             *("bucket", "key", *versions, "size", "last_modified_date", "e_tag", "storage_class"),

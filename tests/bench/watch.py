@@ -1,4 +1,4 @@
-"""Runs a command and watches all of its processes: seconds, CPU seconds, memory, and how busy the machine was."""
+"""Runs a command and measures all of its processes: seconds, CPU seconds, memory, and the load of the machine."""
 
 import os
 import subprocess
@@ -10,15 +10,15 @@ from pathlib import Path
 EVERY = 0.2
 PSS_AT_MOST_EVERY = 0.5
 GREW = 1.1
-"""Proportional memory is dear to ask for (70 ms a GiB): it is looked at when resident memory reaches a new high, and
+"""Proportional memory is expensive to read (70 ms per GiB): it is read when resident memory reaches a new high, and
 within half a second only if that is a tenth higher."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What one process and its descendants took.
+class ProcessUsage:
+    """The resources that one process and its descendants used.
 
     Attributes:
         cpu: CPU seconds of all processes.
@@ -41,7 +41,7 @@ class Ran:
 
 @dataclass
 class _Tree:
-    """A process and its descendants, as they were seen."""
+    """A process and its descendants, as observed so far."""
 
     root: int
     ticks: dict[int, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class _Tree:
             self._looked = time.monotonic()
 
     def cpu_of(self) -> dict[str, float]:
-        """CPU seconds by kind of process."""
+        """Return CPU seconds by kind of process."""
         seconds: dict[str, float] = {}
         for pid, ticks in self.ticks.items():
             kind = self.kinds.get(pid, "driver")
@@ -73,10 +73,10 @@ class _Tree:
         return {kind: round(each, 2) for kind, each in seconds.items()}
 
 
-def ran(
+def run_watched(
     command: Sequence[str], environment: Mapping[str, str], logs: Path, *, allowed: Sequence[int] = (0,)
-) -> Ran:
-    """Run the command to its end; `logs` is where what it prints is kept.
+) -> ProcessUsage:
+    """Run the command to its end; its output is written to `logs`.
 
     Raises:
         RuntimeError: it ended with a code that is not allowed.
@@ -98,11 +98,11 @@ def ran(
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{texts[1][-3000:]}")
     load = (before, os.getloadavg()[0])
     cpu = tree.cpu_of()
-    return Ran(seconds, sum(cpu.values()), cpu, tree.pss, tree.rss, load, process.returncode, *texts)
+    return ProcessUsage(seconds, sum(cpu.values()), cpu, tree.pss, tree.rss, load, process.returncode, *texts)
 
 
 def family(root: int) -> set[int]:
-    """A process and all its descendants."""
+    """Return a process and all its descendants."""
     parents = {
         int(path.name): _parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()
     }
@@ -124,12 +124,12 @@ def _ticks(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on."""
+    """Return the fields of /proc/PID/stat from the state on."""
     return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 def _kind(pid: int) -> str:
-    """Empty where nothing can be told any more."""
+    """Return the kind of a process; empty if the process has ended."""
     command = _text(f"/proc/{pid}/cmdline").split("\0")
     if not command[0]:
         return ""

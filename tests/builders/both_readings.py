@@ -71,14 +71,14 @@ class FirstAnswers:
 def in_full(lake: ScreenLake) -> FirstAnswers:
     """Everything is read in full at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(projection_pass, "SCREEN_FROM", 1 << 60)
+        patch.setattr(projection_pass, "PREFILTER_FROM", 1 << 60)
         return _read(lake, InProcessEngine(2))
 
 
 def narrowly(lake: ScreenLake, engine: AuditEngine | None = None, bits: int = prefilter.BITS) -> FirstAnswers:
     """All is read narrowly first, and keys are let go by 2^`bits` buckets."""
     with pytest.MonkeyPatch.context() as patch, buckets(patch, bits):
-        patch.setattr(projection_pass, "SCREEN_FROM", 0)
+        patch.setattr(projection_pass, "PREFILTER_FROM", 0)
         return _read(lake, engine or InProcessEngine(2))
 
 

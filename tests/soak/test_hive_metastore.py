@@ -1,6 +1,6 @@
-"""A real Hive Metastore 4.0.1 with Derby in memory, from Maven Central: what it answers is what the stand-in answers.
+"""A real Hive Metastore 4.0.1 with Derby in memory, from Maven Central, answers as the stand-in does.
 
-Needs Maven, and Java; 150 MB are fetched once into Maven's own store. Starting it costs about ten seconds of CPU.
+The tests need Maven and Java; Maven downloads 150 MB once. The start takes about ten seconds of CPU.
 """
 
 import os
@@ -202,7 +202,7 @@ def test_a_real_metastore_is_read_in_batches(
     assert ([table.name for table in said.tables], said.holes) == (["read.iceberg"], ())
 
 
-def test_partitions_are_mended_and_taken_back(uri: str, tmp_path: Path) -> None:
+def test_partitions_are_repaired_and_the_repair_is_undone(uri: str, tmp_path: Path) -> None:
     lake = RealLake(uri, "mend", tmp_path)
     lake.table("orders", "day")
     lake.partitions("orders", "1", "2", "4")

@@ -19,7 +19,7 @@ FEW = 12
 
 
 def run(aws: Aws, s3: Endpoint, folder: Path, seeds: range) -> str:
-    """All of them; what is told of them."""
+    """Run all seeds, and return a summary."""
     steps, held, applied, acts = 0, 0, 0, 0
     statuses: Counter[str] = Counter()
     for seed in seeds:

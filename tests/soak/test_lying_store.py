@@ -1,4 +1,4 @@
-"""Twenty seeds of a store whose lists lag: what each committer loses in silence is what the audit names, no more."""
+"""Twenty seeds of a store whose lists lag: the audit names exactly the files that each committer loses."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,8 @@ from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.committers import Committed
 from tests.conftest import Aws
-from tests.spark.test_committers import by_magic, lake_of, magic_lost_and_told
-from tests.spark.test_event_logs import lost_and_told, renaming
+from tests.spark.test_committers import by_magic, lake_of, magic_losses_and_findings
+from tests.spark.test_event_logs import losses_and_findings, renaming
 
 __all__ = ["by_magic", "renaming"]
 SEEDS = int(os.environ.get("LAKEAUDIT_SOAK_SEEDS", "20"))
@@ -24,7 +24,9 @@ SEEDS = int(os.environ.get("LAKEAUDIT_SOAK_SEEDS", "20"))
 def test_what_a_commit_lost_is_what_is_named(
     renaming: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, algorithm: int, seed: int
 ) -> None:
-    lost, told = lost_and_told(renaming, tmp_path, s3, aws, bucket, algorithm, seed, 0.05 if seed % 4 else 0)
+    lost, told = losses_and_findings(
+        renaming, tmp_path, s3, aws, bucket, algorithm, seed, 0.05 if seed % 4 else 0
+    )
     assert told == lost
 
 
@@ -34,7 +36,7 @@ def test_what_a_magic_job_lost_is_what_is_named(
     by_magic: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, seed: int
 ) -> None:
     """Its `_SUCCESS` lists the files that it saw, so that alone it reveals nothing."""
-    lost, told = magic_lost_and_told(by_magic, tmp_path, s3, aws, bucket, seed, 0.1 if seed % 4 else 0)
+    lost, told = magic_losses_and_findings(by_magic, tmp_path, s3, aws, bucket, seed, 0.1 if seed % 4 else 0)
     assert told == lost
 
 

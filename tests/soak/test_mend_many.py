@@ -34,7 +34,7 @@ def key_of(number: int) -> str:
 
 
 def lose_many(shop: Shop, count: int) -> None:
-    """A table of so many files, each of them under two delete markers, so that its version has to be copied back."""
+    """Write a table whose files have two delete markers each, so that their versions have to be copied."""
     from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.s3.models import s3_backends
 
@@ -54,7 +54,7 @@ def lose_many(shop: Shop, count: int) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{0:020}.json", Body=log.encode())
 
 
-def lost(bucket: str, count: int) -> Iterator[dict[str, Any]]:
+def lost_files(bucket: str, count: int) -> Iterator[dict[str, Any]]:
     for number in range(count):
         yield {
             "kind": "dropped", "table_name": "orders", "bucket": bucket, "key": key_of(number), "rows_at_stake": 1,
@@ -64,7 +64,7 @@ def lost(bucket: str, count: int) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def of_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto looks at all versions of the bucket to list those of one key: the test's names are no prefix of another."""
+    """Make moto list the versions of one key directly; no key of the test is a prefix of another key."""
     from moto.s3.models import S3Backend
 
     listed: Any = S3Backend.list_object_versions
@@ -87,12 +87,12 @@ def lake(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Lake:
     shop = Shop(aws.s3, s3, bucket, ["orders"])
     lose_many(shop, STEPS)
     lake = shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, confirm: {rate: 2000}")
-    opened(lake, lost(bucket, STEPS))
+    opened(lake, lost_files(bucket, STEPS))
     return lake
 
 
 def peak_of(command: list[str], folder: Path) -> tuple[float, float, int, str]:
-    """Seconds by the clock, seconds of CPU, peak memory in MB, and what it said."""
+    """Return elapsed seconds, CPU seconds, peak memory in MB, and the output."""
     begun, peak, spent = time.monotonic(), 0, sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
@@ -126,19 +126,19 @@ def test_many_restores(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_requests_of_a_step(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a step, whatever the plan's length; the table's log is listed twice a batch."""
+    """The number of requests per step does not depend on the plan's length; a batch lists the table's log twice."""
     shop = Shop(aws.s3, s3, bucket, ["orders"])
     lose_many(shop, 400)
     mending = Mending(shop.lake(tmp_path), tmp_path)
-    opened(mending.lake, lost(bucket, 400))
+    opened(mending.lake, lost_files(bucket, 400))
     asked: Counter[str] = Counter()
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+    def counting_call(self: Any, operation: str, given: dict[str, Any]) -> Any:
         asked[operation] += 1
         return call(self, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    monkeypatch.setattr(BaseClient, "_make_api_call", counting_call)
     mending.plan(io.StringIO(), max_share=1)
     of_plan = asked.copy()
     assert mending.apply(max_share=1).exit_code == 0

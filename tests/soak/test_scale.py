@@ -41,7 +41,7 @@ SETTINGS = ("--conf", "spark.driver.maxResultSize=16m", "--conf", "spark.ui.enab
 
 @dataclass
 class Peaks:
-    """The most resident memory that any process of a kind has had, in KiB."""
+    """The peak resident memory by kind of process, in KiB."""
 
     root: int
     by_kind: dict[str, int] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def watched(pid: int) -> Iterator[Peaks]:
 
 @dataclass(frozen=True)
 class Submitted:
-    """What one spark-submit printed, and what it took."""
+    """The output of one spark-submit, and the resources that it used."""
 
     summary: dict[str, Any]
     stages: dict[str, float]
@@ -142,7 +142,7 @@ def test_a_million_files_are_audited_exactly_by_a_small_driver(
     lake_file = big.lake_file(tmp_path, s3)
     done = submit(lake_file)
     with capsys.disabled():
-        print(_told(done))  # noqa: T201 - the figures of docs/performance.md
+        print(_figures(done))  # noqa: T201 - the figures of docs/performance.md
     assert (done.summary["status"], done.summary["findings"]) == ("complete", big.expected)
     shares = {axis: told["decided_share"] for axis, told in done.summary["coverage"][TABLE].items()}
     assert {axis: shares[axis] for axis in FILE_AXES} == dict.fromkeys(FILE_AXES, 1.0)
@@ -171,7 +171,7 @@ def _check_results(lake_file: Path, big: BigLake) -> None:
     assert left == big.strays
 
 
-def _told(done: Submitted) -> str:
+def _figures(done: Submitted) -> str:
     stages = "".join(f"\n  {name}: {seconds:.1f} s" for name, seconds in done.stages.items())
     peaks = "".join(f"\n  {kind}: {peak / 1024:.0f} MiB" for kind, peak in sorted(done.peaks.items()))
     rate = FILES / done.seconds

@@ -1,4 +1,4 @@
-"""Watched places that evidence covers in part, that hold much, that are read narrowly, and that catalogs know."""
+"""Watched places: partly covered ones, large ones, ones that catalogs name, and ones with a projection pass."""
 
 from pathlib import Path
 
@@ -44,8 +44,8 @@ def test_more_prefixes_than_anybody_reads_are_one_row(place: Place, monkeypatch:
     assert kinds(lake) == {"": ("unowned", 4), "t/": ("unregistered_table", 1)}
 
 
-def test_a_narrow_reading_says_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection_pass, "SCREEN_FROM", 0)
+def test_a_projection_pass_gives_the_same_findings(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection_pass, "PREFILTER_FROM", 0)
     place.put("old/1.csv", "t/_delta_log/0.json", "t/day=1/p.parquet")
     lake = place.lake()
     audited(lake, run_id="r1")

@@ -1,6 +1,6 @@
 """The built wheel on a Spark standalone cluster: the same rows as in one process, with an executor lost as well.
 
-The interpreter of the driver and the executors has no lakeaudit: what they run comes from `--py-files`.
+The interpreter of the driver and the executors has no lakeaudit: they import it from `--py-files`.
 """
 
 import json

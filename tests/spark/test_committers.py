@@ -1,4 +1,4 @@
-"""Hadoop's own committers, on the tests' S3 server and on disk: what their records say, and whole audits by them."""
+"""Hadoop's own committers, on the tests' S3 server and on disk: their records, and complete audits that use them."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def lake_of(folder: Path, data: str, kind: str, s3: Endpoint | None, more: str =
     return load_lake(path, {})
 
 
-def found(lake: Lake) -> list[tuple[Any, ...]]:
+def findings(lake: Lake) -> list[tuple[Any, ...]]:
     rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
     return sorted((row["kind"], (row["key"] or row["subject"]).rpartition("/t/")[2]) for row in rows)
 
@@ -64,16 +64,16 @@ def test_what_s3a_committers_committed_is_claimed(
     Committed(spark, committer, f"s3a://{bucket}/wh/t", tmp_path).run(FILES)
     lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
     audited(lake, run_id="r")
-    assert found(lake) == []
+    assert findings(lake) == []
     assert live_claims(lake) == len(FILES)
     keys = [each["Key"] for each in aws.s3.list_objects_v2(Bucket=bucket, Prefix="wh/t/d=")["Contents"]]
     lost = next(key for key in keys if "ü" in key)
     aws.s3.delete_object(Bucket=bucket, Key=lost)
     again = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, name="b")
     audited(again, run_id="r")
-    assert found(again) == [("dropped", lost.removeprefix("wh/t/"))]
-    (told,) = lookup_claims(again.tables[0], clients_of(again), bucket, lost)
-    assert (told.answer, told.history[0]["commit_id"]) == ("present", JOB)
+    assert findings(again) == [("dropped", lost.removeprefix("wh/t/"))]
+    (reported,) = lookup_claims(again.tables[0], clients_of(again), bucket, lost)
+    assert (reported.answer, reported.history[0]["commit_id"]) == ("present", JOB)
 
 
 def test_files_that_a_magic_job_lost_are_named_by_what_its_tasks_left(
@@ -93,7 +93,7 @@ def test_files_that_a_magic_job_lost_are_named_by_what_its_tasks_left(
     assert (marker["success"], len(marker["filenames"])) == (True, len(files) - len(lost))
     lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
     audited(lake, run_id="r")
-    assert [key for kind, key in found(lake) if kind == "dropped"] == lost
+    assert [key for kind, key in findings(lake) if kind == "dropped"] == lost
 
 
 @pytest.mark.parametrize("committer", ["magic", OTHERS[0]])
@@ -103,7 +103,7 @@ def test_what_a_killed_job_left_is_not_claimed(
     Committed(spark, committer, f"s3a://{bucket}/wh/t", tmp_path).run(FILES, killed=True)
     lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
     audited(lake, run_id="r")
-    assert {kind for kind, _ in found(lake)} <= {"temporary", "unfinished_upload"}
+    assert {kind for kind, _ in findings(lake)} <= {"temporary", "unfinished_upload"}
 
 
 def test_an_empty_marker_claims_nothing(
@@ -112,7 +112,7 @@ def test_an_empty_marker_claims_nothing(
     Committed(spark, "classic", f"s3a://{bucket}/wh/t", tmp_path).run(FILES)
     lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
     assert audited(lake, run_id="r").status == "complete"
-    assert found(lake) == []
+    assert findings(lake) == []
 
 
 def test_reports_of_jobs_that_only_add_files(
@@ -128,7 +128,7 @@ def test_reports_of_jobs_that_only_add_files(
     for number, more in enumerate(["", f", reports: 's3://{bucket}/reports'"]):
         lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, more, name=f"l{number}")
         audited(lake, run_id="r")
-        assert found(lake) == [("dropped", f"part-00001-{JOB}.bin")] * number
+        assert findings(lake) == [("dropped", f"part-00001-{JOB}.bin")] * number
         assert live_claims(lake) == 2 + number
 
 
@@ -142,7 +142,7 @@ def test_what_the_manifest_committer_committed_is_claimed(
     Committed(spark, "manifest", home.as_uri(), tmp_path, settings=skipped).run(FILES)
     lake = lake_of(tmp_path, str(tmp_path / "wh"), "manifest_committer", None)
     audited(lake, run_id="r")
-    assert {kind for kind, _ in found(lake)} <= {"temporary"}
+    assert {kind for kind, _ in findings(lake)} <= {"temporary"}
     assert live_claims(lake) == len(FILES)
     (home / AWKWARD).unlink()
     cut, times = home / "d=1/part-00001.bin", (home / "d=1/part-00001.bin").stat()
@@ -151,7 +151,7 @@ def test_what_the_manifest_committer_committed_is_claimed(
     again = lake_of(tmp_path, str(tmp_path / "wh"), "manifest_committer", None, name="b")
     audited(again, run_id="r")
     sizes = [] if cleanup else [("size_mismatch", "d=1/part-00001.bin")]
-    assert [each for each in found(again) if each[0] != "temporary"] == [("dropped", AWKWARD), *sizes]
+    assert [each for each in findings(again) if each[0] != "temporary"] == [("dropped", AWKWARD), *sizes]
 
 
 @pytest.mark.soak
@@ -164,16 +164,16 @@ def test_what_a_large_job_lacks_is_counted(
     Committed(spark, "directory", f"s3a://{bucket}/wh/t", tmp_path).run(files)
     lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
     assert audited(lake, run_id="r").status == "complete"
-    assert (found(lake), live_claims(lake)) == ([], 100)
+    assert (findings(lake), live_claims(lake)) == ([], 100)
     marker = json.loads(aws.s3.get_object(Bucket=bucket, Key="wh/t/_SUCCESS")["Body"].read())
-    told = {name.removeprefix("/wh/t/") for name in marker["filenames"]}
-    for name in [name for _, name, _ in files if (name in told) == named][:3]:
+    reported = {name.removeprefix("/wh/t/") for name in marker["filenames"]}
+    for name in [name for _, name, _ in files if (name in reported) == named][:3]:
         aws.s3.delete_object(Bucket=bucket, Key=f"wh/t/{name}")
     aws.s3.put_object(Bucket=bucket, Key=f"wh/t/d=0/another-{JOB.replace('1', '8')}", Body=b"another job's")
     again = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, name="b")
     audited(again, spark, run_id="r")
     if named:
-        assert [kind for kind, _ in found(again)] == ["dropped"] * 3
+        assert [kind for kind, _ in findings(again)] == ["dropped"] * 3
         return
     (row,) = [row for batch in results_of(again).findings("r") for row in batch.to_pylist()]
     assert (row["kind"], row["files"], row["bytes_at_stake"]) == ("incomplete_commit", 3, 30)
@@ -202,7 +202,7 @@ def by_magic(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.unset(PROTOCOL)
 
 
-def magic_lost_and_told(
+def magic_losses_and_findings(
     spark: SparkSession, folder: Path, s3: Endpoint, aws: Aws, bucket: str, seed: int, share: float
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """(splits that a magic job lost while it reported success, what the audit finds), each with its rows."""
@@ -227,16 +227,16 @@ def magic_lost_and_told(
         for row in batch.to_pylist()
         if row["severity"] != "info"
     ]
-    told = [(row["kind"], row["key"].rpartition("/")[2][5:10], row["rows_at_stake"]) for row in rows]
+    reported = [(row["kind"], row["key"].rpartition("/")[2][5:10], row["rows_at_stake"]) for row in rows]
     splits = {name[5:10] for name in there}
-    return [("dropped", f"{n:05d}", 10) for n in range(SPLITS) if f"{n:05d}" not in splits], sorted(told)
+    return [("dropped", f"{n:05d}", 10) for n in range(SPLITS) if f"{n:05d}" not in splits], sorted(reported)
 
 
 @pytest.mark.parametrize("share", [0.1, pytest.param(0.0, marks=pytest.mark.soak)])
-def test_the_rows_that_a_magic_job_lost_are_told_by_the_log_beside_it(
+def test_the_event_log_reports_the_rows_that_a_magic_job_lost(
     by_magic: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, share: float
 ) -> None:
     """Its marker lists the files that it saw, so that alone it reveals nothing."""
-    lost, told = magic_lost_and_told(by_magic, tmp_path, s3, aws, bucket, 5, share)
-    assert told == lost
+    lost, reported = magic_losses_and_findings(by_magic, tmp_path, s3, aws, bucket, 5, share)
+    assert reported == lost
     assert bool(lost) == bool(share)

@@ -76,7 +76,7 @@ def lake_of(
     return load_lake(path, {})
 
 
-def found(lake: Lake) -> list[tuple[Any, ...]]:
+def findings(lake: Lake) -> list[tuple[Any, ...]]:
     rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
     return sorted((row["kind"], row["key"], row["rows_at_stake"]) for row in rows)
 
@@ -84,7 +84,7 @@ def found(lake: Lake) -> list[tuple[Any, ...]]:
 def test_what_spark_wrote_is_there_until_it_is_not(site: Path) -> None:
     healthy = lake_of(site, "before", str(site / "out"), TABLES)
     assert audited(healthy, run_id="r").status == "complete"
-    assert found(healthy) == []
+    assert findings(healthy) == []
     taken = [
         min((site / "out/events").glob("part-00002-*")),
         min((site / "out/pieces").glob("part-00001-*-c002*")),
@@ -93,7 +93,7 @@ def test_what_spark_wrote_is_there_until_it_is_not(site: Path) -> None:
         path.unlink()
     broken = lake_of(site, "after", str(site / "out"), TABLES)
     audited(broken, run_id="r")
-    assert found(broken) == sorted(
+    assert findings(broken) == sorted(
         [("dropped", str(taken[0])[1:], 100), ("dropped", str(taken[1])[1:], None)]
     )
 
@@ -131,7 +131,7 @@ def test_the_example_of_the_document_logs_what_a_session_writes(spark: SparkSess
     )
     lake = load_lake(tmp_path / "lake.yaml", {})
     audited(lake, run_id="r")
-    assert [(kind, key) for kind, key, _ in found(lake)] == [("dropped", str(parts[0])[1:])]
+    assert [(kind, key) for kind, key, _ in findings(lake)] == [("dropped", str(parts[0])[1:])]
 
 
 def test_what_a_failed_run_left_beside_its_retry_is_named(site: Path) -> None:
@@ -141,8 +141,8 @@ def test_what_a_failed_run_left_beside_its_retry_is_named(site: Path) -> None:
     for path in (site / "out/retried").glob("part-*"):
         runs.setdefault(path.name[11:47], set()).add(path.name[5:10])
     failed = min(runs, key=lambda run: len(runs[run]))
-    told = [(kind, key.rpartition("/")[2][5:47]) for kind, key, _ in found(lake)]
-    assert told == [("duplicate_attempt", f"{split}-{failed}") for split in sorted(runs[failed])]
+    reported = [(kind, key.rpartition("/")[2][5:47]) for kind, key, _ in findings(lake)]
+    assert reported == [("duplicate_attempt", f"{split}-{failed}") for split in sorted(runs[failed])]
     assert len(runs) == 2
 
 
@@ -166,7 +166,7 @@ def renaming(spark: SparkSession) -> Iterator[SparkSession]:
 SPLITS = 20
 
 
-def lost_and_told(
+def losses_and_findings(
     spark: SparkSession,
     folder: Path,
     s3: Endpoint,
@@ -185,8 +185,10 @@ def lost_and_told(
     there = {each["Key"].rpartition("/")[2][5:10] for page in pages for each in page.get("Contents", [])}
     lake = lake_of(folder, "results", f"s3://{bucket}/wh", ("events",), s3)
     audited(lake, run_id="r")
-    told = [(kind, key.rpartition("/")[2][5:10], rows) for kind, key, rows in found(lake) if kind not in LEFT]
-    return [("dropped", f"{n:05d}", 10) for n in range(SPLITS) if f"{n:05d}" not in there], told
+    reported = [
+        (kind, key.rpartition("/")[2][5:10], rows) for kind, key, rows in findings(lake) if kind not in LEFT
+    ]
+    return [("dropped", f"{n:05d}", 10) for n in range(SPLITS) if f"{n:05d}" not in there], reported
 
 
 LEFT = ("temporary", "uncommitted")
@@ -201,6 +203,6 @@ def test_files_that_a_commit_lost_in_silence_are_named(
     renaming: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, algorithm: int, share: float
 ) -> None:
     """The job reports success; storage has fewer splits than it wrote, which its event log alone can tell."""
-    lost, told = lost_and_told(renaming, tmp_path, s3, aws, bucket, algorithm, algorithm, share)
-    assert told == lost
+    lost, reported = losses_and_findings(renaming, tmp_path, s3, aws, bucket, algorithm, algorithm, share)
+    assert reported == lost
     assert bool(lost) == bool(share)

@@ -1,4 +1,4 @@
-"""What every part of the product takes for granted of the Spark session."""
+"""Properties of the Spark session on which every part of the product relies."""
 
 import os
 import subprocess
@@ -70,7 +70,7 @@ def test_a_null_survives_the_way_through_pandas(spark: SparkSession) -> None:
 
 
 def test_a_bucket_may_have_an_endpoint_of_its_own(spark: SparkSession, aws: Aws, bucket: str) -> None:
-    """The other server holds what this one holds, so a dead endpoint shows which one was asked."""
+    """Both servers have the same objects, so a dead endpoint shows which one receives the requests."""
     aws.s3.put_object(Bucket=bucket, Key="x.txt", Body=b"x\n")
     dead = Endpoint(endpoint="http://127.0.0.1:9", region="us-east-1", path_style=True)
     impatient = {f"fs.s3a.bucket.{bucket}.retry.limit": "0", f"fs.s3a.bucket.{bucket}.attempts.maximum": "1"}

@@ -15,13 +15,13 @@ NAMES = ("vectors", "branches", "transforms")
 
 
 @pytest.fixture
-def placed(aws: Aws) -> Iterator[None]:
+def tables_in_s3(aws: Aws) -> Iterator[None]:
     with tables_of_spark(aws.s3, NAMES):
         yield
 
 
 def test_an_audit_on_spark_says_what_one_in_this_process_says(
-    placed: None, aws: Aws, s3: Endpoint, spark: SparkSession, tmp_path: Path
+    tables_in_s3: None, aws: Aws, s3: Endpoint, spark: SparkSession, tmp_path: Path
 ) -> None:
     pages = aws.s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK, Prefix="wh/s/vectors/data/")
     for page in pages:

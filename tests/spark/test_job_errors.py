@@ -1,4 +1,4 @@
-"""A job that fails for no fault of ours is "could not audit"; what only a bug explains stays what it is."""
+"""A job that fails for an external reason raises "could not audit"; errors that only a bug explains are not changed."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -57,7 +57,7 @@ def _torn(con: Connection) -> Batches:
     raise SourceError("s3://lake/a", "access denied", "grant s3:GetObject")
 
 
-def test_rows_to_be_kept_of_a_part_that_raises_in_a_task_are_none(spark: SparkSession) -> None:
+def test_a_part_that_raises_in_a_task_has_no_buffered_rows(spark: SparkSession) -> None:
     with (
         closing(SparkEngine(lambda: spark, bytes_here=0)) as engine,
         job_errors(),
@@ -66,7 +66,7 @@ def test_rows_to_be_kept_of_a_part_that_raises_in_a_task_are_none(spark: SparkSe
         engine.keep([Part("storage:0", _torn)])
 
 
-def test_bugs_are_told_as_bugs(spark: SparkSession) -> None:
+def test_bugs_are_raised_as_bugs(spark: SparkSession) -> None:
     with pytest.raises(PythonException, match="TypeError"), job_errors():
         raising(spark, TypeError("a bug")).collect()
     with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"), job_errors():

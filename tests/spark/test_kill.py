@@ -56,7 +56,7 @@ def test_spark_submit_gives_the_same_rows(frozen: Frozen, cycles: list[Cycle]) -
 @pytest.mark.parametrize(
     "left", ["part-00000.snappy.parquet", "_delta_log/.00000000000000000000.json.4f1c.tmp"]
 )
-def test_a_first_write_that_was_torn_is_no_damage(tmp_path: Path, left: str) -> None:
+def test_a_truncated_first_write_does_no_damage(tmp_path: Path, left: str) -> None:
     file = tmp_path / "runs" / left
     file.parent.mkdir(parents=True)
     file.write_text("{")

@@ -24,8 +24,8 @@ QUARANTINE = "quarantine: {location: 's3://BUCKET/quarantine', keep: 30d}"
 
 
 @pytest.fixture
-def mending(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Mending:
-    """Files that are lost and torn, leftovers of one row, and a row whose files nobody knows any more."""
+def repair(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Mending:
+    """Lost and truncated files, unused files of one row, and a row whose files are unknown."""
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     shop = Shop(aws.s3, s3, bucket)
     shop.write("orders", commits=3)
@@ -50,20 +50,20 @@ def mending(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Mending:
     return Mending(lake, tmp_path)
 
 
-def rows(mending: Mending) -> list[str]:
-    """Without the plan's id and those that are made of it."""
-    plan_id, *others = mending.plan(io.StringIO(), allow=("restore", "older_than_onboarding")).more.values()
+def rows(repair: Mending) -> list[str]:
+    """Return the rows of the plan without its id and the ids that contain it."""
+    plan_id, *others = repair.plan(io.StringIO(), allow=("restore", "older_than_onboarding")).more.values()
     del plan_id, others
-    return mending.file.read_text().splitlines()[1:]
+    return repair.file.read_text().splitlines()[1:]
 
 
 @pytest.mark.parametrize("where", ["tasks of Spark", "threads"])
 def test_tasks_make_the_plan_that_this_process_would(
-    where: str, request: pytest.FixtureRequest, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    where: str, request: pytest.FixtureRequest, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = mending.clock()
-    mending.clock = lambda: now
-    here = rows(mending)
+    now = repair.clock()
+    repair.clock = lambda: now
+    here = rows(repair)
     assert len(here) == 7 + 7 + 1 + 1
 
     def engine(_: object) -> object:
@@ -75,7 +75,7 @@ def test_tasks_make_the_plan_that_this_process_would(
     monkeypatch.setattr(command, "STEPS", 1)
     monkeypatch.setattr(command, "spark_engine", engine)
     monkeypatch.setattr(plan_shares, "ROWS_A_FILE", 3)
-    assert rows(mending) == here
-    left = [*mending.folder.glob("results/_reconcile/plans/*/*")]
+    assert rows(repair) == here
+    left = [*repair.folder.glob("results/_reconcile/plans/*/*")]
     assert left == [], "what tasks are given and give is removed"
-    assert mending.apply().exit_code in (0, 3)
+    assert repair.apply().exit_code in (0, 3)

@@ -20,7 +20,7 @@ def test_folders_are_counted_beside_the_screen_on_spark(
     break_orders(hive)
     lake = hive.lake()
     for screen_from in (0, 1 << 40):
-        monkeypatch.setattr(projection_pass, "SCREEN_FROM", screen_from)
+        monkeypatch.setattr(projection_pass, "PREFILTER_FROM", screen_from)
         audited(lake, spark, run_id=f"from-{screen_from}")
         rows = [
             row for batch in results_of(lake).findings(f"from-{screen_from}") for row in batch.to_pylist()

@@ -25,7 +25,7 @@ from tests.builders.delta_lake import claims_and_holes, table
 from tests.builders.real_lake import AWKWARD, TABLES, write_all
 
 Read = tuple[Claims, list[SimpleNamespace]]
-"""What the reader gives, and its claims as they fold."""
+"""The rows of the reader, and its grouped claims."""
 
 LONG_JOB = "rs_plain"
 """Its data files are made older than their commits by a day, as a job longer than the grace leaves them."""
@@ -101,7 +101,7 @@ def test_partition_columns_have_their_own_names(read: Read) -> None:
     }
 
 
-def test_a_clone_does_not_own_what_it_lists(read: Read) -> None:
+def test_a_clone_does_not_own_the_files_that_it_lists(read: Read) -> None:
     _, rows = read
     assert {row.own_root for row in rows if row.table_name == "clone"} == {False}
     assert {row.own_root for row in rows if row.table_name == "awkward"} == {True}

@@ -1,4 +1,4 @@
-"""What an audit may do, by the policy that is shipped: all that it asks for, and no more. It writes results alone."""
+"""The shipped policy allows exactly the requests that an audit sends; an audit writes only its results."""
 
 import io
 import json
@@ -56,7 +56,7 @@ def test_an_audit_asks_for_what_the_policy_allows(
 def _broken(
     aws: Aws, s3: Endpoint, folder: Path, bucket: str, evidence: str, results: str, *, table: str
 ) -> Lake:
-    """A file is lost, one was written again, one is a stray, a commit was written over; all evidence is there."""
+    """Lose a file, rewrite one, add an unlisted one, overwrite a commit; all evidence is available."""
     for name in (bucket, evidence, results):
         aws.s3.create_bucket(Bucket=name)
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})

@@ -1,4 +1,4 @@
-"""What Spark's streaming sink and Delta's symlink manifests say, written by themselves, and whole audits by them."""
+"""Logs of Spark's streaming sink and Delta's symlink manifests, as they write them, and complete audits with them."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_what_a_stream_wrote_is_there_until_it_is_not(sink: Path, tmp_path: Path
     assert "uncommitted" in {kind for kind, _ in found(broken)}
 
 
-def test_a_batch_that_is_gone_is_told(sink: Path, tmp_path: Path) -> None:
+def test_a_missing_batch_is_reported(sink: Path, tmp_path: Path) -> None:
     log = sink / "wh/t/_spark_metadata"
     held = (log / "10").read_bytes()
     (log / "10").unlink()

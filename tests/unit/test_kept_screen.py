@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.audit import cached_prefilter, cached_rest
-from lakeaudit.audit.cached_prefilter import KeptScreen, Screened
+from lakeaudit.audit.cached_prefilter import PrefilterCache, PrefilterResult
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.keys import Location
@@ -62,16 +62,16 @@ def lake(first: tuple[Path, int], tmp_path: Path) -> ScreenLake:
     return laid(tmp_path)
 
 
-def keeper(lake: ScreenLake) -> KeptScreen | None:
+def keeper(lake: ScreenLake) -> PrefilterCache | None:
     """How an audit of the lake would keep its screen."""
     evidence = lake.evidence()
-    return cached_prefilter.kept_screen(evidence, lake.screen(), [*evidence.observed.rows()])
+    return cached_prefilter.prefilter_cache(evidence, lake.screen(), [*evidence.observed.rows()])
 
 
-def said(lake: ScreenLake) -> Screened | None:
+def said(lake: ScreenLake) -> PrefilterResult | None:
     """What the kept screen says to an audit of the lake; None: it does not fit."""
     found = keeper(lake)
-    return None if found is None else found.last(InProcessEngine(1))
+    return None if found is None else found.load(InProcessEngine(1))
 
 
 FULL: dict[str, FirstAnswers] = {}
@@ -175,7 +175,7 @@ def test_where_anything_else_differs_the_screen_does_not_fit(
 
 
 def test_other_code_makes_another_screen(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached_prefilter, "code_of_screens", lambda: "another version")
+    monkeypatch.setattr(cached_prefilter, "code_of_prefilter", lambda: "another version")
     assert said(lake) is None
 
 
@@ -216,7 +216,7 @@ def test_a_file_that_is_gone_or_torn_is_as_good_as_none(
 
 
 def test_the_rest_is_made_once(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached_rest.KeptRest, "_divided", None)
+    monkeypatch.setattr(cached_rest.CachedRest, "_divide", None)
     assert narrowly(lake, InProcessEngine(1)).files
 
 
@@ -251,7 +251,8 @@ def test_only_the_last_screen_is_kept_and_none_of_a_reading_with_a_fault(
 
 def test_a_name_is_the_same_in_every_process() -> None:
     told = [
-        cached_prefilter._told(cached_prefilter._made_with(laid(Path("/nowhere")).screen())) for _ in range(2)
+        cached_prefilter._stable_text(cached_prefilter._parameters(laid(Path("/nowhere")).screen()))
+        for _ in range(2)
     ]
     assert told[0] == told[1]
     assert " at 0x" not in told[0]

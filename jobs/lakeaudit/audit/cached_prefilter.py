@@ -1,14 +1,14 @@
-"""The last screen of the same report and export, kept beside the results: most of it need not be made again.
+"""Stores the result of the prefilter next to the results, for the next audit of the same report and export.
 
-A bucket of keys is let go, or not, by the traces of its rows alone (see `matching.prefilter`). Where parts that never
-change are the same as in the audit that kept its screen, and traces are made and met in the same way, a bucket can only
-differ if another row is in it: of commits, of the ledger, of anything that is read where it lies. Such rows are LOOSE.
-So a bucket that had no loose row then, and has none now, is let go or not as it was then; any other is read again.
+Whether a bucket of keys is cleared depends only on the fingerprints of its rows (see `matching.prefilter`). If the
+unchangeable parts are the same as in the stored result, and fingerprints are made and joined by the same code, only
+LOOSE rows can change a bucket: rows of commits, of the ledger, and of anything that is read where it is. So a bucket
+without a loose row, then and now, is cleared if it was cleared then; the other buckets are read again.
 
-Kept are the buckets that were not let go, those with loose rows, and of each key that was let go its bucket, table and
-size, to take it from the sums when its bucket is read again. Nothing that was judged is kept. Where anything does not
-fit, or more than a twentieth of the keys would have to be read again, a screen is made anew; where files change with
-each audit (listings, scans, lists) none is kept.
+The stored result lists the buckets that were not cleared and the buckets with loose rows. For each cleared key it has
+bucket, table and size, to subtract the key from the sums if its bucket is read again. It contains no verdicts. The
+prefilter runs completely if the stored result does not fit, or if more than a twentieth of the keys would be read
+again. No result is stored if most files change with each audit (listings, scans, lists).
 """
 
 from collections import Counter
@@ -36,100 +36,102 @@ from lakeaudit.runtime.duck import Connection, Rows
 
 FOLDER = ".screen"
 MOST = 20
-"""One of so many keys may be read again because of loose rows."""
+"""At most one key of this many may be read again because of loose rows."""
 
-_SETTLED = pa.struct([("name", pa.string()), ("files", pa.int64()), ("bytes", pa.int64())])
-_PLACE = pa.struct([("bucket", pa.string()), ("key", pa.string())])
-_SCREEN = pa.schema(
+_SUMS = pa.struct([("name", pa.string()), ("files", pa.int64()), ("bytes", pa.int64())])
+_LOCATION = pa.struct([("bucket", pa.string()), ("key", pa.string())])
+_STORED = pa.schema(
     [
         ("again", pa.binary()),  # buckets, as bits
         ("twins", pa.binary()),
         ("loose", pa.binary()),
-        ("settled", pa.list_(_SETTLED)),
-        ("logs", pa.list_(_PLACE)),
-        ("keys", pa.list_(pa.string())),  # names of files of keys that were let go
-        ("rest", pa.string()),  # what files of the rest are named by, see `kept_rest`
+        ("settled", pa.list_(_SUMS)),
+        ("logs", pa.list_(_LOCATION)),
+        ("keys", pa.list_(pa.string())),  # names of the files of cleared keys
+        ("rest", pa.string()),  # prefix of the names of the files of the rest, see `cached_rest`
     ]
 )
-"""What is kept of one screen: a row."""
+"""One row: the stored result."""
 
 
 @dataclass(frozen=True)
-class Screened:
-    """What a screen says: files and bytes let go by table, buckets to read again, tables whose logs storage has."""
+class PrefilterResult:
+    """The cleared files and bytes by table, the buckets to read again, and the tables whose logs storage has.
+
+    Attributes:
+        keys: names of the files of cleared keys.
+        more: buckets to read again that the stored result had cleared, as bits.
+        rest: prefix of the names of the files of the rest; empty: the result is not stored.
+        has_fault: whether a part could not be read.
+    """
 
     settled: Sequence[Mapping[str, Any]]
-    wanted: RowFilter
+    row_filter: RowFilter
     logs: frozenset[Location]
     keys: Sequence[str] = ()
-    """Files of the keys that were let go."""
     more: bytes = bitmap(())
-    """Of the buckets to read again those that the kept screen had let go."""
     rest: str = ""
-    """What files of the rest are named by; empty: the screen is not kept."""
-    faulted: bool = False
-    """Whether a part could not be read."""
+    has_fault: bool = False
 
     @property
     def files(self) -> int:
-        """How many were let go."""
+        """Return the number of cleared files."""
         return sum(row["files"] for row in self.settled)
 
 
 @dataclass(frozen=True)
-class KeptScreen:
-    """What there is to keep a screen by: its name, and the rows that are loose."""
+class PrefilterCache:
+    """Loads and stores the result under one name; `numbers` has the tables by their numbers in fingerprints."""
 
-    kept: CachedFiles
-    named: str
+    files: CachedFiles
+    name: str
     loose: Sequence[Part | BufferedRows]
     numbers: Mapping[int, str]
-    """The tables, as traces number them."""
 
-    def last(self, engine: AuditEngine) -> Screened | None:
-        """What the kept screen says of the rows as they are now; None: it does not fit."""
-        with self.kept.opened(self.named) as records:
+    def load(self, engine: AuditEngine) -> PrefilterResult | None:
+        """Return the stored result for the current rows; None if it does not fit."""
+        with self.files.opened(self.name) as records:
             if records is None:
                 return None
             ((_, batch),) = records
-            (was,) = batch.to_pylist()
-        more = _minus(_either(was["loose"], _touched(engine, self.loose)), was["again"])
-        if count_of(more) * MOST > sum(row["files"] for row in was["settled"]):
+            (stored,) = batch.to_pylist()
+        more = _minus(_either(stored["loose"], _loose_buckets(engine, self.loose)), stored["again"])
+        if count_of(more) * MOST > sum(row["files"] for row in stored["settled"]):
             return None
-        taken = self._taken(was["keys"], more)
-        if taken is None:
+        sums = self._sums_in(stored["keys"], more)
+        if sums is None:
             return None
-        wanted = RowFilter(_either(was["again"], more), was["twins"])
-        settled = [_less(row, *taken[row["name"]]) for row in was["settled"]]
-        logs = frozenset(Location(p["bucket"], p["key"]) for p in was["logs"])
-        return Screened(settled, wanted, logs, more=more, rest=was["rest"])
+        row_filter = RowFilter(_either(stored["again"], more), stored["twins"])
+        settled = [_less(row, *sums[row["name"]]) for row in stored["settled"]]
+        logs = frozenset(Location(p["bucket"], p["key"]) for p in stored["logs"])
+        return PrefilterResult(settled, row_filter, logs, more=more, rest=stored["rest"])
 
-    def stage(self, screen: Prefilter) -> Stage:
-        """The screen, which writes down the keys that it lets go; answers `kept` (name) of each file of them."""
-        self.kept.tidy([self.named])
-        return partial(_keeping, self.kept, self.named, screen)
+    def stage(self, prefilter: Prefilter) -> Stage:
+        """Return a stage that clears keys and writes them to files; it answers `kept` (name), one row per file."""
+        self.files.tidy([self.name])
+        return partial(_clear_and_write, self.files, self.name, prefilter)
 
-    def keep(self, screened: Screened, engine: AuditEngine) -> Screened:
-        """Put down what a screen said, if the next audit could be spared it."""
-        wanted = screened.wanted
-        loose = _touched(engine, self.loose)
-        if screened.faulted or count_of(_minus(loose, wanted.again)) * MOST > screened.files:
-            self.kept.tidy(())
-            return screened
+    def store(self, result: PrefilterResult, engine: AuditEngine) -> PrefilterResult:
+        """Store a result if the next audit can probably use it."""
+        row_filter = result.row_filter
+        loose = _loose_buckets(engine, self.loose)
+        if result.has_fault or count_of(_minus(loose, row_filter.again)) * MOST > result.files:
+            self.files.tidy(())
+            return result
         rest = uuid4().hex
-        logs = [{"bucket": place.bucket, "key": place.key} for place in sorted(screened.logs)]
-        row = (wanted.again, wanted.twins, loose, [*screened.settled], logs, [*screened.keys], rest)
-        self.kept.tidy([self.named, *screened.keys])
-        with self.kept.writing(self.named) as out:
-            out.add("screen", duck.small(_SCREEN, [row]).to_batches()[0])
+        logs = [{"bucket": place.bucket, "key": place.key} for place in sorted(result.logs)]
+        row = (row_filter.again, row_filter.twins, loose, [*result.settled], logs, [*result.keys], rest)
+        self.files.tidy([self.name, *result.keys])
+        with self.files.writing(self.name) as out:
+            out.add("prefilter", duck.small(_STORED, [row]).to_batches()[0])
             out.close()
-        return replace(screened, rest=rest)
+        return replace(result, rest=rest)
 
-    def _taken(self, files: Iterable[str], buckets: bytes) -> dict[str, tuple[int, int]] | None:
-        """By table (files, bytes) of the keys in these buckets; None: not all files are there."""
+    def _sums_in(self, names: Iterable[str], buckets: bytes) -> dict[str, tuple[int, int]] | None:
+        """Return by table (files, bytes) of the cleared keys in these buckets; None if a file is missing."""
         counts, sizes = Counter[str](), Counter[str]()
-        for named in files:
-            with self.kept.opened(named) as records:
+        for name in names:
+            with self.files.opened(name) as records:
                 if records is None:
                     return None
                 for _, batch in records:
@@ -141,10 +143,10 @@ class KeptScreen:
         return {name: (counts[name], sizes[name]) for name in self.numbers.values()}
 
 
-def kept_screen(
-    evidence: Evidence, screen: Prefilter, rows: Sequence[Part | BufferedRows]
-) -> KeptScreen | None:
-    """How the screen of these rows is kept; None: the next one could hardly be spared."""
+def prefilter_cache(
+    evidence: Evidence, prefilter: Prefilter, rows: Sequence[Part | BufferedRows]
+) -> PrefilterCache | None:
+    """Return the cache of these rows; None if the next audit could hardly use the stored result."""
     sources = evidence.observed.sources
     stored = [*pieces(*(each.rows for side in (sources.storage, sources.metastores) for each in side))]
     firm = [each for each in rows if _is_firm(each)]
@@ -155,13 +157,17 @@ def kept_screen(
         or len(firm) == len(stored)
         or weight * MOST > sum(part.weight for part in firm)
         or evidence.folder_count is not None
-        or len(evidence.scope) < len(evidence.lake.tables)  # the whole lake's is worth more
+        or len(evidence.scope) < len(evidence.lake.tables)  # a result of the whole lake is more useful
     ):
         return None
-    made_by = code_of_screens(), _told(_made_with(screen)), *sorted(part.identity for part in firm)
+    made_by = (
+        code_of_prefilter(),
+        _stable_text(_parameters(prefilter)),
+        *sorted(part.identity for part in firm),
+    )
     folder = evidence.lake.results.join(FOLDER, digest(evidence.lake.name))
-    numbers = {row["number"]: row["name"] for row in screen.tables.to_pylist()}
-    return KeptScreen(CachedFiles(folder, evidence.context.clients), digest(*made_by), loose, numbers)
+    numbers = {row["number"]: row["name"] for row in prefilter.tables.to_pylist()}
+    return PrefilterCache(CachedFiles(folder, evidence.context.clients), digest(*made_by), loose, numbers)
 
 
 def _is_firm(rows: Part | BufferedRows) -> TypeGuard[Part]:
@@ -169,37 +175,37 @@ def _is_firm(rows: Part | BufferedRows) -> TypeGuard[Part]:
 
 
 @cache
-def code_of_screens() -> str:
-    """A digest of all code that traces, and what is let go by them, are made by."""
+def code_of_prefilter() -> str:
+    """Return a digest of all code that makes fingerprints and clears keys by them."""
     audit = ("cached_prefilter.py", "cached_rest.py", "kernel.py", "projection_pass.py")
     rooms = ("rules", "matching", "findings", "checks", "engine")
     return code_of(*READERS, *rooms, *(f"audit/{name}" for name in audit))
 
 
-def _made_with(screen: Prefilter) -> tuple[object, ...]:
-    """All that traces and their meeting follow from, beside rows."""
-    of = screen.sources
-    sources = (of.roots, of.deciding, of.scopes, of.everywhere)
-    return sources, screen.tables, screen.entry_limits, screen.traces
+def _parameters(prefilter: Prefilter) -> tuple[object, ...]:
+    """Return everything except rows that determines fingerprints and how they are joined."""
+    facts = prefilter.sources
+    sources = (facts.roots, facts.deciding, facts.scopes, facts.everywhere)
+    return sources, prefilter.tables, prefilter.entry_limits, prefilter.traces
 
 
-def _told(value: object) -> str:
-    """A value in words, the same in every process."""
+def _stable_text(value: object) -> str:
+    """Return a value as text that is the same in every process."""
     if isinstance(value, partial):
-        return _told((value.func, value.args, value.keywords))
+        return _stable_text((value.func, value.args, value.keywords))
     if isinstance(value, pa.Table):
-        return _told(value.to_pylist())
+        return _stable_text(value.to_pylist())
     if isinstance(value, Mapping):
-        return f"{{{', '.join(sorted(f'{_told(k)}: {_told(v)}' for k, v in value.items()))}}}"
+        return f"{{{', '.join(sorted(f'{_stable_text(k)}: {_stable_text(v)}' for k, v in value.items()))}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_told, value))}]"
+        return f"[{', '.join(map(_stable_text, value))}]"
     if isinstance(value, FunctionType):
         return f"{value.__module__}.{value.__qualname__}"
     return repr(value)
 
 
-def _touched(engine: AuditEngine, rows: Sequence[Part | BufferedRows]) -> bytes:
-    """The buckets of these rows."""
+def _loose_buckets(engine: AuditEngine, rows: Sequence[Part | BufferedRows]) -> bytes:
+    """Return the buckets of these rows, as bits."""
     answers = engine.run(rows, [], Reading(project=_buckets))
     return bitmap(batch.column("bucket").to_numpy() for kind, batch in answers if kind == "touched")
 
@@ -210,16 +216,16 @@ def _buckets(con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows
         yield "touched", duck.query(con, sql, input=rows)
 
 
-def _keeping(
-    kept: CachedFiles, named: str, screen: Prefilter, con: Connection, rows: Mapping[str, Rows]
+def _clear_and_write(
+    files: CachedFiles, name: str, prefilter: Prefilter, con: Connection, rows: Mapping[str, Rows]
 ) -> Iterator[tuple[str, Rows]]:
-    for kind, found in cleared_keys(screen, con, rows, singly=True):
+    for kind, answers in cleared_keys(prefilter, con, rows, singly=True):
         if kind != "keys":
-            yield kind, found
+            yield kind, answers
             continue
-        of_share = f"{named} {uuid4().hex}"
-        with kept.writing(of_share) as out:
-            for batch in duck.relation(con, found).to_arrow_reader(duck.BATCH_ROWS):
+        of_share = f"{name} {uuid4().hex}"
+        with files.writing(of_share) as out:
+            for batch in duck.relation(con, answers).to_arrow_reader(duck.BATCH_ROWS):
                 out.add(kind, batch)
             out.close()
         yield "kept", pa.table({"name": [of_share]})

@@ -1,7 +1,7 @@
-"""Locations with empty parts (`s3a://b//warehouse/t`) of tables that Hadoop wrote: their keys have single slashes.
+"""Finds the keys of tables whose location has empty parts (`s3a://b//warehouse/t`): Hadoop writes single slashes.
 
-The location as it is written comes first. Where nothing lies there and something lies below its form with single
-slashes, that form is the table's place, for manifests, catalogs and storage alike.
+The location as written takes precedence. If it has no objects and its form with single slashes has some, that form is
+the table's location for manifests, catalogs and storage.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,9 @@ from lakeaudit.runtime.aws import Clients
 
 
 def collapsed_locations(tables: Sequence[Table], clients: Clients) -> Aliases:
-    """(location as it is written, the one where the table lies), for tables whose keys have single slashes.
+    """Return (location as written, location of the keys) for tables whose keys have single slashes.
 
-    Only locations with empty parts are looked at: two listings of one key each.
+    Only locations with empty parts are checked, with two listings of one key each.
     """
     return tuple(_moved(tables, clients))
 
@@ -32,7 +32,7 @@ def _moved(tables: Sequence[Table], clients: Clients) -> Iterator[tuple[Location
             if not _holds_any(clients, place) and _holds_any(clients, by_hadoop):
                 yield place, by_hadoop
         except SourceError:
-            continue  # the reader of the table says why
+            continue  # the table's reader reports the error
 
 
 def _holds_any(clients: Clients, place: Location) -> bool:
@@ -40,13 +40,13 @@ def _holds_any(clients: Clients, place: Location) -> bool:
 
 
 def as_stored(lake: Lake, clients: Clients) -> tuple[Lake, Clients]:
-    """The lake with its tables where they lie, and clients that look there for what is named otherwise."""
+    """Return the lake with its tables at the locations of their keys, and clients that resolve the names as written."""
     moved = collapsed_locations(lake.tables, clients)
     return relocated(lake, moved), with_collapsed(clients, moved)
 
 
 def place_in_tables(tables: Sequence[Table], bucket: str, key: str) -> tuple[str, str]:
-    """(bucket, key) as it is written, or where no table holds that, in the table that holds it but for empty parts."""
+    """Return (bucket, key) as written, or, if no table contains it, the matching key without empty parts in a table."""
     place = Location(bucket, key)
     if any(table.location.contains(place) for table in tables):
         return place
@@ -59,7 +59,7 @@ def place_in_tables(tables: Sequence[Table], bucket: str, key: str) -> tuple[str
 
 
 def with_collapsed(clients: Clients, moved: Aliases) -> Clients:
-    """Clients by which what manifests and catalogs name below these locations is looked for where it lies."""
+    """Return clients that resolve the names of manifests and catalogs below these locations to the stored keys."""
     if not moved:
         return clients
     names = sorted({*moved, *clients.aliases}, key=lambda pair: (-len(pair[0].key), pair))
@@ -67,9 +67,9 @@ def with_collapsed(clients: Clients, moved: Aliases) -> Clients:
 
 
 def relocated(lake: Lake, moved: Aliases) -> Lake:
-    """The lake with the tables at the places where they lie.
+    """Return the lake with the tables at the locations of their keys.
 
-    A table of the same format that the lake has there already stands for both.
+    If the lake already has a table of the same format there, the two become one table.
     """
     places = dict(moved)
     if not places:

@@ -1,7 +1,7 @@
-"""Judge: match everything, classify it, look again at suspects, and make findings and coverage of what remains.
+"""Makes the findings and the coverage of a run from its confirmed suspects.
 
-Suspects are the verdict rows that a first reading calls findings. Only they are looked at again: gaps, assumed
-vacuums, the live check and the tables' newest states can clear a suspect, never make one.
+Suspects are the verdict rows that the match calls findings. Only suspects are confirmed: gaps, assumed vacuums, the
+live check and the tables' newest states can clear a suspect but never add one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,34 +62,37 @@ from lakeaudit.storage_classes import unknown_class_warnings
 
 @dataclass(frozen=True)
 class Judgement:
-    """The result rows of one run, and the small facts its summary is made of."""
+    """The result rows of one run, and the facts for its summary.
 
-    holes: tuple[EvidenceGap, ...]
+    Attributes:
+        requested_reasons: reasons in coverage that are not faults: only parts of the tables were requested.
+        members: the files of each bulk finding, see `bulk_changes.members`; None: there is no bulk finding.
+        watched: names of watched places, which have coverage but are not tables.
+        counted: by table the files of its newest state, for tables that were read completely.
+        lineage: judged witnesses of other states than those that were read.
+        catalogued: tables that a catalog names.
+    """
+
+    gaps: tuple[EvidenceGap, ...]
     counts: Counts
     coverage_rows: Sequence[dict[str, Any]]
     findings: Relation
     leftover_files: Relation
-    words: Relation
+    resolutions: Relation
     observations: Sequence[AxisObservation]
     sample_checks: tuple[SampleCheck, ...]
     requested_reasons: frozenset[str] = frozenset()
-    """Reasons of coverage that are no hindrance: only parts of the tables were asked for."""
     members: Relation | None = None
-    """Of the files that one finding speaks for, see `bulk_changes.members`; None: there are no such."""
     warnings: tuple[str, ...] = ()
     watched: frozenset[str] = frozenset()
-    """Names of watched places, which have coverage and are no tables."""
     counted: Mapping[str, Listed] = field(default_factory=dict)
-    """By table what its newest state lists, of those that were read whole."""
     lineage: tuple[JudgedWitness, ...] = ()
-    """What is known of other states of the tables than those that were read."""
     hosts: Hosts = field(default_factory=dict)
     catalogued: frozenset[str] = frozenset()
-    """Tables that a catalog names."""
 
     @property
     def stored(self) -> dict[str, int | None]:
-        """How many files were judged, by table whose location a storage source covered; None: it was no time yet."""
+        """Return the number of judged files of each table that a storage source covers; None: no judged files."""
         content = [row for row in self.coverage_rows if row["axis"] == "content"]
         return {
             row["table_name"]: row["files"] or None for row in content if row["storage_cut_from"] is not None
@@ -97,41 +100,41 @@ class Judgement:
 
 
 def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement:
-    """All findings, leftovers and the coverage of the tables in scope."""
+    """Return all findings, unused files and the coverage of the tables in scope."""
     evidence = read.evidence
-    known = _trace_causes(evidence, engine, read, progress)
+    causes = _trace_causes(evidence, engine, read, progress)
     with progress.stage("make findings"):
         tallies = _tallies(evidence, read)
         leftovers = leftover_checks(evidence, engine, read.matched, read.answers, read.again.renamed)
-        checked = run_checks(checks(), CheckInput(evidence, engine, read.matched, tallies, known))
+        checked = run_checks(checks(), CheckInput(evidence, engine, read.matched, tallies, causes))
         tallies = coverage.together(tallies, leftovers.tallies, checked.tallies, lineage_tallies(evidence))
         copies = read.matched.rows("copies") if checked.copies is None else checked.copies
-        files = _about_files(evidence, engine, read, copies, tallies, known)
-        found = _findings(evidence, read.matched, read.remaining, files.rows, leftovers, checked, known)
-        rows = duck.hold(evidence.con, found)
+        files = _about_files(evidence, engine, read, copies, tallies, causes)
+        findings = _findings(evidence, read.matched, read.remaining, files.rows, leftovers, checked, causes)
+        rows = duck.hold(evidence.con, findings)
         unnamed = unnamed_fields(evidence, read.matched.few("unnamed_fields"), read.remaining)
-        able = _with_listers(_means(evidence, read, checked, unnamed), leftovers.others)
-        covered = _covered(evidence, coverage.together(tallies, _new_files(evidence)), able)
+        available = _with_listers(_availability(evidence, read, checked, unnamed), leftovers.others)
+        covered = _covered(evidence, coverage.together(tallies, _new_files(evidence)), available)
         rows_of_coverage = [*covered.rows, *checked.coverage_rows]
     return Judgement(
-        (*read.matched.holes, *known.holes),
+        (*read.matched.holes, *causes.holes),
         read.matched.counts,
         rows_of_coverage,
         rows,
         finding_rows.as_leftover_rows(evidence.con, leftovers.files),
         duck.union(evidence.con, [resolutions(evidence.con, read.remaining), _restored(checked.restored)]),
-        _observations(evidence, rows_of_coverage, able),
+        _observations(evidence, rows_of_coverage, available),
         read.sample_checks,
-        requested_reasons(able.narrowed) | not_compared(able.outside) | covered.reasons,
+        requested_reasons(available.narrowed) | not_compared(available.outside) | covered.reasons,
         files.members,
         tuple(
             dict.fromkeys(
                 [
-                    *_of_classes(read.matched.counts),
+                    *_class_warnings(read.matched.counts),
                     *unnamed.warnings,
                     *leftovers.warnings,
                     *checked.warnings,
-                    *files.unsure,
+                    *files.warnings,
                     *covered.stale,
                 ]
             )
@@ -145,7 +148,7 @@ def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement
 
 
 def _restored(ids: Sequence[str]) -> pa.Table:
-    """Columns as `ledger.resolution.resolutions`."""
+    """Return resolutions of restored files, with the columns of `ledger.resolution.resolutions`."""
     return duck.small(_RESOLUTIONS, [(id_, RESTORED, True) for id_ in ids])
 
 
@@ -154,14 +157,14 @@ _RESOLUTIONS = pa.schema(
 )
 
 
-def _of_classes(counts: Counts) -> list[str]:
+def _class_warnings(counts: Counts) -> list[str]:
     return unknown_class_warnings(each for count in counts.values() for each in count["unknown_classes"])
 
 
 def _tallies(evidence: Evidence, read: Confirmed) -> Tallies:
-    """Files by outcome: settled at once, and suspects as they are in the end.
+    """Count files by outcome: those that the match settled, and suspects after they were confirmed.
 
-    Fresh files were counted as too young, or as uncovered, before anybody looked at them.
+    Recent files were counted as too young, or as uncovered, before the live check.
     """
     before = coverage.uncounted(evidence.con, read.matched.fresh, None, "coalesce(s_size, c_size)")
     again = coverage.count(evidence.con, read.remaining)
@@ -169,7 +172,7 @@ def _tallies(evidence: Evidence, read: Confirmed) -> Tallies:
 
 
 def _new_files(evidence: Evidence) -> Tallies:
-    """Files that are too new for a claim, where the last storage snapshot makes the claims."""
+    """Count the files that are too new for a claim of the last storage snapshot."""
     states = [state for claims in evidence.observed.sources.claims for state in claims.states.values()]
     return {
         (state.table, "content"): Tally({"out_of_window": state.new_files}, state.new_bytes)
@@ -180,32 +183,32 @@ def _new_files(evidence: Evidence) -> Tallies:
 
 @dataclass(frozen=True)
 class _AboutFiles:
-    """FINDINGS about files, bulk changes folded, and of which files those speak.
+    """FINDINGS about files with bulk changes grouped, and the files of each group (`members`).
 
-    `unsure` is what cannot be told of until when some of them can come back.
+    `warnings` explain why it is unknown until when some files are recoverable.
     """
 
     rows: Relation
     members: Relation | None
-    unsure: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def _trace_causes(evidence: Evidence, engine: AuditEngine, read: Confirmed, progress: Progress) -> Causes:
-    """What caused the findings, where records of requests are configured."""
+    """Return the causes of the findings, if request records are configured."""
     if not evidence.observed.events:
         return Causes()
     with progress.stage("read requests") as log:
-        known = trace_causes(evidence, engine, read.remaining, read.matched.holes)
-        log.note(causes=known.number)
-    return known
+        causes = trace_causes(evidence, engine, read.remaining, read.matched.holes)
+        log.note(causes=causes.number)
+    return causes
 
 
 def _about_files(
-    evidence: Evidence, engine: AuditEngine, read: Confirmed, copies: Rows, tallies: Tallies, known: Causes
+    evidence: Evidence, engine: AuditEngine, read: Confirmed, copies: Rows, tallies: Tallies, causes: Causes
 ) -> _AboutFiles:
-    findings_of_files, unsure = _single(evidence, read.remaining, copies)
+    findings_of_files, warnings = _single(evidence, read.remaining, copies)
     named = with_other_places(evidence, duck.hold(evidence.con, findings_of_files))
-    single = duck.hold(evidence.con, add_causes(evidence, named, known))
+    single = duck.hold(evidence.con, add_causes(evidence, named, causes))
     whole = {} if evidence.partitions else tallies  # a part shows nothing about its whole table
     prefixes = {fact.table.name: fact.table.location.prefix for fact in evidence.facts}
     count = partial(files_of_partitions, engine, evidence.observed.sources.claims, prefixes)
@@ -213,14 +216,16 @@ def _about_files(
         evidence.con, with_whole_partitions(evidence.con, single, whole, partial(count, live=True))
     )
     rows = group_bulk_changes(evidence.con, single, whole, evidence.stamp, count)
-    return _AboutFiles(rows, members(evidence.con, single, rows), tuple(unsure))
+    return _AboutFiles(rows, members(evidence.con, single, rows), tuple(warnings))
 
 
 def _single(evidence: Evidence, remaining: Rows, copies: Rows) -> tuple[Relation, Sequence[str]]:
-    """FINDINGS about single files, and what cannot be told of until when some can come back."""
-    found = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", remaining)
-    rows, unsure = with_ends(evidence.con, duck.union(evidence.con, [found, copies]), evidence.lifecycles)
-    return finding_rows.file_findings(evidence.con, rows, evidence.stamp), unsure
+    """Return FINDINGS about single files, and warnings about unknown times until when files are recoverable."""
+    findings = duck.made_of(evidence.con, "SELECT * FROM input WHERE outcome = 'finding'", remaining)
+    rows, warnings = with_ends(
+        evidence.con, duck.union(evidence.con, [findings, copies]), evidence.lifecycles
+    )
+    return finding_rows.file_findings(evidence.con, rows, evidence.stamp), warnings
 
 
 def _findings(
@@ -230,15 +235,15 @@ def _findings(
     about_files: Relation,
     leftovers: LeftoverChecks,
     checked: CheckResult,
-    known: Causes,
+    causes: Causes,
 ) -> Relation:
-    """FINDINGS of everything."""
+    """Return all FINDINGS."""
     con, stamp = evidence.con, evidence.stamp
     rows = gap_findings(
         evidence.lake,
         evidence.scope,
         evidence.observed.infos,
-        _reported(evidence, (*matched.holes, *known.holes)),
+        _reported(evidence, (*matched.holes, *causes.holes)),
         matched.vacuums,
         stamp.as_of.date(),
         (*lineage_findings(evidence), *checked.rows),
@@ -256,7 +261,9 @@ def _findings(
         ),
         *checked.findings,
         add_causes(
-            evidence, finding_rows.from_plain(con, [*with_own_subjects(con, rows, about_files)], stamp), known
+            evidence,
+            finding_rows.from_plain(con, [*with_own_subjects(con, rows, about_files)], stamp),
+            causes,
         ),
     ]
     rows_of_all = duck.hold(con, _with_formats(evidence, duck.union(con, frames)))
@@ -264,9 +271,9 @@ def _findings(
 
 
 def _with_formats(evidence: Evidence, rows: Relation) -> Relation:
-    """FINDINGS, in which the kind of a table's only manifest stands where the evidence names none."""
+    """Return FINDINGS that have the kind of the table's only manifest if the evidence names no kind."""
     kinds = {table.name: {manifest.kind for manifest in table.manifests} for table in evidence.scope}
-    alone = [(name, *found) for name, found in kinds.items() if len(found) == 1]
+    alone = [(name, *of_table) for name, of_table in kinds.items() if len(of_table) == 1]
     if not alone or duck.is_empty(rows):
         return rows
     sql = """
@@ -279,20 +286,20 @@ def _with_formats(evidence: Evidence, rows: Relation) -> Relation:
 _FORMATS = pa.schema([("name", pa.string()), ("only_kind", pa.string())])
 
 
-def _reported(evidence: Evidence, holes: Sequence[EvidenceGap]) -> list[EvidenceGap]:
-    """Gaps that are findings of their own: of a table that is missing as a whole no single file is reported.
+def _reported(evidence: Evidence, gaps: Sequence[EvidenceGap]) -> list[EvidenceGap]:
+    """Return the gaps that are findings; single metadata files of a table that is missing completely are left out.
 
-    What an audit of the past cannot read may have been cleaned up since then: that is no loss, only a gap.
+    In an audit of the past, unreadable files may have been cleaned up since then: they are gaps, but not losses.
     """
     missing = missing_tables(evidence)
-    reported = [hole for hole in holes if not (hole.table in missing and hole.kind == "missing_metadata")]
+    reported = [gap for gap in gaps if not (gap.table in missing and gap.kind == "missing_metadata")]
     if evidence.context.live:
         return reported
-    return [replace(hole, kind=hole.kind and "unreadable_evidence") for hole in reported]
+    return [replace(gap, kind=gap.kind and "unreadable_evidence") for gap in reported]
 
 
-def _looked_at(evidence: Evidence, remaining: Rows) -> dict[str, int]:
-    """Small: by table how many files too young for the evidence a live look has answered for."""
+def _recent_files_checked(evidence: Evidence, remaining: Rows) -> dict[str, int]:
+    """Count by table the recent files that the live check has decided."""
     sql = f"""
         SELECT judged_table, count(*) AS files FROM input
         WHERE {suspects.FRESH} AND s_source IS NOT NULL AND l_confirmation = 'live' GROUP BY judged_table
@@ -302,18 +309,20 @@ def _looked_at(evidence: Evidence, remaining: Rows) -> dict[str, int]:
     }
 
 
-def _means(evidence: Evidence, read: Confirmed, checked: CheckResult, unnamed: UnnamedFields) -> Availability:
-    """What there was to judge with."""
-    holed = sources_with_gaps(read.matched.holes)
+def _availability(
+    evidence: Evidence, read: Confirmed, checked: CheckResult, unnamed: UnnamedFields
+) -> Availability:
+    """Return the evidence that was available to judge the tables."""
+    with_gaps = sources_with_gaps(read.matched.holes)
     stores = [store for store in evidence.lake.metastores if store.knows_files]
-    able = availability(evidence.observed.sources, evidence.facts_in_scope, stores, holed)
+    available = availability(evidence.observed.sources, evidence.facts_in_scope, stores, with_gaps)
     pointed, elsewhere = (
         evidence.pointed,
         outside_files(evidence, read.matched.few("outside"), read.remaining),
     )
     return replace(
-        able,
-        storage_cuts={**able.storage_cuts, **checked.storage_cuts},
+        available,
+        storage_cuts={**available.storage_cuts, **checked.storage_cuts},
         catalogs=pointed is not None,
         catalog_cuts=pointed.cuts if pointed else {},
         catalog_gap=pointed.gap if pointed else "",
@@ -321,7 +330,7 @@ def _means(evidence: Evidence, read: Confirmed, checked: CheckResult, unnamed: U
         overtaken=evidence.memory.overtaken,
         sample_checks=tuple(read.sample_checks),
         narrowed=scope_reasons(evidence.partitions, read.matched.partitions),
-        fresh=_looked_at(evidence, read.remaining),
+        fresh=_recent_files_checked(evidence, read.remaining),
         outside=elsewhere.reasons,
         looked_outside=elsewhere.looked_at,
         remarks=checked.remarks,
@@ -332,25 +341,27 @@ def _means(evidence: Evidence, read: Confirmed, checked: CheckResult, unnamed: U
     )
 
 
-def _with_listers(able: Availability, others: ListerChecks) -> Availability:
-    """The same, with what is not known about others that list files of the tables."""
+def _with_listers(available: Availability, others: ListerChecks) -> Availability:
+    """Add the doubts about other tables and formats that list files of the tables."""
     doubts = {(table, "leftover"): why for table, why in others.doubtful.items()}
-    return replace(able, other_listers=others.unknown, remarks={**doubts, **able.remarks})
+    return replace(available, other_listers=others.unknown, remarks={**doubts, **available.remarks})
 
 
-def _covered(evidence: Evidence, tallies: Tallies, able: Availability) -> ExpectedReasons:
-    """The rows of coverage, in which the lake file's expectations are marked."""
+def _covered(evidence: Evidence, tallies: Tallies, available: Availability) -> ExpectedReasons:
+    """Return the coverage rows, with the gaps that the lake file expects marked."""
     scope = [fact.table.name for fact in evidence.facts_in_scope]
-    rows = coverage.rows(evidence.facts_in_scope, tallies, able, evidence.stamp.run_id, evidence.stamp.lake)
+    rows = coverage.rows(
+        evidence.facts_in_scope, tallies, available, evidence.stamp.run_id, evidence.stamp.lake
+    )
     return mark_expected(rows, evidence.lake.expected, scope, evidence.stamp.as_of.date())
 
 
 def _observations(
-    evidence: Evidence, covered: list[dict[str, Any]], able: Availability
+    evidence: Evidence, covered: list[dict[str, Any]], available: Availability
 ) -> list[AxisObservation]:
     return axis_observations(
         covered,
-        able,
+        available,
         evidence.stamp.as_of,
         all_sources=not evidence.observed.listed,
         refuted=evidence.memory.refuted,

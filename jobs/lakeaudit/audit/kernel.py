@@ -1,7 +1,7 @@
-"""The kernel: the stages that tasks run. All rows of some keys in; tallies, suspects, selections of checks out.
+"""Defines the stages that tasks run: they take all rows of some keys and return tallies, suspects and selections.
 
-Arrow and DuckDB, no Spark, no client. Each of the three stages receives all rows that belong together: by key, by what
-selected rows have in common, and by parent folder. The last one runs only if a metadata store has a tree of folders.
+They use Arrow and DuckDB, but neither Spark nor clients. The three stages receive the rows of one key, of one group of
+selected rows, and of one parent folder. The last stage runs only if a metadata store has a tree of folders.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from lakeaudit.schemas import ENTRY
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the tasks of a run receive beside rows: plain data, and the functions of the checks."""
+    """The plain data and the functions of the checks that the tasks of a run receive in addition to rows."""
 
     facts: TaskFacts
     selects: Sequence[Select] = ()
@@ -37,7 +37,7 @@ class Kernel:
 
     @property
     def stages(self) -> Sequence[partial[Stage]]:
-        """The stages in their order."""
+        """Return the stages in order."""
         return [
             partial(judge_keys, self),
             partial(judge_groups, self),
@@ -46,7 +46,7 @@ class Kernel:
 
 
 def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
-    """All rows of some keys: their verdicts, and the rows that checks select."""
+    """Judge all rows of some keys, and yield the rows that checks select."""
     matched = apply_rules(con, pairs(con, rows, kernel.facts.sources), ALL_FACTS, PAIR_AXES)
     share = Share(kernel.facts, con, rows, duck.hold(con, matched))
     yield from verdict_rows(share)
@@ -58,26 +58,26 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
 
 
 def verdict_rows(share: Share) -> Stage:
-    """Tallies of what is settled, suspects, unused files, and recent files that may be looked up."""
+    """Yield tallies of settled files, suspects, unused files, and recent files that may be looked up."""
     con, facts = share.con, share.facts
-    yield "tallies", settled(con, share.requested, facts.policy, share.known)
-    if facts.fresh:
-        recent = (share.requested, facts.policy, share.known, facts.fresh, share.number_of_shares)
+    yield "tallies", settled(con, share.requested, facts.policy, share.open_rows)
+    if facts.recent:
+        recent = (share.requested, facts.policy, share.open_rows, facts.recent, share.number_of_shares)
         yield "young", fresh_claims(con, *recent)
-    judged = duck.hold(con, candidates(con, share.requested, facts.policy, share.known))
-    done = duck.made_of(con, f"SELECT * FROM input WHERE {_SETTLED}", judged)
-    yield "tallies", coverage.count(con, done)
+    judged = duck.hold(con, candidates(con, share.requested, facts.policy, share.open_rows))
+    certain = duck.made_of(con, f"SELECT * FROM input WHERE {_SETTLED}", judged)
+    yield "tallies", coverage.count(con, certain)
     yield "suspects", duck.made_of(con, f"SELECT * FROM input WHERE NOT {_SETTLED}", judged)
     unused = "axis = 'leftover' AND outcome = 'finding'"
     yield "leftovers", leftover_row(con, duck.made_of(con, f"SELECT * FROM input WHERE {unused}", judged))
 
 
-# no look at storage changes the verdict on an unused file
+# a live check never changes the verdict on an unused file
 _SETTLED = "(axis = 'leftover' OR (NOT suspected AND known_as IS NULL))"
 
 
 def table_rows(share: Share) -> Stage:
-    """Sums and places by table."""
+    """Yield sums and locations by table."""
     con = share.con
     yield "nested", nested_roots(con, share.pairs)
     yield "logs_seen", folders_of_logs(con, duck.query(con, _PRESENT, input=share.pairs))
@@ -94,7 +94,7 @@ _PRESENT = "SELECT bucket, key FROM input WHERE s_presence = 'present'"
 
 
 def tree_rows(share: Share) -> Stage:
-    """Entries of metadata stores with a tree of folders, and the folders that storage shows."""
+    """Yield entries of metadata stores with a tree of folders, and the folders in storage."""
     con, rows = share.con, share.rows
     entries = uncleared(con, duck.relation(con, rows.get("entries", ENTRY.empty_table())), rows)
     entries = metastore_tree.of_trees(con, entries)
@@ -106,11 +106,11 @@ def tree_rows(share: Share) -> Stage:
 
 
 def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
-    """Selected rows that have something in common, and entries with their folders."""
+    """Combine selected rows of one group, and join entries with their folders."""
     for combine in kernel.combines:
         yield from combine(kernel.facts, con, rows)
-    if "young" in rows and kernel.facts.fresh:
-        yield "fresh", fairly(con, rows["young"], kernel.facts.fresh)
+    if "young" in rows and kernel.facts.recent:
+        yield "fresh", fairly(con, rows["young"], kernel.facts.recent)
     if "tree" in rows:
         folders = rows.get("folders", metastore_tree.FOLDERS.empty_table())
         yield "children", metastore_tree.with_folders(con, rows["tree"], folders)
@@ -118,7 +118,7 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
 
 
 def judge_children(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
-    """All entries of some folders, with the folders' own entries."""
+    """Judge all entries of some folders, with the folders' own entries."""
     parents = rows.get("parents", _PARENTS.empty_table())
     if "siblings" in rows:
         of_siblings = metastore_tree.sibling_tallies(
@@ -145,12 +145,13 @@ _PARENTS = pa.schema(
 
 
 def removals(con: Connection, claimed: Rows) -> Relation:
-    """By table what an unlogged VACUUM would explain: present_from, absent_until, absent_files, expired_files.
+    """Return by table the removals that an unlogged VACUUM would explain.
 
-    The first is about removed files that storage has, the others about those it lacks; the removal of an expired file
-    had passed the retention before the cutoff.
+    Columns: table_name, present_from, absent_until, absent_files, expired_files.
 
-    Rows are those of `share.under_own_root`: a VACUUM deletes below its own table's root, and no source's files.
+    `present_from` is about removed files that storage has, the other columns about those that it lacks. An expired
+    file was removed longer before the cutoff than the retention. The rows come from `share.under_own_root`, because a
+    VACUUM deletes only below its own table's root.
     """
     absent = "c_state = 'history' AND s_presence = 'absent' AND NOT c_explained"
     sql = f"""
@@ -163,9 +164,9 @@ def removals(con: Connection, claimed: Rows) -> Relation:
 
 
 def live_totals(con: Connection, matched: Rows) -> Relation:
-    """What the newest states list of data files: table_name, files, bytes; a file listed twice counts twice.
+    """Return the data files of the newest states: table_name, files, bytes; a file that is listed twice counts twice.
 
-    Bytes are null where a file's size is not said.
+    Bytes are null if the size of a file is unknown.
     """
     sql = """
         SELECT table_name, CAST(sum(c_listed) AS BIGINT) AS files,
@@ -176,7 +177,7 @@ def live_totals(con: Connection, matched: Rows) -> Relation:
 
 
 def outside_places(con: Connection, fired_rules: Rows) -> Relation:
-    """Where listed files lie that no storage source covers: table_name, bucket, owner, first_key, last_key, files."""
+    """Return listed files that no storage source covers: table_name, bucket, owner, first_key, last_key, files."""
     sql = f"""
         SELECT table_name, bucket, owner, min(key) AS first_key, max(key) AS last_key, count(*) AS files
         FROM input WHERE rule_content IN ({duck.literals(OUTSIDE)}) GROUP BY table_name, bucket, owner
@@ -185,8 +186,8 @@ def outside_places(con: Connection, fired_rules: Rows) -> Relation:
 
 
 def claimed_of_sources(con: Connection, matched: Rows) -> Relation:
-    """How many files of each table another role says that a source should hold: judged_table, source, files."""
-    # content is judged by the table that claims a file, the metastore's entry by the one that owns its place
+    """Return how many files of each table a source should hold by other roles: judged_table, source, files."""
+    # the table that claims a file judges its content; the table that owns the location judges its entry
     sql = """
         WITH each AS (
             SELECT s_source, m_source, s_presence = 'present' AS stored, s_presence = 'absent' AS absent,

@@ -1,4 +1,4 @@
-"""The first reading: the engine brings everything together and the kernel judges it as if the evidence were whole."""
+"""Runs the match: the engine joins all rows, and the kernel judges them as if the evidence were complete."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ from lakeaudit.schemas import ANSWERS
 
 @dataclass(frozen=True)
 class RowsRead:
-    """The answers of one pass over all rows, before anything is concluded from them.
+    """The answers of one pass over all rows.
 
-    `evidence` is what the pass was made by. It includes the tables that the projection pass showed to be uncovered.
+    `evidence` is the evidence of the pass, including the tables that the projection pass showed to be uncovered.
     """
 
     evidence: Evidence
     rows: Sequence[Part | BufferedRows]
-    gone: Prefiltered
+    prefiltered: Prefiltered
     answers: AnswersByKind
 
     @cached_property
@@ -59,75 +59,80 @@ class RowsRead:
         return _counts(self.answers)
 
     @cached_property
-    def holes(self) -> tuple[EvidenceGap, ...]:
-        """All gaps of sources: those known before, and those that the pass showed."""
-        known = (*self.evidence.observed.holes, *_layout_faults(self.evidence, self.notes))
-        return all_evidence_gaps(known, self.counts, [note for note in self.notes if note["reason"]])
+    def gaps(self) -> tuple[EvidenceGap, ...]:
+        """Return all gaps of sources: the earlier ones, and those that the pass showed."""
+        earlier = (*self.evidence.observed.holes, *_layout_faults(self.evidence, self.notes))
+        return all_evidence_gaps(earlier, self.counts, [note for note in self.notes if note["reason"]])
 
 
 def read_rows(evidence: Evidence, engine: AuditEngine) -> RowsRead:
     """Read all rows once and match them."""
-    rows = [*evidence.observed.rows(), *_known(evidence)]
-    gone = run_projection_pass(evidence, engine, rows)
-    if gone.screen is not None:
-        evidence = evidence.with_uncovered(_unseen(evidence, gone.logs))
+    rows = [*evidence.observed.rows(), *_open_rows(evidence)]
+    prefiltered = run_projection_pass(evidence, engine, rows)
+    if prefiltered.prefilter is not None:
+        evidence = evidence.with_uncovered(_tables_without_log(evidence, prefiltered.logs))
     # a projection pass has counted the folders already
-    count = evidence.folder_count if gone.screen is None else None
+    count = evidence.folder_count if prefiltered.prefilter is None else None
     answers = AnswerTables(evidence.con)
-    for kind, batch in CountingEngine(engine, count).run(rows, kernel_of(evidence).stages, gone.reading):
+    stages = kernel_of(evidence).stages
+    for kind, batch in CountingEngine(engine, count).run(rows, stages, prefiltered.reading):
         answers.add(kind, batch)
-    return RowsRead(evidence, rows, gone, answers.by_kind())
+    return RowsRead(evidence, rows, prefiltered, answers.by_kind())
 
 
 def with_gaps_of_rows(read: RowsRead) -> Evidence:
-    """The evidence with logs that were lost while they were read, or else with tables that reports do not cover."""
+    """Add gaps for logs that were lost during the pass, or else for tables that reports do not cover."""
     if lost := _lost_logs(read.evidence, read.notes):
         return read.evidence.with_gaps(lost)
     logs = _places(read.answers, "logs_seen")
-    return read.evidence.with_uncovered(_unseen(read.evidence, logs, sources_with_gaps(read.holes)))
+    return read.evidence.with_uncovered(
+        _tables_without_log(read.evidence, logs, sources_with_gaps(read.gaps))
+    )
 
 
 def match(read: RowsRead, engine: AuditEngine) -> MatchResult:
-    """The verdicts of a pass that showed no new gaps."""
-    evidence, gone, holes = read.evidence, read.gone, read.holes
+    """Return the verdicts of a pass that showed no new gaps."""
+    evidence, prefiltered, gaps = read.evidence, read.prefiltered, read.gaps
     con = evidence.con
     siblings, answers = _siblings(read, engine)
-    entries, of_entries = _entries(evidence, answers, sources_with_gaps(holes))
+    entries, of_entries = _entries(evidence, answers, sources_with_gaps(gaps))
     uploads = duck.hold_any(con, _uploads(evidence, answers))
     of_uploads = tallies_of(coverage.count_others(con, uploads, "s_size"))
     unfinished = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", uploads)
-    let_go = duck.small(ANSWERS["claimed"], gone.claimed())
+    cleared = duck.small(ANSWERS["claimed"], prefiltered.claimed())
     settled = coverage.tallies(few_answers(answers, "tallies"))
     return MatchResult(
         con=con,
         selected=answers,
-        tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
+        tallies=coverage.together(settled, siblings, of_entries, of_uploads, prefiltered.tallies()),
         suspects=answers_of(con, answers, "suspects"),
         fresh=answers_of(con, answers, "fresh"),
         leftovers=answers_of(con, answers, "leftovers"),
         uploads=finding_rows.leftover_row(con, unfinished),
         entries=entries,
-        claimed=duck.hold(con, duck.union(con, [answers_of(con, answers, "claimed"), let_go])),
-        folders=answers_of(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
-        live=_live(few_answers(answers, "live_totals"), gone.settled),
+        claimed=duck.hold(con, duck.union(con, [answers_of(con, answers, "claimed"), cleared])),
+        folders=answers_of(con, answers, HELD)
+        if prefiltered.prefilter is None
+        else prefiltered.folders_held(con),
+        live=_live(few_answers(answers, "live_totals"), prefiltered.settled),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answers_of(con, answers, "removals")),
         counts=read.counts,
-        holes=holes,
+        holes=gaps,
         partitions=frozenset(
             r["partition_uri"] for r in few_answers(answers, "partitions") if r["partition_uri"]
         ),
     )
 
 
-def _live(judged: Sequence[Mapping[str, Any]], let_go: Sequence[Mapping[str, Any]]) -> dict[str, Listed]:
-    """What was let go is live, and plain data files alone are."""
-    found: dict[str, Listed] = {}
-    for row in [*judged, *({**row, "table_name": row["name"]} for row in let_go)]:
-        files, size = found.get(row["table_name"], (0, 0))
-        unsaid = size is None or row["bytes"] is None
-        found[row["table_name"]] = (files + row["files"], None if unsaid else size + row["bytes"])
-    return found
+def _live(judged: Sequence[Mapping[str, Any]], cleared: Sequence[Mapping[str, Any]]) -> dict[str, Listed]:
+    """Return the live files of each table: those that the match judged, and cleared ones, which are all live."""
+    listed: dict[str, Listed] = {}
+    for row in [*judged, *({**row, "table_name": row["name"]} for row in cleared)]:
+        files, size = listed.get(row["table_name"], (0, 0))
+        unknown = size is None or row["bytes"] is None
+        listed[row["table_name"]] = (files + row["files"], None if unknown else size + row["bytes"])
+    return listed
 
 
 def _places(answers: AnswersByKind, kind: str) -> frozenset[Location]:
@@ -135,42 +140,44 @@ def _places(answers: AnswersByKind, kind: str) -> frozenset[Location]:
 
 
 def _formats(answers: AnswersByKind) -> dict[Location, frozenset[str]]:
-    found: dict[Location, frozenset[str]] = {}
+    formats: dict[Location, frozenset[str]] = {}
     for row in few_answers(answers, "nested"):
         place = Location(row["bucket"], row["key"])
-        found[place] = found.get(place, frozenset()) | {row["format"]}
-    return found
+        formats[place] = formats.get(place, frozenset()) | {row["format"]}
+    return formats
 
 
 def _lost_logs(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> list[EvidenceGap]:
-    """Logs that were lost while they were read: nobody knows what these tables list, so all rows are read again."""
-    found = [
-        hole
+    """Return gaps of logs that were lost during the pass: the tables' files are unknown, so all rows are read again."""
+    lost = [
+        gap
         for read in evidence.observed.sources.claims
         for note in notes
-        if read.gap_of and note["source"] == read.info.id and (hole := read.gap_of(note))
+        if read.gap_of and note["source"] == read.info.id and (gap := read.gap_of(note))
     ]
-    return [hole for hole in found if hole not in evidence.observed.holes]
+    return [gap for gap in lost if gap not in evidence.observed.holes]
 
 
-def _unseen(evidence: Evidence, seen: Collection[Location], holed: Collection[str] = ()) -> list[str]:
-    """Tables of whose log a whole report names no file, though one was there before the report was begun."""
+def _tables_without_log(
+    evidence: Evidence, logs: Collection[Location], with_gaps: Collection[str] = ()
+) -> list[str]:
+    """Return tables whose log is missing in a complete report although it existed before the report began."""
     if evidence.observed.listed or evidence.partitions:
         return []
     cuts = storage_cuts(evidence.observed.sources.storage)
-    unseen = []
+    tables = []
     for fact in evidence.facts_in_scope:
         source = label_around(evidence.source_facts.deciding, fact.table.location)
-        if not source or source in holed or fact.log_since is None or fact.table.location in seen:
+        if not source or source in with_gaps or fact.log_since is None or fact.table.location in logs:
             continue
-        edge = cuts[source].start - cuts[source].margin
-        if fact.log_since + fact.table.settings.grace <= edge:
-            unseen.append(fact.table.name)
-    return unseen
+        cutoff = cuts[source].start - cuts[source].margin
+        if fact.log_since + fact.table.settings.grace <= cutoff:
+            tables.append(fact.table.name)
+    return tables
 
 
 def _siblings(read: RowsRead, engine: AuditEngine) -> tuple[Tallies, AnswersByKind]:
-    """Tallies of let-go entries; those below a folder at fault are judged singly, into the answers about the tree."""
+    """Tally cleared entries; entries below a folder at fault are judged singly and added to the tree answers."""
     con, answers = read.evidence.con, read.answers
     judged = answers_of(con, answers, "siblings_judged")
     sums = """
@@ -183,46 +190,48 @@ def _siblings(read: RowsRead, engine: AuditEngine) -> tuple[Tallies, AnswersByKi
     """
     lost = duck.table(duck.made_of(con, at_fault, judged))
     if lost.num_rows:
-        more = hold_answers(con, lost_siblings(read.evidence, engine, read.rows, read.gone, lost))
+        more = hold_answers(con, lost_siblings(read.evidence, engine, read.rows, read.prefiltered, lost))
         kinds = [kind for kind in ("tree_tallies", "tree_suspects") if kind in more]
         answers = {**answers, **{k: duck.union(con, [answers_of(con, answers, k), more[k]]) for k in kinds}}
     return tallies_of(duck.made_of(con, sums, judged)), answers
 
 
 def _layout_faults(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> Iterator[EvidenceGap]:
-    """Stores that prove to be none of their kind, once all of their parts were read."""
+    """Yield gaps of stores whose parts, once all were read, do not match the layout of their kind."""
     for store in evidence.observed.sources.metastores:
         mine = [note for note in notes if note["source"] == store.info.id]
         if store.check and (fault := store.check(mine)):
             yield EvidenceGap(store.info.id, fault, store.info.location)
 
 
-def _known(evidence: Evidence) -> Iterator[Part]:
-    """What the ledger holds open, as rows that meet the others."""
+def _open_rows(evidence: Evidence) -> Iterator[Part]:
+    """Yield open discrepancies of the ledger as a part whose rows are joined with the others."""
     still_open = evidence.memory.still_open
     if still_open is not None:
-        yield Part("ledger", partial(_read_known, still_open), still_open.nbytes)
+        yield Part("ledger", partial(_read_open, still_open), still_open.nbytes)
 
 
-def _read_known(still_open: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - a part is given one
+def _read_open(still_open: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - readers of parts receive a connection
     yield "known", still_open
 
 
 def _counts(answers: AnswersByKind) -> dict[str, dict[str, Any]]:
-    """rows, rejected, a sample and unknown storage classes of every source that counts its rows."""
+    """Return rows, rejected rows with a sample, and unknown storage classes of each source that counts its rows."""
     counts: dict[str, dict[str, Any]] = {}
     for row in few_answers(answers, "counted"):
-        nothing: dict[str, Any] = {"rows": 0, "rejected": 0, "sample": None, "unknown_classes": []}
-        known = counts.setdefault(row["source"], nothing)
-        known["rows"] += row["rows"]
-        known["rejected"] += row["rejected"]
-        known["sample"] = min(filter(None, (known["sample"], row["sample"])), default=None)
-        known["unknown_classes"] += row.get("unknown_classes") or ()
+        empty: dict[str, Any] = {"rows": 0, "rejected": 0, "sample": None, "unknown_classes": []}
+        of_source = counts.setdefault(row["source"], empty)
+        of_source["rows"] += row["rows"]
+        of_source["rejected"] += row["rejected"]
+        of_source["sample"] = min(filter(None, (of_source["sample"], row["sample"])), default=None)
+        of_source["unknown_classes"] += row.get("unknown_classes") or ()
     return counts
 
 
-def _entries(evidence: Evidence, answers: AnswersByKind, holed: frozenset[str]) -> tuple[Relation, Tallies]:
-    """Findings about entries of metadata stores, and the tallies of all entries, by their stores' habits."""
+def _entries(
+    evidence: Evidence, answers: AnswersByKind, with_gaps: frozenset[str]
+) -> tuple[Relation, Tallies]:
+    """Return findings about entries of metadata stores, and tallies of all entries, by the stores' ETag habits."""
     con = evidence.con
     habits = _habits(answers)
     mine = f"mostly_etags = (source IN ({duck.literals([s for s, most in habits.items() if most])}))"
@@ -233,33 +242,33 @@ def _entries(evidence: Evidence, answers: AnswersByKind, holed: frozenset[str]) 
     )
     marked = f"""
         SELECT * EXCLUDE (rule, outcome, kind, severity)
-            REPLACE (source IN ({duck.literals(sorted(holed))}) IS TRUE AS h_metastore)
+            REPLACE (source IN ({duck.literals(sorted(with_gaps))}) IS TRUE AS h_metastore)
         FROM input WHERE coalesce({mine}, NOT mostly_etags)
     """
     suspects = duck.made_of(con, marked, answers_of(con, answers, "tree_suspects"))
     judged = duck.hold_any(con, judged_tree(con, suspects, evidence.policy))
-    found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
-    blamed = finding_rows.parents_at_fault(con, found)
-    counted = [coverage.count_others(con, rows, "size") for rows in (judged, blamed)]
-    return found, coverage.together(tallies_of(settled), *map(tallies_of, counted))
+    findings = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
+    at_fault = finding_rows.parents_at_fault(con, findings)
+    counted = [coverage.count_others(con, rows, "size") for rows in (judged, at_fault)]
+    return findings, coverage.together(tallies_of(settled), *map(tallies_of, counted))
 
 
 def _habits(answers: AnswersByKind) -> dict[str, bool]:
-    """By store whether most of its live file entries have an ETag."""
+    """Return by store whether most of its live file entries have an ETag."""
     sums: dict[str, list[int]] = {}
     for row in few_answers(answers, "etag_habits"):
-        known = sums.setdefault(row["source"], [0, 0])
-        known[0] += row["live_files"]
-        known[1] += row["with_etag"]
+        of_store = sums.setdefault(row["source"], [0, 0])
+        of_store[0] += row["live_files"]
+        of_store[1] += row["with_etag"]
     return {source: with_etag * 2 > files for source, (files, with_etag) in sums.items()}
 
 
 def _uploads(evidence: Evidence, answers: AnswersByKind) -> Relation:
-    """Verdict rows of multipart uploads that were never completed."""
+    """Return verdict rows of multipart uploads that were never completed."""
     con = evidence.con
-    begun = answers_of(con, answers, "uploads")
+    uploads = answers_of(con, answers, "uploads")
     rows = unfinished_uploads(
-        con, begun, evidence.source_facts.storage_cuts, evidence.scope, evidence.source_facts.roots
+        con, uploads, evidence.source_facts.storage_cuts, evidence.scope, evidence.source_facts.roots
     )
     judged = with_outcome(con, rows, evidence.policy)
     places = uris(evidence.partitions)

@@ -1,4 +1,4 @@
-"""Match all rows and confirm the suspects; where evidence proves incomplete on the way, start over with that gap."""
+"""Matches all rows and confirms the suspects; if a step shows a new evidence gap, it starts over with that gap."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from lakeaudit.runtime.progress import Progress
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The evidence with all of its gaps, the verdicts that it gives, and its suspects as they were confirmed."""
+    """The evidence with all of its gaps, its verdicts, and its suspects after they were confirmed."""
 
     evidence: Evidence
     matched: MatchResult
@@ -51,10 +51,10 @@ class Confirmed:
 
 
 def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progress) -> Confirmed:
-    """Read, match and confirm until no step shows a gap that was not known before it.
+    """Read, match and confirm until no step shows a new gap.
 
-    Gaps are never taken back, so the loop ends. The states of tables are checked once, and once more where a live look
-    has shown that a report does not cover a table.
+    Gaps are never removed, so the loop ends. The states of tables are checked once, and again if a live check has shown
+    that a report does not cover a table.
     """
     states_checked = False
     while True:
@@ -80,7 +80,7 @@ def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progres
 
 
 def _with_checked_states(evidence: Evidence, engine: AuditEngine, matched: MatchResult) -> Evidence:
-    """The evidence with what the rows show of states that were lost, replaced or never read."""
+    """Add the witnesses in the rows of states that were lost, replaced or never read."""
     of_commits = commit_witnesses(evidence, engine, matched)
     counted = counted_whole(evidence, matched.live, matched.holes)
     witnesses = [
@@ -95,11 +95,11 @@ def _with_checked_states(evidence: Evidence, engine: AuditEngine, matched: Match
 
 
 def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> ConfirmResult:
-    """The suspects, judged again with everything that can clear them."""
+    """Judge the suspects again with all evidence that can clear them."""
     with progress.stage("check findings again") as log:
         vacuumed = [row["vacuumed"] for row in matched.vacuums]
-        holed = sources_with_gaps(matched.holes)
-        again = suspects.confirm(evidence, matched.suspects, matched.fresh, matched.claimed, holed, vacuumed)
+        gaps = sources_with_gaps(matched.holes)
+        again = suspects.confirm(evidence, matched.suspects, matched.fresh, matched.claimed, gaps, vacuumed)
         rewritten = files_written_again(evidence.con, again.rows, audited_before(evidence))
         certain = files_of_contested_states(evidence.con, rewritten, contested_commits(evidence))
         log.note(
@@ -111,7 +111,7 @@ def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> Co
 
 
 def _uncovered_tables(evidence: Evidence, again: ConfirmResult) -> Collection[str]:
-    """Tables without a log that live looks find, and that the report which decides there does not cover."""
+    """Return tables without a known log that exist by the live check but that their deciding report does not cover."""
     if evidence.observed.listed:
         return ()
     return {*uncovered_tables(again.sample_checks)} & {

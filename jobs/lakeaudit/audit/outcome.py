@@ -1,4 +1,4 @@
-"""Outcome: what one audit says of itself: the summary object, the final row of `runs` and the exit code."""
+"""Makes the outcome of an audit: the summary object, the final row of `runs` and the exit code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,10 +27,10 @@ from lakeaudit.schemas import RECENT_COMMIT
 
 @dataclass(frozen=True)
 class Outcome:
-    """`summary` is the object of `--format json`; `exit_code` leaves `--fail-on` to the command line.
+    """The outcome of a run: `summary` is the object of `--format json`, and `exit_code` ignores `--fail-on`.
 
-    `pressing` counts findings by severity without those that a person has accepted; `warnings` are what the sources
-    had to say of themselves. `tables` are all of the lake, those that were found among them.
+    `pressing` counts findings by severity without those that a person has accepted. `warnings` come from sources and
+    checks. `tables` are all tables of the lake, including discovered ones.
     """
 
     run_id: str
@@ -53,17 +53,17 @@ def conclude(
     started: datetime,
     finished: datetime,
 ) -> Outcome:
-    """Everything that is said of the run once its findings and the ledger stand."""
+    """Summarise the run after its findings and the ledger are published."""
     of_tables = [row for row in judgement.coverage_rows if row["table_name"] not in judgement.watched]
     status, tables = _status(judgement), _tables(of_tables)
     times = {"as_of": stamp.as_of, "started_at": started, "finished_at": finished}
-    row = {"run_id": stamp.run_id, "lake": stamp.lake, "status": status, **times} | _read(
+    row = {"run_id": stamp.run_id, "lake": stamp.lake, "status": status, **times} | _source_columns(
         observed, judgement, tables
     )
     if status == "failed":
         row["error"] = row["error"] or failure_cause(observed.infos, judgement)
-    elif status == "partial" and not _in_the_way(judgement):
-        row["error"] = row["error"] or _of_others(judgement)
+    elif status == "partial" and not _is_incomplete(judgement):
+        row["error"] = row["error"] or _gaps_elsewhere(judgement)
     row["gates"] = report.messages
     kinds = report.tally.kinds
     accepted = standing.accepted
@@ -71,34 +71,34 @@ def conclude(
     summary = _summary(row, judgement, tables, kinds) | {
         "states": dict(standing.states),
         "error": row["error"],
-        "retry": status == "failed" and any(hole.retryable for hole in judgement.holes),
+        "retry": status == "failed" and any(gap.retryable for gap in judgement.gaps),
     }
     warnings = (*observed.warnings, *judgement.warnings, *report.messages)
     code = _exit_code(status, judgement)
-    return Outcome(stamp.run_id, status, summary, code, row, _summed(pressing, "severity"), warnings)
+    return Outcome(stamp.run_id, status, summary, code, row, _sum_by(pressing, "severity"), warnings)
 
 
 CAUSES = 2
-"""Causes of a failed run that its last line names; the rest is a number."""
+"""The number of causes that the last line of a failed run names; other causes are only counted."""
 
 
 def failure_cause(infos: Sequence[SourceInfo], judgement: Judgement) -> str | None:
-    """What kept a run from judging anything: the evidence gaps with their places, else the reasons in coverage."""
+    """Return why a run could not judge anything: evidence gaps with their locations, else reasons in coverage."""
     places = {info.id: info.location for info in infos}
-    causes = [_gap(hole, places.get(hole.source, hole.source)) for hole in judgement.holes]
+    causes = [_describe_gap(gap, places.get(gap.source, gap.source)) for gap in judgement.gaps]
     causes = causes or [row["reason"] for row in judgement.coverage_rows if row["status"] == "partial"]
-    named = list(dict.fromkeys(filter(None, causes)))
-    more = f"; and {len(named) - CAUSES} more" if len(named) > CAUSES else ""
-    return "; ".join(named[:CAUSES]) + more or None
+    distinct = list(dict.fromkeys(filter(None, causes)))
+    more = f"; and {len(distinct) - CAUSES} more" if len(distinct) > CAUSES else ""
+    return "; ".join(distinct[:CAUSES]) + more or None
 
 
-def _gap(hole: EvidenceGap, place: str) -> str:
-    at = hole.subject or place
-    return hole.reason if hole.reason.startswith(at) else f"{at}: {hole.reason}"
+def _describe_gap(gap: EvidenceGap, place: str) -> str:
+    at = gap.subject or place
+    return gap.reason if gap.reason.startswith(at) else f"{at}: {gap.reason}"
 
 
-def _read(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -> dict[str, Any]:
-    """Of the run's row: the sources, and how much of the lake they let judge."""
+def _source_columns(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the columns of the run's row about its sources and about the tables that they allowed to judge."""
     return {
         "sources": [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos],
         "tables_expected": len(tables),
@@ -109,17 +109,17 @@ def _read(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -
 
 
 def recent_commits(observed: Observed, tables: Sequence[str], stamp: RunStamp) -> pa.Table:
-    """Rows of `commits`: the newest ones of these tables, as far as their logs were read."""
+    """Return rows of `commits`: the newest commits of these tables whose logs were read."""
     read = [claims.recent for claims in observed.sources.claims if claims.recent is not None]
-    found = pa.concat_tables([RECENT_COMMIT.empty_table(), *read])
-    mine = found.filter(pc.field("table_name").isin(list(tables)))
+    recent = pa.concat_tables([RECENT_COMMIT.empty_table(), *read])
+    mine = recent.filter(pc.field("table_name").isin(list(tables)))
     for name, value in (("lake", stamp.lake), ("run_id", stamp.run_id)):
         mine = mine.append_column(name, pa.repeat(pa.scalar(value, pa.string()), mine.num_rows))
     return mine
 
 
 def _exit_code(status: str, judgement: Judgement) -> int:
-    """What the command ends with, but for findings."""
+    """Return the exit code of the command without regard to findings."""
     if any(row["status"] == "overtaken" for row in judgement.coverage_rows):
         return 13
     return {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
@@ -131,52 +131,52 @@ def _summary(
     tables: Mapping[str, str],
     kinds: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The run's row as it is printed, with what was found."""
+    """Return the run's row as it is printed, with coverage and counts of findings."""
     return {
         "run_id": row["run_id"],
         "lake": row["lake"],
         "status": row["status"],
         **{name: iso(row[name]) for name in ("as_of", "started_at", "finished_at")},
         "tables": tables,
-        "sources": [{name: _told(value) for name, value in info.items()} for info in row["sources"]],
+        "sources": [{name: _json_value(value) for name, value in info.items()} for info in row["sources"]],
         "coverage": _coverage(judgement.coverage_rows),
-        "findings": _summed(kinds, "kind"),
-        "severities": _summed(kinds, "severity"),
+        "findings": _sum_by(kinds, "kind"),
+        "severities": _sum_by(kinds, "severity"),
     }
 
 
 def _status(judgement: Judgement) -> str:
-    """The run's status.
+    """Return the run's status.
 
-    suspect: a source lacks too much to be believed; failed: nothing could be decided although something stood in the
-    way; partial: something could not be used.
+    suspect: a source lacks too many files to be credible; failed: evidence is incomplete and no file could be decided;
+    partial: evidence is incomplete.
     """
     rows = judgement.coverage_rows
     if doubts(judgement.sample_checks):
         return "suspect"
-    in_the_way = _in_the_way(judgement) or _of_others(judgement) is not None
+    incomplete = _is_incomplete(judgement) or _gaps_elsewhere(judgement) is not None
     of_files = [row for row in rows if row["axis"] in FILE_AXES]
     decided = sum(map(files_judged, of_files))
     decided += sum(one.outcome == "finding" for one in judgement.lineage)
-    if in_the_way and not decided and not any(row["status"] == "complete" for row in of_files):
+    if incomplete and not decided and not any(row["status"] == "complete" for row in of_files):
         return "failed"
-    return "partial" if in_the_way else "complete"
+    return "partial" if incomplete else "complete"
 
 
-def _in_the_way(judgement: Judgement) -> bool:
-    """Whether something of the sources, or of the tables that were asked for, could not be used whole."""
+def _is_incomplete(judgement: Judgement) -> bool:
+    """Whether a source or a requested table could not be read completely."""
     rows = judgement.coverage_rows
-    asked = {row["table_name"] for row in rows}
+    requested = {row["table_name"] for row in rows}
     partial = any(
         row["status"] == "partial" and row["reason"] not in judgement.requested_reasons for row in rows
     )
-    return partial or any(hole.table is None or hole.table in asked for hole in judgement.holes)
+    return partial or any(gap.table is None or gap.table in requested for gap in judgement.gaps)
 
 
-def _of_others(judgement: Judgement) -> str | None:
-    """Which tables that were not asked for leave files undecided, since they could not be read whole; None: none do."""
-    asked = {row["table_name"] for row in judgement.coverage_rows}
-    others = sorted({hole.table for hole in judgement.holes if hole.table is not None} - asked)
+def _gaps_elsewhere(judgement: Judgement) -> str | None:
+    """Name tables outside of the request whose gaps leave files undecided; None if there are no such tables."""
+    requested = {row["table_name"] for row in judgement.coverage_rows}
+    others = sorted({gap.table for gap in judgement.gaps if gap.table is not None} - requested)
     if not others or not any(row["undecided"] for row in judgement.coverage_rows):
         return None
     more = f" and {len(others) - CAUSES} more" if len(others) > CAUSES else ""
@@ -186,11 +186,11 @@ def _of_others(judgement: Judgement) -> str | None:
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """A table is off where every axis is, partial where any is, else complete."""
+    """Return the status of each table: off if every axis is off, partial if any axis is partial, else complete."""
     states: dict[str, set[str]] = {}
     for row in rows:
         states.setdefault(row["table_name"], set()).add(row["status"])
-    return {name: _table(found) for name, found in states.items()}
+    return {name: _table(of_table) for name, of_table in states.items()}
 
 
 def _table(states: set[str]) -> str:
@@ -200,15 +200,15 @@ def _table(states: set[str]) -> str:
 
 
 def _coverage(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    told: dict[str, dict[str, Any]] = {}
+    coverage: dict[str, dict[str, Any]] = {}
     for row in rows:
         axis = {name: row[name] for name in ("status", "decided_share", "reason")}
-        told.setdefault(row["table_name"], {})[row["axis"]] = axis
-    return told
+        coverage.setdefault(row["table_name"], {})[row["axis"]] = axis
+    return coverage
 
 
 def _kinds_without(con: Connection, findings: Rows, accepted: Rows) -> list[dict[str, Any]]:
-    """Small: kinds x severities of what nobody has accepted."""
+    """Count findings that nobody has accepted, by kind and severity."""
     sql = """
         SELECT kind, severity, count(*) AS count FROM findings ANTI JOIN accepted USING (discrepancy_id)
         GROUP BY kind, severity
@@ -216,11 +216,11 @@ def _kinds_without(con: Connection, findings: Rows, accepted: Rows) -> list[dict
     return duck.rows_of(duck.query(con, sql, findings=findings, accepted=accepted))
 
 
-def _summed(kinds: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:
-    summed: dict[str, int] = {}
+def _sum_by(kinds: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:
+    sums: dict[str, int] = {}
     for row in kinds:
-        summed[row[name]] = summed.get(row[name], 0) + row["count"]
-    return dict(sorted(summed.items()))
+        sums[row[name]] = sums.get(row[name], 0) + row["count"]
+    return dict(sorted(sums.items()))
 
 
 def _source(info: SourceInfo, counts: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,5 +237,5 @@ def _source(info: SourceInfo, counts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return iso(value) if isinstance(value, datetime) else value

@@ -1,4 +1,4 @@
-"""How many files partitions have, by what manifests list: asked only where very many of one are wrong alike."""
+"""Counts the listed files of partitions in which very many files have the same fault."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -25,27 +25,27 @@ def files_of_partitions(
     *,
     live: bool = False,
 ) -> dict[Partition, int]:
-    """Files of each of these partitions that a state of its table lists, or has listed and still promises.
+    """Return the number of files of each partition in the newest state and in older states that must be readable.
 
-    With `live` only those that the newest state lists. `prefixes` are those of the keys of each table: a claim without
-    a partition is in that of its folder.
+    With `live` only the newest state counts. `prefixes` are the key prefixes of the tables: a claim without a partition
+    belongs to the partition of its folder.
     """
-    wanted = duck.small(
+    requested = duck.small(
         _NAMES, [(table, path, prefixes.get(table, "")) for table, path in sorted(partitions)]
     )
     tables = {table for table, _ in partitions}
-    found: Counter[Partition] = Counter()
-    for batch in query_claims(engine, claims, tables, partial(_counted, wanted, live)):
-        found.update({(r["table_name"], r["partition_path"]): r["files"] for r in batch.to_pylist()})
-    return dict(found)
+    counts: Counter[Partition] = Counter()
+    for batch in query_claims(engine, claims, tables, partial(_count_files, requested, live)):
+        counts.update({(r["table_name"], r["partition_path"]): r["files"] for r in batch.to_pylist()})
+    return dict(counts)
 
 
-def _counted(wanted: pa.Table, live: bool, con: Connection, claims: Rows) -> Relation:
+def _count_files(requested: pa.Table, live: bool, con: Connection, claims: Rows) -> Relation:
     folder = partition_folder("substring(key, len(prefix) + 1)")
     sql = f"""
-        SELECT wanted.table_name, wanted.partition_path, count(*) AS files FROM claims JOIN wanted
-            ON claims.table_name = wanted.table_name
-                AND coalesce(claims.partition_path, {folder}) = wanted.partition_path
+        SELECT requested.table_name, requested.partition_path, count(*) AS files FROM claims JOIN requested
+            ON claims.table_name = requested.table_name
+                AND coalesce(claims.partition_path, {folder}) = requested.partition_path
         WHERE {"state = 'live'" if live else "state <> 'gone'"} GROUP BY ALL
     """
-    return duck.query(con, sql, claims=claims, wanted=wanted)
+    return duck.query(con, sql, claims=claims, requested=requested)

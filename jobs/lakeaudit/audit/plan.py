@@ -1,4 +1,4 @@
-"""What one audit is about: the tables and partitions that were asked for, of a lake whose tables are all known."""
+"""Plans one audit: discovers the tables of the lake and selects the requested tables and partitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from lakeaudit.runtime.progress import Progress
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks of one audit; no tables means all, no partitions all of theirs."""
+    """The options of one audit; no tables means all tables, no partitions all of their partitions."""
 
     tables: tuple[str, ...] = ()
     live: bool = False
@@ -35,10 +35,15 @@ class Options:
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """The lake with all that its file only describes, what of it is audited, and why nothing of it can be read.
+    """The lake with its discovered tables, the part of it that is audited, and why nothing of it can be read.
 
-    `listed` are the places that a live audit lists. `still_known` are tables that may only have been missed by the
-    discovery: what the ledger holds of them is not retired.
+    Attributes:
+        listed: the locations that a live audit lists.
+        still_known: tables that discovery may have missed, so their discrepancies are not retired.
+        infos: sources of the catalogs that discovery has read.
+        all_found: whether discovery cannot have missed a table that the lake file describes.
+        named: tables that the lake file itself names.
+        collapsed: locations with empty parts, and the locations with single slashes that have their keys.
     """
 
     lake: Lake
@@ -48,33 +53,29 @@ class AuditPlan:
     nothing: CannotAudit | None = None
     still_known: frozenset[str] = frozenset()
     infos: tuple[SourceInfo, ...] = ()
-    """Of catalogs that were read for it."""
-    holes: tuple[EvidenceGap, ...] = ()
+    gaps: tuple[EvidenceGap, ...] = ()
     warnings: tuple[str, ...] = ()
     all_found: bool = False
-    """Whether no table that the lake file describes can have been missed."""
     named: frozenset[str] = frozenset()
-    """Tables that the lake file itself names."""
     collapsed: Aliases = ()
-    """Locations with empty parts, and the places with single slashes where their tables lie."""
 
     @property
     def names(self) -> list[str]:
         return [table.name for table in self.scope]
 
     @property
-    def known(self) -> set[str]:
-        """Tables and watched places that are there, whether or not they are audited now."""
+    def existing(self) -> set[str]:
+        """Return the names of all tables and watched places of the lake, audited now or not."""
         return {each.name for each in (*self.lake.tables, *self.lake.watched)} | self.still_known
 
 
-def context_of(
+def audit_context(
     options: Options, engine: AuditEngine, clients: Clients, now: datetime, rate: float
 ) -> Context:
-    """What readers may know of this run.
+    """Return the context of this run for readers.
 
     Raises:
-        BadInput: a time to come; a live audit of the past.
+        BadInput: the time is in the future, or a live audit of the past is requested.
     """
     as_of = options.as_of or now
     if as_of > now:
@@ -85,54 +86,54 @@ def context_of(
     return Context(engine, clients, as_of, now, live, rate)
 
 
-def planned(
+def plan_audit(
     lake: Lake, options: Options, past: Results, context: Context, engine: AuditEngine, progress: Progress
 ) -> AuditPlan:
-    """Find the tables that the lake file describes, and what of them was asked for.
+    """Discover the tables that the lake file describes, and select the requested ones.
 
     Raises:
-        BadInput: tables or partitions that are not there.
-        CannotAudit: no table was found.
+        BadInput: a requested table or partition does not exist.
+        CannotAudit: no table was discovered.
     """
     declared = list(lake.tables) if lake.finds_tables else in_scope(lake, options)
     nothing = nothing_to_read(lake, declared, context.clients, live=options.live)
     if nothing is not None:
         return AuditPlan(lake, tuple(declared), in_partitions(declared, options), nothing=nothing)
     engine.begin()
-    found = _with_lost_tables(_described(lake, context, progress), context)
-    moved = collapsed_locations(found.lake.tables, context.clients)
-    found = replace(found, lake=relocated(found.lake, moved))
-    scope = in_scope(found.lake, options)
+    discovered = _with_lost_tables(_discover(lake, context, progress), context)
+    moved = collapsed_locations(discovered.lake.tables, context.clients)
+    discovered = replace(discovered, lake=relocated(discovered.lake, moved))
+    scope = in_scope(discovered.lake, options)
     partitions = in_partitions(scope, options)
     return AuditPlan(
-        lake=found.lake,
+        lake=discovered.lake,
         scope=tuple(scope),
         partitions=partitions,
         listed=tuple(_listed(scope, partitions)) if options.live else (),
-        still_known=frozenset(_unresolved(past)) if found.gaps else frozenset(),
-        infos=found.infos,
-        holes=found.holes,
-        warnings=(*found.warnings, *_vanished(found, past)),
-        all_found=not found.gaps,
+        still_known=frozenset(_unresolved(past)) if discovered.gaps else frozenset(),
+        infos=discovered.infos,
+        gaps=discovered.holes,
+        warnings=(*discovered.warnings, *_missing_tables(discovered, past)),
+        all_found=not discovered.gaps,
         named=frozenset(table.name for table in lake.tables),
         collapsed=moved,
     )
 
 
 def in_scope(lake: Lake, options: Options) -> list[Table]:
-    """The tables that were asked for."""
-    known = {name: table for table in lake.tables for name in (table.name, *table.also)}
-    unknown = [name for name in options.tables if name not in known]
+    """Return the requested tables; all tables if none is named."""
+    tables = {name: table for table in lake.tables for name in (table.name, *table.also)}
+    unknown = [name for name in options.tables if name not in tables]
     if unknown:
         raise BadInput(
-            "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(known))}"
+            "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(tables))}"
         )
-    wanted = {known[name].name: known[name] for name in options.tables}
-    return list(wanted.values()) if options.tables else list(lake.tables)
+    requested = {tables[name].name: tables[name] for name in options.tables}
+    return list(requested.values()) if options.tables else list(lake.tables)
 
 
 def in_partitions(scope: Sequence[Table], options: Options) -> Partitions:
-    """The partitions that were asked for."""
+    """Return the requested partitions."""
     if options.partitions and not options.live:
         raise BadInput("--partition", "is for a live audit", "add --live")
     return partitions_of(scope, options.partitions)
@@ -142,37 +143,39 @@ def _listed(scope: Sequence[Table], partitions: Partitions) -> list[Location]:
     return [place for table in scope for place in partitions.get(table.name, (table.location,))]
 
 
-def _described(lake: Lake, context: Context, progress: Progress) -> Described:
-    """The lake with what its file only describes; nothing is asked where it names everything."""
+def _discover(lake: Lake, context: Context, progress: Progress) -> Described:
+    """Return the lake with its discovered tables and reports; no request is sent if the lake file names all of them."""
     if not (lake.finds_tables or any(getattr(source, "expand", False) for source in lake.inventories)):
         return Described(lake)
     with progress.stage("find tables") as log:
-        found = described(lake, context)
-        log.note(inventories=len(found.lake.inventories), tables=len(found.lake.tables))
-    if not found.lake.tables:
-        gap = found.gaps[0] if found.gaps else "nothing names a table where they are discovered"
+        discovered = described(lake, context)
+        log.note(inventories=len(discovered.lake.inventories), tables=len(discovered.lake.tables))
+    if not discovered.lake.tables:
+        gap = discovered.gaps[0] if discovered.gaps else "nothing names a table where they are discovered"
         raise CannotAudit(lake.name, f"no table was found: {gap}", "see lakeaudit doctor")
-    return found
+    return discovered
 
 
-def _with_lost_tables(found: Described, context: Context) -> Described:
-    """With the tables that an earlier audit read and that no discovery finds now, though files of them are there.
+def _with_lost_tables(discovered: Described, context: Context) -> Described:
+    """Add tables that an earlier audit read and that discovery no longer finds although they still have files.
 
-    A table that was dropped whole is not among them.
+    A table that was dropped with its files is not added.
     """
-    if not found.lake.discoveries or found.gaps or not context.live:
-        return found
-    names = {each for table in found.lake.tables for each in (table.name, *table.also)}
-    places = {table.location for table in found.lake.tables}
+    if not discovered.lake.discoveries or discovered.gaps or not context.live:
+        return discovered
+    names = {each for table in discovered.lake.tables for each in (table.name, *table.also)}
+    places = {table.location for table in discovered.lake.tables}
     lost: list[Table] = []
     for (kind, name), last in context.last_states.items():
         place = _place_of(last)
         if place is None or name in names or place in places or kind not in formats():
             continue
-        by = discovery_of(found.lake, place)
+        by = discovery_of(discovered.lake, place)
         if by is not None and _lost_its_log(context, place, kind):
-            lost.append(found.lake.found_table(name, place, by, kind))
-    return replace(found, lake=found.lake.model_copy(update={"tables": (*found.lake.tables, *lost)}))
+            lost.append(discovered.lake.found_table(name, place, by, kind))
+    return replace(
+        discovered, lake=discovered.lake.model_copy(update={"tables": (*discovered.lake.tables, *lost)})
+    )
 
 
 def _place_of(last: LastState) -> Location | None:
@@ -181,7 +184,7 @@ def _place_of(last: LastState) -> Location | None:
 
 
 def _lost_its_log(context: Context, place: Location, kind: str) -> bool:
-    """Whether a folder has files and no log of that format; what cannot be listed is not known to have lost it."""
+    """Whether a folder has files but no log of that format; False if it cannot be listed."""
     try:
         there = any(True for _ in islice(list_files(context.clients, place), 1))
         return there and kind not in formats_of(context.clients, place)
@@ -189,19 +192,19 @@ def _lost_its_log(context: Context, place: Location, kind: str) -> bool:
         return False
 
 
-def _vanished(found: Described, past: Results) -> tuple[str, ...]:
-    """Tables of the last audit that are no more: a table that was deleted whole looks like one that moved."""
-    last = past.last_published() if found.lake.finds_tables and not found.gaps else None
+def _missing_tables(discovered: Described, past: Results) -> tuple[str, ...]:
+    """Warn about tables of the last audit that no longer exist: a deleted table looks like one that moved."""
+    last = past.last_published() if discovered.lake.finds_tables and not discovered.gaps else None
     if not last:
         return ()
     audited = {row["table_name"] for row in past.coverage(last["run_id"])} | _unresolved(past)
-    names = sorted(audited - {each.name for each in (*found.lake.tables, *found.lake.watched)})
-    knows = "no catalog names" if found.lake.catalog_discoveries else "no inventory has a log of"
-    told = f"audited before, and {knows} it now: {first_of(names, NAMED)}"
-    return (told,) if names else ()
+    names = sorted(audited - {each.name for each in (*discovered.lake.tables, *discovered.lake.watched)})
+    knows = "no catalog names" if discovered.lake.catalog_discoveries else "no inventory has a log of"
+    warning = f"audited before, and {knows} it now: {first_of(names, NAMED)}"
+    return (warning,) if names else ()
 
 
 def _unresolved(past: Results) -> set[str]:
-    """Tables of which the ledger holds anything pending or open."""
-    held = past.discrepancies(UNRESOLVED)
-    return {name for batch in held for name in batch.column("table_name").to_pylist() if name}
+    """Return the tables with pending or open discrepancies in the ledger."""
+    batches = past.discrepancies(UNRESOLVED)
+    return {name for batch in batches for name in batch.column("table_name").to_pylist() if name}

@@ -1,7 +1,7 @@
-"""Before anything is read or started: whether the stores of an audit can be reached and there are credentials for them.
+"""Checks before an audit whether its stores can be reached, and whether there are credentials for them.
 
-One look a way of reaching (endpoint, region, role), however many buckets and tables there are. What only some sources
-lack is left to their readers, which make it a hole; where nothing can be reached there is nothing to start for.
+Each endpoint (with region and role) is checked once, however many buckets and tables use it. If only some endpoints
+fail, the readers of their sources report evidence gaps; if all of them fail, the audit does not start.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ NAMED = 3
 
 
 def require_results(place: Location, clients: Clients) -> None:
-    """See whether the results place can be reached at all.
+    """Check whether the results location can be reached.
 
     Raises:
-        CannotAudit: the AWS chain has no credentials, or their session has ended.
-        CannotPublish: the place cannot be reached with them.
+        CannotAudit: the AWS chain has no credentials, or their session has expired.
+        CannotPublish: the location cannot be reached with them.
     """
     if place.is_local:
         return
@@ -38,14 +38,14 @@ def require_results(place: Location, clients: Clients) -> None:
 def nothing_to_read(
     lake: Lake, scope: Sequence[Table], clients: Clients, *, live: bool
 ) -> CannotAudit | None:
-    """Why nothing of the audit can be read, told once; None where anything can."""
-    ways: dict[Endpoint, list[str]] = {}
-    for at, about in _ways(lake, scope, clients, live=live):
+    """Return the error if no source of the audit can be reached; None if any source can."""
+    names_by_endpoint: dict[Endpoint, list[str]] = {}
+    for at, about in _endpoints(lake, scope, clients, live=live):
         if at is None:
             return None
-        ways.setdefault(at, []).append(about)
+        names_by_endpoint.setdefault(at, []).append(about)
     failures: dict[Failure, list[str]] = {}
-    for at, names in ways.items():
+    for at, names in names_by_endpoint.items():
         failure = why_unusable(at)
         if failure is None:
             return None
@@ -62,14 +62,14 @@ def nothing_to_read(
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are."""
+    """Join the first names, and state how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _ways(
+def _endpoints(
     lake: Lake, scope: Sequence[Table], clients: Clients, *, live: bool
 ) -> Iterator[tuple[Endpoint | None, str]]:
-    """How each place is reached, None for one that is local or on Azure, and what it is called."""
+    """Yield the endpoint of each location (None if it is local or on Azure) and its display name."""
     for place in _places(lake, scope, live=live):
         at = clients.endpoint(place.bucket, place.key) if place.is_in_s3 else None
         yield at, f"bucket {place.bucket}"

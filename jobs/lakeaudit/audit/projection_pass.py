@@ -1,6 +1,6 @@
-"""The narrow reading: what all sources plainly agree on is let go before anything is read in full.
+"""Runs the projection pass: it clears the keys on which all sources plainly agree, before rows are read in full.
 
-It pays where there is much to read; below `SCREEN_FROM` everything is read in full at once.
+The pass pays only for large evidence; below `PREFILTER_FROM` all rows are read in full at once.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.audit.cached_prefilter import Screened, kept_screen
-from lakeaudit.audit.cached_rest import KeptRest
+from lakeaudit.audit.cached_prefilter import PrefilterResult, prefilter_cache
+from lakeaudit.audit.cached_rest import CachedRest
 from lakeaudit.audit.kernel import judge_children
 from lakeaudit.audit.task_functions import has_trees, task_facts
 from lakeaudit.checks.pointers.folder_counts import CountingEngine, without_folders
@@ -31,46 +31,49 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import FOLDER_FILES
 
-SCREEN_FROM = 32 << 20
-"""Bytes of evidence, as stored, from which on a narrow reading pays."""
-TRACE_WIDTH = 3 / 8
-"""Of a trace, beside a whole row."""
+PREFILTER_FROM = 32 << 20
+"""The projection pass runs from this size of the evidence (bytes in storage)."""
+FINGERPRINT_WIDTH = 3 / 8
+"""The size of a fingerprint relative to a complete row."""
 
 
 @dataclass(frozen=True)
 class Prefiltered:
-    """What was let go: by table files and bytes, and how the rest is to be read."""
+    """The cleared files and bytes by table (`settled`), and how the other rows are read.
+
+    Attributes:
+        logs: tables whose log has a file in storage; known only after a projection pass.
+        folders: file counts of folders, from the same pass.
+        whole: reads all rows, cached ones included.
+    """
 
     reading: Reading = WHOLE
     settled: Sequence[Mapping[str, Any]] = ()
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    screen: Prefilter | None = None
-    wanted: RowFilter | None = None
+    prefilter: Prefilter | None = None
+    row_filter: RowFilter | None = None
     logs: frozenset[Location] = frozenset()
-    """Tables of whose logs storage has a file; known where there was a narrow reading."""
     folders: Sequence[pa.RecordBatch] = ()
-    """What was counted of folders beside it."""
     whole: Reading = WHOLE
-    """All rows, as they are kept."""
 
     def folders_held(self, con: Connection) -> Relation:
-        """FOLDER_FILES rows, a folder each."""
+        """Return FOLDER_FILES rows, one per folder."""
         return duck.hold_batches(con, FOLDER_FILES, self.folders)
 
     def tallies(self) -> Tallies:
-        """Every axis that asks of these files is consistent."""
-        found: Tallies = {}
+        """Return the cleared files as consistent, on every axis that judges them."""
+        tallies: Tallies = {}
         for row in self.settled:
             axes = ["content", "leftover", "duplicate"]
             if self.tables[row["name"]]["sides"] & ENTRY:
                 axes.append("metastore")
             for axis in axes:
                 tally = Tally({"consistent": row["files"]}, row["bytes"])
-                found[row["name"], axis] = found.get((row["name"], axis), Tally()).plus(tally)
-        return found
+                tallies[row["name"], axis] = tallies.get((row["name"], axis), Tally()).plus(tally)
+        return tallies
 
     def claimed(self) -> list[tuple[str, str, int]]:
-        """How many files each source should hold of each table, see `kernel.claimed_of_sources`."""
+        """Return how many cleared files of each table each source should hold, see `kernel.claimed_of_sources`."""
         return [
             (row["name"], source, row["files"])
             for row in self.settled
@@ -82,61 +85,65 @@ class Prefiltered:
 def run_projection_pass(
     evidence: Evidence, engine: AuditEngine, rows: Sequence[Part | BufferedRows]
 ) -> Prefiltered:
-    """Read everything narrowly, if that pays."""
+    """Read the few columns of fingerprints of all rows and clear keys, if the evidence is large enough."""
     weight = sum(each.weight for each in rows if isinstance(each, Part))
-    if weight < SCREEN_FROM or evidence.partitions or any(check.every_key for check in checks()):
+    if weight < PREFILTER_FROM or evidence.partitions or any(check.every_key for check in checks()):
         return Prefiltered()
     by_kind = {
         kind: trace for read in evidence.observed.sources.claims for kind, trace in read.traces.items()
     }
-    screen = prefilter_of(evidence.source_facts, evidence.facts, evidence.policy.scope, by_kind)
-    kept = cached_rows(evidence.lake.results, evidence.lake.name, evidence.context.clients)
-    kept.prepare([each for each in rows if isinstance(each, Part)])
+    prefilter = prefilter_of(evidence.source_facts, evidence.facts, evidence.policy.scope, by_kind)
+    row_cache = cached_rows(evidence.lake.results, evidence.lake.name, evidence.context.clients)
+    row_cache.prepare([each for each in rows if isinstance(each, Part)])
     folders: list[pa.RecordBatch] = []
-    keeper = kept_screen(evidence, screen, rows)
-    found = keeper.last(engine) if keeper else None
-    if found is None:
-        narrow = Reading(project=partial(fingerprints, screen), width=TRACE_WIDTH, rows=kept.rows_to_keep)
-        stage = keeper.stage(screen) if keeper else partial(cleared_keys, screen)
+    cache = prefilter_cache(evidence, prefilter, rows)
+    result = cache.load(engine) if cache else None
+    if result is None:
+        projection = partial(fingerprints, prefilter)
+        narrow = Reading(project=projection, width=FINGERPRINT_WIDTH, rows=row_cache.rows_to_keep)
+        stage = cache.stage(prefilter) if cache else partial(cleared_keys, prefilter)
         answers = CountingEngine(engine, evidence.folder_count).project(rows, [stage], narrow)
-        found = _sorted_out(without_folders(answers, folders))
-        if keeper:
-            found = keeper.keep(found, engine)
-    wanted = found.wanted
-    again = partial(read_again, screen, wanted, has_trees(evidence))
-    tables = {row["name"]: row for row in screen.tables.to_pylist()}
-    left = wanted.count / max(wanted.count + found.files, 1)
-    all_rows = kept.rows
-    if keeper and found.rest and has_trees(evidence):
+        result = _collect(without_folders(answers, folders))
+        if cache:
+            result = cache.store(result, engine)
+    row_filter = result.row_filter
+    again = partial(read_again, prefilter, row_filter, has_trees(evidence))
+    tables = {row["name"]: row for row in prefilter.tables.to_pylist()}
+    left = row_filter.count / max(row_filter.count + result.files, 1)
+    all_rows = row_cache.rows
+    if cache and result.rest and has_trees(evidence):
         sources = evidence.observed.sources
         stored = frozenset(each.info.id for side in (sources.storage, sources.metastores) for each in side)
-        all_rows = KeptRest(keeper.kept, found.rest, stored, screen, wanted, found.more, kept.rows).rows
-    reading = Reading(partial(ask_again, wanted), again, left, rows=all_rows)
-    whole = Reading(rows=kept.rows)
-    return Prefiltered(reading, found.settled, tables, screen, wanted, found.logs, folders, whole)
+        rest = CachedRest(
+            cache.files, result.rest, stored, prefilter, row_filter, result.more, row_cache.rows
+        )
+        all_rows = rest.rows
+    reading = Reading(partial(ask_again, row_filter), again, left, rows=all_rows)
+    whole = Reading(rows=row_cache.rows)
+    return Prefiltered(reading, result.settled, tables, prefilter, row_filter, result.logs, folders, whole)
 
 
 def lost_siblings(
     evidence: Evidence,
     engine: AuditEngine,
     rows: Sequence[Part | BufferedRows],
-    gone: Prefiltered,
+    prefiltered: Prefiltered,
     lost: pa.Table,
 ) -> Answers:
-    """Verdicts of let-go entries whose folders' own entries are at fault, see `metastore_tree.sibling_tallies`."""
-    if gone.screen is None or gone.wanted is None:
+    """Judge cleared entries in folders whose own entries are at fault, see `metastore_tree.sibling_tallies`."""
+    if prefiltered.prefilter is None or prefiltered.row_filter is None:
         return iter(())
-    of_lost = partial(read_siblings, gone.screen, gone.wanted, lost)
-    reading = replace(gone.whole, select=of_lost)
+    of_lost = partial(read_siblings, prefiltered.prefilter, prefiltered.row_filter, lost)
+    reading = replace(prefiltered.whole, select=of_lost)
     return engine.run(rows, [partial(judge_children, task_facts(evidence))], reading)
 
 
-def _sorted_out(answers: Answers) -> Screened:
+def _collect(answers: Answers) -> PrefilterResult:
     files, sizes = Counter[str](), Counter[str]()
     logs: set[Location] = set()
     buckets: dict[str, list[Any]] = {"buckets": [], "twins": []}
     keys: list[str] = []
-    faulted = False
+    fault = False
     for kind, batch in answers:
         if kind == "settled":
             for row in batch.to_pylist():
@@ -149,7 +156,7 @@ def _sorted_out(answers: Answers) -> Screened:
         elif kind == "kept":
             keys += batch.column("name").to_pylist()
         elif kind == "notes":
-            faulted |= has_fault(batch)
+            fault |= has_fault(batch)
     settled = [{"name": name, "files": count, "bytes": sizes[name]} for name, count in files.items()]
-    wanted = RowFilter(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
-    return Screened(settled, wanted, frozenset(logs), keys, faulted=faulted)
+    row_filter = RowFilter(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
+    return PrefilterResult(settled, row_filter, frozenset(logs), keys, has_fault=fault)

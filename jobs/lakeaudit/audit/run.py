@@ -1,4 +1,4 @@
-"""One audit from top to bottom: load what is open, read, match, classify, look now, settle, publish."""
+"""Runs one audit: it loads open discrepancies, reads, matches, classifies, confirms, settles and publishes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from lakeaudit.audit.collapsed_locations import with_collapsed
 from lakeaudit.audit.judge import Judgement, judge
 from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.audit.outcome import Outcome, conclude, recent_commits
-from lakeaudit.audit.plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
+from lakeaudit.audit.plan import AuditPlan, Options, audit_context, in_partitions, in_scope, plan_audit
 from lakeaudit.audit.preflight import require_results
-from lakeaudit.audit.storage_snapshots import keep_pictures, pictures_of
+from lakeaudit.audit.storage_snapshots import snapshot_comparison, store_snapshots
 from lakeaudit.checks.lineage.lineage_checks import check_witnesses
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.lifecycles import Lifecycles
@@ -53,7 +53,7 @@ from lakeaudit.runtime.progress import Progress
 from lakeaudit.schemas import STATES
 
 DRIVER_MEMORY = "2GiB"
-"""What the tail of an audit may take before it spills: suspects, findings, the rows of the ledger that change."""
+"""Memory of the driver's connection before it spills: for suspects, findings and changed rows of the ledger."""
 
 
 def audit(
@@ -66,29 +66,30 @@ def audit(
     progress: Progress,
     pause: Callable[[float], None] = time.sleep,
 ) -> Outcome:
-    """Audit the lake and publish what was found under one run id.
+    """Audit the lake and publish the results under one run id.
 
     Raises:
-        BadInput: a table that the lake file does not name, a live audit of the past, partitions of one not live.
-        CannotPublish: the results place cannot be written.
-        Busy: another audit writes there.
+        BadInput: a requested table is not in the lake file, a live audit has an `as_of`, or an audit with partitions is
+            not live.
+        CannotPublish: the results location cannot be written.
+        Busy: another audit writes to the results location.
         CannotAudit: no source can be reached.
     """
     started = clock()
     if not lake.finds_tables:
         in_partitions(in_scope(lake, options), options)
-    context = context_of(options, engine, clients, started, lake.settings.confirm.rate)
+    context = audit_context(options, engine, clients, started, lake.settings.confirm.rate)
     stamp = RunStamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name).leased_by(still_ours)
         context = replace(context, last_states=last_states(past, context.as_of, stamp.run_id))
-        plan = planned(lake, options, past, context, engine, progress)
+        plan = plan_audit(lake, options, past, context, engine, progress)
         audited = under_current_names(context.last_states, plan.lake.tables)
         context = replace(
             context, clients=with_collapsed(context.clients, plan.collapsed), last_states=audited
         )
-        run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
+        run = _open_run(_RunSetup(plan, stamp, context, clock, progress, con), past, still_ours)
         expectation_suites.preload()
         evidence = run.read(options, pause)
         engine.ready(progress)
@@ -103,8 +104,8 @@ def audit(
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A run that has a name, and results that nobody else writes to."""
+class _RunSetup:
+    """A run that has an id and holds the lease of its results."""
 
     plan: AuditPlan
     stamp: RunStamp
@@ -113,8 +114,8 @@ class _Begun:
     progress: Progress
     con: Connection
 
-    def run_row(self, **ended: Any) -> dict[str, Any]:
-        """The run's row of `runs`: as it runs, or as it has ended."""
+    def run_row(self, **end: Any) -> dict[str, Any]:
+        """Return the run's row in `runs`: `running`, or, if columns are given, `failed` with these columns."""
         running = {
             "run_id": self.stamp.run_id,
             "lake": self.stamp.lake,
@@ -123,20 +124,20 @@ class _Begun:
             "status": "running",
             "tables_expected": len(self.plan.scope),
         }
-        return running | ({"status": "failed", "finished_at": self.clock()} | ended if ended else {})
+        return running | ({"status": "failed", "finished_at": self.clock()} | end if end else {})
 
 
 @dataclass(frozen=True)
-class _Settled:
-    """What the findings change in the ledger, and warnings about renamed tables."""
+class _LedgerUpdate:
+    """The changes of the ledger, and warnings about renamed tables."""
 
     changes: Changes
     warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Checked:
-    """The expectations that do not hold, and the rows of earlier runs that they were compared with."""
+class _GateResult:
+    """The expectations that were not met, and the rows of the earlier runs that they compare with."""
 
     report: Guarded
     earlier: Sequence[dict[str, Any]]
@@ -144,25 +145,25 @@ class _Checked:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run whose results are open: what it was begun with, what the ledger holds open, and its steps."""
+    """The steps of a run whose results are open; `memory` has the open discrepancies of the ledger."""
 
-    begun: _Begun
+    setup: _RunSetup
     past: Results
     writer: ResultsWriter
     ledger: LedgerTables
     memory: OpenDiscrepancies
 
     def read(self, options: Options, pause: Callable[[float], None]) -> Evidence:
-        """Everything that can be known of the lake before the rows of its files are read."""
-        begun = self.begun
-        plan, context = begun.plan, begun.context
-        with begun.progress.stage("find evidence") as log:
-            pictures = pictures_of(plan.lake, options, self.ledger, context)
-            observed = read_sources(plan.lake, replace(context, pictures=pictures), plan.listed)
-            observed = observed.beside(plan.infos, plan.holes)
+        """Collect the evidence that does not need the rows of the lake's files."""
+        setup = self.setup
+        plan, context = setup.plan, setup.context
+        with setup.progress.stage("find evidence") as log:
+            comparison = snapshot_comparison(plan.lake, options, self.ledger, context)
+            observed = read_sources(plan.lake, replace(context, pictures=comparison), plan.listed)
+            observed = observed.beside(plan.infos, plan.gaps)
             log.note(sources=len(observed.infos))
         sources = catalog_sources(plan.lake)
-        pointed = pointed_tables(begun.con, plan.scope, observed.catalogs, sources)
+        pointed = pointed_tables(setup.con, plan.scope, observed.catalogs, sources)
         aims = () if pointed is None or plan.partitions else read_aims(context.clients, pointed.named)
         return Evidence(
             lake=plan.lake,
@@ -170,11 +171,11 @@ class _Run:
             partitions=plan.partitions,
             observed=observed,
             context=with_moved_tables(context, observed),
-            stamp=begun.stamp,
+            stamp=setup.stamp,
             memory=self.memory,
-            con=begun.con,
+            con=setup.con,
             facts=tuple(table_facts(plan.lake.tables, observed.sources.claims)),
-            policy=finding_policy(plan.scope, plan.lake.ignores, begun.stamp.as_of.date()),
+            policy=finding_policy(plan.scope, plan.lake.ignores, setup.stamp.as_of.date()),
             lifecycles=Lifecycles(context.clients, live=context.live),
             pointed=pointed,
             metadata_aims=aims,
@@ -183,104 +184,110 @@ class _Run:
             pause=pause,
         )
 
-    def settle(self, evidence: Evidence, judgement: Judgement) -> _Settled:
-        """What the findings change in the ledger."""
-        begun = self.begun
-        with begun.progress.stage("settle") as log:
-            known = self.ledger.rows(begun.con, judgement.findings)
-            former, renaming = self._accepted_before(evidence)
-            seen = RunFindings(
+    def settle(self, evidence: Evidence, judgement: Judgement) -> _LedgerUpdate:
+        """Compute the changes of the ledger."""
+        setup = self.setup
+        with setup.progress.stage("settle") as log:
+            rows = self.ledger.rows(setup.con, judgement.findings)
+            accepted, renaming = self._accepted_under_old_names(evidence)
+            findings = RunFindings(
                 judgement.findings,
-                judgement.words,
+                judgement.resolutions,
                 judgement.observations,
-                begun.plan.known,
+                setup.plan.existing,
                 judgement.members,
-                former,
+                accepted,
             )
             changes = update_ledger(
-                begun.con,
-                known,
-                seen,
-                begun.stamp,
-                begun.context.now,
+                setup.con,
+                rows,
+                findings,
+                setup.stamp,
+                setup.context.now,
                 self.ledger.found_since,
-                begun.plan.lake.ledger.ack_growth,
+                setup.plan.lake.ledger.ack_growth,
             )
             log.note(**changes.counts)
-        return _Settled(changes, renaming)
+        return _LedgerUpdate(changes, renaming)
 
-    def _accepted_before(self, evidence: Evidence) -> tuple[Rows | None, tuple[str, ...]]:
-        """What is accepted of renamed tables, under their new names, and warnings; None: no table has another name."""
-        begun = self.begun
-        lake, con = begun.plan.lake, begun.con
+    def _accepted_under_old_names(self, evidence: Evidence) -> tuple[Rows | None, tuple[str, ...]]:
+        """Return accepted findings of renamed tables under their new names, or None, and warnings."""
+        setup = self.setup
+        lake, con = setup.plan.lake, setup.con
         now = states_read(evidence.observed.sources.claims, lake.tables)
-        renamed = renames(evidence.context.last_states, now, begun.plan.known)
+        renamed = renames(evidence.context.last_states, now, setup.plan.existing)
         if not renamed:
             return None, ()
-        rows = self.ledger.accepted_of(con, [*renamed.names, *renamed.doubtful], begun.context.now)
+        rows = self.ledger.accepted_of(con, [*renamed.names, *renamed.doubtful], setup.context.now)
         accepted = {row["table_name"] for row in duck.rows_of(duck.made_of(con, _NAMES_OF, rows))}
         former = under_new_names(con, rows, renamed.names, lake.name) if renamed.names else None
         return former, warnings(renamed, accepted)
 
-    def check(self, observed: Observed, judgement: Judgement, changes: Changes) -> _Checked:
-        """Hold the run against the expectations; where a critical one does not hold, it ends as failed."""
-        begun = self.begun
-        lake = begun.plan.lake
-        with begun.progress.stage("gates") as log:
+    def check(self, observed: Observed, judgement: Judgement, changes: Changes) -> _GateResult:
+        """Check the expectations.
+
+        Raises:
+            GateFailed: a critical expectation was not met; the run's row is `failed`.
+        """
+        setup = self.setup
+        lake = setup.plan.lake
+        with setup.progress.stage("gates") as log:
             earlier = self.past.again().runs()
-            report = guard(begun.con, lake, observed.infos, judgement, changes, earlier, begun.stamp)
+            report = guard(setup.con, lake, observed.infos, judgement, changes, earlier, setup.stamp)
             log.note(broken=len(report.broken))
-            if refused := refusal(report.broken, lake.results.uri):
-                self.writer.put_run(begun.run_row(error=str(refused), gates=report.messages))
-                raise refused
-        return _Checked(report, earlier)
+            if error := refusal(report.broken, lake.results.uri):
+                self.writer.put_run(setup.run_row(error=str(error), gates=report.messages))
+                raise error
+        return _GateResult(report, earlier)
 
     def publish(self, evidence: Evidence, judgement: Judgement, changes: Changes, report: Guarded) -> Outcome:
-        """Write the run's rows in the contract's order: those of the ledger and the final row of `runs` come last."""
-        begun, observed, run_id = self.begun, evidence.observed, self.begun.stamp.run_id
-        with begun.progress.stage("publish") as log:
+        """Write the run's rows in the order of the contract: the ledger and the final row of `runs` come last."""
+        setup, observed, run_id = self.setup, evidence.observed, self.setup.stamp.run_id
+        with setup.progress.stage("publish") as log:
             self.writer.put("coverage", judgement.coverage_rows, run_id)
             self.writer.write("leftover_files", judgement.leftover_files, run_id)
-            self.writer.write("commits", recent_commits(observed, begun.plan.names, begun.stamp), run_id)
+            self.writer.write("commits", recent_commits(observed, setup.plan.names, setup.stamp), run_id)
             self.writer.write("states", self._states(evidence, judgement), run_id)
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
-            standing = self.ledger.standing(begun.context.now)
+            standing = self.ledger.standing(setup.context.now)
             outcome = conclude(
-                begun.con,
+                setup.con,
                 observed,
                 judgement,
                 report,
                 standing,
-                begun.stamp,
-                begun.context.now,
-                begun.clock(),
+                setup.stamp,
+                setup.context.now,
+                setup.clock(),
             )
             self.writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
         return outcome
 
     def _states(self, evidence: Evidence, judgement: Judgement) -> pa.Table:
-        begun = self.begun
+        setup = self.setup
         before, claims = evidence.context.last_states, evidence.observed.sources.claims
-        seen = ReadTables(judgement.counted, judgement.hosts, judgement.stored, judgement.catalogued)
-        rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, seen, begun.stamp)
+        read = ReadTables(judgement.counted, judgement.hosts, judgement.stored, judgement.catalogued)
+        rows = state_rows(claims, setup.plan.scope, before, judgement.lineage, read, setup.stamp)
         return pa.Table.from_pylist(rows, STATES)
 
     def tidy(
         self, observed: Observed, judgement: Judgement, outcome: Outcome, earlier: Sequence[dict[str, Any]]
     ) -> tuple[str, ...]:
-        """Keep the storage snapshot of a published run, and maintain the result tables; warnings of both."""
-        begun, plan = self.begun, self.begun.plan
-        unkept = keep_pictures(observed, judgement, outcome.status, begun.stamp.run_id)
+        """Store the storage snapshot of a published run and maintain the result tables; return warnings of both."""
+        setup, plan = self.setup, self.setup.plan
+        snapshot_warnings = store_snapshots(observed, judgement, outcome.status, setup.stamp.run_id)
         whole = () if plan.partitions else plan.names
-        now = begun.context.now
-        untidy = upkeep(self.writer, earlier, outcome.run_row, plan.lake.keep, now, begun.progress, whole)
-        return (*unkept, *untidy)
+        now = setup.context.now
+        upkeep_warnings = upkeep(
+            self.writer, earlier, outcome.run_row, plan.lake.keep, now, setup.progress, whole
+        )
+        return (*snapshot_warnings, *upkeep_warnings)
 
 
 def with_moved_tables(context: Context, observed: Observed) -> Context:
-    """The run's context, in which tables that got another name and another place at once have their last states."""
+    """Return the run's context with the last states of tables that changed both name and location."""
     last = context.last_states
     for read in observed.sources.claims:
         last = with_moved(last, read.info.kind, ((name, each.state) for name, each in read.states.items()))
@@ -290,21 +297,21 @@ def with_moved_tables(context: Context, observed: Observed) -> Context:
 _NAMES_OF = "SELECT DISTINCT table_name FROM input"
 
 
-def _opened(begun: _Begun, past: Results, still_ours: Callable[[], None]) -> _Run:
-    """The run with its results open, in which no run that was killed seems to be running.
+def _open_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) -> _Run:
+    """Open the results, and mark runs that were killed as failed.
 
     Raises:
-        CannotAudit: nothing of the lake can be read; the run's row says so.
+        CannotAudit: no source of the lake can be read; the run's row has the error.
     """
-    with begun.progress.stage("open results"):
+    with setup.progress.stage("open results"):
         writer = open_results(past, still_ours)
         ledger = LedgerTables(writer)
-        ledger.fail_abandoned_runs(abandoned_runs(past), begun.context.now)
-        writer.put_run(begun.run_row())
-        if (nothing := begun.plan.nothing) is not None:
-            writer.put_run(begun.run_row(error=str(nothing)))
-            raise nothing
-        return _Run(begun, past, writer, ledger, load_open(ledger, past, begun.plan.names, begun.stamp))
+        ledger.fail_abandoned_runs(abandoned_runs(past), setup.context.now)
+        writer.put_run(setup.run_row())
+        if (error := setup.plan.nothing) is not None:
+            writer.put_run(setup.run_row(error=str(error)))
+            raise error
+        return _Run(setup, past, writer, ledger, load_open(ledger, past, setup.plan.names, setup.stamp))
 
 
 def _driver_connection() -> Any:
@@ -312,5 +319,5 @@ def _driver_connection() -> Any:
 
 
 def new_run_id(at: datetime) -> str:
-    """Sortable by time, unique without a registry."""
+    """Return a unique run id that sorts by time."""
     return f"{at:%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"

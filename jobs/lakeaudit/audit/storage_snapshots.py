@@ -1,4 +1,4 @@
-"""Pictures of storage that audits keep, for manifests of kind `previous`: what a run compares, when it keeps one."""
+"""Compares and stores storage snapshots for manifests of kind `previous`."""
 
 from functools import partial
 
@@ -13,12 +13,12 @@ from lakeaudit.matching.table_facts import roots
 from lakeaudit.results.read import PUBLISHED
 
 
-def pictures_of(
+def snapshot_comparison(
     lake: Lake, options: Options, ledger: LedgerTables, context: Context
 ) -> SnapshotComparison | None:
-    """What the pictures of a run are compared by; None: no table needs any.
+    """Return how a run compares storage snapshots; None if no table needs one.
 
-    Only an audit of all tables, now and by the lake file's own sources, may make its picture the last one.
+    Only an audit of all tables, now and with the sources of the lake file, may replace the last snapshot.
     """
     if not any(each.is_snapshot for table in lake.tables for each in table.manifests):
         return None
@@ -27,14 +27,14 @@ def pictures_of(
     return SnapshotComparison(owned, ledger.accepted(context.now), writes=not narrow)
 
 
-def keep_pictures(observed: Observed, judgement: Judgement, status: str, run_id: str) -> tuple[str, ...]:
-    """Once a run is published: its picture becomes the last one, unless its evidence is not believed; warnings."""
+def store_snapshots(observed: Observed, judgement: Judgement, status: str, run_id: str) -> tuple[str, ...]:
+    """Replace the last storage snapshot after a run was published, unless the run is suspect; return warnings."""
     overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
     if overtaken or status not in PUBLISHED or status == "suspect":
         return ()
     storage = {stored.info.id for stored in observed.sources.storage}
     unread = {info.id for info in observed.infos if info.role == "storage"} - storage
-    whole = not unread and not any(hole.source in storage for hole in judgement.holes)
+    whole = not unread and not any(gap.source in storage for gap in judgement.gaps)
     return tuple(
         warning
         for read in observed.sources.claims

@@ -1,4 +1,4 @@
-"""What the tasks of a run receive: plain data of its evidence, and the functions of the checks."""
+"""Collects what the tasks of a run receive: plain data of its evidence, and the functions of the checks."""
 
 from lakeaudit.audit.kernel import Kernel
 from lakeaudit.checks.registry import checks

@@ -64,7 +64,7 @@ def combine_moved(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
 
 def select_unnamed_fields(share: Share) -> Stage:
     """Select fields that storage does not report, of files that are undecided for that reason."""
-    rows = of_pairs(share.con, share.requested, share.known, share.facts.policy.scope_table)
+    rows = of_pairs(share.con, share.requested, share.open_rows, share.facts.policy.scope_table)
     yield "unnamed_fields", rows
 
 

@@ -1,4 +1,4 @@
-"""A share: all rows of some keys, as one task holds them. The checks select from it the rows that they judge. Pure."""
+"""Defines a share: all rows of some keys in one task. Checks select from it the rows that they judge."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class TaskFacts:
     """The plain data of a run that its tasks need.
 
     Attributes:
-        partitions: the requested places with their URIs; empty if whole tables were requested.
+        partitions: the requested locations with their URIs; empty if whole tables were requested.
         metastores: whether a metadata store has a tree of folders.
-        fresh: how many files that are too young for the evidence may be looked up; None: none.
+        recent: how many files that are too young for the evidence may be looked up; None: no file.
         watch: the places in which files without a table are reported; None: there are none.
     """
 
@@ -37,7 +37,7 @@ class TaskFacts:
     policy: FindingPolicy
     partitions: Places
     metastores: bool
-    fresh: RecentFileLimits | None = None
+    recent: RecentFileLimits | None = None
     watch: Watch | None = None
 
 
@@ -59,24 +59,24 @@ class Share:
 
     @cached_property
     def pairs(self) -> Relation:
-        """PAIR rows without the keys that the prefilter has cleared."""
+        """Return PAIR rows without the keys that the prefilter has cleared."""
         if "settled_keys" not in self.rows:
             return self.every_pair
         return duck.hold(self.con, uncleared(self.con, self.every_pair, self.rows))
 
     @cached_property
     def requested(self) -> Relation:
-        """The pairs in the requested partitions; all pairs if whole tables were requested."""
+        """Return the pairs in the requested partitions; all pairs if whole tables were requested."""
         return within(self.con, self.pairs, self.facts)
 
     @property
-    def known(self) -> Rows:
-        """Rows that the ledger holds open; their files are judged again."""
+    def open_rows(self) -> Rows:
+        """Return rows of open discrepancies in the ledger; their files are judged again."""
         return self.rows.get("known", KNOWN.empty_table())
 
     @cached_property
     def claimed(self) -> Relation:
-        """Pairs that a table claims; `own` states whether the key is below that table's own location."""
+        """Return pairs that a table claims; `own` states whether the key is below that table's own location."""
         return under_own_root(self.con, self.pairs, self.facts.sources.homes)
 
     @property
@@ -92,7 +92,7 @@ Combine = Callable[[TaskFacts, Connection, Kinds], Stage]
 
 
 def uncleared(con: Connection, rows: Relation, of_share: Kinds) -> Relation:
-    """The rows without the keys that the prefilter has cleared."""
+    """Return the rows without the keys that the prefilter has cleared."""
     if "settled_keys" not in of_share:
         return rows
     sql = "SELECT input.* FROM input ANTI JOIN settled USING (bucket, key)"
@@ -100,7 +100,7 @@ def uncleared(con: Connection, rows: Relation, of_share: Kinds) -> Relation:
 
 
 def within(con: Connection, rows: Relation, facts: TaskFacts) -> Relation:
-    """The rows in the requested partitions; all rows if whole tables were requested."""
+    """Return the rows in the requested partitions; all rows if whole tables were requested."""
     if not facts.partitions:
         return rows
     labelled = attach_label(con, rows, facts.partitions, "partition_uri")
@@ -110,7 +110,7 @@ def within(con: Connection, rows: Relation, facts: TaskFacts) -> Relation:
 
 
 def under_own_root(con: Connection, matched: Rows, homes: Mapping[str, Location]) -> Relation:
-    """PAIR rows that a table claims; `own` states whether the key is below that table's own location."""
+    """Return PAIR rows that a table claims; `own` states whether the key is below that table's own location."""
     places = [(name, place.bucket, place.prefix) for name, place in homes.items()]
     sql = """
         SELECT p.*, p.bucket = root_bucket AND starts_with(p.key, root_prefix) AS own
