@@ -117,9 +117,9 @@ def _match(evidence: Evidence, engine: AuditEngine) -> MatchResult:
 def _answers(read: MatchResult) -> dict[str, Any]:
     """All that a first reading answers, its relations as tables."""
     tables = {
-        name: duck.table(getattr(read, name))
-        for name in ("suspects", "leftovers", "uploads", "copies", "entries")
+        name: duck.table(getattr(read, name)) for name in ("suspects", "leftovers", "uploads", "entries")
     }
+    tables["copies"] = duck.table(read.rows("copies"))
     tallies = {
         place: ({k: n for k, n in tally.outcomes.items() if n}, tally.bytes, tally.unconfirmed, tally.refuted)
         for place, tally in read.tallies.items()

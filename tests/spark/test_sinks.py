@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.builders.audits import audited
-from tests.spark.test_committers import found, lake_of, live_claims
+from tests.spark.test_committers import findings, lake_of, live_claims
 
 BATCHES = 12
 
@@ -34,7 +34,7 @@ def test_what_a_stream_wrote_is_there_until_it_is_not(sink: Path, tmp_path: Path
     assert {"9.compact", "10", "11"} <= log
     lake = lake_of(tmp_path, str(sink / "wh"), "spark_sink", None)
     assert audited(lake, run_id="r").status == "complete"
-    assert (found(lake), live_claims(lake)) == ([], BATCHES)
+    assert (findings(lake), live_claims(lake)) == ([], BATCHES)
     files = sorted((sink / "wh/t").glob("d=*/part-*"))
     files[0].unlink()
     files[1].write_text("{}")
@@ -43,11 +43,11 @@ def test_what_a_stream_wrote_is_there_until_it_is_not(sink: Path, tmp_path: Path
     broken = lake_of(tmp_path, str(sink / "wh"), "spark_sink", None, name="b")
     audited(broken, run_id="r")
     home = f"{sink / 'wh/t'}/"
-    assert [each for each in found(broken) if each[0] in ("dropped", "size_mismatch")] == [
+    assert [each for each in findings(broken) if each[0] in ("dropped", "size_mismatch")] == [
         ("dropped", str(files[0]).removeprefix(home)),
         ("size_mismatch", str(files[1]).removeprefix(home)),
     ]
-    assert "uncommitted" in {kind for kind, _ in found(broken)}
+    assert "uncommitted" in {kind for kind, _ in findings(broken)}
 
 
 def test_a_missing_batch_is_reported(sink: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_missing_batch_is_reported(sink: Path, tmp_path: Path) -> None:
     lake = lake_of(tmp_path, str(sink / "wh"), "spark_sink", None)
     assert audited(lake, run_id="r").status == "partial"
     (log / "10").write_bytes(held)
-    assert "missing_metadata" in {kind for kind, _ in found(lake)}
+    assert "missing_metadata" in {kind for kind, _ in findings(lake)}
 
 
 def test_symlink_manifests_of_delta(spark: SparkSession, tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_symlink_manifests_of_delta(spark: SparkSession, tmp_path: Path) -> None
     spark.sql(f"GENERATE symlink_format_manifest FOR TABLE delta.`file:{home}`")
     lake = lake_of(tmp_path, str(tmp_path / "wh"), "symlink", None)
     assert audited(lake, run_id="r").status == "complete"
-    assert (found(lake), live_claims(lake)) == ([], 2)
+    assert (findings(lake), live_claims(lake)) == ([], 2)
     lost = min(home.glob("d=*/part-*"))
     lost.unlink()
     again = lake_of(tmp_path, str(tmp_path / "wh"), "symlink", None, name="b")
     audited(again, run_id="r")
-    assert found(again) == [("dropped", str(lost).removeprefix(f"{home}/"))]
+    assert findings(again) == [("dropped", str(lost).removeprefix(f"{home}/"))]
