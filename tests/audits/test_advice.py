@@ -256,7 +256,7 @@ def iceberg_listed_twice(site: Site) -> None:
 
 
 def put_a_copy_in_its_place(site: Site) -> None:
-    """As the advice says: a copy under a new name, which takes the place of all entries of the path in one commit."""
+    """Follow the advice: a copy under a new name replaces all entries of the path in one commit."""
     table = site.iceberg.catalog.load_table("shop.iceberg_listed_twice")
     file = _first_file(table)
     copied = file.file_path.replace(".parquet", "-copy.parquet")
@@ -277,21 +277,21 @@ def _first_file(table: Table) -> DataFile:
 
 
 def plain_one_of_two_removed(site: Site) -> None:
-    """Somebody has removed the older one of two equal files before anybody told of them."""
+    """Remove the older one of two equal files before any audit reports them."""
     site.drop("warehouse/plain_one_of_two_removed/d=1/a.parquet")
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What is done to the table of the same name, and the kind of finding that follows, with the number of them."""
+    """A change of the table of the same name, and the kind and number of the findings that follow."""
 
     act: Callable[[Site], None]
     kind: str
     number: int = 1
     words: tuple[str, ...] = ()
-    """Of the explanation of one of the findings."""
+    """Parts of the explanation of one of the findings."""
     way: Callable[[Site], None] | None = None
-    """What a person does, where the advice is no command."""
+    """Does the work of a person where the advice is not a command."""
     keeps_rows: bool = True
 
     @property
@@ -334,7 +334,7 @@ ONCE = list({damage.table: damage for damage in DAMAGES}.values())
 
 @dataclass(frozen=True)
 class Followed:
-    """A site whose damages were found, advised on and mended as advised."""
+    """A site before and after its damages were repaired as the findings advise."""
 
     site: Site
     before: Mapping[str, "Counter[Any]"]
@@ -353,9 +353,9 @@ def followed(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -
 def follow(
     aws: Aws, s3: Endpoint, folder: Path, typed: Callable[[Iterable[str]], Iterable[str]] = iter
 ) -> Followed:
-    """Three audits of one lake: as it is, damaged, and mended by the commands that `findings` prints.
+    """Audit one lake three times: healthy, damaged, and repaired by the commands that `findings` prints.
 
-    Of lakeaudit's own printed commands those that are `typed` run.
+    `typed` selects the printed commands of lakeaudit itself that run.
     """
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
@@ -369,7 +369,7 @@ def follow(
     audit(site, "r2")
     printed = findings_text(site)
     codes = {line: code_of(line) for line in typed(commands(site, printed))}
-    mend(site, printed)
+    repair(site, printed)
     audit(site, "r3")
     ledger = {row["discrepancy_id"]: row for row in rows_of(results_of(site.lake).discrepancies())}
     left = [(row["table_name"], row["kind"], row["subject"]) for row in findings_of(site, "r3")]
@@ -399,8 +399,8 @@ def audit(site: Site, run_id: str) -> None:
     audited(site.lake, run_id=run_id)
 
 
-def mend(site: Site, printed: str) -> None:
-    """As the printed commands, and the texts where there is no command, say."""
+def repair(site: Site, printed: str) -> None:
+    """Do as the printed commands say, and as the texts say where there is no command."""
     cli = AwsCli(site.s3)
     for line in printed.splitlines():
         if line.strip().startswith("aws "):
@@ -436,7 +436,7 @@ def _form(word: str) -> str:
 
 
 def code_of(line: str) -> int:
-    """The exit code of a printed command; what it writes goes into a folder of its own."""
+    """Run a printed command in a folder of its own, and return the exit code."""
     with (
         tempfile.TemporaryDirectory() as folder,
         chdir(folder),
@@ -447,7 +447,7 @@ def code_of(line: str) -> int:
 
 
 def findings_text(site: Site) -> str:
-    """What `lakeaudit findings` prints."""
+    """Return the output of `lakeaudit findings`."""
     out = io.BytesIO()
     with redirect_stdout(io.TextIOWrapper(out)), redirect_stderr(io.TextIOWrapper(io.BytesIO())):
         assert main(["findings", site.file]) == 0
@@ -456,7 +456,7 @@ def findings_text(site: Site) -> str:
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: f"{damage.table}-{damage.kind}")
-def test_the_printed_command_mends_what_was_found(followed: Followed, damage: Damage) -> None:
+def test_the_printed_command_repairs_the_finding(followed: Followed, damage: Damage) -> None:
     mine = [row for row in followed.found if row["table_name"] == damage.table and row["kind"] == damage.kind]
     assert len(mine) == damage.number, [
         (r["kind"], r["subject"]) for r in followed.found if r["table_name"] == damage.table

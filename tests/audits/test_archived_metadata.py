@@ -79,11 +79,11 @@ class Archive:
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        def answer(asked: Request, response: Response) -> Response:
-            version = (asked.key, asked.asked.get("versionId") or self.current.get(asked.key, ""))
-            if asked.method == "HEAD" and version in self.restored:
+        def answer(request: Request, response: Response) -> Response:
+            version = (request.key, request.asked.get("versionId") or self.current.get(request.key, ""))
+            if request.method == "HEAD" and version in self.restored:
                 return replace(response, headers={**response.headers, "x-amz-restore": RESTORED})
-            if asked.method != "GET" or version not in self.cold or not response.status.startswith("2"):
+            if request.method != "GET" or version not in self.cold or not response.status.startswith("2"):
                 return response
             return replace(response, status="403 Forbidden", headers=OF_XML, body=REFUSED)
 
@@ -158,10 +158,10 @@ def test_a_lost_version_in_an_archive_is_restored_first(audit: Audited, table: s
         assert "delete-object" in step.command
         return
     assert row["storage_class"] == storage_class
-    said = (
+    sentence = (
         f"that version is in {storage_class} and must be restored first, which takes {HOURS[storage_class]}"
     )
-    assert said in row["explanation"]
+    assert sentence in row["explanation"]
     assert step.command.startswith("aws s3api restore-object ")
     assert HOURS[storage_class] in step.what
     assert row["recovery_version_id"] in step.command
@@ -179,7 +179,7 @@ def test_a_newest_state_that_is_archived_is_critical(audit: Audited, table: str)
     assert "--version-id" not in step.command
 
 
-def test_an_older_state_that_is_archived_is_no_loss(audit: Audited) -> None:
+def test_an_archived_older_state_is_not_a_finding(audit: Audited) -> None:
     assert "ice_old_metadata" not in audit.by_table
 
 

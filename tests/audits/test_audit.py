@@ -1,4 +1,4 @@
-"""Whole audits on a real lake: what is found, what cannot be judged, and what the audit says of itself."""
+"""Whole audits on a real lake: findings, tables that cannot be judged, and the audit's own record."""
 
 import itertools
 import json
@@ -35,7 +35,7 @@ from tests.conftest import Aws
 
 
 def new_shop(aws: Aws, s3: Endpoint, *tables: str) -> Shop:
-    """In a bucket of its own."""
+    """Write the tables into a bucket of their own."""
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     made = Shop(aws.s3, s3, bucket)
@@ -50,14 +50,14 @@ def untouched(aws: Aws, s3: Endpoint) -> Shop:
     return new_shop(aws, s3, "orders")
 
 
-def found(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
-    """(table, kind, key) of a run's findings."""
+def finding_keys(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
+    """Return (table, kind, key) of a run's findings."""
     rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
     return sorted((row["table_name"] or "", row["kind"], row["key"] or row["subject"]) for row in rows)
 
 
 NOW_READ = "; storage as of"
-"""What follows in an explanation is when the live check looked."""
+"""The rest of the explanation is the time of the live check."""
 
 
 def findings(lake: Lake, run_id: str) -> list[str]:
@@ -67,8 +67,8 @@ def findings(lake: Lake, run_id: str) -> list[str]:
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in kept)
 
 
-def known(results: Results) -> list[dict[str, Any]]:
-    """The whole ledger."""
+def ledger_rows(results: Results) -> list[dict[str, Any]]:
+    """Return the whole ledger."""
     return [row for batch in results.again().discrepancies() for row in batch.to_pylist()]
 
 
@@ -118,7 +118,7 @@ def assert_reported(damaged: Damaged, outcome: Outcome) -> None:
     results = results_of(damaged.lake)
     leftovers = results.leftover_files("nightly")
     assert [row["key"] for batch in leftovers for row in batch.to_pylist()] == [damaged.copy]
-    assert found(damaged.lake, "nightly") == [
+    assert finding_keys(damaged.lake, "nightly") == [
         ("customers", "uncommitted", "customers#uncommitted"),
         ("orders", "dropped", damaged.gone),
         ("orders", "size_mismatch", damaged.torn),
@@ -143,16 +143,16 @@ def test_what_a_gate_refuses_is_not_published(
     (edited / "findings.json").write_text(json.dumps(suite | {"expectations": [unwanted]}))
     monkeypatch.setattr(expectation_suites, "SUITES", edited)
     results = results_of(damaged.lake)
-    before = known(results)
-    with pytest.raises(GateFailed, match="nothing is lost") as told:
+    before = ledger_rows(results)
+    with pytest.raises(GateFailed, match="nothing is lost") as refusal:
         audited(damaged.lake, run_id="refused")
-    assert told.value.exit_code == 11
+    assert refusal.value.exit_code == 11
     row = next(row for row in results.again().runs() if row["run_id"] == "refused")
     assert (row["status"], row["gates"]) == (
         "failed",
         ["gate findings: nothing is lost (not so: dropped, critical)"],
     )
-    assert (results.published(None)["run_id"], known(results)) == ("nightly", before)
+    assert (results.published(None)["run_id"], ledger_rows(results)) == ("nightly", before)
 
 
 @pytest.mark.soak
@@ -160,8 +160,8 @@ def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) 
     status = tmp_path / "status.json"
     done = submitted(tmp_path, str(damaged.file), "--run-id", "there", "--status-file", str(status))
     assert (done.returncode, done.stderr) == (1, ""), done.stdout  # critical findings, and Spark is quiet
-    told = {"dropped": 1, "size_mismatch": 1, "uncommitted": 1}
-    assert json.loads(status.read_text())["findings"] == told
+    counts = {"dropped": 1, "size_mismatch": 1, "uncommitted": 1}
+    assert json.loads(status.read_text())["findings"] == counts
     assert findings(damaged.lake, "there") == findings(damaged.lake, "nightly")
 
 
@@ -184,7 +184,7 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(
     opened = {f"s3://{bucket}/{key}": "open" for key in lost} | {"customers": "open"}
     assert states_of(lake) == opened
     (kept,) = [batch.to_pylist() for batch in results_of(lake).batches("commits", pc.scalar(True))]
-    assert {row["table_name"] for row in kept} == {"customers"}, "only of what was audited"
+    assert {row["table_name"] for row in kept} == {"customers"}, "only of the audited table"
     assert sum(row["files_added"] for row in kept) == written
 
     for key, marker in markers.items():
@@ -207,14 +207,14 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(
 
 def states_of(lake: Lake) -> dict[str, str]:
     """The ledger: states by file, partition or table."""
-    return {row["subject"].partition("#")[0]: row["state"] for row in known(results_of(lake))}
+    return {row["subject"].partition("#")[0]: row["state"] for row in ledger_rows(results_of(lake))}
 
 
 LACKS = {"returned": "one", "accepted": "one", "silenced": "one", "stale": "one", "unfinished": "one", "torn": "one",
          "blind": "one", "wiped": "all", "halved": "none", "mixed": "half", "doubted": "none"}  # fmt: skip
 """Tables with an inventory of their own, by the files that are gone; the last four have very many.
 
-The inventories of `halved`, `mixed` and `doubted` lack every file, and of `doubted` storage may not be asked.
+The inventories of `halved`, `mixed` and `doubted` lack every file, and storage of `doubted` may not be read.
 """
 SMALL = ("small0", "small1", "small2", "well")
 """Tables of one report: it has every file of the last one, and of the others, none of which has 100, no data file."""
@@ -225,7 +225,7 @@ GONE = {"one": slice(0, 1), "all": slice(None), "half": slice(None, None, 2), "n
 def test_every_table_is_judged_by_its_own_evidence(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:
-    """What is lost is found where its evidence can be believed, and nothing is said where it cannot."""
+    """Lost files are reported only for tables whose evidence is credible."""
     shop = Shop(aws.s3, s3, bucket)
     for table in (*LACKS, "unseen"):
         many = LACKS.get(table) not in ("one", None)
@@ -241,9 +241,9 @@ def test_every_table_is_judged_by_its_own_evidence(
     shop.s3.put_object(Bucket=bucket, Key=returned, Body=body)
     lake = shop.lake(tmp_path, tables=_tables(bucket), inventories=_reports(bucket), extra=_DOES_NOT_MATTER)
     outcome = audited(lake)
-    told = found(lake, outcome.run_id)
-    assert [kind for table, kind, _ in told if not table] == ["unreadable_evidence"] * 4
-    assert [row for row in told if row[0]] == [
+    keys = finding_keys(lake, outcome.run_id)
+    assert [kind for table, kind, _ in keys if not table] == ["unreadable_evidence"] * 4
+    assert [row for row in keys if row[0]] == [
         *[("mixed", "dropped", key) for key in gone["mixed"]],
         ("returned", "overwritten", returned),
         *[("stale", "dropped", key) for key in gone["stale"]],  # too young for its report: looked at now
@@ -259,7 +259,7 @@ def test_every_table_is_judged_by_its_own_evidence(
     }  # fmt: skip
     content = {table: axes["content"] for table, axes in outcome.summary["coverage"].items()}
     assert content["unseen"]["decided_share"] == 0
-    assert {table: told["reason"] for table, told in content.items() if table in _SAID} == {
+    assert {table: row["reason"] for table, row in content.items() if table in _SAID} == {
         table: words % f"s3_inventory s3://{bucket}/reports/{table}" for table, words in _SAID.items()
     }
     assert re.search("of 50 checked now [0-9]+ are gone", content["mixed"]["reason"])
@@ -375,7 +375,7 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     time.sleep(1.1)
     lake = shop.lake(tmp_path_factory.mktemp("nights"))
     first = audited(lake, live=True)
-    every = [found(lake, first.run_id)]
+    every = [finding_keys(lake, first.run_id)]
     leftovers = [row["key"] for row in rows_of(results_of(lake).leftover_files(first.run_id))]
     shop.s3.put_object(Bucket=bucket, Key=stray[1], Body=b"x")
     time.sleep(1.1)
@@ -393,27 +393,27 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         second = audited(lake, live=True, run_id="second")
         kept = {row["run_id"] for row in rows_of(results_of(lake).batches("leftover_files", pc.scalar(True)))}
         behind.append(files_behind(lake, second.run_id))
-        every += [found(lake, run_id) for run_id in (second.run_id, audited(lake, live=True).run_id)]
-    ledger = known(results_of(lake))
+        every += [finding_keys(lake, run_id) for run_id in (second.run_id, audited(lake, live=True).run_id)]
+    ledger = ledger_rows(results_of(lake))
     return Nights(
         shop, lost, wrong, written_again, stray, every, leftovers, first.warnings, ledger, behind, kept
     )
 
 
 def fail(lake: Lake) -> None:
-    """An audit that cannot publish what it found."""
+    """Run an audit that cannot publish its findings."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LedgerTables, "publish", _refused)
+        patch.setattr(LedgerTables, "publish", _refuse_publish)
         with pytest.raises(CannotPublish):
             audited(lake, live=True, run_id="failed")
 
 
-def _refused(*_: object) -> NoReturn:
+def _refuse_publish(*_: object) -> NoReturn:
     raise CannotPublish("results", "cannot be written", "")
 
 
 def files_behind(lake: Lake, run_id: str) -> list[str]:
-    """Leftovers of the run's groups, one by one, of the table `outer`."""
+    """Return the unused files of the table `outer` from the run's groups."""
     files = [row["key"] for row in expand_groups(results_of(lake), run_id) if row["axis"] == "leftover"]
     return sorted(key for key in files if "/outer/" in key)
 
@@ -424,16 +424,16 @@ def test_a_run_that_fails_leaves_the_files_of_the_last_good_one(nights: Nights) 
     assert nights.kept == {"second"}
 
 
-def test_an_open_upload_is_told_beside_the_loss_of_the_file_at_its_key(nights: Nights) -> None:
-    """A HEAD of the key, which finds nothing, says nothing of the parts of an upload."""
+def test_an_open_upload_is_reported_in_addition_to_the_loss_of_the_file_at_its_key(nights: Nights) -> None:
+    """A HEAD of the key, which has no object, does not show the parts of an upload."""
     day = nights.lost.split("/")[2]
     assert ("dropped", nights.lost) in nights.findings_for("orders", 0)
     assert ("unfinished_upload", f"{day}#unfinished_upload") in nights.findings_for("orders", 0)
 
 
 def test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_claim(nights: Nights) -> None:
-    told = [nights.findings_for("customers", night) for night in range(3)]
-    assert told == [[("overwritten", nights.written_again)]] * 3
+    by_night = [nights.findings_for("customers", night) for night in range(3)]
+    assert by_night == [[("overwritten", nights.written_again)]] * 3
 
 
 def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(nights: Nights) -> None:
@@ -449,35 +449,33 @@ def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(nights: Nigh
     }
 
 
-def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
-    nights: Nights,
-) -> None:
+def test_an_unnamed_table_inside_another_is_reported_and_its_files_are_not_unused(nights: Nights) -> None:
     assert nights.findings_for("outer", 0) == [("uncommitted", "outer#uncommitted")]
     assert [key for key in nights.leftovers if "/outer/" in key] == nights.stray[:1]
-    (told,) = [each for each in nights.warnings if "table of its own" in each]
-    assert f"s3://{nights.shop.bucket}/warehouse/outer/archive " in told
+    (warning,) = [each for each in nights.warnings if "table of its own" in each]
+    assert f"s3://{nights.shop.bucket}/warehouse/outer/archive " in warning
 
 
 @dataclass(frozen=True)
-class Looks:
-    """Three audits by reports alone: of a bucket with two reports, and of one whose report lacks two files.
+class ReportAudits:
+    """Three audits by reports alone: one bucket has two reports; the report of the other lacks two files.
 
-    A report of the first bucket has a hole before the second audit.
+    After the first audit, a data file of one of the two reports is deleted.
     """
 
     lost: dict[str, str]
-    """By table of the first bucket the file that is gone."""
+    """The file that is gone, by table of the first bucket."""
     dropped: list[list[tuple[str, str, str]]]
-    """(table, kind, key) of the first bucket by look."""
+    """(table, kind, key) of the first bucket, by audit."""
     states: dict[str, str]
     warnings: tuple[str, ...]
-    """Both of the first look."""
+    """States and warnings of the first audit."""
     seen: list[dict[str, tuple[str, str]]]
-    """Of the other bucket, by look and key: what the finding says of its confirmation, and the ledger's state."""
+    """(confirmation of the finding, state in the ledger) by audit and key of the other bucket."""
 
 
 @pytest.fixture(scope="module")
-def looks(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Looks:
+def audits(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> ReportAudits:
     shop, other = new_shop(aws, s3, "orders", "customers"), new_shop(aws, s3, "stock")
     time.sleep(1.1)
     lost = {table: shop.keys(table)[0] for table in ("orders", "customers")}
@@ -490,16 +488,16 @@ def looks(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> L
         other.take_inventory(lacks=missed)
         lake = lake_of_reports(shop, other, folder, look)
         outcomes.append(audited(lake))
-        told = found(lake, outcomes[-1].run_id)
-        dropped.append([row for row in told if row[1] == "dropped" and row[0] != "stock"])
+        keys = finding_keys(lake, outcomes[-1].run_id)
+        dropped.append([row for row in keys if row[1] == "dropped" and row[0] != "stock"])
         seen.append(confirmed(lake, outcomes[-1].run_id))
         if len(outcomes) == 1:
             shop.s3.delete_object(Bucket=shop.bucket, Key=_data_file(shop, "inventories/customers"))
-    return Looks(lost, dropped, states(outcomes[0]), outcomes[0].warnings, seen)
+    return ReportAudits(lost, dropped, states(outcomes[0]), outcomes[0].warnings, seen)
 
 
 def lay_two_reports(shop: Shop) -> None:
-    """Each of one table alone, with its log."""
+    """Write two reports: each lists one table, with its log."""
     tables = ("orders", "customers")
     for table, other in itertools.permutations(tables):
         entries = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=f"warehouse/{other}/")["Contents"]
@@ -507,7 +505,7 @@ def lay_two_reports(shop: Shop) -> None:
 
 
 def lake_of_reports(shop: Shop, other: Shop, folder: Path, look: str) -> Lake:
-    """Of the first bucket nothing is looked at now; of the other one what `look` says."""
+    """Return a lake of both: the first bucket confirms nothing, `look` is the confirm setting of the other."""
     reports = [f"{shop.bucket}/inventories/{table}/" for table in shop.tables]
     reports.append(f"{other.bucket}/inventories/")
     places = [f"{{kind: s3_inventory, location: 's3://{at}', margin: 0s}}" for at in reports]
@@ -527,26 +525,28 @@ def lake_of_reports(shop: Shop, other: Shop, folder: Path, look: str) -> Lake:
 
 
 def confirmed(lake: Lake, run_id: str) -> dict[str, tuple[str, str]]:
-    """By key of a finding in `stock`: its confirmation, and the state that the ledger has."""
+    """Return confirmation and ledger state of the findings in `stock`, by key."""
     results = results_of(lake)
     held = {row["key"]: row["state"] for row in rows_of(results.discrepancies())}
-    told = [row for row in rows_of(results.findings(run_id)) if row["table_name"] == "stock"]
-    return {row["key"]: (row["confirmation"], held[row["key"]]) for row in told}
+    mine = [row for row in rows_of(results.findings(run_id)) if row["table_name"] == "stock"]
+    return {row["key"]: (row["confirmation"], held[row["key"]]) for row in mine}
 
 
-def test_two_reports_of_parts_of_a_bucket_that_do_not_say_so_are_read_as_one(looks: Looks) -> None:
-    """Each names the files of one table alone. A file of neither is lost, and a hole in one is a hole in both."""
-    lost = sorted((table, "dropped", key) for table, key in looks.lost.items())
-    assert looks.dropped[:2] == [lost, []]
-    assert looks.states == {"orders": "complete", "customers": "complete", "stock": "complete"}
-    (told,) = [line for line in looks.warnings if "are read as one" in line]
-    assert "let `covers` say" in told
+def test_two_reports_of_parts_of_a_bucket_that_do_not_say_so_are_read_as_one(audits: ReportAudits) -> None:
+    """Each names the files of one table. A file in neither is lost; a gap in one is a gap in both."""
+    lost = sorted((table, "dropped", key) for table, key in audits.lost.items())
+    assert audits.dropped[:2] == [lost, []]
+    assert audits.states == {"orders": "complete", "customers": "complete", "stock": "complete"}
+    (warning,) = [line for line in audits.warnings if "are read as one" in line]
+    assert "let `covers` say" in warning
 
 
-def test_a_finding_and_the_ledger_agree_on_what_a_second_picture_confirms(looks: Looks) -> None:
-    """What a live look has refuted in the meantime was no first picture: for neither of the two."""
-    waiting = next(iter(looks.seen[0]))  # of the other one the first look has said that it is there
-    assert [look[waiting] for look in looks.seen] == [
+def test_a_finding_and_the_ledger_agree_on_the_confirmation_by_a_second_snapshot(
+    audits: ReportAudits,
+) -> None:
+    """The first look confirms that one of two files is present; the other one needs a second snapshot."""
+    waiting = next(iter(audits.seen[0]))  # of the other one the first look has said that it is there
+    assert [look[waiting] for look in audits.seen] == [
         ("limit", "pending"), ("none", "pending"), ("second_cut", "open"),
     ]  # fmt: skip
 
@@ -562,7 +562,7 @@ class Gaps:
 
     lake: Lake
     lost: str
-    """Of the table that is whole; nothing of it may be looked at now."""
+    """A file of the whole table, whose files may not be confirmed in storage."""
     outcome: Outcome
 
     def reason(self, table: str) -> str:
@@ -625,14 +625,14 @@ def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(gaps: Gaps) 
 
 
 def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(gaps: Gaps) -> None:
-    """What it lacks of the table that it does name is lost."""
-    told = found(gaps.lake, gaps.outcome.run_id)
-    assert [row for row in told if row[1] == "dropped"] == [("prices", "dropped", gaps.lost)]
+    """A file that it lacks is lost if the report names other files of the table."""
+    keys = finding_keys(gaps.lake, gaps.outcome.run_id)
+    assert [row for row in keys if row[1] == "dropped"] == [("prices", "dropped", gaps.lost)]
     assert "names no file of the table's log" in gaps.reason("refunds")
 
 
 def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cover_it(gaps: Gaps) -> None:
-    """A table without a log has no file that is surely in a report, so a sample of its own files is looked at."""
+    """No file of a table without a log is certain to be in a report, so a sample of its files is looked up."""
     assert "names none of the table's files, which are in storage" in gaps.reason("events")
     rows = results_of(gaps.lake).coverage(gaps.outcome.run_id, ["events"])
     (row,) = [row for row in rows if row["axis"] == "content"]
@@ -659,31 +659,31 @@ def rewrite(shop: Shop, key: str, change: Callable[[bytes], bytes]) -> None:
 def test_results_that_cannot_be_written_end_before_the_audit(untouched: Shop, tmp_path: Path) -> None:
     lake = untouched.lake(tmp_path)
     (tmp_path / "results").write_text("a file where a folder is wanted")
-    with pytest.raises(CannotPublish) as told:
+    with pytest.raises(CannotPublish) as refusal:
         audited(lake, live=True)
-    assert str(told.value).count("\n") == 0
-    assert told.value.exit_code == 14
+    assert str(refusal.value).count("\n") == 0
+    assert refusal.value.exit_code == 14
 
 
 def test_of_two_audits_at_once_the_second_is_refused(untouched: Shop, tmp_path: Path) -> None:
     lake = untouched.lake(tmp_path)
-    with leased(lake.results, Clients(), "nightly", SilentProgress()), pytest.raises(Busy) as told:
+    with leased(lake.results, Clients(), "nightly", SilentProgress()), pytest.raises(Busy) as refusal:
         audited(lake)
-    assert told.value.exit_code == 13
-    assert "another audit writes here (nightly)" in str(told.value)
+    assert refusal.value.exit_code == 13
+    assert "another audit writes here (nightly)" in str(refusal.value)
     assert not (tmp_path / "results" / "runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"tables": ("nobody",)}, "no table nobody"),
         ({"as_of": datetime(2099, 1, 1, tzinfo=UTC)}, "future"),
         ({"as_of": datetime(2026, 1, 1, tzinfo=UTC), "live": True}, "--as-of"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(
-    untouched: Shop, tmp_path: Path, options: dict[str, Any], said: str
+def test_an_invalid_request_is_refused(
+    untouched: Shop, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         audited(untouched.lake(tmp_path), **options)

@@ -31,7 +31,7 @@ NOW = datetime.now(UTC)
 LONG_AGO, EARLIER, FUTURE = NOW - timedelta(days=2), NOW - timedelta(days=3), datetime(2031, 1, 1, tzinfo=UTC)
 JUST_BEFORE = LONG_AGO - timedelta(minutes=1)
 PAST = LONG_AGO - timedelta(minutes=30)
-"""What a clock says that is behind by less than the grace."""
+"""The time of a clock that is behind by less than the grace."""
 
 
 def put(path: Path, size: int = 100, at: datetime = JUST_BEFORE) -> None:
@@ -103,13 +103,13 @@ def write_list(home: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def delta_ahead(home: Path, clock: datetime = FUTURE) -> None:
     """In-commit times; of two files one is lost."""
-    said = {"inCommitTimestamp": millis(clock), "timestamp": millis(clock)}
+    times = {"inCommitTimestamp": millis(clock), "timestamp": millis(clock)}
     timed = metadata(enableInCommitTimestamps="true")
     needs = {
         "protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}
     }
     Log(home).commit(
-        0, info("WRITE", **said), needs, timed, add("lost.parquet"), add("whole.parquet"), when=LONG_AGO
+        0, info("WRITE", **times), needs, timed, add("lost.parquet"), add("whole.parquet"), when=LONG_AGO
     )
     put(home / "whole.parquet")
 
@@ -195,7 +195,7 @@ TABLES: dict[Any, list[tuple[str, str, str]]] = {
     one_gone: [("dropped_history", "warning", "gone")],
     two_gone: [("dropped_history", "info", "two_gone")],
 }
-"""By table the findings of an audit: kind, severity, and the name of the file (of the table where it has none)."""
+"""Findings of an audit by table: kind, severity, and the name of the file or else of the table."""
 
 
 @pytest.fixture(scope="module")

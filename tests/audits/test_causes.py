@@ -28,7 +28,7 @@ def watched(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Watched:
     return Watched(aws, s3, bucket, tmp_path)
 
 
-def test_logs_that_cannot_be_read_are_holes_and_no_cause(
+def test_unreadable_logs_are_evidence_gaps_and_not_a_cause(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that is gone once it was listed, and a place that cannot be listed: all is judged."""
@@ -52,9 +52,9 @@ def test_logs_that_cannot_be_read_are_holes_and_no_cause(
 
     monkeypatch.setattr(event_files, "find", vanishing)
     outcome = audited(lake, live=True, run_id="r")
-    told = watched.found(lake, "r")
-    assert told.pop(lost) == ("dropped", None, None, None)
-    assert {source: kind for source, (kind, *_) in told.items()} == {
+    causes = watched.found(lake, "r")
+    assert causes.pop(lost) == ("dropped", None, None, None)
+    assert {source: kind for source, (kind, *_) in causes.items()} == {
         f"events:0 s3://{watched.bucket}/logs": "unreadable_evidence",
         f"events:1 {nowhere}": "unreadable_evidence",
     }
@@ -85,7 +85,7 @@ class Logged:
     """The one that shows the pattern."""
 
     def patterns(self, run_id: str) -> dict[str, str]:
-        """By subject the kind of each hazard that was found."""
+        """Return the kind of each reported hazard, by subject."""
         rows = rows_of(results_of(self.lake).findings(run_id))
         return {row["subject"]: row["kind"] for row in rows if row["axis"] == "hazard"}
 
@@ -98,7 +98,7 @@ class Logged:
         return self.watched.lake(more=f"buckets: [{{match: {self.watched.bucket}, consistency: weak}}]\n")
 
     def audit_weak(self, lake: Lake, run_id: str) -> int:
-        """Without the wait before such a store is asked again; gives the exit code."""
+        """Audit without the pause before the second request to such a store; return the exit code."""
         return audited(lake, live=True, run_id=run_id, pause=lambda _: None).exit_code
 
 
@@ -111,13 +111,13 @@ def logged(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     for entry in aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/visits/")["Contents"]:
         is_log = "_delta_log" in entry["Key"]
         backdate(bucket, entry["Key"], watched.now - 2 * HOUR - timedelta(seconds=0 if is_log else 9))
-    lost(watched)
+    delete_files(watched)
     log = watched.logged(again(watched), "AGAIN")
     lake = watched.lake()
     return Logged(watched, lake, audited(lake, live=True, run_id="r1"), log)
 
 
-def lost(watched: Watched) -> None:
+def delete_files(watched: Watched) -> None:
     """Files of `orders`, and a log of who did what to them."""
     shop, bucket, after = watched.shop, watched.bucket, watched.at
     by_rule, by_person, by_job, silent, again, late = watched.keys
@@ -156,8 +156,8 @@ def again(watched: Watched) -> list[Line]:
 def test_each_loss_names_its_cause(logged: Logged, capsys: pytest.CaptureFixture[str]) -> None:
     watched, after = logged.watched, logged.watched.at
     by_rule, by_person, by_job, silent, again, _ = watched.keys
-    told = watched.found(logged.lake, "r1")
-    assert {key: told[key] for key in told if key not in logged.patterns("r1")} == {
+    causes = watched.found(logged.lake, "r1")
+    assert {key: causes[key] for key in causes if key not in logged.patterns("r1")} == {
         by_rule: ("dropped", "expired by a lifecycle rule (S3.EXPIRE.OBJECT)", LIFECYCLE, after),
         by_person: ("dropped", "deleted (REST.DELETE.OBJECT)", PERSON, after),
         by_job: ("size_mismatch", "overwritten (REST.PUT.OBJECT)", JOB, after),
@@ -189,10 +189,10 @@ def test_patterns_of_access_are_hazards_and_end_when_whole_records_do_not_show_t
             lake = logged.weak()
             assert logged.audit_weak(lake, run) == 0
         assert cli.main(["hazards", str(watched.folder / "lake.yaml")]) == 0
-        told = capsys.readouterr()
-        assert f"{ROLE} overwrote 1 file in place, 1 time from " in told.out
-        assert len(told.out.splitlines()) == 1 + len(kinds)
-        assert f"INFO: {len(kinds)} access pattern{'s' * (len(kinds) > 1)} may lose data" in told.err
+        printed = capsys.readouterr()
+        assert f"{ROLE} overwrote 1 file in place, 1 time from " in printed.out
+        assert len(printed.out.splitlines()) == 1 + len(kinds)
+        assert f"INFO: {len(kinds)} access pattern{'s' * (len(kinds) > 1)} may lose data" in printed.err
         assert logged.patterns(run) == {f"{kind}#{ROLE}": kind for kind in kinds}
         assert logged.states() == dict.fromkeys(kinds, "open")
     watched.shop.s3.put_object(Bucket=watched.bucket, Key=logged.log, Body=b"torn")

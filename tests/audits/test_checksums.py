@@ -34,15 +34,15 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder = tmp_path_factory.mktemp("checksums")
     for name in NAMES:
         files, size = write(folder / "wh" / name)
-        said = {
+        versions = {
             "older": (1, {"numFiles": 9, "tableSizeBytes": 9}),
             "differs": (2, {"numFiles": files + 1, "tableSizeBytes": size + 100}),
             "met": (2, {"tableSizeBytes": size, "numFiles": files, "txnId": "x", "numDeletedRecordsOpt": 0}),
             "bytes": (2, {"tableSizeBytes": size - 1, "numFiles": files}),
             "torn": (2, '{"tableSizeBytes": 12'),
         }
-        if name in said:
-            version, body = said[name]
+        if name in versions:
+            version, body = versions[name]
             checksum(folder / "wh" / name, body, version)
     tables = [f"{{name: {n}, location: '{folder}/wh/{n}', manifests: [{{kind: delta}}]}}" for n in NAMES]
     path = folder / "lake.yaml"
@@ -53,7 +53,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return load_lake(path, {})
 
 
-def found(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
+def findings_by_table(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
     rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
     return {row["table_name"]: row for row in rows}
 
@@ -65,7 +65,7 @@ def test_a_checksum_that_counts_otherwise_is_a_finding(
     monkeypatch.setattr(projection_pass, "PREFILTER_FROM", screen_from)
     run_id = f"r{screen_from}"
     outcome = audited(lake, run_id=run_id)
-    rows = found(lake, run_id)
+    rows = findings_by_table(lake, run_id)
     assert {name: (row["kind"], row["axis"], row["subject"]) for name, row in rows.items()} == {
         name: ("incomplete_commit", "commit", f"{name}#checksum") for name in ("bytes", "differs")
     }

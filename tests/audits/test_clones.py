@@ -41,10 +41,10 @@ class Cloned:
     folder: Path
     lake: Lake
     outcomes: dict[str, Outcome]
-    """By run, as it ended."""
+    """The outcome of each run, by its name."""
     ledger: list[dict[str, Any]]
 
-    def found(self, run_id: str, axis: str, tables: Collection[str]) -> list[dict[str, Any]]:
+    def rows(self, run_id: str, axis: str, tables: Collection[str]) -> list[dict[str, Any]]:
         rows = rows_of(results_of(self.lake).findings(run_id))
         return [row for row in rows if row["axis"] == axis and row["table_name"] in tables]
 
@@ -69,7 +69,7 @@ def removed_by_its_source(folder: Path) -> Iterator[None]:
 
 
 def removed_ages_ago(table: Path) -> None:
-    """A table of two files, of which it gave up one so long ago that no reader asks for it."""
+    """Write a table of two files; it removed one so long ago that no reader needs it."""
     names = ["day=1/a.parquet", "day=2/b.parquet"]
     for day in ("day=1", "day=2"):
         (table / day).mkdir(parents=True)
@@ -79,12 +79,12 @@ def removed_ages_ago(table: Path) -> None:
 
 
 def test_a_clone_is_at_risk_once_its_source_has_removed_a_file(cloned: Cloned) -> None:
-    """Until the clone has given the file up, too."""
+    """It stays at risk until the clone has removed the file, too."""
     columns = ("kind", "table_name", "subject", "files")
-    told = {
-        run: [tuple(row[c] for c in columns) for row in cloned.found(run, "hazard", SOURCES)] for run in RUNS
+    by_run = {
+        run: [tuple(row[c] for c in columns) for row in cloned.rows(run, "hazard", SOURCES)] for run in RUNS
     }
-    assert told == {
+    assert by_run == {
         "first": [], "second": [("clone_at_risk", "copy", "orders#clone_at_risk", 1)], "third": [],
         "fourth": [],
     }  # fmt: skip
@@ -92,14 +92,14 @@ def test_a_clone_is_at_risk_once_its_source_has_removed_a_file(cloned: Cloned) -
     assert {(row["kind"], row["state"]) for row in hazards} == {("clone_at_risk", "resolved")}
 
 
-def test_a_clone_that_cannot_be_read_keeps_its_sources_files_from_being_leftovers(cloned: Cloned) -> None:
-    """Whoever deletes what the source removed may break the clone, which may have added it again."""
-    told = {
-        run: [(r["kind"], r["table_name"], r["subject"]) for r in cloned.found(run, "leftover", SOURCES)]
+def test_files_are_not_unused_while_a_clone_of_their_table_cannot_be_read(cloned: Cloned) -> None:
+    """Deleting files that the source removed may break the clone, which may have added them again."""
+    by_run = {
+        run: [(r["kind"], r["table_name"], r["subject"]) for r in cloned.rows(run, "leftover", SOURCES)]
         for run in ("first", "second")
     }
     day = cloned.folder / "visits/day=1"
-    assert told == {"first": [("unvacuumed", "visits", f"{day}/#unvacuumed")], "second": []}
+    assert by_run == {"first": [("unvacuumed", "visits", f"{day}/#unvacuumed")], "second": []}
     assert cloned.outcomes["second"].exit_code == 3
     rows = results_of(cloned.lake).coverage("second", ["visits"])
     (row,) = (row for row in rows if row["axis"] == "leftover")
@@ -134,7 +134,7 @@ def long_ago(folder: Path) -> None:
 
 @pytest.mark.parametrize("run", ["second", "third"])
 def test_files_of_a_missing_table_in_another_tables_folder_are_not_unused(cloned: Cloned, run: str) -> None:
-    (found,) = cloned.found("first", "hazard", GUESTS)
+    (found,) = cloned.rows("first", "hazard", GUESTS)
     assert (found["kind"], found["table_name"], found["subject"]) == (
         "clone_at_risk",
         "lost_copy",
@@ -146,7 +146,7 @@ def test_files_of_a_missing_table_in_another_tables_folder_are_not_unused(cloned
         "partial",
         "files of lost_copy lie here, and it is not read whole",
     )
-    unused = {(row["table_name"], row["files"]) for row in cloned.found(run, "leftover", GUESTS)}
+    unused = {(row["table_name"], row["files"]) for row in cloned.rows(run, "leftover", GUESTS)}
     assert unused == {("apart", 1)}
     missing = [row for row in rows_of(results.findings(run)) if row["kind"] == "table_missing"]
     assert "lost_copy" in {row["table_name"] for row in missing}
@@ -156,7 +156,7 @@ def test_files_of_a_missing_table_in_another_tables_folder_are_not_unused(cloned
 def test_while_the_other_table_is_read_its_files_are_its_own_and_strays_are_unused(
     cloned: Cloned, run: str
 ) -> None:
-    unused = {(row["table_name"], row["files"]) for row in cloned.found(run, "leftover", GUESTS)}
+    unused = {(row["table_name"], row["files"]) for row in cloned.rows(run, "leftover", GUESTS)}
     assert unused == {("host", 1), ("apart", 1)}
 
 
@@ -262,7 +262,7 @@ def in_catalog(place: Path) -> dict[str, Any]:
 def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_undecided(
     cloned: Cloned, run: str
 ) -> None:
-    """In every audit until it is named again, whole at another place, dropped by its owner, or ignored."""
+    """Every audit warns until it is named again, whole at another place, dropped by its owner, or ignored."""
     rows = results_of(cloned.lake).coverage(run, list(NEW_HOSTS))
     axes = {row["table_name"]: row for row in rows if row["axis"] == "leftover"}
     assert {name for name, row in axes.items() if row["status"] == "partial"} == {
@@ -271,7 +271,7 @@ def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_u
         "nested",
         "twin",
     }
-    unused = {(row["table_name"], row["files"]) for row in cloned.found(run, "leftover", NEW_HOSTS)}
+    unused = {(row["table_name"], row["files"]) for row in cloned.rows(run, "leftover", NEW_HOSTS)}
     assert {name for name, _ in unused} == {"ignored", "moved", "kept", "dropped"}, unused
     guest = cloned.folder / "left_guest"
     assert axes["left"]["reason"].partition(" read ")[2] == (
@@ -283,5 +283,5 @@ def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_u
 
 
 def test_while_every_guest_is_read_strays_are_unused(cloned: Cloned) -> None:
-    unused = {row["table_name"] for row in cloned.found("first", "leftover", NEW_HOSTS)}
+    unused = {row["table_name"] for row in cloned.rows("first", "leftover", NEW_HOSTS)}
     assert unused == {*NEW_HOSTS} - {"bare"}

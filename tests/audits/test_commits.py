@@ -1,6 +1,6 @@
-"""Whole audits of tables whose logs have a commit that was written twice, and of healthy ones that look alike.
+"""Whole audits of tables whose logs have a commit that was written twice, and of similar healthy ones.
 
-They lie in one bucket that keeps versions, and are audited together: once as they are, and once mended.
+They lie in one versioned bucket, and are audited together: once as they are, and once repaired.
 """
 
 import json
@@ -97,7 +97,7 @@ def deleted_and_made_anew(orders: Orders) -> None:
 
 
 def an_optimize_overwritten(orders: Orders) -> None:
-    """What compacts files changes no data: nothing is lost with it."""
+    """A compaction changes no data, so nothing is lost with it."""
     body = orders.read(1)
     orders.put(1, info(orders, 1), add("compacted.parquet", dataChange=False))
     orders.write(1, body)
@@ -135,21 +135,21 @@ HARMED: dict[str, Callable[[Orders], None]] = {
 
 @dataclass(frozen=True)
 class Audits:
-    """What two audits said of each table; between them `restored` and `appended` were put right."""
+    """Results of two audits by table; `restored` and `appended` were repaired between them."""
 
     shop: Shop
     lost: dict[str, list[Action]]
-    """By table what its commit 1 added at first."""
+    """The files that commit 1 added at first, by table."""
     outcome: Outcome
     findings: dict[str, list[dict[str, Any]]]
     coverage: list[dict[str, Any]]
     ledger: list[dict[str, Any]]
 
-    def told(self, table: str, run: str = "first") -> list[dict[str, Any]]:
+    def commit_findings(self, table: str, run: str = "first") -> list[dict[str, Any]]:
         return [r for r in self.findings[run] if (r["axis"], r["table_name"]) == ("commit", table)]
 
-    def counted(self, table: str) -> tuple[str, int, int, int]:
-        """Status, consistent, findings and undecided of a table's commits by the first audit."""
+    def commit_counts(self, table: str) -> tuple[str, int, int, int]:
+        """Return status, consistent, findings and undecided of a table's commits in the first audit."""
         (row,) = (r for r in self.coverage if (r["axis"], r["table_name"]) == ("commit", table))
         return row["status"], row["consistent"], row["findings"], row["undecided"]
 
@@ -184,8 +184,8 @@ def audits(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     return Audits(shop, lost, outcome, findings, results.coverage("first"), ledger)
 
 
-def test_what_the_lost_version_added_is_told_with_it(audits: Audits) -> None:
-    (row,), lost, orders = audits.told("lost"), audits.lost["lost"], Orders(audits.shop, "lost")
+def test_a_lost_version_is_reported_with_the_files_that_it_added(audits: Audits) -> None:
+    (row,), lost, orders = audits.commit_findings("lost"), audits.lost["lost"], Orders(audits.shop, "lost")
     assert (row["kind"], row["severity"], row["subject_type"], row["commit_id"], row["key"]) == (
         "overwritten_commit", "critical", "commit", "1", orders.key(1),
     )  # fmt: skip
@@ -199,12 +199,12 @@ def test_what_the_lost_version_added_is_told_with_it(audits: Audits) -> None:
     assert adds_of(first["Body"].read()) == lost
     assert lost[0]["add"]["path"].rpartition("/")[2] in row["explanation"]
     assert audits.outcome.summary["findings"]["overwritten_commit"] == 3
-    assert audits.counted("lost") == ("complete", 2, 1, 0)
+    assert audits.commit_counts("lost") == ("complete", 2, 1, 0)
     assert row["recoverable_until"] is None
 
 
-def test_until_when_a_lost_version_is_kept_is_told_with_it(audits: Audits) -> None:
-    (row,) = audits.told("kept_for_days")
+def test_a_lost_version_is_reported_with_the_day_until_which_it_is_kept(audits: Audits) -> None:
+    (row,) = audits.commit_findings("kept_for_days")
     days = row["recoverable_until"] - row["storage_time"]
     assert timedelta(days=3) <= days <= timedelta(days=4)
     assert row["recoverable_until"].time() == time_of_day(0)
@@ -219,25 +219,25 @@ def adds_of(body: bytes) -> list[Action]:
 
 
 def test_what_was_lost_and_added_again_is_restored(audits: Audits) -> None:
-    assert [row["kind"] for row in audits.told("restored")] == ["overwritten_commit"]
-    assert audits.told("restored", "second") == []
+    assert [row["kind"] for row in audits.commit_findings("restored")] == ["overwritten_commit"]
+    assert audits.commit_findings("restored", "second") == []
     assert audits.ends("restored") == {("overwritten_commit", "resolved", "restored")}
 
 
 @pytest.mark.parametrize("table", HEALTHY)
 def test_a_healthy_log_is_quiet(audits: Audits, table: str) -> None:
-    assert audits.told(table) == []
-    assert audits.counted(table) == ("complete", 3, 0, 0)
+    assert audits.commit_findings(table) == []
+    assert audits.commit_counts(table) == ("complete", 3, 0, 0)
 
 
 def test_a_batch_appended_twice_is_named_at_its_younger_commit(audits: Audits) -> None:
-    (row,) = audits.told("appended")
+    (row,) = audits.commit_findings("appended")
     assert (row["kind"], row["severity"], row["commit_id"], row["related_key"]) == (
         "duplicate_commit", "warning", "4", Orders(audits.shop, "appended").key(3),
     )  # fmt: skip
     assert (row["files"], row["rows_at_stake"]) == (1, 40)
     assert "probably one batch appended twice" in row["explanation"]
-    assert audits.told("appended", "second") == []
+    assert audits.commit_findings("appended", "second") == []
     assert {state for _, state, _ in audits.ends("appended")} == {"resolved"}
 
 

@@ -1,4 +1,4 @@
-"""An object that was written again with its old size: its ends tell whether it still is the file that is listed."""
+"""An object that was written again with its old size: its first and last bytes show whether it is the listed file."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,19 +29,19 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
     return made
 
 
-def found(lake: Lake) -> dict[str, tuple[Any, ...]]:
+def findings_by_key(lake: Lake) -> dict[str, tuple[Any, ...]]:
     results = results_of(lake)
     rows = [r for b in results.findings(results.published(None)["run_id"]) for r in b.to_pylist()]
     return {row["key"]: (row["kind"], "Parquet file" in row["explanation"]) for row in rows}
 
 
-def test_a_torn_file_is_told_by_its_end_and_one_that_agrees_proves_nothing(
+def test_a_torn_file_is_recognized_by_its_end_and_equal_ends_prove_nothing(
     shop: Shop, tmp_path: Path
 ) -> None:
     torn, same, _ = shop.keys("orders")
     by_head = shop.lake(tmp_path, defaults="grace: 0s")
     audited(by_head, live=True)
-    assert found(by_head) == {torn: ("overwritten", False), same: ("overwritten", False)}
+    assert findings_by_key(by_head) == {torn: ("overwritten", False), same: ("overwritten", False)}
     by_footer = shop.lake(tmp_path, defaults="grace: 0s, confirm: {mode: footer}")
     audited(by_footer, live=True)
-    assert found(by_footer) == {torn: ("content_mismatch", True), same: ("overwritten", False)}
+    assert findings_by_key(by_footer) == {torn: ("content_mismatch", True), same: ("overwritten", False)}

@@ -36,7 +36,7 @@ def put_table(aws: Aws, bucket: str, name: str, *paths: str, there: tuple[str, .
         backdate(bucket, key, THEN)
 
 
-def written(folder: Path, bucket: str, **more: Any) -> Lake:
+def write_lake(folder: Path, bucket: str, **more: Any) -> Lake:
     data = {
         "version": 1,
         "lake": "shop",
@@ -81,11 +81,11 @@ def test_a_profile_alone_reaches_tables_and_results(
     """No `s3` block: endpoint, authority, region and keys are the profile's; the store knows no new checksums."""
     put_table(aws, bucket, "wh/orders", "a.parquet", "b.parquet", there=("a.parquet",))
     table = {"name": "orders", "location": f"s3://{bucket}/wh/orders", "manifests": [{"kind": "delta"}]}
-    lake = written(tmp_path, bucket, tables=[table])
+    lake = write_lake(tmp_path, bucket, tables=[table])
     file = str(tmp_path / "lake.yaml")
     assert cli.main(["doctor", file]) == 0
-    told = capsys.readouterr().out
-    assert "obstore" not in told, "every client reaches the store"
+    printed = capsys.readouterr().out
+    assert "obstore" not in printed, "every client reaches the store"
     assert audited(lake).summary["status"] == "complete"
     assert kinds_of(lake) == {("dropped", "wh/orders/b.parquet")}
     assert bucket not in {each[1] for each in quick_reads._left_to_boto}
@@ -99,7 +99,7 @@ def test_doctor_says_which_client_fails(
     """boto may do what delta-rs cannot: the results are tried with the client that will write them."""
     put_table(aws, bucket, "wh/orders", "a.parquet", there=("a.parquet",))
     table = {"name": "orders", "location": f"s3://{bucket}/wh/orders", "manifests": [{"kind": "delta"}]}
-    written(tmp_path, bucket, tables=[table])
+    write_lake(tmp_path, bucket, tables=[table])
     monkeypatch.setattr("lakeaudit.runtime.connections.certificates_of", lambda _: None)
     assert cli.main(["doctor", str(tmp_path / "lake.yaml")]) == 10
     lines = capsys.readouterr().out.splitlines()
@@ -113,7 +113,7 @@ def test_doctor_says_which_client_fails(
 def test_shallow_clones_of_unity_are_audited_and_registered(
     aws: Aws, bucket: str, s3: Endpoint, tmp_path: Path
 ) -> None:
-    """Beside them a table that nobody registered, and a view, which is none."""
+    """The lake also has an unregistered table, and a view, which is not audited."""
     put_table(aws, bucket, "wh/orders", "a.parquet", "b.parquet", there=("a.parquet", "b.parquet"))
     named = [f"s3://{bucket}/wh/orders/{name}.parquet" for name in ("a", "b")]
     put_table(aws, bucket, "wh/clone", *named, "own.parquet", there=())
@@ -128,7 +128,7 @@ def test_shallow_clones_of_unity_are_audited_and_registered(
         for name, type_ in types.items()
     }  # fmt: skip
     with served(catalog):
-        lake = written(
+        lake = write_lake(
             tmp_path,
             bucket,
             s3={"endpoint": s3.endpoint, "region": s3.region, "path_style": True},

@@ -1,4 +1,4 @@
-"""A proxy that cuts a response once, and says that it is whole: the file is read again, and is no loss of metadata."""
+"""A proxy cuts a response once and reports it as whole: the file is read again and not reported as lost metadata."""
 
 import time
 import uuid
@@ -29,7 +29,7 @@ METADATA: dict[str, Kind] = {
 }
 OWN_FOLDERS = ("_delta_log/", "/metadata/", ".hoodie/")
 ONCE = {"half": SHORTENED, "lines": LINES_SHORT}
-"""By name how a response of each format is cut once."""
+"""How a response of each format is cut once, by name."""
 LASTING: dict[str, dict[str, Kind]] = {
     "states": {
         "delta": METADATA["delta"],
@@ -45,7 +45,7 @@ LASTING: dict[str, dict[str, Kind]] = {
         "iceberg": METADATA["iceberg"],
     },
 }
-"""By name the responses that are cut each time, by the format of their table."""
+"""The responses that are cut each time, by name and the format of their table."""
 LOST_METADATA = ("missing_metadata", "table_missing", "overwritten_commit", "lost_commit", "content_mismatch")
 
 
@@ -77,7 +77,7 @@ class Tables:
         return [name for name, each in self.kinds.items() if each == kind]
 
     def audit(self, folder: Path, rules: Refusals) -> tuple[Outcome, list[dict[str, Any]], set[str]]:
-        """Return how an audit of all the tables ends, what it finds, and the tables that it covers in part."""
+        """Return the outcome and findings of an audit of all the tables, and the tables with partial coverage."""
         place = f"s3://{self.shop.bucket}/warehouse"
         tables = [
             f"- {{name: {name}, location: '{place}/{name}', manifests: [{{kind: {kind}}}]}}"
@@ -94,7 +94,7 @@ class Tables:
 
 
 def tables_of(cases: dict[str, dict[str, Kind]]) -> dict[str, str]:
-    """By name of a table its format: a table for each format of each case."""
+    """The format of each table, by its name: a table for each format of each case."""
     return {f"{case}_{kind}": kind for case, kinds in cases.items() for kind in kinds}
 
 
@@ -152,7 +152,7 @@ def cut_each_time(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("way", ONCE)
 @pytest.mark.parametrize("kind", METADATA)
-def test_a_response_that_was_cut_once_is_no_loss(cut_once: CutAudit, way: str, kind: str) -> None:
+def test_a_response_that_was_cut_once_is_not_a_loss(cut_once: CutAudit, way: str, kind: str) -> None:
     name = f"{way}_{kind}"
     rules = cut_once.rules[name]
     assert len(rules.refused) == 1 < len(rules.requests)

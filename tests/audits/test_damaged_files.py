@@ -62,7 +62,7 @@ def nested(home: Path) -> None:
 
 
 def not_utf8(home: Path) -> None:
-    """A path in the only checkpoint is no text."""
+    """Write a path that is not UTF-8 into the only checkpoint."""
     (path,) = table(home, checkpoint=True).glob("*.checkpoint.parquet")
     out = pa.BufferOutputStream()
     rows = pq.read_table(path)
@@ -129,7 +129,7 @@ def test_damaged_tables_are_partial_and_the_others_complete(summary: dict[str, o
 
 
 def test_each_damaged_table_has_its_finding_and_no_other_table_has_one(summary: dict[str, object]) -> None:
-    """Of a table without any readable state all of it is missing."""
+    """A table without a readable state is reported as missing."""
     assert summary["findings"] == {
         "incomplete_commit": 1, "missing_metadata": 2, "table_missing": 1, "unreadable_evidence": 1,
     }  # fmt: skip

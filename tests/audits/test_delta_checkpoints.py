@@ -1,7 +1,7 @@
-"""Whole audits of Delta tables with a checkpoint that is not what the commits up to it say, and of healthy ones.
+"""Whole audits of Delta tables with a checkpoint that contradicts the commits up to it, and of healthy ones.
 
-Each table is a copy of one that delta-rs wrote: six commits, and checkpoints of versions 2 and 4. Of old ones all but
-the newest commit was written sixty days ago, so that their state is read from the checkpoint of version 4.
+Each table is a copy of one that delta-rs wrote: six commits, and checkpoints of versions 2 and 4. In old tables only
+the newest commit is younger than sixty days, so that their state is read from the checkpoint of version 4.
 """
 
 import io
@@ -70,7 +70,7 @@ class Table:
             self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=self.key(f"_delta_log/{name}"))
 
     def age(self) -> None:
-        """Put all but the newest commit, and what it added, into the past."""
+        """Backdate everything but the newest commit and the files that it added."""
         listed = self.shop.s3.list_objects_v2(Bucket=self.shop.bucket, Prefix=self.key(""))["Contents"]
         newest = self.key(f"_delta_log/{NEWEST:020}.json")
         body = self.shop.s3.get_object(Bucket=self.shop.bucket, Key=newest)["Body"].read()
@@ -219,7 +219,7 @@ def old_and_cleaned_up(t: Table) -> None:
 
 
 def old_with_a_commit_of_it_gone(t: Table) -> None:
-    """Nobody needs commit 3 any more."""
+    """Delete commit 3, which readers no longer need."""
     t.drop(f"{3:020}.json")
     t.age()
 
@@ -274,12 +274,12 @@ FATES: dict[Callable[[Table], None], tuple[int | None, int | None, str] | None] 
         )
     ),
 }
-"""What becomes of a table: files and rows at stake, and words of the finding."""
+"""Changes of a table: files and rows at stake, and words of the finding."""
 
 
 @dataclass(frozen=True)
 class Night:
-    """What an audit found of each table, and which witnesses its reader gives if no checkpoint can be summed up."""
+    """Findings by table, and the witnesses that the reader returns if no checkpoint can be summed up."""
 
     findings: dict[str, list[dict[str, Any]]]
     leftover: dict[str, str]
@@ -311,7 +311,7 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> N
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_a_checkpoint_that_contradicts_its_commits_is_a_finding_and_a_healthy_one_is_none(
+def test_a_checkpoint_is_reported_only_if_it_contradicts_its_commits(
     night: Night, fate: Callable[[Table], None]
 ) -> None:
     rows, expected = night.findings[fate.__name__], FATES[fate]

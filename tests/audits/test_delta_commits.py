@@ -419,7 +419,7 @@ FATES: dict[Callable[[Table], None], Found | None] = {
         )
     ),
 }  # fmt: skip
-"""What becomes of a table, and what an audit finds of it."""
+"""Changes of a table, and the expected finding."""
 
 
 @dataclass(frozen=True)
@@ -452,7 +452,7 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> N
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_a_commit_that_does_not_fit_its_state_is_a_finding_and_healthy_ones_are_none(
+def test_a_commit_is_reported_only_if_it_does_not_fit_its_state(
     night: Night, fate: Callable[[Table], None]
 ) -> None:
     rows = night.findings[fate.__name__]
@@ -477,7 +477,7 @@ def test_delta_rs_reads_the_files_that_were_removed_in_vain(
 
 
 def test_a_commit_below_its_own_counts_is_named_with_both_numbers(night: Night) -> None:
-    """Whether it can come back nobody knows: the bucket keeps no version, and its files may lie in the folder."""
+    """Its recovery is unknown: the bucket keeps no version, and its files may lie in the folder."""
     (row,) = night.findings["lacks_files_that_it_counts"]
     assert (
         "commit 2 holds less than its own counts say: 1 of 2 added files, 4 of 8 added rows"

@@ -47,7 +47,7 @@ TABLES = {"relative": relative, "encrypted": encrypted, "swapped": swapped}
 class Night:
     findings: list[dict[str, Any]]
 
-    def found(self, table: str) -> list[tuple[str, str]]:
+    def finding_keys(self, table: str) -> list[tuple[str, str]]:
         rows = [row for row in self.findings if row["table_name"] == table and row["axis"] != "duplicate"]
         return sorted((row["kind"], row["key"].rpartition("/wh/")[2]) for row in rows)
 
@@ -70,16 +70,16 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
 
 
 def test_paths_that_leave_the_folder_are_followed_as_spark_does(night: Night) -> None:
-    assert night.found("relative") == [("dropped", "shared/lost")]
+    assert night.finding_keys("relative") == [("dropped", "shared/lost")]
 
 
-def test_a_checkpoint_that_only_lakeaudit_cannot_read_is_no_lost_metadata(night: Night) -> None:
-    assert night.found("encrypted") == [
+def test_a_checkpoint_that_only_lakeaudit_cannot_read_is_not_lost_metadata(night: Night) -> None:
+    assert night.finding_keys("encrypted") == [
         ("unreadable_evidence", f"encrypted/_delta_log/{1:020}.checkpoint.parquet")
     ]
 
 
 def test_a_sidecar_of_another_size_is_reported(night: Night) -> None:
-    assert night.found("swapped") == [("missing_metadata", "swapped/_delta_log/_sidecars/2-1.parquet")]
+    assert night.finding_keys("swapped") == [("missing_metadata", "swapped/_delta_log/_sidecars/2-1.parquet")]
     (row,) = (row for row in night.findings if row["table_name"] == "swapped")
     assert " bytes, and its checkpoint records " in row["explanation"]

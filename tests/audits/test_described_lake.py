@@ -74,11 +74,11 @@ def test_a_table_that_is_no_more_is_retired_and_one_that_may_be_missed_is_not(
     """And buckets may be named by a pattern: so they are once the table is gone."""
     made, lake = small.made, small.lake
 
-    def held() -> list[tuple[str, str, str | None]]:
+    def ledger_states() -> list[tuple[str, str, str | None]]:
         found = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
         return [(row["table_name"], row["state"], row["resolution"]) for row in found if row["table_name"]]
 
-    assert held() == [("db3.t3", "open", None)]
+    assert ledger_states() == [("db3.t3", "open", None)]
     manifests = aws.s3.list_objects_v2(Bucket=made.central, Prefix=f"{made.bucket(1)}/")["Contents"]
     kept = {e["Key"]: aws.s3.get_object(Bucket=made.central, Key=e["Key"])["Body"].read() for e in manifests}
     (data,) = [key for key in kept if "/data/" in key]
@@ -86,12 +86,12 @@ def test_a_table_that_is_no_more_is_retired_and_one_that_may_be_missed_is_not(
     missed = audited(lake)
     assert missed.exit_code == 3
     assert any("tables may be missed" in warning for warning in missed.warnings)
-    assert held() == [("db3.t3", "open", None)]
+    assert ledger_states() == [("db3.t3", "open", None)]
     aws.s3.put_object(Bucket=made.central, Key=data, Body=kept[data])
     made.report(without=frozenset({"wh/db3/t3/"}))
     gone = audited(lake)
     assert "db3.t3" not in gone.summary["coverage"]
-    assert held() == [("db3.t3", "resolved", "retired")]
+    assert ledger_states() == [("db3.t3", "resolved", "retired")]
     assert "audited before, and no inventory has a log of it now: db3.t3" in gone.warnings
 
     by_pattern = audited(made.lake(small.folder, by_pattern=True))

@@ -1,4 +1,4 @@
-"""A table that somebody drops, folder and all, while it is audited: what is said of it, and that others are judged."""
+"""A table is dropped with its folder during the audit: its findings, and that other tables are judged."""
 
 import shutil
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ FORMATS = {
     "iceberg": (of_iceberg, iceberg, "find"),
     "hudi": (of_hudi, hudi, "find"),
 }
-"""By format what lays a table, and what of its reader finds the metadata that is read then."""
+"""By format: the function that writes a table, its reader, and the reader's function that lists metadata."""
 WHY = {
     "delta": "not a Delta table: no commit and no checkpoint in ",
     "iceberg": "not an Iceberg table: no metadata.json in ",
@@ -60,7 +60,7 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    """Of each format a table that stays, and one that goes once its metadata was found."""
+    """Audit two tables of each format: one stays, one is dropped after its metadata was listed."""
     folder, tables = tmp_path_factory.mktemp("dropped"), []
     with pytest.MonkeyPatch.context() as patch:
         for kind, (lay, reader, finds) in FORMATS.items():
@@ -82,7 +82,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
 
 
 def then_drop(find: Any, table: Path) -> Any:
-    """The same, after which somebody drops the table."""
+    """Wrap a function so that the table is dropped after its call."""
 
     def found_and_dropped(*given: Any, **named: Any) -> Any:
         found = find(*given, **named)

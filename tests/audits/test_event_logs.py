@@ -86,7 +86,7 @@ def site(tmp_path: Path) -> Site:
 Found = list[tuple[str, str, str | None, int | None]]
 
 
-def found(lake: Lake) -> Found:
+def audit_findings(lake: Lake) -> Found:
     rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
     return sorted(
         (r["kind"], r["table_name"], r["key"] and r["key"].rpartition("/")[2], r["rows_at_stake"])
@@ -98,15 +98,15 @@ Lay = Callable[[Site], list[str]]
 CASES: dict[str, Lay] = {}
 
 
-def laid(lay: Lay) -> Lay:
-    """The tables of a case: written, and as they stand in the lake file. Each is named after its case."""
+def register_case(lay: Lay) -> Lay:
+    """Register a case: it writes its table, named after it, and returns the lines of the lake file."""
     CASES[lay.__name__] = lay
     return lay
 
 
 @dataclass(frozen=True)
 class Audited:
-    """What one audit of all cases says of each table."""
+    """The results of one audit of all cases."""
 
     folder: Path
     findings: list[dict[str, Any]]
@@ -116,20 +116,20 @@ class Audited:
     def rows(self, table: str) -> list[dict[str, Any]]:
         return [row for row in self.findings if row["table_name"] == table]
 
-    def found(self, table: str) -> list[tuple[str, str | None, int | None]]:
+    def findings_of(self, table: str) -> list[tuple[str, str | None, int | None]]:
         """(kind, file, rows) of each finding."""
-        told = [
+        mine = [
             (r["kind"], r["key"] and r["key"].rpartition("/")[2], r["rows_at_stake"])
             for r in self.rows(table)
         ]
-        return sorted(told, key=str)
+        return sorted(mine, key=str)
 
     def covered(self, table: str, axis: str) -> dict[str, Any]:
         (row,) = (r for r in self.coverage if (r["table_name"], r["axis"]) == (table, axis))
         return row
 
     def whole(self, table: str) -> bool:
-        """Whether everything about the table was judged."""
+        """Return whether everything about the table was judged."""
         judged = [row["status"] for row in self.coverage if row["table_name"] == table]
         return {*judged} <= {"complete", "off"} and self.covered(table, "content")["status"] == "complete"
 
@@ -149,7 +149,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
 QUIET = ("appended", "whole", "days", "failed")
 
 
-@laid
+@register_case
 def every_night(site: Site) -> list[str]:
     for uuid in UUIDS[:2]:
         site.wrote("appended", uuid)
@@ -167,16 +167,16 @@ def every_night(site: Site) -> list[str]:
 
 def test_tables_that_are_written_every_night_are_quiet(night: Audited) -> None:
     assert [night.whole(table) for table in QUIET] == [True] * 4
-    assert [night.found(table) for table in QUIET[:3]] == [[], [], []]
+    assert [night.findings_of(table) for table in QUIET[:3]] == [[], [], []]
 
 
 def lost_and_cut_off(site: Site, session: "SparkSession | None" = None) -> None:
     lake = lake_of(site.folder, losses(site))
     audited(lake, session, run_id="r")
-    assert found(lake) == [(kind, "losses", *rest) for kind, *rest in LOST]
+    assert audit_findings(lake) == [(kind, "losses", *rest) for kind, *rest in LOST]
 
 
-@laid
+@register_case
 def losses(site: Site) -> list[str]:
     for uuid in UUIDS[:2]:
         site.wrote("losses", uuid)
@@ -194,10 +194,10 @@ LOST = [
 
 
 def test_lost_and_cut_off_files_are_named_with_their_rows(night: Audited) -> None:
-    assert night.found("losses") == LOST
+    assert night.findings_of("losses") == LOST
 
 
-@laid
+@register_case
 def brought_back(site: Site) -> list[str]:
     """A restore gives them a new time; their sizes tell whose they are."""
     for number, uuid in enumerate(UUIDS[:2]):
@@ -211,13 +211,13 @@ def brought_back(site: Site) -> list[str]:
 
 
 def test_files_that_were_brought_back_are_theirs_again(night: Audited) -> None:
-    assert ("dropped", part(5, UUIDS[0]), 105) in night.found("brought_back")
+    assert ("dropped", part(5, UUIDS[0]), 105) in night.findings_of("brought_back")
 
 
 def test_logs_that_go_on_while_they_are_read_take_no_finding_back(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An application that still runs has another log at every look: what it says is named by storage as before."""
+    """The log of a running application differs at every read; storage still names its files."""
     looks = count()
     monkeypatch.setattr(reader, "digest", lambda _: f"look {next(looks)}")
     site.wrote("events", UUIDS[0])
@@ -225,13 +225,13 @@ def test_logs_that_go_on_while_they_are_read_take_no_finding_back(
     site.lose("events", UUIDS[0], 2)
     lake = site.lake("events")
     audited(lake, run_id="r")
-    assert found(lake) == [("dropped", "events", part(2, UUIDS[0]), 102)]
+    assert audit_findings(lake) == [("dropped", "events", part(2, UUIDS[0]), 102)]
 
 
 STRAYS = {"stray": "", "stray_complete": ", complete: true"}
 
 
-@laid
+@register_case
 def strays(site: Site) -> list[str]:
     for table in STRAYS:
         site.wrote(table, UUIDS[0])
@@ -242,9 +242,9 @@ def strays(site: Site) -> list[str]:
     return [site.line(table, more=more) for table, more in STRAYS.items()]
 
 
-def test_what_no_job_wrote_is_told_where_logs_are_complete(night: Audited) -> None:
-    told = {table: [kind for kind, *_ in night.found(table)] for table in STRAYS}
-    assert told == {"stray": [], "stray_complete": ["stale_visible"]}
+def test_files_that_no_job_wrote_are_reported_where_logs_are_complete(night: Audited) -> None:
+    kinds = {table: [kind for kind, *_ in night.findings_of(table)] for table in STRAYS}
+    assert kinds == {"stray": [], "stray_complete": ["stale_visible"]}
 
 
 def in_log(site: Site, table: str, *commits: list[tuple[str, str, int]]) -> None:
@@ -266,10 +266,10 @@ KEPT = {
     "kept_8d": (", keep: 8d", []),
     "kept_10d": (", keep: 10d", ["dropped", "incomplete_commit"]),
 }
-"""By table what the lake file says of how long its files are kept, and what is found."""
+"""By table: the retention in the lake file, and the expected findings."""
 
 
-@laid
+@register_case
 def old_jobs(site: Site) -> list[str]:
     for table in KEPT:
         for uuid in UUIDS[:2]:
@@ -282,12 +282,12 @@ def old_jobs(site: Site) -> list[str]:
 
 @pytest.mark.parametrize("table", KEPT)
 def test_what_old_jobs_wrote_may_be_removed_where_the_lake_file_says_so(night: Audited, table: str) -> None:
-    assert [kind for kind, *_ in night.found(table)] == KEPT[table][1]
+    assert [kind for kind, *_ in night.findings_of(table)] == KEPT[table][1]
 
 
-@laid
+@register_case
 def lost_commit(site: Site) -> list[str]:
-    """Files that a state lists, or has listed until OPTIMIZE removed them, are no loss."""
+    """Write files that a state lists, or listed until OPTIMIZE removed them: they are not lost."""
     site.wrote("lost_commit", UUIDS[0])
     site.wrote("lost_commit", UUIDS[1], error="boom")
     site.app.ended().save(site.logs)
@@ -301,15 +301,15 @@ def lost_commit(site: Site) -> list[str]:
 
 
 def test_what_a_job_wrote_into_a_delta_table_and_no_state_lists_is_a_lost_commit(night: Audited) -> None:
-    told = [each for each in night.found("lost_commit") if each[0] not in ("uncommitted", "unvacuumed")]
-    assert told == [("lost_commit", part(n, UUIDS[0]), 100 + n) for n in (4, 5)]
+    losses = [row for row in night.findings_of("lost_commit") if row[0] not in ("uncommitted", "unvacuumed")]
+    assert losses == [("lost_commit", part(n, UUIDS[0]), 100 + n) for n in (4, 5)]
     left = [row for row in night.leftovers if row["table_name"] == "lost_commit"]
     names = sorted(row["key"].rpartition("/")[2] for row in left if row["kind"] == "uncommitted")
     failed = [part(n, UUIDS[1]) for n in SPLITS]
     assert names == sorted([*failed, part(4, UUIDS[0]), part(5, UUIDS[0])])
 
 
-@laid
+@register_case
 def made_delta(site: Site) -> list[str]:
     site.wrote("made_delta", UUIDS[0])
     site.app.ended().save(site.logs)
@@ -319,10 +319,10 @@ def made_delta(site: Site) -> list[str]:
 
 
 def test_a_plain_table_that_was_made_a_delta_table_and_vacuumed_is_quiet(night: Audited) -> None:
-    assert (night.whole("made_delta"), night.found("made_delta")) == (True, [])
+    assert (night.whole("made_delta"), night.findings_of("made_delta")) == (True, [])
 
 
-@laid
+@register_case
 def torn_log(site: Site) -> list[str]:
     site.wrote("torn_log", UUIDS[0])
     path = site.app.save(site.logs, "lz4")
@@ -330,7 +330,7 @@ def torn_log(site: Site) -> list[str]:
     return [site.line("torn_log")]
 
 
-@laid
+@register_case
 def renamed(site: Site) -> list[str]:
     site.wrote("renamed", UUIDS[0])
     site.app.ended().save(site.logs)
@@ -341,12 +341,12 @@ def renamed(site: Site) -> list[str]:
 
 
 @pytest.mark.parametrize("table", ["torn_log", "renamed"], ids=["a torn log", "files may be others"])
-def test_what_cannot_be_told_is_a_hole(night: Audited, table: str) -> None:
-    assert [kind for kind, *_ in night.found(table)] == ["unreadable_evidence"]
+def test_uncertain_logs_are_an_evidence_gap(night: Audited, table: str) -> None:
+    assert [kind for kind, *_ in night.findings_of(table)] == ["unreadable_evidence"]
     assert night.covered(table, "content")["status"] == "partial"
 
 
-@laid
+@register_case
 def no_logs(site: Site) -> list[str]:
     site.wrote("no_logs", UUIDS[0])
     site.logs.mkdir(parents=True)
@@ -358,7 +358,7 @@ def test_a_place_without_logs_is_refused(night: Audited) -> None:
     assert (row["status"], "holds no event log of Spark" in row["reason"]) == ("partial", True)
 
 
-@laid
+@register_case
 def none_left(site: Site) -> list[str]:
     site.wrote("none_left", UUIDS[0])
     site.wrote("none_left", UUIDS[1])
@@ -382,14 +382,14 @@ def test_a_write_of_which_no_file_is_left_is_incomplete(night: Audited) -> None:
     )
     cover = night.covered("none_left", "commit")
     assert (cover["status"], cover["files"], cover["consistent"], cover["findings"]) == ("complete", 2, 1, 1)
-    assert (night.whole("none_left_of_others"), night.found("none_left_of_others")) == (True, [])
+    assert (night.whole("none_left_of_others"), night.findings_of("none_left_of_others")) == (True, [])
 
 
 MARKED = {"marked": (0, True), "marked_before": (-1, False)}
-"""By table how many hours after the write its marker was put there, and whether it misleads."""
+"""By table: hours between the write and its marker, and whether the marker misleads."""
 
 
-@laid
+@register_case
 def marked(site: Site) -> list[str]:
     for table, (hours, _) in MARKED.items():
         ended = site.app.at + timedelta(minutes=1)
@@ -428,7 +428,7 @@ def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole
     assert states == [[("incomplete_commit", state, 20)] for state in ("pending", "open", "resolved")]
 
 
-@laid
+@register_case
 def retried(site: Site) -> list[str]:
     broken = {n: (100 + n, 5000 + n) for n in range(2)}
     site.wrote("retried", UUIDS[0], broken, error="boom")
@@ -437,15 +437,15 @@ def retried(site: Site) -> list[str]:
     return [site.line("retried")]
 
 
-def test_a_failed_run_and_its_retry_are_told_once(night: Audited) -> None:
-    """The files have equal bytes too: what the log says of both is the one verdict of the axis."""
-    told = [("duplicate_attempt", part(n, UUIDS[0]), 100 + n) for n in range(2)]
-    assert night.found("retried") == told
+def test_a_failed_run_and_its_retry_are_reported_once(night: Audited) -> None:
+    """The files have equal bytes too: the log's verdict on both is the only one of the axis."""
+    expected = [("duplicate_attempt", part(n, UUIDS[0]), 100 + n) for n in range(2)]
+    assert night.findings_of("retried") == expected
     row = night.covered("retried", "duplicate")
     assert (row["files"], row["consistent"], row["findings"]) == (5, 3, 2)
 
 
-def test_what_one_file_is_told_of(site: Site) -> None:
+def test_the_claims_of_one_file(site: Site) -> None:
     for uuid in UUIDS[:2]:
         site.wrote("events", uuid)
     site.app.ended().save(site.logs)
@@ -453,12 +453,12 @@ def test_what_one_file_is_told_of(site: Site) -> None:
     lost.unlink()
     lake = site.lake("events")
     for path in (lost, site.file("events", UUIDS[1], 3)):
-        (told,) = lookup_claims(lake.tables[0], clients_of(lake), "", str(path)[1:])
-        assert (told.kind, told.answer) == ("spark_event_log", "present")
-        assert told.history[0]["size"] == 1003
+        (answer,) = lookup_claims(lake.tables[0], clients_of(lake), "", str(path)[1:])
+        assert (answer.kind, answer.answer) == ("spark_event_log", "present")
+        assert answer.history[0]["size"] == 1003
 
 
-@laid
+@register_case
 def beside_a_list(site: Site) -> list[str]:
     site.wrote("listed", UUIDS[0])
     site.app.ended().save(site.logs)
@@ -476,7 +476,7 @@ def beside_a_list(site: Site) -> list[str]:
 
 def test_lists_and_logs_of_one_table_claim_a_file_once(night: Audited) -> None:
     """A writer's list knows the ETag, the log the rows; an overwrite of either retires what the other claimed."""
-    assert night.found("listed") == [
+    assert night.findings_of("listed") == [
         ("dropped", "old.parquet", None),
         ("dropped", part(1, UUIDS[0]), 101),
     ]

@@ -44,7 +44,7 @@ def lake_of(folder: Path, tables: str, extra: str = "") -> Lake:
     return load_lake(path, {})
 
 
-def found(lake: Lake, run_id: str) -> list[dict[str, Any]]:
+def findings_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
 
 
@@ -53,8 +53,8 @@ TABLES = {"events": "", "by_catalog": ", readers: state"}
 
 
 @dataclass(frozen=True)
-class Looked:
-    """Two audits; between them what was left behind was deleted."""
+class FolderAudits:
+    """Two audits; the stale files were deleted between them."""
 
     data: Path
     lake: Lake
@@ -64,8 +64,8 @@ class Looked:
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
-    """Each second job took the place of the first in one partition and left a file of it behind."""
+def audits(tmp_path_factory: pytest.TempPathFactory) -> FolderAudits:
+    """Each second job replaced the first in one partition and left one of its files behind."""
     folder = tmp_path_factory.mktemp("folders")
     lines = []
     for table, readers in TABLES.items():
@@ -81,15 +81,15 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
     put(data / "day=2" / "part-8.csv", b"888")
     lake = lake_of(folder, "\n".join(lines))
     audited(lake, run_id="r1")
-    findings = found(lake, "r1")
+    findings = findings_of(lake, "r1")
     leftovers = [row["key"] for row in rows_of(results_of(lake).leftover_files("r1"))]
     (data / "day=1" / "part-2.csv").unlink()
     audited(lake, run_id="r2")
-    return Looked(data, lake, findings, leftovers, list(rows_of(results_of(lake).discrepancies())))
+    return FolderAudits(data, lake, findings, leftovers, list(rows_of(results_of(lake).discrepancies())))
 
 
-def test_a_retired_file_and_one_never_listed_are_read_as_data(looked: Looked) -> None:
-    rows = {row["subject"]: row for row in looked.findings if row["table_name"] == "events"}
+def test_a_retired_file_and_one_never_listed_are_read_as_data(audits: FolderAudits) -> None:
+    rows = {row["subject"]: row for row in audits.findings if row["table_name"] == "events"}
     assert rows.keys() == {"day=1#stale_visible", "day=2#stale_visible"}
     told = [
         (r["kind"], r["severity"], r["files"], r["rows_at_stake"], r["bytes_at_stake"]) for r in rows.values()
@@ -98,14 +98,14 @@ def test_a_retired_file_and_one_never_listed_are_read_as_data(looked: Looked) ->
         ("stale_visible", "error", 1, 10, 3),
         ("stale_visible", "error", 1, None, 3),
     ]
-    files = [key for key in looked.leftovers if "/events/" in key]
-    assert sorted(files) == [str(looked.data / name)[1:] for name in ("day=1/part-2.csv", "day=2/part-8.csv")]
+    files = [key for key in audits.leftovers if "/events/" in key]
+    assert sorted(files) == [str(audits.data / name)[1:] for name in ("day=1/part-2.csv", "day=2/part-8.csv")]
 
 
-def test_what_is_taken_out_of_the_folder_is_resolved(looked: Looked) -> None:
+def test_what_is_taken_out_of_the_folder_is_resolved(audits: FolderAudits) -> None:
     ends = {
         row["subject"]: (row["kind"], row["state"], row["resolution"])
-        for row in looked.ledger if row["table_name"] == "events"
+        for row in audits.ledger if row["table_name"] == "events"
     }  # fmt: skip
     assert ends == {
         "day=1#stale_visible": ("stale_visible", "resolved", "restored"),
@@ -113,13 +113,13 @@ def test_what_is_taken_out_of_the_folder_is_resolved(looked: Looked) -> None:
     }
 
 
-def test_where_readers_go_by_a_catalog_the_same_is_storage(looked: Looked) -> None:
-    assert [row["kind"] for row in looked.findings if row["table_name"] == "by_catalog"] == []
-    assert [table.read_by_folder for table in looked.lake.tables] == [True, False]
+def test_where_readers_go_by_a_catalog_the_same_is_storage(audits: FolderAudits) -> None:
+    assert [row["kind"] for row in audits.findings if row["table_name"] == "by_catalog"] == []
+    assert [table.read_by_folder for table in audits.lake.tables] == [True, False]
 
 
 def test_a_rename_that_stopped_half_way(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
-    """Files under two folders are one finding; what readers skip is none."""
+    """Files under two folders are one finding; files that readers skip are not reported."""
     names = [f"part-{n}-0a1b2c3d-0000-4000-8000-00000000000{n}.csv" for n in range(3)]
     for folder in ("incoming", "_hidden"):
         for name in names:
@@ -136,7 +136,7 @@ def test_a_rename_that_stopped_half_way(aws: Aws, s3: Endpoint, bucket: str, tmp
     )
     lake = load_lake(path, {})
     outcome = audited(lake, run_id="r1", live=True)
-    (row,) = found(lake, "r1")
+    (row,) = findings_of(lake, "r1")
     assert (row["kind"], row["subject_type"], row["key"], row["related_key"], row["files"]) == (
         "half_moved", "prefix", "t/final/", "t/incoming/", 2,
     )  # fmt: skip

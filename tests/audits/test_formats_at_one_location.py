@@ -21,8 +21,8 @@ Subjects = set[tuple[str, str, str]]
 
 
 @pytest.fixture
-def lost(aws: Aws, s3: Endpoint, bucket: str) -> tuple[Shop, Subjects]:
-    """Three folders of two formats each; (table, kind, key) of what each table of the first two has lost."""
+def lost_files(aws: Aws, s3: Endpoint, bucket: str) -> tuple[Shop, Subjects]:
+    """Write three folders of two formats each; return (table, kind, key) of the files lost in the first two."""
     shop = Shop(aws.s3, s3, bucket)
     two = TwoFormats(shop)
     for append in (two.append_delta, two.append_delta, two.append_iceberg, two.append_iceberg):
@@ -54,10 +54,10 @@ def lost(aws: Aws, s3: Endpoint, bucket: str) -> tuple[Shop, Subjects]:
 
 @pytest.mark.parametrize(("turned", "alias"), [(False, ""), (True, ", same_location: alias")])
 def test_each_format_is_audited(
-    lost: tuple[Shop, Subjects], tmp_path: Path, *, turned: bool, alias: str
+    lost_files: tuple[Shop, Subjects], tmp_path: Path, *, turned: bool, alias: str
 ) -> None:
-    """Nothing that either format lists is unused, and what neither lists is reported once."""
-    shop, dropped = lost
+    """Files that either format lists are not unused; a file that neither lists is reported once."""
+    shop, dropped = lost_files
     named = [(folder, kind) for folder, kinds in FORMATS.items() for kind in kinds]
     listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse/'}}]"
     warehouse = f"s3://{shop.bucket}/warehouse"

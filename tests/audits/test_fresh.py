@@ -1,4 +1,4 @@
-"""Files younger than the inventory: looked at now, as many as may be, and judged by that look."""
+"""Files younger than the inventory: looked up in storage, up to a limit, and judged by the response."""
 
 import uuid
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def young(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
 
 
 def counts_by_table(lake: Lake, outcome: Outcome) -> dict[str, tuple[int, int, int]]:
-    """By table files that are consistent, findings, and too young."""
+    """Return the numbers of consistent files, findings and too young files, by table."""
     rows = results_of(lake).coverage(outcome.run_id)
     return {
         row["table_name"]: (row["consistent"], row["findings"], row["out_of_window"])
@@ -40,13 +40,13 @@ def counts_by_table(lake: Lake, outcome: Outcome) -> dict[str, tuple[int, int, i
     }  # fmt: skip
 
 
-def found(lake: Lake, outcome: Outcome) -> list[tuple[str, str, str]]:
+def finding_keys(lake: Lake, outcome: Outcome) -> list[tuple[str, str, str]]:
     rows = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
     return sorted((row["kind"], row["key"], row["confirmation"]) for row in rows)
 
 
 QUIET = {"unasked": "confirm: {mode: none}", "within_grace": "grace: 2h"}
-"""Tables of which no file is looked at, and why."""
+"""Tables whose files are not looked up, and why."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def tonight(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_a_file_lost_within_the_hour_is_found_tonight(tonight: Tonight) -> None:
     lake, outcome = tonight.lake, tonight.outcome
-    assert found(lake, outcome) == [
+    assert finding_keys(lake, outcome) == [
         ("dropped", tonight.lost, "live"),
         ("size_mismatch", tonight.torn, "live"),
     ]
@@ -91,13 +91,13 @@ def test_a_file_lost_within_the_hour_is_found_tonight(tonight: Tonight) -> None:
 
 
 @pytest.mark.parametrize("table", QUIET)
-def test_files_that_are_not_looked_at_stay_too_young(tonight: Tonight, table: str) -> None:
+def test_files_that_are_not_looked_up_stay_too_young(tonight: Tonight, table: str) -> None:
     assert counts_by_table(tonight.lake, tonight.outcome)[table] == (0, 0, 6)
     reason = tonight.outcome.summary["coverage"][table]["content"]["reason"]
     assert reason.startswith("6 files are too young to judge until a storage snapshot begins at ")
 
 
-def test_as_many_as_may_be_are_looked_at_fairly_over_tables(shop: Shop, tmp_path: Path) -> None:
+def test_the_limit_of_lookups_is_shared_fairly_by_tables(shop: Shop, tmp_path: Path) -> None:
     lake = shop.lake(tmp_path, defaults=f"{BUSY}, confirm: {{fresh: 4}}")
     outcome = audited(lake)
     assert counts_by_table(lake, outcome) == {"orders": (2, 0, 4), "customers": (2, 0, 4)}

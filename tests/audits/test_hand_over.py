@@ -1,6 +1,6 @@
-"""`lakeaudit findings --as`: lists for other tools hold what is open and nothing that an action would refuse.
+"""`lakeaudit findings --as`: lists for other tools hold open findings that no action would refuse.
 
-One audited lake has a table for each list that is asked for.
+One audited lake has a table for each requested list.
 """
 
 import csv
@@ -36,7 +36,7 @@ AWKWARD = ("d=a b%2F+ü/left.parquet", "left,over.parquet", "per%20cent.parquet"
 
 
 class Site:
-    """Local Delta tables, one of them inside another, leftovers of many sorts beside their files, and their audits."""
+    """Local Delta tables, one of them inside another, unused files of many sorts next to theirs, and their audits."""
 
     def __init__(self, folder: Path, *tables: str) -> None:
         self.folder, self.wh, self.list, self.tables = folder, folder / "wh", folder / "list", tables
@@ -108,7 +108,7 @@ def accept(lake: Lake, table: str) -> None:
 
 @pytest.fixture(scope="module")
 def audited_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """What is left over, a table with losses, and one whose inner table's log cannot be read."""
+    """Write unused files, a table with losses, and one whose inner table's log cannot be read."""
     made = Site(tmp_path_factory.mktemp("site"), *TABLES)
     for name in LEFT:
         made.put(name)
@@ -136,7 +136,7 @@ def site(audited_site: Site, tmp_path: Path) -> Site:
     return audited_site
 
 
-def test_an_inventory_for_vacuum_names_leftovers_with_their_raw_paths_sizes_and_times(site: Site) -> None:
+def test_an_inventory_for_vacuum_names_unused_files_with_their_raw_paths_sizes_and_times(site: Site) -> None:
     assert site.hand_over("awkward") == 0
     assert pq.read_schema(site.list).equals(VACUUM_INVENTORY)
     millis = int(OLD.timestamp() * 1000)
@@ -188,10 +188,10 @@ def test_what_is_accepted_is_left_out(site: Site) -> None:
     assert site.rows() == []
 
 
-def test_leftovers_of_an_audit_that_could_not_read_all_are_left_out(
+def test_unused_files_of_an_incomplete_audit_are_left_out(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The inner table's log has a hole since: nobody knows what it lists."""
+    """The inner table's log lacks a commit since then, so its files are uncertain."""
     assert site.hand_over("unread") == 0
     assert (site.rows(), capsys.readouterr().out) == ([], "")
 
@@ -208,7 +208,7 @@ def test_rclones_list_says_what_is_lost_another_and_left_over(site: Site) -> Non
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["--as", "delta-inventory", "-o", "x"], "needs one table"),
         (["--as", "delta-inventory", "-o", "x", "--table", "orders", "--table", "inner"], "needs one table"),
@@ -225,16 +225,16 @@ def test_rclones_list_says_what_is_lost_another_and_left_over(site: Site) -> Non
         (["--as", "rclone", "-o", "/nowhere/x", "--table", "orders"], "cannot be written"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_one_line(
+def test_an_invalid_request_is_refused_in_one_line(
     site: Site,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     given: list[str],
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(site.folder)
     assert cli.main(["findings", site.lake_file, *given]) == 2
-    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert message in capsys.readouterr().err.splitlines()[-1]
     assert not Path("x").exists()
 
 
@@ -307,7 +307,7 @@ def test_a_file_list_for_iceberg(aws: Aws, s3: Endpoint, bucket: str, tmp_path: 
     time.sleep(1.1)  # times of storage have whole seconds
     audited(made.lake(tmp_path))
     to = str(tmp_path / "list")
-    asked = [
+    command = [
         "findings",
         str(tmp_path / "lake.yaml"),
         "--as",
@@ -317,7 +317,7 @@ def test_a_file_list_for_iceberg(aws: Aws, s3: Endpoint, bucket: str, tmp_path: 
         "-o",
         to,
     ]
-    assert cli.main([*asked, "--allow", "older_than_onboarding"]) == 0
+    assert cli.main([*command, "--allow", "older_than_onboarding"]) == 0
     assert pq.read_schema(to).equals(ICEBERG_FILE_LIST)
     assert pq.read_table(to).to_pylist() == [
         {"file_path": f"{scheme}://{bucket}/warehouse/orders/data/a b%2F+ü.parquet", "last_modified": OLD}

@@ -34,7 +34,7 @@ A_LAKE = 10
 OVERTAKEN, PARTIAL = 13, 3
 """Exit codes of an audit of the past, after which a newer one was published, and of tables that are in doubt."""
 UNREADABLE = "unreadable_evidence"
-"""What an audit of the past reports where metadata was cleaned up since."""
+"""The kind that an audit of the past reports where metadata was cleaned up since."""
 A_DAY = timedelta(days=1)
 JUDGED = ("content", "leftover", "duplicate", "commit")
 COUNTS = ("files", "consistent", "undecided", "uncovered", "unconfirmed", "out_of_window", "moved_on")
@@ -90,8 +90,8 @@ class History:
                     counts = {name: row[name] for name in COUNTS if row[name]}
                     yield f"{each.name} {axis} is {row['status']} ({row['reason']}), {counts}"
 
-    def mend(self) -> None:
-        """A plan with everything allowed; no reader may lose a row."""
+    def repair(self) -> None:
+        """Apply a plan with everything allowed, and check that no reader loses a row."""
         rows, mending = self.healthy.rows, Mending(self.healthy.lake(self.folder), self.folder)
         mending.plan(io.StringIO(), allow=ALLOW)
         mending.apply()
@@ -100,7 +100,7 @@ class History:
 
 
 def wrong_of(healthy: HealthyLake, folder: Path, rounds: int) -> list[str]:
-    """What was wrong with the audits of one lake, after each of so many rounds of acts."""
+    """Return the faults of the audits of one lake, after each of so many rounds of acts."""
     history = History(healthy, folder)
     healthy.begin()
     healthy.settle(datetime.now(UTC) - A_DAY)
@@ -111,7 +111,7 @@ def wrong_of(healthy: HealthyLake, folder: Path, rounds: int) -> list[str]:
         history.audit()
     if healthy.by_inventory and not healthy.glue:  # a catalog knows nothing of the past
         history.audit(as_of=datetime.now(UTC) - A_DAY / 2)
-    history.mend()
+    history.repair()
     healthy.settle()
     history.audit()
     return history.wrong
@@ -128,7 +128,7 @@ def new_bucket(aws: Aws, name: str) -> Iterator[str]:
 def false_alarms(
     aws: Aws, s3: Endpoint, clients: Clients, folder: Path, seeds: range, histories: int = 1
 ) -> list[str]:
-    """By seed what was wrong; each lake has so many histories."""
+    """Return the faults by seed; each lake has so many histories."""
     wrong: list[str] = []
     for seed in seeds:
         place = folder / str(seed)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.runtime.aws import Clients, Endpoint
-from tests.audits.test_pointers import covered, found
+from tests.audits.test_pointers import covered, findings_of
 from tests.builders.audits import audited
 from tests.builders.hive_lake import HiveLake, break_orders
 from tests.builders.hive_metastore import MetastoreStandIn, served
@@ -32,8 +32,8 @@ def lake(
     return built
 
 
-def told(lake: Any, run_id: str) -> dict[tuple[str, str], str]:
-    return {(row["table_name"], row["kind"]): row["severity"] for row in found(lake, run_id)}
+def severities(lake: Any, run_id: str) -> dict[tuple[str, str], str]:
+    return {(row["table_name"], row["kind"]): row["severity"] for row in findings_of(lake, run_id)}
 
 
 JDBC, KAFKA, ICEBERG = (
@@ -60,7 +60,7 @@ def test_a_table_of_another_system_is_not_reported_as_never_filled(
     outcome = audited(written, run_id="r1")
     never_filled = {(f"sales.{name}", "stale_pointer"): "info" for name in EMPTY}
     expected = {(f"sales.{table}", kind): level for (table, kind), level in ALL.items()} | never_filled
-    assert told(written, "r1") == expected
+    assert severities(written, "r1") == expected
     assert any(all(f"sales.{name}" in each for name in WITHOUT_FILES) for each in outcome.warnings)
 
 
@@ -77,12 +77,14 @@ def test_what_the_metastore_says_wrongly_is_found_with_tables_named_or_discovere
     source = f"{{kind: hive, uri: '{server.uri}'}}"
     written = lake.lake(metastores=source)
     assert audited(written, run_id="r1").status == "complete"
-    assert told(written, "r1") == ALL
+    assert severities(written, "r1") == ALL
     assert covered(written, "r1")["orders"]["decided_share"] == 1.0
     lake.tables = ["{discover: {from: hive}}"]
     discovered = lake.lake(metastores=source)
     audited(discovered, run_id="r2")
-    assert told(discovered, "r2") == {(f"sales.{table}", kind): level for (table, kind), level in ALL.items()}
+    assert severities(discovered, "r2") == {
+        (f"sales.{table}", kind): level for (table, kind), level in ALL.items()
+    }
 
 
 def test_a_metastore_that_fails_in_the_middle_leaves_its_tables_undecided(

@@ -64,7 +64,7 @@ def test_every_healthy_table_is_quiet_and_fully_decided(
 
 
 def lost_of(wh: Path) -> dict[str, list[Path]]:
-    """By kind of finding files to remove: one of each part that files play."""
+    """Return files to remove by kind of finding: one file of each role."""
     return {
         "dropped": [
             files(wh, "written/day=2026-11-01/*.parquet")[-1],
@@ -90,11 +90,11 @@ OTHERWISE = {"archive_torn": "archived", "archive_gone": "archived", "unfinished
 
 @dataclass(frozen=True)
 class Broken:
-    """One audit of what is broken: the same tables of each layout, whose number their names bear."""
+    """One audit of broken tables: the same ones in each layout, whose number is in their names."""
 
     folder: Path
     lost: dict[int, dict[str, list[Path]]]
-    """By layout and kind of finding what was removed."""
+    """The removed files, by layout and kind of finding."""
     torn: dict[int, Path]
     unfinished: list[Path]
     """Files of the write that has not ended."""
@@ -106,7 +106,7 @@ class Broken:
         return [row for row in self.findings if row["table_name"] in tables]
 
     def reasons(self, table: str) -> dict[str, str]:
-        """By axis why something of the table could not be decided."""
+        """Return why something of the table could not be decided, by axis."""
         rows = [row for row in self.coverage if row["table_name"] == table]
         return {row["axis"]: row["reason"] for row in rows if row["status"] == "partial"}
 
@@ -147,7 +147,7 @@ def tear_archive(table: Path) -> None:
 
 
 def unfinish(table: Path) -> list[Path]:
-    """As a writer leaves a table that is still at work, or that died; gives the files of that write."""
+    """Leave an unfinished write, as a running or killed writer does; return its files."""
     newest = max(table.glob(".hoodie/*.commit"))
     instant = newest.name.partition(".")[0]
     newest.unlink()
@@ -155,7 +155,7 @@ def unfinish(table: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_loss_is_named_by_what_it_is(broken: Broken, layout: int) -> None:
+def test_every_loss_is_reported_by_its_kind(broken: Broken, layout: int) -> None:
     lost, torn = broken.lost[layout], broken.torn[layout]
     expected = {(kind, str(path)[1:]) for kind, paths in lost.items() for path in paths}
     found = broken.of(*(f"{name}_{layout}" for name in LOSING))
@@ -168,14 +168,16 @@ def test_every_loss_is_named_by_what_it_is(broken: Broken, layout: int) -> None:
     ]
 
 
-def test_a_log_file_of_a_failed_write_that_its_rollback_does_not_name_is_told_as_info(broken: Broken) -> None:
+def test_a_log_file_of_a_failed_write_that_its_rollback_does_not_name_is_reported_as_info(
+    broken: Broken,
+) -> None:
     """In layout 1 it stays, behind a block that undoes it; only rollbacks by listing do not name it."""
     (row,) = broken.of("merging_failed_and_on_1")
     assert (row["kind"], row["severity"], row["explanation"][:8]) == ("unreferenced", "info", "1 files;")
 
 
-def test_a_torn_archive_is_told_with_what_it_hides_and_other_tables_are_judged(broken: Broken) -> None:
-    """As `test_every_loss_is_named_by_what_it_is` has it, of tables in the same lake."""
+def test_a_torn_archive_is_reported_with_the_hidden_files_and_other_tables_are_judged(broken: Broken) -> None:
+    """`test_every_loss_is_reported_by_its_kind` judges other tables of the same lake."""
     (row,) = broken.of("archive_torn")
     assert row["kind"] == "missing_metadata"
     assert "hides the files that its instants wrote and removed" in row["explanation"]
@@ -183,25 +185,25 @@ def test_a_torn_archive_is_told_with_what_it_hides_and_other_tables_are_judged(b
     assert broken.outcome.exit_code == 3
 
 
-def test_an_archive_that_is_not_there_is_told_by_what_came_before(broken: Broken) -> None:
+def test_a_missing_archive_is_recognized_by_the_gap_before_the_timeline(broken: Broken) -> None:
     (row,) = broken.of("archive_gone")
     assert row["kind"] == "unreadable_evidence"
     assert "its timeline does not reach back to" in row["explanation"]
     assert "content" in broken.reasons("archive_gone")
 
 
-def test_only_what_cannot_be_read_is_undecided(broken: Broken) -> None:
-    told = {row["table_name"] for row in broken.coverage if row["status"] == "partial"}
-    assert told == {"archive_torn", "archive_gone"}
+def test_only_unreadable_tables_are_undecided(broken: Broken) -> None:
+    partial = {row["table_name"] for row in broken.coverage if row["status"] == "partial"}
+    assert partial == {"archive_torn", "archive_gone"}
 
 
-def test_an_unfinished_write_is_no_commit(broken: Broken) -> None:
+def test_an_unfinished_write_is_not_a_commit(broken: Broken) -> None:
     (row,) = broken.of("unfinished")
     assert row["kind"] == "uncommitted"
     assert row["explanation"].startswith(f"{len(broken.unfinished)} files; ")
 
 
-def test_tables_are_found_in_an_inventory_and_their_own_inner_ones_are_none(
+def test_tables_are_discovered_in_an_inventory_without_their_inner_tables(
     tmp_path: Path, aws: Aws, s3: Endpoint, bucket: str
 ) -> None:
     wh, rows = unpacked(tmp_path, 2, ["restored", "written"]), []

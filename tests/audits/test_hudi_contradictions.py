@@ -70,7 +70,7 @@ def loses_rows(table: HudiHistory) -> None:
     cluster(table, lost=1)
 
 
-def doubles_rows(table: HudiHistory) -> None:
+def duplicate_rows(table: HudiHistory) -> None:
     cluster(table, doubled=2)
 
 
@@ -326,7 +326,7 @@ def content_of_another_over_the_newest(table: HudiHistory) -> None:
 
 
 def content_of_another_without_a_plan(table: HudiHistory) -> None:
-    """Nothing is left of the instant but its completed file."""
+    """Leave only the completed file of the instant."""
     content_of_another(table)
     _, second, *_ = sorted(table.instants)
     for key in table._listed(f"{table.timeline}/{second}"):
@@ -346,7 +346,7 @@ def log_files_of_the_base_instant(table: HudiHistory) -> None:
 
 FATES: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
     loses_rows: CHANGED,
-    doubles_rows: CHANGED,
+    duplicate_rows: CHANGED,
     loses_updated_rows: CHANGED,
     loses_archived_rows: CHANGED,
     loses_all_rows: CHANGED,
@@ -381,7 +381,7 @@ FATES: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
     content_of_another_without_a_plan: OVERWRITTEN,
     log_files_of_the_base_instant: [],
 }
-"""What becomes of a table of one insert, and the findings above info."""
+"""Changes of a table of one insert, and the findings above info."""
 OF_LAYOUT_2 = (loses_archived_rows, replaces_archived_groups)
 IN_BOTH = (loses_rows, clustered, clustered_log_files, replaces_unknown_groups, overwrites_one_state,
            completed_twice, content_of_another, log_files_of_the_base_instant)  # fmt: skip
@@ -436,7 +436,7 @@ def _of(results: Results, fate: Callable[[HudiHistory], None], layout: int) -> l
 
 
 @pytest.mark.parametrize(("fate", "layout"), CASES, ids=lambda value: getattr(value, "__name__", value))
-def test_a_contradiction_is_a_finding_and_a_healthy_history_is_none(
+def test_only_a_contradiction_is_a_finding(
     results: Results, fate: Callable[[HudiHistory], None], layout: int
 ) -> None:
     rows = _of(results, fate, layout)
@@ -449,7 +449,7 @@ def test_a_contradiction_is_a_finding_and_a_healthy_history_is_none(
     ("fate", "numbers", "files", "rows"),
     [
         (loses_rows, "of 4 rows by base files of 3", None, 1),
-        (doubles_rows, "of 2 rows by base files of 4", None, 2),
+        (duplicate_rows, "of 2 rows by base files of 4", None, 2),
         (loses_updated_rows, "of 6 rows by base files of 3", None, 3),
         (replaces_unknown_groups, "replaces 2 file groups that no instant", 1, 2),
         (replaces_also_unknown_groups, "replaces 1 file groups that no instant", 0, 0),

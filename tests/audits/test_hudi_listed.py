@@ -128,7 +128,7 @@ def of_a_write_that_was_rolled_back(table: Table) -> None:
 
 
 def two_of_an_older_slice(table: Table) -> None:
-    """The file group has a newer base file, and hudi-rs refuses it all the same."""
+    """Add a file whose group has a newer base file; hudi-rs refuses it anyway."""
     older = table.bases[0].name
     table.add(older.split("_")[2].partition(".")[0], older.partition("_")[0])
 
@@ -153,7 +153,7 @@ Fate = Callable[[Table], None]
 
 @dataclass(frozen=True)
 class Case:
-    """What becomes of a copy of a table, and what an audit makes of it; `readers` is what the lake file says."""
+    """A change of a copy of a table, and the expected results; `readers` is the setting of the lake file."""
 
     fate: Fate
     of: str
@@ -203,7 +203,7 @@ class Lake:
 
 
 def rows_read(home: Path) -> int | None:
-    """What hudi-rs reads of a table; None: it refuses to."""
+    """Return the rows that hudi-rs reads, or None if it refuses."""
     try:
         table = hudi.HudiTableBuilder.from_base_uri(str(home)).build()
         return sum(int(batch.num_rows) for batch in table.read())

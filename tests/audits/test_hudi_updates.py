@@ -99,7 +99,7 @@ FATES: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
     replaced_since: [],
     without_the_older_instant: [],
 }
-"""What becomes of a table of one insert before it is audited, and the findings above info."""
+"""Changes of a table of one insert before the audit, and the findings above info."""
 
 
 def oldest_instants_expired(table: HudiHistory) -> None:
@@ -121,11 +121,11 @@ LATER: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
     oldest_instants_expired: LOST,
     older_instant_completed: [],
 }
-"""What becomes of a table of five inserts between two audits."""
+"""Changes of a table of five inserts between two audits."""
 CASES = [(fate, layout) for fate in (*FATES, *LATER) for layout in (1, 2)]
 IN_BOTH = (lost_update, in_turn, *LATER)
 FEW = [(fate, layout) for n, (fate, layout) in enumerate(CASES) if fate in IN_BOTH or n % 4 in (0, 3)]
-"""Of the other fates one layout, in turn; the other one is in the long tests."""
+"""The other fates run in one layout, in turn; the long tests run the other one."""
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def _of(results: Results, run: str, name: str) -> list[dict[str, Any]]:
     ids=lambda value: getattr(value, "__name__", value),
 )
 @pytest.mark.parametrize("run", ["after", "last"])
-def test_a_lost_update_or_lost_instant_is_a_finding_and_a_healthy_history_is_none(
+def test_only_a_lost_update_or_instant_is_a_finding(
     results: Results, fate: Callable[[HudiHistory], None], layout: int, run: str
 ) -> None:
     rows = _of(results, run, f"{fate.__name__}_{layout}")

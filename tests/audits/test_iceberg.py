@@ -1,4 +1,4 @@
-"""Whole audits of Iceberg tables that PyIceberg wrote: what is found, and that healthy tables are quiet."""
+"""Whole audits of Iceberg tables that PyIceberg wrote: the findings, and that healthy tables have none."""
 
 import time
 import uuid
@@ -25,14 +25,14 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> IcebergLake:
     return IcebergLake(aws.s3, s3, bucket)
 
 
-def found(lake: Lake, run_id: str = "r") -> list[dict[str, Any]]:
-    """What an audit of the lake finds; times of storage have whole seconds, so it waits for the next one."""
+def audit_findings(lake: Lake, run_id: str = "r") -> list[dict[str, Any]]:
+    """Audit the lake and return the findings; storage times have whole seconds, so it waits for the next one."""
     time.sleep(1.1)
     assert audited(lake, run_id=run_id).warnings == ()
     return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
 
 
-def told(findings: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+def finding_keys(findings: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return sorted((row["kind"], row["severity"], row["key"] or row["subject"]) for row in findings)
 
 
@@ -57,7 +57,7 @@ def everything_deleted(table: Table, shop: IcebergLake) -> None:
 
 
 def tag_and_branch(table: Table, shop: IcebergLake) -> None:
-    """The tag and the branch alone list what main gave up."""
+    """Leave files that only the tag and the branch list, and main no longer does."""
     table.manage_snapshots().create_tag(table.metadata.snapshots[-1].snapshot_id, "v1").commit()
     table.manage_snapshots().create_branch(table.metadata.snapshots[-1].snapshot_id, "dev").commit()
     table.append(rows(7000), branch="dev")
@@ -75,7 +75,7 @@ def rolled_back_and_on(table: Table, shop: IcebergLake) -> None:
 
 
 def expired(table: Table, shop: IcebergLake) -> None:
-    """With the files that only expired snapshots had, as maintenance deletes them."""
+    """Expire snapshots and delete the files that only they listed, as maintenance does."""
     table.overwrite(rows(5000))
     before = set(shop.keys()) | set(shop.keys(".avro"))
     table.maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
@@ -124,14 +124,14 @@ HEALTHY = (
 
 @dataclass(frozen=True)
 class Audited:
-    """One audit of tables that are whole, of tables that have lost a file, and of what writers do."""
+    """One audit of whole tables, of tables that lost a file, and of the effects of writers."""
 
     lost: dict[str, str]
     findings: list[dict[str, Any]]
     coverage: list[dict[str, Any]]
 
-    def told(self, table: str) -> list[tuple[str, str, str]]:
-        return told([row for row in self.findings if row["table_name"] == table])
+    def findings_of(self, table: str) -> list[tuple[str, str, str]]:
+        return finding_keys([row for row in self.findings if row["table_name"] == table])
 
 
 @pytest.fixture(scope="module")
@@ -158,11 +158,11 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> A
     for key in lost.values():
         shop.drop(key)
     lake = shop.lake(tmp_path_factory.mktemp("iceberg"), entries=entries)
-    return Audited(lost, found(lake), results_of(lake).coverage("r"))
+    return Audited(lost, audit_findings(lake), results_of(lake).coverage("r"))
 
 
 def test_a_deleted_data_file_is_dropped_with_its_rows_and_partition(night: Audited) -> None:
-    assert night.told("broken") == [("dropped", "critical", night.lost["broken"])]
+    assert night.findings_of("broken") == [("dropped", "critical", night.lost["broken"])]
     (row,) = (row for row in night.findings if row["table_name"] == "broken")
     assert (row["rows_at_stake"], row["partition_path"], row["confirmation"]) == (
         10, "day=2026-11-01", "live",
@@ -171,7 +171,7 @@ def test_a_deleted_data_file_is_dropped_with_its_rows_and_partition(night: Audit
 
 @pytest.mark.parametrize("table", ["whole", "apart"])
 def test_a_healthy_table_is_quiet_and_fully_decided(night: Audited, table: str) -> None:
-    assert night.told(table) == []
+    assert night.findings_of(table) == []
     axes = {row["axis"]: row for row in night.coverage if row["table_name"] == table}
     assert {axis: axes[axis]["status"] for axis in ("content", "leftover", "duplicate")} == {
         "content": "complete", "leftover": "complete", "duplicate": "complete",
@@ -180,13 +180,13 @@ def test_a_healthy_table_is_quiet_and_fully_decided(night: Audited, table: str) 
 
 
 def test_metadata_and_data_may_lie_apart(night: Audited) -> None:
-    assert night.told("broken_apart") == [("dropped", "critical", night.lost["broken_apart"])]
+    assert night.findings_of("broken_apart") == [("dropped", "critical", night.lost["broken_apart"])]
     assert {row["table_name"] for row in night.findings} == night.lost.keys()
 
 
 @pytest.mark.parametrize("table", [change.__name__ for change in HEALTHY])
 def test_what_writers_do_is_quiet(night: Audited, table: str) -> None:
-    assert night.told(table) == []
+    assert night.findings_of(table) == []
     shares = {row["axis"]: row["decided_share"] for row in night.coverage if row["table_name"] == table}
     assert {axis: share for axis, share in shares.items() if share is not None and share < 1} == {}
     assert shares["content"] == 1.0
@@ -197,6 +197,6 @@ def test_what_writers_do_is_quiet_in_version_1(shop: IcebergLake, tmp_path: Path
     for change in (overwritten, rows_deleted, merged):
         change(shop.table(change.__name__, version=1), shop)
     lake = shop.lake(tmp_path)
-    assert told(found(lake)) == []
+    assert finding_keys(audit_findings(lake)) == []
     shares = {(r["table_name"], r["axis"]): r["decided_share"] for r in results_of(lake).coverage("r")}
     assert {at: share for at, share in shares.items() if share is not None and share < 1} == {}

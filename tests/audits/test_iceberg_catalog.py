@@ -56,8 +56,8 @@ def refusals(lake: Lake, run_id: str) -> dict[str, str]:
     }
 
 
-def outdone(shop: IcebergLake, table: Table) -> None:
-    """A newer metadata.json that nobody committed drops a snapshot: by the folder a live file would be a leftover."""
+def write_uncommitted_metadata(shop: IcebergLake, table: Table) -> None:
+    """Write a newer, uncommitted metadata.json without a snapshot: by the folder a live file would be unused."""
     folder = f"warehouse/orders/metadata/00099-{'0' * 8}-1111-2222-3333-{'4' * 12}.metadata.json"
     losing = json.loads(table.metadata.model_dump_json())
     losing |= {"snapshots": losing["snapshots"][:1], "current-snapshot-id": losing["snapshots"][0]["snapshot-id"],
@@ -72,10 +72,10 @@ def wrong(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
 def test_what_the_catalog_points_at_is_audited_and_a_table_that_it_cannot_answer_for_says_why(
     shop: IcebergLake, server: RestCatalog, tmp_path: Path
 ) -> None:
-    """The latter's folder has a newest metadata.json, and a file of it is lost: nobody may say so."""
+    """The latter's folder has a newest metadata.json, and a file of it is lost: that is not reported."""
     orders = server.tables["shop", "orders"] = shop.table("orders")
     shop.table("visits")
-    outdone(shop, orders)
+    write_uncommitted_metadata(shop, orders)
     (lost, *_), (unknown, *_) = shop.keys("/orders/data/"), shop.keys("/visits/data/")
     for key in (lost, unknown):
         shop.drop(key)
@@ -94,7 +94,7 @@ def test_tables_that_a_catalog_names_are_audited_and_retired_when_it_names_them_
     """A catalog that does not answer for a moment retires nothing; of `orders` no race that was lost is audited."""
     orders = shop.table("orders")
     server.tables |= {("shop", "orders"): orders, ("shop", "visits"): shop.table("visits")}
-    outdone(shop, orders)
+    write_uncommitted_metadata(shop, orders)
     (lost, *_) = shop.keys("/visits/data/")
     shop.drop(lost)
     found = ["discover: {from: iceberg_rest, catalog: prod}"]
@@ -112,15 +112,15 @@ def test_tables_that_a_catalog_names_are_audited_and_retired_when_it_names_them_
     missed = run(lake, "missed")
     assert missed.exit_code == 3
     assert any("tables may be missed: prod: shop.visits: " in warning for warning in missed.warnings)
-    assert held(lake) == [("shop.visits", "open", None)]
+    assert ledger_states(lake) == [("shop.visits", "open", None)]
     server.faults.clear()
     del server.tables["shop", "visits"]
     gone = run(lake, "gone")
-    assert held(lake) == [("shop.visits", "resolved", "retired")]
+    assert ledger_states(lake) == [("shop.visits", "resolved", "retired")]
     assert gone.exit_code == 0
     assert "audited before, and no catalog names it now: shop.visits" in gone.warnings
 
 
-def held(lake: Lake) -> list[tuple[str, str, str | None]]:
+def ledger_states(lake: Lake) -> list[tuple[str, str, str | None]]:
     rows_ = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
     return [(row["table_name"], row["state"], row["resolution"]) for row in rows_ if row["kind"] == "dropped"]

@@ -1,4 +1,4 @@
-"""Iceberg folders that hold a copy of another table's metadata.json: a table's own metadata says what it is."""
+"""Iceberg folders that hold a copy of another table's metadata.json: a table is recognized by its own metadata."""
 
 import uuid
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Copies:
     bucket: str
     results: Results
     lost: dict[str, str]
-    """By table the key of the data file that it lost."""
+    """The key of the lost data file, by table."""
     old: list[str]
     """Keys of the metadata of the dropped `orders`."""
     data: list[str]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Audited:
-    """What one audit said."""
+    """The results of one audit."""
 
     outcome: Outcome
     findings: list[dict[str, Any]]
@@ -37,7 +37,7 @@ class Audited:
     sources: list[dict[str, Any]]
 
 
-def seen(lake: Lake) -> Audited:
+def run_audit(lake: Lake) -> Audited:
     outcome, results = audited(lake, run_id="r"), results_of(lake)
     (row,) = [row for row in results.runs() if row["run_id"] == "r"]
     return Audited(outcome, list(rows_of(results.findings("r"))), results.coverage("r"), row["sources"])
@@ -52,7 +52,7 @@ def tables(aws: Aws) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def healthy(tables: None, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    return seen(lake_by_spark(tmp_path_factory.mktemp("healthy"), s3, tuple(STATEMENTS)))
+    return run_audit(lake_by_spark(tmp_path_factory.mktemp("healthy"), s3, tuple(STATEMENTS)))
 
 
 def test_every_healthy_table_is_quiet_and_fully_decided(healthy: Audited) -> None:
@@ -75,7 +75,7 @@ FOUND = ("vectors", "merged")
 
 @pytest.fixture(scope="module")
 def by_inventory(tables: None, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    """Of a lake file that names no table, by a report that has some."""
+    """Audit a lake file that names no table, by a report that lists some."""
     pages = aws.s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK)
     rows = [
         Version(e["Key"], None, Size=e["Size"], LastModifiedDate=e["LastModified"], ETag=e["ETag"].strip('"'),
@@ -96,7 +96,7 @@ def by_inventory(tables: None, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.
         f"tables: [{{discover: {{from: inventory, under: ['s3://{BY_SPARK}/wh/s/'], formats: [delta, iceberg]}}}}]\n"
         f"defaults: {{{NO_WAIT}}}\n"
     )
-    return seen(load_lake(path, {}))
+    return run_audit(load_lake(path, {}))
 
 
 def test_tables_are_found_in_an_inventory(by_inventory: Audited) -> None:
@@ -119,8 +119,8 @@ def by_task(s3: "S3Client", part: str) -> list[list[str]]:
 def newest_list(s3: "S3Client", table: str) -> str:
     """Key of the list of main's manifests."""
     metadata = max(key for key in keys_of(s3, f"/{table}/metadata/") if key.endswith(".json"))
-    told = json.loads(s3.get_object(Bucket=BY_SPARK, Key=metadata)["Body"].read())
-    newest = next(each for each in told["snapshots"] if each["snapshot-id"] == told["current-snapshot-id"])
+    state = json.loads(s3.get_object(Bucket=BY_SPARK, Key=metadata)["Body"].read())
+    newest = next(each for each in state["snapshots"] if each["snapshot-id"] == state["current-snapshot-id"])
     return str(newest["manifest-list"]).removeprefix(f"s3a://{BY_SPARK}/")
 
 
@@ -136,13 +136,13 @@ BROKEN = ("vectors", "branches", "elsewhere", "staged", "compacted", "merged", "
 
 @dataclass(frozen=True)
 class Broken:
-    """What was done to tables that had been audited before."""
+    """Damage to tables that had been audited before."""
 
     lost: dict[str, list[str]]
-    """By kind of finding."""
+    """Keys by kind of finding."""
     torn: str
     metadata: dict[str, str]
-    """By table what was lost of it."""
+    """Lost metadata by table."""
 
 
 @pytest.fixture(scope="module")
@@ -180,10 +180,10 @@ def judged(
     with pytest.MonkeyPatch.context() as patched:
         if request.param:
             patched.setattr(projection_pass, "PREFILTER_FROM", 0)
-        return seen(lake_by_spark(tmp_path_factory.mktemp("broken"), s3, BROKEN))
+        return run_audit(lake_by_spark(tmp_path_factory.mktemp("broken"), s3, BROKEN))
 
 
-def test_every_loss_is_named_by_what_it_is(judged: Audited, broken: Broken) -> None:
+def test_every_loss_is_reported_by_its_kind(judged: Audited, broken: Broken) -> None:
     lost = broken.lost
     rows = [row for row in judged.findings if row["key"] not in broken.metadata.values()]
     expected = [(kind, key) for kind, keys in lost.items() for key in keys] + [("size_mismatch", broken.torn)]
@@ -199,7 +199,7 @@ def test_every_loss_is_named_by_what_it_is(judged: Audited, broken: Broken) -> N
 NO_VERSION = "storage keeps no version of it"
 
 
-def test_lost_metadata_is_told_with_what_it_hides_and_the_other_tables_are_judged(
+def test_lost_metadata_is_reported_with_the_hidden_files_and_the_other_tables_are_judged(
     judged: Audited, broken: Broken
 ) -> None:
     assert judged.outcome.exit_code == 3

@@ -19,7 +19,7 @@ from tests.builders.iceberg_files import Entry, Snapshot, relocate, written
 from tests.conftest import Aws
 
 FORMS = {"hadoop": "warehouse/db", "other": "warehouse//db"}
-"""By who wrote the table the key of the folder that holds it."""
+"""The key of the table's folder, by the writer of the table."""
 
 
 def test_the_forms_of_a_place() -> None:
@@ -60,17 +60,17 @@ def test_files_count_as_present_in_the_form_that_their_writer_gave_them(
     time.sleep(1.1)
     lake = shop.lake(tmp_path, entries=entries)
     assert audited(lake, run_id="healthy").exit_code == 0
-    assert found(lake, "healthy") == {}
+    assert findings_by_table(lake, "healthy") == {}
     for key in lost.values():
         shop.drop(key)
     audited(lake, run_id="broken")
-    assert found(lake, "broken") == {name: ("dropped", key) for name, key in lost.items()}
+    assert findings_by_table(lake, "broken") == {name: ("dropped", key) for name, key in lost.items()}
     shares = {row["table_name"]: row["decided_share"] for row in results_of(lake).coverage("broken")
               if row["axis"] == "content"}  # fmt: skip
     assert shares == dict.fromkeys(lost, 1.0)
 
 
-def found(lake: Any, run_id: str) -> dict[str, tuple[str, str]]:
+def findings_by_table(lake: Any, run_id: str) -> dict[str, tuple[str, str]]:
     return {
         row["table_name"]: (row["kind"], row["key"]) for row in rows_of(results_of(lake).findings(run_id))
     }
@@ -101,9 +101,9 @@ def test_files_of_a_list_count_as_present_under_single_slashes(
     time.sleep(1.1)
     lake = load_lake(path, {})
     audited(lake, run_id="r")
-    told = [
+    keys = [
         (row["kind"], row["key"])
         for row in rows_of(results_of(lake).findings("r"))
         if row["axis"] == "content"
     ]
-    assert sorted(told) == [("dropped", "wh//t/cut"), ("dropped", "wh//t/lost")]
+    assert sorted(keys) == [("dropped", "wh//t/cut"), ("dropped", "wh//t/lost")]

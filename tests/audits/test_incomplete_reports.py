@@ -24,7 +24,7 @@ HEALTHY = ("lost", "rewritten")
 def test_a_report_that_storage_contradicts_is_not_complete(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:
-    """Its filter cuts through a table. Of the others one has lost a file, and one file was written again since."""
+    """Its filter cuts through a table. One other table lost a file; a file of another was written again."""
     shop = Shop(aws.s3, s3, bucket)
     for name in ("cut", *HEALTHY):
         shop.write(name, commits=1)

@@ -52,7 +52,7 @@ class Orders:
             self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=self.key(name))
 
     def erase(self, name: str) -> None:
-        """Delete every version of a file of the log, so that no marker tells of it."""
+        """Delete every version of a file of the log, so that no marker shows the deletion."""
         self.erase_key(self.key(name))
 
     def erase_key(self, key: str) -> None:
@@ -147,7 +147,7 @@ def _with_rows_of_checkpoint(orders: Orders, change: Callable[[pa.Table], pa.Tab
 
 
 def checkpoint_of_an_unchanged_state_loses_files(orders: Orders) -> None:
-    """The newest commit is what it was; the commits before it were cleaned up, and no hint counts the checkpoint."""
+    """Keep the newest commit; clean up the commits before it and the hint that counts the checkpoint."""
     _with_rows_of_checkpoint(
         orders, lambda rows: rows.filter(pc.or_(pc.is_null(rows["add"]), _every_other(rows)))
     )
@@ -182,7 +182,7 @@ def table_erased(orders: Orders) -> None:
 
 
 def log_torn(orders: Orders) -> None:
-    """Nothing is left below the newest commit from which a state could be rebuilt."""
+    """Leave nothing below the newest commit from which a state could be rebuilt."""
     for version in range(4):
         orders.erase(f"{version:020}.json")
 
@@ -337,7 +337,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     new_id_gone_and_log_copied_without_its_start: [],
     new_id_appended: [],
 }
-"""What becomes of a table, and the findings above info that an audit makes of it."""
+"""Changes of a table, and the findings above info."""
 AUDITED_WITH_ANOTHER_ID: tuple[Callable[[Orders], None], ...] = (
     version_with_the_new_id_erased,
     version_with_the_new_id_deleted,
@@ -385,9 +385,7 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_a_lost_state_is_a_finding_and_a_healthy_history_is_none(
-    nights: Nights, fate: Callable[[Orders], None]
-) -> None:
+def test_only_a_lost_state_is_a_finding(nights: Nights, fate: Callable[[Orders], None]) -> None:
     rows = nights.after[fate.__name__]
     assert [(row["kind"], row["severity"]) for row in rows] == FATES[fate], [
         row["explanation"] for row in rows
@@ -403,17 +401,13 @@ def test_no_file_is_called_unused_while_a_state_is_lost(
     assert nights.leftover[fate.__name__] == "partial"
 
 
-def test_no_file_is_called_unused_where_nobody_can_tell_whether_the_table_was_created_again(
-    nights: Nights,
-) -> None:
+def test_no_file_is_called_unused_if_the_table_may_have_been_created_again(nights: Nights) -> None:
     assert nights.leftover["new_id_gone_and_log_copied_without_its_start"] == "partial"
     assert nights.leftover["put_back_in_parts"] == "complete", "the same bytes were put there again"
     assert nights.leftover["created_again"] == nights.leftover["new_id_appended"] == "complete"
 
 
-def test_the_lost_commit_is_named_with_what_it_added_and_the_version_that_brings_it_back(
-    nights: Nights,
-) -> None:
+def test_the_lost_commit_is_reported_with_its_files_and_the_version_to_restore(nights: Nights) -> None:
     (row,) = nights.after["newest_commit_deleted"]
     assert row["key"].endswith(f"_delta_log/{4:020}.json")
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (1, 4, "yes")

@@ -48,7 +48,7 @@ class Table:
     def newest(self) -> str:
         return max(path.name for path in self.timeline.glob("2*commit"))[:17]
 
-    def done(self, begin: str, action: str = "commit") -> str:
+    def completed(self, begin: str, action: str = "commit") -> str:
         return f"{begin}.{action}" if self.layout == 1 else f"{begin}_{begin[:-1]}9.{action}"
 
     def put(self, name: str, content: str = "", *, folder: Path | None = None) -> None:
@@ -82,7 +82,7 @@ def only_the_completed_file_gone(table: Table) -> None:
 def gone_in_the_middle(table: Table) -> None:
     """The newest write is lost, and another writer goes on."""
     newest_write_gone(table)
-    table.put(table.done(LATER), commit())
+    table.put(table.completed(LATER), commit())
 
 
 def timeline_emptied(table: Table) -> None:
@@ -103,7 +103,7 @@ def hoodie_gone(table: Table) -> None:
 
 def index_ahead(table: Table) -> None:
     """Another write was lost since, and only the metadata table has it."""
-    table.put(table.done(LATER, "deltacommit"), "{}", folder=table.index)
+    table.put(table.completed(LATER, "deltacommit"), "{}", folder=table.index)
 
 
 def files_of_an_unknown_write(table: Table) -> None:
@@ -122,7 +122,7 @@ def files_of_a_failed_write(table: Table) -> None:
 
 
 def files_that_a_rollback_left(table: Table) -> None:
-    table.put(table.done(STILL_LATER, "rollback"), _rollback(LATER))
+    table.put(table.completed(STILL_LATER, "rollback"), _rollback(LATER))
     table.copy_files(LATER, 2)
 
 
@@ -164,11 +164,13 @@ def index_compacted(table: Table) -> None:
     base = folder / f"files-0000-0_7-7-7_{compaction}.hfile"
     base.write_bytes(next(path for path in old if path.suffix == ".hfile").read_bytes())
     written = stat(f"files/{base.name}", base.stat().st_size, 3)
-    table.put(table.done(compaction), commit(written), folder=table.index)
+    table.put(table.completed(compaction), commit(written), folder=table.index)
     names = [path.name for path in old]
     cleaned = {"partitionPath": "files", "successDeleteFiles": names, "failedDeleteFiles": []}
     table.put(
-        table.done(clean, "clean"), json.dumps({"partitionMetadata": {"files": cleaned}}), folder=table.index
+        table.completed(clean, "clean"),
+        json.dumps({"partitionMetadata": {"files": cleaned}}),
+        folder=table.index,
     )
     for path in old:
         path.unlink()
@@ -185,8 +187,8 @@ def index_gone(table: Table) -> None:
 
 
 def index_without_a_clean(table: Table) -> None:
-    """What an unreadable instant removed is not known."""
-    table.put(table.done(LATER, "clean"), "{}", folder=table.index)
+    """The files that an unreadable instant removed are unknown."""
+    table.put(table.completed(LATER, "clean"), "{}", folder=table.index)
     log_file_of_the_index_gone(table)
 
 
@@ -195,21 +197,21 @@ def untouched(table: Table) -> None:
 
 
 def written_on(table: Table) -> None:
-    table.put(table.done(LATER), commit())
+    table.put(table.completed(LATER), commit())
 
 
 def under_way(table: Table) -> None:
     """A write that failed, or runs, after the metadata table has it."""
     table.put(f"{LATER}.commit.requested")
     table.put(f"{LATER}.inflight")
-    table.put(table.done(LATER, "deltacommit"), "{}", folder=table.index)
+    table.put(table.completed(LATER, "deltacommit"), "{}", folder=table.index)
 
 
 def rolled_back(table: Table) -> None:
     newest = table.newest
     newest_write_gone(table)
     table.lose_files_of(newest)
-    table.put(table.done(LATER, "rollback"), _rollback(newest))
+    table.put(table.completed(LATER, "rollback"), _rollback(newest))
 
 
 def rollback_planned(table: Table) -> None:
@@ -225,18 +227,18 @@ def restored(table: Table) -> None:
     newest_write_gone(table)
     table.lose_files_of(newest)
     undone = {"instantsToRollback": [newest], "hoodieRestoreMetadata": {newest: []}}
-    table.put(table.done(LATER, "restore"), json.dumps(undone))
+    table.put(table.completed(LATER, "restore"), json.dumps(undone))
 
 
 def rolled_back_with_its_index(table: Table) -> None:
     """The metadata table still has a write that was taken back."""
-    table.put(table.done(LATER, "deltacommit"), "{}", folder=table.index)
-    table.put(table.done(STILL_LATER, "rollback"), _rollback(LATER))
+    table.put(table.completed(LATER, "deltacommit"), "{}", folder=table.index)
+    table.put(table.completed(STILL_LATER, "rollback"), _rollback(LATER))
 
 
 def created_again(table: Table) -> None:
     shutil.rmtree(table.home)
-    laid(table.home, {table.done(LATER): commit()}, layout=table.layout)
+    laid(table.home, {table.completed(LATER): commit()}, layout=table.layout)
 
 
 def created_again_without_a_write(table: Table) -> None:
@@ -263,7 +265,7 @@ def archived(table: Table) -> None:
     history.joinpath("manifest_1").write_text(json.dumps({"files": [{"fileName": name, "fileLen": 1}]}))
     history.joinpath("_version_").write_text("1")
     table.lose("2*")
-    table.put(table.done(LATER), commit())
+    table.put(table.completed(LATER), commit())
 
 
 def _rollback(instant: str) -> str:
@@ -308,7 +310,7 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     created_again_without_a_write: [],
     archived: [],
 }
-"""What becomes of a table, and the findings above info that an audit makes of it."""
+"""Changes of a table, and the findings above info."""
 LOSING = (newest_write_gone, only_the_completed_file_gone, gone_in_the_middle, index_ahead)
 WITH_INDEX = (
     *(index_ahead, under_way, rolled_back_with_its_index, base_file_of_the_index_gone),
@@ -363,7 +365,7 @@ def _of(results: Results, run: str, table: str) -> list[dict[str, Any]]:
     [pytest.param(*case, marks=() if case in FEW else pytest.mark.soak) for case in CASES],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_a_lost_write_is_a_finding_until_it_is_back_and_a_healthy_history_is_none(
+def test_only_a_lost_write_is_a_finding_until_it_is_restored(
     results: Results, fate: Fate, layout: int
 ) -> None:
     for run in ("after", "last"):
@@ -441,7 +443,7 @@ def test_a_write_that_only_its_files_name_is_shown_with_them(results: Results, l
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_files_that_readers_find_by_listing_are_not_said_to_cost_storage_only(
+def test_files_that_readers_find_by_listing_cost_more_than_storage(
     results: Results, layout: int, fate: Fate, storage_only: bool
 ) -> None:
     (row,) = _of(results, "after", _name(fate, layout))

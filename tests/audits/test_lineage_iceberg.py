@@ -48,7 +48,7 @@ class Orders:
         return [key for key in keys if key.endswith(".metadata.json")]
 
     def erase(self, *keys: str) -> None:
-        """Delete every version of some files, so that no marker tells of them."""
+        """Delete every version of some files, so that no marker shows the deletion."""
         for key in keys:
             listed = self.lake.s3.list_object_versions(Bucket=self.lake.bucket, Prefix=key)
             for one in (*listed.get("Versions", []), *listed.get("DeleteMarkers", [])):
@@ -234,8 +234,8 @@ def rewrite_changes_rows(orders: Orders) -> None:
 
 
 def overwrite_removes_nothing(orders: Orders) -> None:
-    said = {"operation": "overwrite", "deleted-data-files": "2", "deleted-records": "20"}
-    orders.commit(lambda content: content["snapshots"][-1]["summary"].update(said))
+    summary = {"operation": "overwrite", "deleted-data-files": "2", "deleted-records": "20"}
+    orders.commit(lambda content: content["snapshots"][-1]["summary"].update(summary))
 
 
 def two_overwrites_of_one_state(orders: Orders) -> None:
@@ -393,7 +393,7 @@ def race_lost(orders: Orders) -> None:
 
 
 def race_undecided(orders: Orders) -> None:
-    """Of two commits on one state the younger one lost: its data file was removed again, its metadata stays."""
+    """Two commits follow one state and the younger one lost: its data file was removed again, its metadata stays."""
     start = orders.states()[-1]
     orders.table.append(rows(9000))
     won, there = orders.states()[-1], {*orders.lake.keys(f"/{orders.name}/data/")}
@@ -467,7 +467,7 @@ AUDITED_AFTER_ANOTHER_TABLE: tuple[Callable[[Orders], None], ...] = (
     new_table_goes_on,
 )
 """Fates of tables that were replaced by another one before the first audit."""
-"""What becomes of a table, and the findings above info that an audit makes of it."""
+"""Changes of a table, and the findings above info."""
 
 
 @dataclass(frozen=True)
@@ -516,9 +516,7 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_a_lost_state_is_a_finding_and_a_healthy_history_is_none(
-    nights: Nights, fate: Callable[[Orders], None]
-) -> None:
+def test_only_a_lost_state_is_a_finding(nights: Nights, fate: Callable[[Orders], None]) -> None:
     found = nights.after[fate.__name__]
     assert kinds(found) == FATES[fate], [row["explanation"] for row in found]
 
@@ -543,9 +541,7 @@ def test_no_file_is_called_unused_while_a_state_is_lost(
     assert nights.leftover[fate.__name__] == "partial"
 
 
-def test_the_lost_state_is_named_with_what_it_added_and_the_version_that_brings_it_back(
-    nights: Nights,
-) -> None:
+def test_the_lost_state_is_reported_with_its_files_and_the_version_to_restore(nights: Nights) -> None:
     (row,) = nights.after["newest_state_deleted"]
     assert "/metadata/00002-" in row["key"]
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (2, 20, "yes")

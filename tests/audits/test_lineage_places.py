@@ -117,7 +117,7 @@ def renamed_moved_and_lost(table: Place) -> None:
 
 
 def renamed_moved_and_copied(table: Place) -> None:
-    """Of two tables with the audited id the one that came less far is a copy for a test."""
+    """If two tables have the audited id, the one with the shorter history is a copy for a test."""
     renamed_and_moved(table)
     copied_for_a_test(table)
 

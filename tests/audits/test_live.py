@@ -19,12 +19,12 @@ SPARK = CannotAudit("Java", "none in this test", "")
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for a session ends the command."""
+    """A request for a Spark session ends the command."""
 
-    def refused(*_: object) -> NoReturn:
+    def refuse_session(*_: object) -> NoReturn:
         raise SPARK
 
-    monkeypatch.setattr("lakeaudit.commands.on_spark._session", refused)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", refuse_session)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_live_audit_of_one_partition_starts_none_either(shop: Shop, tmp_path: 
 
 
 @pytest.mark.parametrize("options", [["--live", "--spark"], []])
-def test_spark_is_started_where_it_is_asked_for_and_for_any_other_audit(
+def test_spark_is_started_on_request_and_for_any_other_audit(
     shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     shop.take_inventory()

@@ -1,4 +1,4 @@
-"""Tables on object storage whose metadata names local paths: nothing of the audit's own host is looked at."""
+"""Tables on object storage whose metadata names local paths: the audit reads nothing of its own host."""
 
 import json
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ def contents(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_local_paths_in_tables_on_s3_are_undecided_and_the_host_is_not_looked_at(
+def test_local_paths_in_tables_on_s3_are_undecided_and_the_host_is_not_read(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, live: bool
 ) -> None:
     host = tmp_path / "host"

@@ -1,4 +1,4 @@
-"""What audits print: causes, times and counts, from whole audits of real tables. No JVM."""
+"""Printed texts of whole audits of real tables: causes, times and counts. No JVM."""
 
 import io
 import time
@@ -77,8 +77,8 @@ def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_ma
     rows = {row["key"]: row for row in results.worst(outcome.run_id, 99) if row["kind"] == "dropped"}
     assert set(rows) == set(gone)
     for key, row in rows.items():
-        said = f"the whole partition is gone: day={DAYS[0]}, files: {len(whole)}; "
-        assert row["explanation"].startswith(said) is (key in whole)
+        sentence = f"the whole partition is gone: day={DAYS[0]}, files: {len(whole)}; "
+        assert row["explanation"].startswith(sentence) is (key in whole)
         assert row["cause_at"] == written[key]
         assert "hidden by a delete marker of" in row["explanation"]
         assert "stored object of" not in row["explanation"]

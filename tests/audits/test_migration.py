@@ -1,4 +1,4 @@
-"""A lake that was copied to another bucket: everything came along, or what did not is told."""
+"""A lake that was copied to another bucket: files that were not copied whole are reported."""
 
 import json
 import uuid
@@ -88,14 +88,14 @@ def move(aws: Aws, s3: Endpoint, tmp_path: Path) -> Move:
     return Move(aws, s3, tmp_path)
 
 
-def found(lake: Lake) -> dict[str, str]:
+def kinds_by_key(lake: Lake) -> dict[str, str]:
     results = results_of(lake)
     rows = [r for b in results.findings(results.published(None)["run_id"]) for r in b.to_pylist()]
     return {row["key"] or row["subject"]: row["kind"] for row in rows}
 
 
 def content_of(lake: Lake) -> dict[str, tuple[int, int, int]]:
-    """By table: files, consistent and undecided ones, on the axis content."""
+    """Return the numbers of files, consistent and undecided ones on the axis content, by table."""
     results = results_of(lake)
     rows = results.coverage(results.published(None)["run_id"])
     return {
@@ -129,13 +129,13 @@ def with_visits(move: Move) -> tuple[Lake, list[str]]:
     return move.lake(**more), [key for key in keys if "/data/" in key]
 
 
-def test_a_whole_move_is_quiet_and_ends_in_a_certificate_and_what_was_not_copied_whole_is_told(
+def test_a_whole_move_ends_in_a_certificate_and_files_that_were_not_copied_whole_are_reported(
     move: Move, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake, visits = with_visits(move)
     monkeypatch.chdir(move.folder)
     outcome = audited(lake)
-    assert (found(lake), outcome.exit_code) == ({}, 0)
+    assert (kinds_by_key(lake), outcome.exit_code) == ({}, 0)
     agreed = content_of(lake)
     files = agreed.pop("visits")[0]
     assert files > len(visits) == 4, "metadata is judged, too"
@@ -154,7 +154,7 @@ def test_a_whole_move_is_quiet_and_ends_in_a_certificate_and_what_was_not_copied
     move.s3.delete_object(Bucket=move.new, Key=visits[0])
     audited(lake)
     lost, cut, _ = (key.replace("wh/", "lake/", 1) for key in FILES[:3])
-    assert found(lake) == {
+    assert kinds_by_key(lake) == {
         lost: "dropped",
         cut: "size_mismatch",
         "lake/clicks/part-0.parquet": "dropped",
@@ -165,9 +165,9 @@ def test_a_whole_move_is_quiet_and_ends_in_a_certificate_and_what_was_not_copied
     assert content_of(lake)["orders"] == (5, 2, 1)
     (move.folder / "certificate.json").unlink()
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert [line.removeprefix("lakeaudit: ") for line in told.err.splitlines()] == [
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert [line.removeprefix("lakeaudit: ") for line in printed.err.splitlines()] == [
         "orders: content: 1 file undecided",
         "clicks: content: 1 file with a finding",
         "orders: content: 2 files with a finding",
@@ -183,7 +183,7 @@ def test_a_whole_move_is_quiet_and_ends_in_a_certificate_and_what_was_not_copied
 
 
 def not_copied_whole(move: Move) -> None:
-    """Of files of `orders` one is lost, one cut and one changed, and one came from elsewhere; `clicks` lost its own."""
+    """Lose, cut and change a file of `orders` each, and add an unknown one; `clicks` loses its only file."""
     lost, cut, changed = (key.replace("wh/", "lake/", 1) for key in FILES[:3])
     move.s3.delete_object(Bucket=move.new, Key=lost)
     move.put(move.new, cut, b"short", MOVED)
@@ -193,7 +193,7 @@ def not_copied_whole(move: Move) -> None:
 
 
 def test_a_lake_that_was_moved_from_hdfs(move: Move) -> None:
-    """The log goes on naming files of HDFS: one came along, and one did not."""
+    """The log still names files of HDFS: one was copied, one was not."""
     names = ["part-0.parquet", "day=1/part-1.parquet"]
     acts = [
         {"commitInfo": {"timestamp": millis(THEN), "operation": "WRITE"}},
@@ -210,18 +210,18 @@ def test_a_lake_that_was_moved_from_hdfs(move: Move) -> None:
         tables=[{"name": "visits", "location": f"{here}/visits", "manifests": [{"kind": "delta"}]}],
     )
     audited(lake)
-    assert found(lake) == {f"lake/visits/{names[1]}": "dropped"}
+    assert kinds_by_key(lake) == {f"lake/visits/{names[1]}": "dropped"}
     move.put(move.new, f"lake/visits/{names[1]}", CLICKS, MOVED)
     audited(lake)
-    assert (found(lake), content_of(lake)["visits"]) == ({}, (2, 2, 0))
+    assert (kinds_by_key(lake), content_of(lake)["visits"]) == ({}, (2, 2, 0))
 
 
-def test_one_file_is_asked_for(move: Move) -> None:
+def test_the_claims_of_one_file(move: Move) -> None:
     lake = move.lake()
     here = f"{FILES[0]}".replace("wh/", "lake/", 1)
     clients = clients_of(lake)
-    (told,) = lookup_claims(lake.table("orders"), clients, move.new, here)
-    assert (told.answer, told.history[0]["original"]) == ("present", f"s3://{move.old}/{FILES[0]}")
+    (answer,) = lookup_claims(lake.table("orders"), clients, move.new, here)
+    assert (answer.answer, answer.history[0]["original"]) == ("present", f"s3://{move.old}/{FILES[0]}")
     (none,) = lookup_claims(lake.table("orders"), clients, move.new, "lake/orders/other")
     assert none.answer == "absent"
 
@@ -258,4 +258,4 @@ def test_a_copy_may_lack_marks_of_jobs_and_what_its_own_retention_removed(move: 
     for more, lost in (({}, young_ones | needed | old_ones), ({"keep": "20d"}, young_ones | needed)):
         lake = move.lake(tables=entry(**more))
         audited(lake)
-        assert found(lake) == dict.fromkeys(lost, "dropped")
+        assert kinds_by_key(lake) == dict.fromkeys(lost, "dropped")

@@ -1,4 +1,4 @@
-"""Tables of other formats inside a table, and at its own root: what they list is no leftover of it."""
+"""Tables of other formats inside a table, and at its own root: the files that they list are not unused."""
 
 import os
 import shutil
@@ -77,8 +77,8 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
 def test_files_of_tables_inside_are_theirs_and_a_stray_is_still_reported(night: Night) -> None:
     assert night.leftovers("alone") == ["alone/strays/#unreferenced"]
     assert night.leftovers("with_inner") == ["with_inner/strays/#unreferenced"]
-    told = [line for line in night.outcome.warnings if "is a table of its own" in line]
-    assert [line.rpartition("/wh/")[2].split(" ")[0] for line in told] == [
+    warnings = [line for line in night.outcome.warnings if "is a table of its own" in line]
+    assert [line.rpartition("/wh/")[2].split(" ")[0] for line in warnings] == [
         "with_inner/hudi",
         "with_inner/ice",
     ]
@@ -93,8 +93,8 @@ def test_what_another_format_lists_at_the_same_root_is_not_unused(
 ) -> None:
     """Beside a Hudi timeline nothing is called unused: its own cleaner removes what goes."""
     assert night.leftovers(f"of_{kind}") == unused
-    (told,) = (line for line in night.outcome.warnings if f"wh/of_{kind} " in line)
-    assert f"also holds metadata of {kind}" in told
+    (warning,) = (line for line in night.outcome.warnings if f"wh/of_{kind} " in line)
+    assert f"also holds metadata of {kind}" in warning
 
 
 def test_nothing_else_is_found(night: Night) -> None:

@@ -27,7 +27,7 @@ META: dict[str, Any] = {
     "configuration": {},
 }
 FOLDERS = {"day=1": True, "day=2": False, "day=3": True}
-"""By partition whether its write ended."""
+"""Whether the write of a partition ended, by partition."""
 
 
 def write_at(path: Path, text: str, at: datetime) -> None:

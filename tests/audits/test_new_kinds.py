@@ -233,7 +233,7 @@ def toys() -> Iterator[None]:
     registry.unregister(*TOYS)
 
 
-def entered(name: str) -> dict[str, Any]:
+def store_item(name: str) -> dict[str, Any]:
     return {"key": f"t/{name}", "parent": "t", "size": 5, "etag": name}
 
 
@@ -243,7 +243,7 @@ def lake(tmp_path: Path) -> Lake:
         "objects": [{"key": f"t/{name}", "size": 5, "etag": name} for name in ("kept", "hidden", "stray")],
         "entries": [
             {"key": "t", "parent": "", "is_dir": True},
-            *(entered(n) for n in ("kept", "lost", "stray")),
+            *(store_item(n) for n in ("kept", "lost", "stray")),
         ],
         "requests": [{"key": "t/lost", "principal": "ann", "request_id": "r1"}],
         "listed": [{"key": f"t/{name}", "size": 5} for name in ("kept", "hidden", "lost")],
@@ -282,10 +282,10 @@ def test_an_audit_reads_and_judges_them(lake: Lake) -> None:
 
 def test_one_file_is_looked_up_in_them(lake: Lake) -> None:
     (table,) = lake.tables
-    told = {
+    answers = {
         name: next(lookup_claims(table, Clients(), BUCKET, f"t/{name}")).answer for name in ("lost", "stray")
     }
-    assert told == {"lost": "present", "stray": "absent"}
+    assert answers == {"lost": "present", "stray": "absent"}
 
 
 def test_doctor_tries_them(lake: Lake) -> None:

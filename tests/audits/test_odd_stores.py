@@ -86,8 +86,8 @@ def lake_of(shop: Shop, folder: Path, **more: Any) -> Any:
     return shop.lake(folder, inventories=LISTING.format(bucket=shop.bucket), **more)
 
 
-def told(lake: Any, outcome: Outcome) -> dict[str, Any]:
-    """By table: (status of its content, kinds of its findings above info)."""
+def verdicts(lake: Any, outcome: Outcome) -> dict[str, Any]:
+    """Return (status of its content, kinds of its findings above info) by table."""
     rows = rows_of(results_of(lake).findings(outcome.run_id))
     loud = [(row["table_name"], row["kind"]) for row in rows if row["severity"] != "info"]
     return {
@@ -102,7 +102,7 @@ CUT_OFF = {
     "orders": cut_off(LOG, keep=1),
     "returns": cut_off("returns/_delta_log/", keep=1, token=AGAIN),
 }
-"""By table how the listing of its log says that it goes on: without a place, and at the same place for ever."""
+"""How the listing of a table's log continues, by table: without a token, and with the same token for ever."""
 ODD = "<LastModified>0001-01-01T00:00:00Z</LastModified><Size/>"
 INCOMPLETE = {
     "no_etag": without("ETag", "Owner"),
@@ -113,18 +113,18 @@ INCOMPLETE = {
     "no_class": without("StorageClass"),
     "empty_class": rewritten("<StorageClass>.*?</StorageClass>", "<StorageClass></StorageClass>"),
 }
-"""By table how responses about it are incomplete."""
+"""How responses about a table are incomplete, by table."""
 UNNAMED = {
     "bare_lists": {"content": "LastModified Size", "duplicate": "LastModified", "leftover": "LastModified"},
     "negative": {"content": "Size"},
 }
 UNNAMED["odd_values"] = UNNAMED["bare_lists"]
-"""By table the axes that are judged in part, with the fields that their reasons name; all others are judged whole."""
+"""The axes judged in part, with the fields that their reasons name, by table; all others are judged whole."""
 IDS: dict[str, tuple[Habit, str, bool]] = {
     "ids": (as_it_is, "yes", False),
     "generations": (rewritten("<VersionId>.*?</VersionId>", "<Generation>17</Generation>"), "unknown", True),
 }
-"""By bucket (the second one as Google has it) what its versions are named by, what is recoverable, and if it warns."""
+"""By bucket (the second one as Google's): the names of its versions, what is recoverable, and whether it warns."""
 CLASSES = {"stock": "ColdArchive", "orders": "SOMETHING_NEW"}
 SETTLED = "SOMETHING_NEW: readable, cold-archive: readable"
 ARCHIVES = "something-new: archived, cold-archive: archived"
@@ -133,7 +133,7 @@ RULES = {
     "readable": (SETTLED, 0, set()),
     "archived": (ARCHIVES, 0, {"orders", "stock"}),
 }
-"""By bucket the rule of the lake file, how many files are undecided, and the tables with an archived one."""
+"""By bucket: the rule of the lake file, the number of undecided files, and the tables with an archived one."""
 TABLES = {
     "cut": ("orders", "returns", "stock"),
     "incomplete": (*INCOMPLETE, "stock"),
@@ -141,7 +141,7 @@ TABLES = {
     **dict.fromkeys(IDS, ("stock",)),
     **dict.fromkeys(RULES, tuple(CLASSES)),
 }
-"""By bucket its tables."""
+"""The tables of each bucket."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Buckets:
 
     shops: dict[str, Shop]
     lost: dict[str, str]
-    """By name of a table in `incomplete`, or of a bucket of `IDS`, a file that it lists and that is gone."""
+    """A listed file that is gone, by name of a table in `incomplete` or of a bucket of `IDS`."""
     outcome: Outcome
     findings: list[dict[str, Any]]
     coverage: list[dict[str, Any]]
@@ -181,7 +181,7 @@ def buckets(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
         outcome = audited(lake)
     results = results_of(lake)
     rows, coverage = list(rows_of(results.findings(outcome.run_id))), list(results.coverage(outcome.run_id))
-    return Buckets(shops, lost, outcome, rows, coverage, told(lake, outcome))
+    return Buckets(shops, lost, outcome, rows, coverage, verdicts(lake, outcome))
 
 
 def shop_of_copies(aws: Aws, s3: Endpoint, name: str) -> Shop:
@@ -329,7 +329,7 @@ def test_open_uploads_of_a_store_that_lists_them_by_key_alone_are_found(buckets:
 
 @pytest.mark.parametrize("name", RULES)
 def test_classes_of_other_clouds(buckets: Buckets, name: str) -> None:
-    """A file of one table in an archive class of another cloud, one of the other in a class that nobody knows."""
+    """A file of one table is in an archive class of another cloud, one of the other in an unknown class."""
     _, undecided, archived = RULES[name]
     mine = [row for row in buckets.coverage if row["table_name"].startswith(f"{name}.")]
     assert sum(row["undecided"] for row in mine if row["axis"] == "content") == undecided
@@ -398,10 +398,10 @@ def test_a_console_that_answers_is_named(shop: Shop, tmp_path: Path) -> None:
     with habit(console):
         outcome = audited(lake)
     rows = rows_of(results_of(lake).findings(outcome.run_id))
-    said = {row["explanation"] for row in rows if row["kind"] == "unreadable_evidence"}
+    explanations = {row["explanation"] for row in rows if row["kind"] == "unreadable_evidence"}
     assert outcome.exit_code == 10
-    assert said
-    assert all(f"a web page answers at {shop.endpoint.endpoint}" in each for each in said)
+    assert explanations
+    assert all(f"a web page answers at {shop.endpoint.endpoint}" in each for each in explanations)
 
 
 def no_uploads(status: str, code: str) -> Habit:
@@ -452,7 +452,7 @@ class Reported:
     """Two buckets, each known by a report: of odd classes, and of a table below two slashes."""
 
     lost: dict[str, str]
-    """By name of a table a file that it lists and that is gone."""
+    """A listed file that is gone, by name of its table."""
     place: str
     outcome: Outcome
     findings: list[dict[str, Any]]
@@ -490,7 +490,7 @@ def reported(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -
     rows, coverage = list(rows_of(results.findings(outcome.run_id))), results.coverage(outcome.run_id)
     content = {row["table_name"]: row for row in coverage if row["axis"] == "content"}
     return Reported(
-        lost, f"s3_inventory s3://{classes.bucket}/reports", outcome, rows, content, told(lake, outcome)
+        lost, f"s3_inventory s3://{classes.bucket}/reports", outcome, rows, content, verdicts(lake, outcome)
     )
 
 

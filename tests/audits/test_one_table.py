@@ -44,13 +44,13 @@ class OneTable:
         )
 
     def registered(self, table: Table, bucket: str) -> None:
-        """In both catalogs, at its present state."""
+        """Register the table in both catalogs, at its present state."""
         self.rest.tables["shop", "orders"] = table
         pointer = {"table_type": "ICEBERG", "metadata_location": table.metadata_location}
         self.hive.table("orders", f"s3a://{bucket}/warehouse/orders", parameters=pointer, database="shop")
 
-    def pictured(self, bucket: str) -> None:
-        """An S3 Inventory report of a bucket as it is now."""
+    def write_inventory(self, bucket: str) -> None:
+        """Write an S3 Inventory report of a bucket as it is now."""
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="warehouse/")
         rows = [
             Version(each["Key"], None, Size=each["Size"], LastModifiedDate=each["LastModified"],
@@ -96,22 +96,22 @@ def one(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Iterator[OneTabl
         yield OneTable(aws, s3, bucket, tmp_path, rest, hive)
 
 
-def found(lake: Lake, run_id: str) -> list[dict[str, Any]]:
+def findings_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
 
 
 def covered(lake: Lake, run_id: str) -> dict[str, tuple[str, float | None]]:
-    """By axis of the table the status, and the share that is decided."""
+    """Return status and decided share of the table, by axis."""
     return {row["axis"]: (row["status"], row["decided_share"]) for row in results_of(lake).coverage(run_id)}
 
 
 def test_a_file_that_a_lifecycle_rule_deleted_is_one_finding_of_all_that_is_known(one: OneTable) -> None:
     bucket = one.shop.bucket
     time.sleep(1.1)  # times of storage and log have whole seconds
-    one.pictured(bucket)
+    one.write_inventory(bucket)
     lake = one.lake(bucket)
     healthy = audited(lake, run_id="healthy")
-    assert (found(lake, "healthy"), healthy.exit_code, healthy.warnings) == ([], 0, ())
+    assert (findings_of(lake, "healthy"), healthy.exit_code, healthy.warnings) == ([], 0, ())
     assert {covered(lake, "healthy")[axis] for axis in ("content", "pointer")} == {("complete", 1.0)}
     kinds = [source["kind"] for source in healthy.summary["sources"]]
     assert sorted(kinds) == ["hive", "iceberg", "s3_access_log", "s3_inventory"]
@@ -120,9 +120,9 @@ def test_a_file_that_a_lifecycle_rule_deleted_is_one_finding_of_all_that_is_know
     lost = one.shop.keys()[0]
     one.expired(lost)
     time.sleep(1.1)
-    one.pictured(bucket)
+    one.write_inventory(bucket)
     audited(lake, run_id="broken")
-    (row,) = found(lake, "broken")
+    (row,) = findings_of(lake, "broken")
     assert (row["kind"], row["severity"], row["key"]) == ("dropped", "critical", lost)
     assert (row["cause"], row["cause_principal"]) == (
         "expired by a lifecycle rule (S3.EXPIRE.OBJECT)",
@@ -136,7 +136,7 @@ def test_a_file_that_a_lifecycle_rule_deleted_is_one_finding_of_all_that_is_know
 def test_its_move_to_another_bucket_ends_in_a_certificate_and_then_in_a_refusal(
     one: OneTable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The metadata goes on naming the old bucket; catalogs name the table's new place."""
+    """The metadata still names the old bucket; catalogs name the table's new place."""
     old, new = one.shop.bucket, f"new-{uuid.uuid4().hex[:12]}"
     one.s3.create_bucket(Bucket=new)
     moved_at = datetime.now(UTC) + timedelta(seconds=1)
@@ -146,11 +146,11 @@ def test_its_move_to_another_bucket_ends_in_a_certificate_and_then_in_a_refusal(
         backdate(new, key, moved_at)
     one.registered(one.table, new)
     time.sleep(2.1)
-    one.pictured(new)
+    one.write_inventory(new)
     lake = one.lake(new, extra=f"maps: [{{from: 's3://{old}/', to: 's3://{new}/'}}]\n")
     monkeypatch.chdir(one.folder)
     moved = audited(lake, run_id="moved")
-    assert (found(lake, "moved"), moved.exit_code) == ([], 0), [
+    assert (findings_of(lake, "moved"), moved.exit_code) == ([], 0), [
         (r["axis"], r["status"], r["reason"]) for r in results_of(lake).coverage("moved")
     ]
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 0
@@ -161,12 +161,12 @@ def test_its_move_to_another_bucket_ends_in_a_certificate_and_then_in_a_refusal(
 
     (lost, *_) = one.shop.keys()
     one.s3.delete_object(Bucket=new, Key=lost)
-    one.pictured(new)
+    one.write_inventory(new)
     audited(lake, run_id="lost")
-    assert [(row["kind"], row["key"]) for row in found(lake, "lost")] == [("dropped", lost)]
+    assert [(row["kind"], row["key"]) for row in findings_of(lake, "lost")] == [("dropped", lost)]
     (one.folder / "certificate.json").unlink()
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 1
-    told = capsys.readouterr()
-    assert "shop.orders: content: 1 file with a finding" in told.err
-    assert "no certificate" in told.err
+    printed = capsys.readouterr()
+    assert "shop.orders: content: 1 file with a finding" in printed.err
+    assert "no certificate" in printed.err
     assert not (one.folder / "certificate.json").exists()

@@ -1,4 +1,4 @@
-"""Whole live audits of tables that list files outside of what a live audit lists: a shallow clone, a list of files."""
+"""Whole live audits of tables with files outside the listed prefixes: a shallow clone, a list of files."""
 
 import json
 import uuid
@@ -121,7 +121,7 @@ def test_what_is_beyond_the_limit_is_named_with_its_place(place: Place) -> None:
     )
 
 
-def test_refused_looks_are_no_absence_and_are_named(place: Place) -> None:
+def test_refused_lookups_do_not_prove_absence_and_are_reported(place: Place) -> None:
     lake = place.lake()
     with refusing(Refusals(lambda request: f"{place.other}/orders/" in request, first=0)) as refusals:
         outcome = audited(lake, live=True)

@@ -32,7 +32,7 @@ def hive(aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path) 
     return HiveLake(aws, clients, s3, bucket, tmp_path)
 
 
-def found(lake: Lake, run_id: str) -> list[dict[str, Any]]:
+def findings_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: str(row["subject"]))
 
@@ -48,7 +48,7 @@ def ledger(lake: Lake) -> dict[str, tuple[str, str | None]]:
 
 
 def _awkward(hive: HiveLake) -> None:
-    """What healthy lakes have and no reader misses."""
+    """Write partitions and folders that healthy lakes have and no reader misses."""
     events = hive.table("events", "At", "kind")
     hive.partition("events", ["2026-11-01 10:00", "a/b"], f"{events}/At=2026-11-01 10%3A00/kind=a%2Fb")
     hive.partition(
@@ -84,7 +84,7 @@ def test_a_healthy_lake_is_quiet(hive: HiveLake, monkeypatch: pytest.MonkeyPatch
     _awkward(hive)
     lake = hive.lake()
     outcome = audited(lake, run_id="r1")
-    assert {row["kind"] for row in found(lake, "r1")} == {"temporary"}
+    assert {row["kind"] for row in findings_of(lake, "r1")} == {"temporary"}
     rows = covered(lake, "r1")
     assert {name: (row["status"], row["consistent"], row["out_of_window"]) for name, row in rows.items()} == {
         "events": ("complete", 6, 1), "projected": ("complete", 1, 0), "listed": ("complete", 1, 0),
@@ -98,17 +98,17 @@ def test_a_healthy_lake_is_quiet(hive: HiveLake, monkeypatch: pytest.MonkeyPatch
 
 @dataclass(frozen=True)
 class Broken:
-    """A lake beside three databases of one Glue and one of another, audited as it is and once some of it is mended."""
+    """A lake with three databases in one Glue and one in another, audited before and after some repairs."""
 
     hive: HiveLake
     lake: Lake
     outcomes: dict[str, Outcome]
 
-    def found(self, run_id: str, *tables: str) -> list[dict[str, Any]]:
-        return [row for row in found(self.lake, run_id) if row["table_name"] in tables]
+    def table_findings(self, run_id: str, *tables: str) -> list[dict[str, Any]]:
+        return [row for row in findings_of(self.lake, run_id) if row["table_name"] in tables]
 
     def unreadable(self, run_id: str) -> list[str]:
-        rows = found(self.lake, run_id)
+        rows = findings_of(self.lake, run_id)
         return [row["explanation"] for row in rows if row["kind"] == "unreadable_evidence"]
 
 
@@ -123,7 +123,7 @@ def broken(aws: Aws, clients: Clients, s3: Endpoint, tmp_path_factory: pytest.Te
     for table in ("orders", "throttled", "dropped"):
         half_registered(hive, table)
     no_names_of_columns(hive)
-    told_otherwise(hive, other)
+    write_disagreeing_catalogs(hive, other)
     pointed_at_metadata(hive, second)
     hive.put(f"{hive.table('plain')}/part-0.parquet")
     hive.put(f"{hive.table('unlisted')}/part-0.parquet")
@@ -175,7 +175,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, operation: str, code: str, when: C
 
 
 def test_a_folder_that_nobody_registered_and_a_partition_without_files(broken: Broken) -> None:
-    empty, unregistered = broken.found("r1", "orders")
+    empty, unregistered = broken.table_findings("r1", "orders")
     assert (empty["kind"], empty["severity"], empty["partition_path"]) == (
         "empty_partition",
         "info",
@@ -193,7 +193,7 @@ def test_a_folder_that_nobody_registered_and_a_partition_without_files(broken: B
         1.0,
     )
     assert broken.outcomes["r1"].summary["tables"]["orders"] == "complete"
-    assert broken.found("r2", "orders") == []
+    assert broken.table_findings("r2", "orders") == []
     rows = rows_of(results_of(broken.lake).discrepancies())
     assert {row["kind"]: row["state"] for row in rows if row["table_name"] == "orders"} == {
         "empty_partition": "resolved", "unregistered_partition": "resolved",
@@ -233,7 +233,8 @@ def test_partitions_that_were_emptied(
         hive.s3.delete_object(Bucket=hive.bucket, Key=f"{key}/part-0.parquet")
     lake = hive.lake()
     audited(lake, run_id="r1")
-    rows = {row["subject"].partition("#")[0]: row for row in found(lake, "r1") if row["table_name"] == "some"}
+    mine = [row for row in findings_of(lake, "r1") if row["table_name"] == "some"]
+    rows = {row["subject"].partition("#")[0]: row for row in mine}
     assert {subject: (row["kind"], row["severity"], row["files"], row["rows_at_stake"])
             for subject, row in rows.items()} == {
         "day=2": ("empty_partition", "error", 1, 80), "day=3": ("empty_partition", "warning", 0, 80),
@@ -244,14 +245,14 @@ def test_partitions_that_were_emptied(
         "the catalog counts 80 rows; 1 files there are under delete markers" in rows["day=2"]["explanation"]
     )
     assert "the catalog counts 80 rows; 1 files there have 0 bytes" in rows["day=6"]["explanation"]
-    others = [(row["table_name"], row["kind"], row["severity"]) for row in found(lake, "r1")
+    others = [(row["table_name"], row["kind"], row["severity"]) for row in findings_of(lake, "r1")
               if row["table_name"] != "some"]  # fmt: skip
     assert sorted(others) == [
         ("every", "empty_partition", "error"), ("every", "empty_partition", "error"),
         ("every", "stale_pointer", "error"), ("few", "empty_partition", "info"),
         ("whole", "empty_partition", "info"), ("whole", "empty_partition", "warning"),
     ]  # fmt: skip
-    assert not [row for row in found(lake, "r1") if "never filled" in row["explanation"]]
+    assert not [row for row in findings_of(lake, "r1") if "never filled" in row["explanation"]]
 
 
 def no_names_of_columns(hive: HiveLake) -> None:
@@ -274,12 +275,12 @@ def no_names_of_columns(hive: HiveLake) -> None:
 
 
 def test_folders_without_names_of_columns_and_partitions_that_point_nowhere(broken: Broken) -> None:
-    told = [
+    keys = [
         (row["table_name"], row["kind"], row["severity"], row["subject"].partition("#")[0])
-        for row in broken.found("r1", "numbered", "wrong", "twice")
+        for row in broken.table_findings("r1", "numbered", "wrong", "twice")
     ]
     uri = broken.hive.uri("wh")
-    assert sorted(told) == [
+    assert sorted(keys) == [
         ("numbered", "unregistered_partition", "error", f"{uri}/numbered/2026/11/"),
         ("twice", "empty_partition", "info", "day=1"),
         ("twice", "empty_partition", "info", "day=2"),
@@ -298,26 +299,26 @@ def test_partitions_that_cannot_be_read_leave_folders_undecided(broken: Broken) 
     )
     assert "partitions could not be read" in rows["throttled"]["reason"]
     assert rows["plain"]["status"] == "complete"
-    assert broken.found("r1", "throttled") == []
+    assert broken.table_findings("r1", "throttled") == []
     assert (broken.outcomes["r1"].status, broken.outcomes["r1"].exit_code) == ("partial", 3)
-    assert [row["kind"] for row in broken.found("r2", "throttled")] == [
+    assert [row["kind"] for row in broken.table_findings("r2", "throttled")] == [
         "empty_partition", "unregistered_partition",
     ], "it could be read again"  # fmt: skip
 
 
 def test_a_catalog_that_cannot_be_read_says_nothing(broken: Broken) -> None:
-    """Of the tables that it alone may name; what else is found is what other catalogs name."""
+    """A table that only this catalog may name is covered in part and has no files."""
     row = covered(broken.lake, "r1")["unlisted"]
     assert (row["status"], row["files"]) == ("partial", 0)
-    (told,) = broken.unreadable("r1")
+    (explanation,) = broken.unreadable("r1")
     database = broken.hive.catalog.database
-    assert f"{database}_unread.* tables could not be listed: " in told
-    assert f"{database}.throttled partitions could not be read: " in told
+    assert f"{database}_unread.* tables could not be listed: " in explanation
+    assert f"{database}.throttled partitions could not be read: " in explanation
     assert broken.unreadable("r2") == []
 
 
 def test_a_table_that_is_dropped_meanwhile_has_no_findings(broken: Broken) -> None:
-    assert broken.found("r1", "dropped") == []
+    assert broken.table_findings("r1", "dropped") == []
     assert covered(broken.lake, "r1")["dropped"]["moved_on"] == 2
     row = covered(broken.lake, "r2")["dropped"]
     assert (row["status"], row["reason"]) == ("off", "no catalog names the table")
@@ -325,8 +326,8 @@ def test_a_table_that_is_dropped_meanwhile_has_no_findings(broken: Broken) -> No
     assert {table for table, status in states.items() if status != "complete"} == {"twice", "lost", "forked"}
 
 
-def told_otherwise(hive: HiveLake, other: GlueCatalog) -> None:
-    """Catalogs that agree and disagree on where tables are, and that point where nothing is."""
+def write_disagreeing_catalogs(hive: HiveLake, other: GlueCatalog) -> None:
+    """Write catalogs that agree and disagree on the locations of tables, and some that point to nothing."""
     shared = hive.table("shared")
     hive.put(f"{shared}/part-0.parquet")
     other.table("shared", hive.uri(shared))
@@ -339,7 +340,7 @@ def told_otherwise(hive: HiveLake, other: GlueCatalog) -> None:
 
 def test_catalogs_that_disagree_and_one_that_points_where_nothing_is(broken: Broken) -> None:
     moved = f"{broken.hive.catalog.database}.moved"
-    rows = broken.found("r1", "shared", "gone", "new", moved)
+    rows = broken.table_findings("r1", "shared", "gone", "new", moved)
     assert {row["table_name"]: (row["kind"], row["severity"]) for row in rows} == {
         "gone": ("stale_pointer", "error"), "new": ("stale_pointer", "info"), moved: ("stale_pointer", "error"),
     }  # fmt: skip
@@ -363,22 +364,22 @@ def metadata(hive: HiveLake, table: str, number: int, *before: int) -> str:
 def pointed_at_metadata(hive: HiveLake, second: GlueCatalog) -> None:
     """Iceberg tables: two databases agree on one, of one metadata.json is gone, and of one a database is behind."""
 
-    def entered(name: str, aim: str, also: str = "") -> None:
+    def register(name: str, aim: str, also: str = "") -> None:
         words = {"table_type": "ICEBERG", "metadata_location": aim}
         hive.table(name, parameters=words)
         if also:
             second.table(name, hive.uri(f"wh/{name}"), parameters={**words, "metadata_location": also})
 
     newest = metadata(hive, "healthy", 2, 1)
-    entered("healthy", newest, newest)
+    register("healthy", newest, newest)
     metadata(hive, "lost", 1)
-    entered("lost", hive.uri("wh/lost/metadata/00002-a.metadata.json"))
-    entered("forked", metadata(hive, "forked", 2, 1), metadata(hive, "forked", 3, 1))
-    entered("behind", metadata(hive, "behind", 1), metadata(hive, "behind", 2, 1))
+    register("lost", hive.uri("wh/lost/metadata/00002-a.metadata.json"))
+    register("forked", metadata(hive, "forked", 2, 1), metadata(hive, "forked", 3, 1))
+    register("behind", metadata(hive, "behind", 1), metadata(hive, "behind", 2, 1))
 
 
 def test_iceberg_tables_that_catalogs_point_at(broken: Broken) -> None:
-    rows = broken.found("r1", "healthy", "lost", "behind", "forked")
+    rows = broken.table_findings("r1", "healthy", "lost", "behind", "forked")
     assert {row["table_name"]: (row["kind"], row["severity"]) for row in rows} == {
         "lost": ("table_missing", "critical"), "behind": ("stale_pointer", "error"),
         "forked": ("stale_pointer", "error"),
@@ -392,5 +393,5 @@ def test_iceberg_tables_that_catalogs_point_at(broken: Broken) -> None:
 
 
 def test_nothing_is_found_of_tables_that_are_as_catalogs_say(broken: Broken) -> None:
-    told = {row["table_name"] for row in found(broken.lake, "r1")}
-    assert told & {"plain", "shared", "healthy", "unlisted"} == set()
+    tables = {row["table_name"] for row in findings_of(broken.lake, "r1")}
+    assert tables & {"plain", "shared", "healthy", "unlisted"} == set()

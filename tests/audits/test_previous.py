@@ -1,6 +1,6 @@
-"""Whole audits of plain tables by the last picture of storage.
+"""Whole audits of plain tables by the last storage snapshot.
 
-Cases that need no more than a second look lie in one lake, a table each.
+Cases that need only a second audit lie in one lake, a table each.
 """
 
 import os
@@ -85,7 +85,7 @@ class Site:
 
 
 def lost_and_rewritten(site: Site, session: "SparkSession | None" = None) -> None:
-    """What vanished, shrank or was written again is named, and put back it is no longer."""
+    """Missing, shrunk and rewritten files are reported until they are put back."""
     for name in ("a", "b", "c", "d"):
         site.put(f"t/{name}")
     lake = site.lake()
@@ -96,10 +96,10 @@ def lost_and_rewritten(site: Site, session: "SparkSession | None" = None) -> Non
     wrong = [("dropped", "a"), ("overwritten", "c"), ("size_mismatch", "b")]
     assert site.audit(lake, session) == wrong
     rows = [row for batch in results_of(lake).findings("r2") for row in batch.to_pylist()]
-    (told,) = (row["explanation"] for row in rows if row["kind"] == "dropped")
-    assert "so in the picture of " in told
-    assert "storage as of " in told
-    assert site.audit(lake) == wrong, "what stays open goes on being found"
+    (explanation,) = (row["explanation"] for row in rows if row["kind"] == "dropped")
+    assert "so in the picture of " in explanation
+    assert "storage as of " in explanation
+    assert site.audit(lake) == wrong, "open findings are found again"
     site.put("t/a", days=None)
     assert site.audit(lake) == wrong[1:], "it was put back"
 
@@ -141,7 +141,7 @@ def acid(partition: str, *folders: str, days: float | None = 30, size: int = 100
     return files(*names, days=days, size=size)
 
 
-def gone(*names: str) -> tuple[tuple[str, str], ...]:
+def losing(*names: str) -> tuple[tuple[str, str], ...]:
     return tuple(("dropped", name) for name in names)
 
 
@@ -160,7 +160,7 @@ CHANGES: dict[str, Change] = {
         undecided=2,
     ),
     "no-job-ever-removes-a-file": Change(
-        files("0", "1", "2"), files("new", days=None, size=9000), gone("0", "1", "2"), table=APPENDED
+        files("0", "1", "2"), files("new", days=None, size=9000), losing("0", "1", "2"), table=APPENDED
     ),
     "small-files-may-have-been-compacted": Change(
         files("0", "1", "2"), files("new", days=None, size=100), undecided=3
@@ -168,9 +168,9 @@ CHANGES: dict[str, Change] = {
     "small-files-of-a-part-may-have-been-compacted": Change(
         files("0", "1", "2", "large", size=1000), files("large") | files("new", days=None, size=100), undecided=3
     ),
-    "one-file-is-never-compacted": Change(files("0", "1"), files("1") | files("new", days=None, size=100), gone("0")),
+    "one-file-is-never-compacted": Change(files("0", "1"), files("1") | files("new", days=None, size=100), losing("0")),
     "as-many-new-files-are-no-compaction": Change(
-        files("0", "1"), files("new-0", "new-1", days=None, size=100), gone("0", "1")
+        files("0", "1"), files("new-0", "new-1", days=None, size=100), losing("0", "1")
     ),
     "acid-base-explains-deltas": Change(
         acid("d=1", "base_0000005", "delta_0000006_0000006_0000", "delete_delta_0000007_0000007"),
@@ -194,36 +194,36 @@ CHANGES: dict[str, Change] = {
         (("dropped", "bucket_00000"),) * 2,
     ),
     "enough-to-stand-for-them": Change(files("0", "1", "2"), files("new", days=None, size=9000)),
-    "appended-today": Change(files("young", days=0.2), {}, gone("young"), table=APPENDED),
+    "appended-today": Change(files("young", days=0.2), {}, losing("young"), table=APPENDED),
     "outer": Change(files("a", "inner/b"), files("a")),
     "lost-and-rewritten": Change(
         files("a", "b", "c", "d"),
         files("b", days=None, size=10) | files("c", days=None) | files("d"),
-        (*gone("a"), ("overwritten", "c"), ("size_mismatch", "b")),
+        (*losing("a"), ("overwritten", "c"), ("size_mismatch", "b")),
     ),
 }  # fmt: skip
 
 
 ACCEPTED = Change(
-    files("a", "b", "c"), files("b", size=10) | files("c"), (*gone("a"), ("size_mismatch", "b"))
+    files("a", "b", "c"), files("b", size=10) | files("c"), (*losing("a"), ("size_mismatch", "b"))
 )
 """A table whose findings a person accepts after the second audit; before the fourth one `b` vanishes, too."""
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What four audits of these tables say: kind and file by table, coverage of content by table."""
+class ChangeAudits:
+    """Results of four audits of these tables: kind and file by table, coverage of content by table."""
 
     lake: Lake
     found: dict[str, dict[str, list[tuple[str, str]]]]
     content: dict[str, dict[str, dict[str, Any]]]
     statuses: dict[str, str]
     explained: dict[str, str]
-    """Of the second audit, by kind, for `lost-and-rewritten`."""
+    """Explanations in the second audit, by kind, for `lost-and-rewritten`."""
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
+def audits(tmp_path_factory: pytest.TempPathFactory) -> ChangeAudits:
     site, tables = Site(tmp_path_factory.mktemp("changes")), CHANGES | {"accepted": ACCEPTED}
     lay(site, {name: change.before for name, change in tables.items()})
     more = [
@@ -233,32 +233,32 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
     ]
     inner = f"  - {{name: inner, location: {site.folder / 'data/outer/inner'}}}\n"
     lake = site.lake(more="".join([*more, inner]))
-    told: Looked = Looked(lake, {}, {}, {}, {})
-    look(site, told, "r1")
+    audits: ChangeAudits = ChangeAudits(lake, {}, {}, {}, {})
+    look(site, audits, "r1")
     lay(site, {name: change.after for name, change in tables.items()})
-    look(site, told, "r2")
+    look(site, audits, "r2")
     accept(lake, "accepted")
-    look(site, told, "r3")
+    look(site, audits, "r3")
     (site.folder / "data/accepted/b").unlink()
     site.put("lost-and-rewritten/a", days=None)
-    look(site, told, "r4")
-    return told
+    look(site, audits, "r4")
+    return audits
 
 
-def look(site: Site, told: Looked, run: str) -> None:
-    """One audit, and what it says."""
-    site.audit(told.lake)
-    results, found = results_of(told.lake), dict[str, list[tuple[str, str]]]()
+def look(site: Site, audits: ChangeAudits, run: str) -> None:
+    """Run one audit and record its results."""
+    site.audit(audits.lake)
+    results, found = results_of(audits.lake), dict[str, list[tuple[str, str]]]()
     for row in rows_of(results.findings(run)):
         if row["axis"] != "duplicate":
             file = (row["key"] or row["subject"]).rpartition("/")[2]
             found.setdefault(row["table_name"], []).append((row["kind"], file))
         if (run, row["table_name"]) == ("r2", "lost-and-rewritten"):
-            told.explained[row["kind"]] = row["explanation"]
-    told.found[run] = found
+            audits.explained[row["kind"]] = row["explanation"]
+    audits.found[run] = found
     covered = [row for row in results.coverage(run) if row["axis"] == "content"]
-    told.content[run] = {row["table_name"]: row for row in covered}
-    told.statuses[run] = next(row["status"] for row in results.runs() if row["run_id"] == run)
+    audits.content[run] = {row["table_name"]: row for row in covered}
+    audits.statuses[run] = next(row["status"] for row in results.runs() if row["run_id"] == run)
 
 
 def accept(lake: Lake, table: str) -> None:
@@ -281,53 +281,55 @@ def lay(site: Site, tables: dict[str, Files]) -> None:
 
 @pytest.mark.parametrize("run", ["r2", "r3"])
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_changed_between_two_looks_is_judged(looked: Looked, name: str, run: str) -> None:
-    change, row = CHANGES[name], looked.content[run][name]
-    assert sorted(looked.found[run].get(name, [])) == sorted(change.found)
+def test_what_changed_between_two_looks_is_judged(audits: ChangeAudits, name: str, run: str) -> None:
+    change, row = CHANGES[name], audits.content[run][name]
+    assert sorted(audits.found[run].get(name, [])) == sorted(change.found)
     if run == "r2" or name in HEALTHY:
         assert (row["status"], row["undecided"]) == ("complete", change.undecided)
 
 
 @pytest.mark.parametrize("name", [*CHANGES, "accepted"])
-def test_the_first_audit_has_nothing_to_compare_with(looked: Looked, name: str) -> None:
-    row = looked.content["r1"][name]
-    assert looked.found["r1"] == {}
+def test_the_first_audit_has_nothing_to_compare_with(audits: ChangeAudits, name: str) -> None:
+    row = audits.content["r1"][name]
+    assert audits.found["r1"] == {}
     assert (row["status"], "nothing to compare with yet" in row["reason"]) == ("off", True)
-    assert looked.statuses["r1"] == "complete"
+    assert audits.statuses["r1"] == "complete"
 
 
-def test_what_vanished_shrank_or_was_written_again_is_named_until_it_is_put_back(looked: Looked) -> None:
-    told = [sorted(looked.found[run]["lost-and-rewritten"]) for run in ("r2", "r3", "r4")]
+def test_what_vanished_shrank_or_was_written_again_is_named_until_it_is_put_back(
+    audits: ChangeAudits,
+) -> None:
+    by_run = [sorted(audits.found[run]["lost-and-rewritten"]) for run in ("r2", "r3", "r4")]
     wrong = [("dropped", "a"), ("overwritten", "c"), ("size_mismatch", "b")]
-    assert told == [wrong, wrong, wrong[1:]]
-    assert "so in the picture of " in looked.explained["dropped"]
-    assert "storage as of " in looked.explained["dropped"]
+    assert by_run == [wrong, wrong, wrong[1:]]
+    assert "so in the picture of " in audits.explained["dropped"]
+    assert "storage as of " in audits.explained["dropped"]
 
 
-def test_what_a_person_accepts_ends(looked: Looked) -> None:
-    told = [sorted(looked.found[run].get("accepted", [])) for run in ("r2", "r3", "r4")]
+def test_what_a_person_accepts_ends(audits: ChangeAudits) -> None:
+    by_run = [sorted(audits.found[run].get("accepted", [])) for run in ("r2", "r3", "r4")]
     again = [("dropped", "b")]  # the file that was accepted is claimed as it is
-    assert told == [[("dropped", "a"), ("size_mismatch", "b")], [], again]
-    unresolved = rows_of(results_of(looked.lake).discrepancies(("pending", "open")))
+    assert by_run == [[("dropped", "a"), ("size_mismatch", "b")], [], again]
+    unresolved = rows_of(results_of(audits.lake).discrepancies(("pending", "open")))
     assert [row["key"].rpartition("/")[2] for row in unresolved if row["table_name"] == "accepted"] == ["b"]
-    assert looked.content["r3"]["accepted"]["consistent"] == 1
+    assert audits.content["r3"]["accepted"]["consistent"] == 1
 
 
-def test_of_a_folder_that_may_have_been_compacted_the_rest_is_consistent(looked: Looked) -> None:
-    row = looked.content["r2"]["a-part-may-have-been-compacted"]
+def test_of_a_folder_that_may_have_been_compacted_the_rest_is_consistent(audits: ChangeAudits) -> None:
+    row = audits.content["r2"]["a-part-may-have-been-compacted"]
     assert (row["undecided"], row["consistent"]) == (2, 2)
 
 
-def test_a_table_inside_another_is_not_its_own(looked: Looked) -> None:
-    assert "inner" not in looked.found["r2"]
-    assert looked.content["r2"]["outer"]["files"] == 1
+def test_a_table_inside_another_is_not_its_own(audits: ChangeAudits) -> None:
+    assert "inner" not in audits.found["r2"]
+    assert audits.content["r2"]["outer"]["files"] == 1
 
 
 # --- one picture, of `a` and `b`, after which `a` vanished: by tests that have the results to themselves --------------
 
 
 @pytest.fixture(scope="module")
-def pictured(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def audited_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("pictured"))
     for name in ("a", "b"):
         site.put(f"t/{name}")
@@ -337,12 +339,12 @@ def pictured(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.fixture
-def again(pictured: Site, tmp_path: Path) -> Site:
+def again(audited_site: Site, tmp_path: Path) -> Site:
     """The same tables, and a copy of those results."""
-    return Site(pictured.folder, shutil.copytree(pictured.results, tmp_path / "results"))
+    return Site(audited_site.folder, shutil.copytree(audited_site.results, tmp_path / "results"))
 
 
-def picture(site: Site) -> dict[Path, bytes]:
+def snapshot_files(site: Site) -> dict[Path, bytes]:
     files = (path for path in (site.results / ".previous").rglob("*") if path.is_file())
     return {path: path.read_bytes() for path in files}
 
@@ -351,12 +353,12 @@ NARROW: list[dict[str, Any]] = [{"live": True}, {"tables": ("t",)}, {"as_of": NO
 
 
 def test_narrow_audits_leave_the_picture_as_it_is(again: Site) -> None:
-    lake, before = again.lake(), picture(again)
+    lake, before = again.lake(), snapshot_files(again)
     assert before
     for narrow in NARROW:
         found = again.audit(lake, **narrow)
         assert ("dropped", "a") in found or "as_of" in narrow
-        assert picture(again) == before
+        assert snapshot_files(again) == before
 
 
 @pytest.fixture
@@ -369,8 +371,8 @@ HARMS = [pytest.param(harm, marks=pytest.mark.soak) for harm in ("pointer foreig
 
 
 @pytest.mark.parametrize("harm", ["pointer cut", *HARMS])
-def test_a_torn_picture_is_none_and_said(again: Site, harm: str) -> None:
-    """The picture of the audit that says so is the next one's."""
+def test_a_torn_snapshot_is_ignored_and_reported(again: Site, harm: str) -> None:
+    """The next audit compares with the storage snapshot of the audit that reports it."""
     lake = again.lake()
     (pointer,) = (again.results / ".previous").rglob("picture.json")
     (rows,) = pointer.parent.glob("*.parquet")
@@ -388,35 +390,35 @@ def test_a_torn_picture_is_none_and_said(again: Site, harm: str) -> None:
     assert (again.content(lake)["status"], again.content(lake)["consistent"]) == ("complete", 1)
 
 
-def test_what_one_file_is_told_of(again: Site, site: Site) -> None:
-    def told(of: Site, name: str) -> LookupResult:
+def test_the_claims_of_one_file(again: Site, site: Site) -> None:
+    def lookup(of: Site, name: str) -> LookupResult:
         lake = of.lake()
         (one,) = lookup_claims(lake.tables[0], clients_of(lake), "", str(of.folder / f"data/t/{name}")[1:])
         return one
 
     site.put("t/a")
-    never = told(site, "a")
+    never = lookup(site, "a")
     assert (never.answer, "nothing to compare with yet" in never.reason) == ("unknown", True)
-    there = told(again, "a")
+    there = lookup(again, "a")
     assert (there.kind, there.answer, there.history[0]["size"]) == ("previous", "present", 1000)
-    assert told(again, "ax").answer == "absent"
+    assert lookup(again, "ax").answer == "absent"
 
 
-def test_doctor_says_that_a_picture_is_torn(again: Site, site: Site) -> None:
-    def said(of: Site) -> str:
+def test_doctor_reports_a_torn_snapshot(again: Site, site: Site) -> None:
+    def probe(of: Site) -> str:
         lake = of.lake()
         return doctor_probes.table(lake.tables[0], clients_of(lake))
 
     site.put("t/a")
-    assert (said(site), said(again)) == ("can be read", "can be read")
+    assert (probe(site), probe(again)) == ("can be read", "can be read")
     (pointer,) = (again.results / ".previous").rglob("picture.json")
     pointer.write_text("{}")
     with pytest.raises(SourceError, match="not whole"):
-        said(again)
+        probe(again)
 
 
-def test_claims_are_read_without_storage_where_only_they_are_asked_for(again: Site) -> None:
-    """As the command `hazards` does, which looks for what lifecycle rules will do to live files."""
+def test_claims_can_be_read_without_storage(again: Site) -> None:
+    """The command `hazards` does this to find live files that lifecycle rules will delete."""
     lake = again.lake()
     with closing(InProcessEngine()) as engine:
         now = datetime.now(UTC)
@@ -433,7 +435,7 @@ def _keys(con: Connection, claims: Rows) -> Relation:
     return duck.query(con, "SELECT key FROM input WHERE state = 'live'", input=claims)
 
 
-def test_reports_with_holes_and_listings_one_after_the_other(
+def test_incomplete_reports_and_listings_one_after_the_other(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:
     """A report that lacks a data file ends no claim; listings and reports after one another agree."""
@@ -456,7 +458,7 @@ def test_reports_with_holes_and_listings_one_after_the_other(
     shop.s3.delete_object(Bucket=bucket, Key=holed.data[0])
     status, row, found = audit("holed")
     assert (status, found, row["consistent"] + row["undecided"]) == ("partial", [], 6)
-    assert row["undecided"] == 0, "storage itself was asked"
+    assert row["undecided"] == 0, "storage itself was queried"
     lost = "warehouse/t/d=3/f"
     shop.s3.delete_object(Bucket=bucket, Key=lost)
     status, row, found = audit("listed", listed)

@@ -110,10 +110,10 @@ def plain(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
     return shop_of(aws, s3, bucket, versions=False)
 
 
-def found(
+def audit_debris(
     shop: Shop, folder: Path, *keys: str, first_audit: timedelta = timedelta(hours=1), **lake: Any
 ) -> Mending:
-    """The debris (or these files) stands in the ledger; its table is watched for so long."""
+    """Record the debris (or these files) in the ledger; the table was first audited `first_audit` ago."""
     mending = mending_of(shop, folder, **lake)
     watched = datetime.now(UTC) - first_audit
     publish_leftovers(shop, mending.lake, "uncommitted", *(keys or (DEBRIS,)), first_audit=watched)
@@ -121,7 +121,7 @@ def found(
 
 
 def listed(shop: Shop, *keys: str) -> None:
-    """A commit that adds these files to the table."""
+    """Write a commit that adds these files to the table."""
     adds = [add(key.removeprefix("warehouse/orders/"), size=5000) for key in keys]
     body = "".join(json.dumps(each) + "\n" for each in adds)
     log = f"warehouse/orders/_delta_log/{1:020}.json"
@@ -169,14 +169,12 @@ def test_from_debris_to_resolved_and_back(
         audited(mending.lake, live=True)
         assert found_set(mending.lake) == as_found
     assert purged(mending)[0] == 0
-    assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS]), (
-        "of what was undone the copy alone is removed"
-    )
+    assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS]), "after an undo only the copy is removed"
 
 
 def test_a_store_that_leaves_fields_out_of_its_responses(shop: Shop, tmp_path: Path) -> None:
-    """Version lists without IsLatest, writes without ETag: what was done is known all the same, and undone."""
-    mending = found(shop, tmp_path)
+    """Version lists lack IsLatest, writes lack ETag: the finished steps are known anyway, and undone."""
+    mending = audit_debris(shop, tmp_path)
     mending.plan(io.StringIO())
     before = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)["ETag"]
     with habit(every(silent_writes, without("IsLatest"))):
@@ -190,8 +188,8 @@ def test_a_store_that_leaves_fields_out_of_its_responses(shop: Shop, tmp_path: P
 # --- uploads ---------------------------------------------------------------------------------------------------
 
 
-def begun(shop: Shop, folder: Path, age: str = "0s") -> tuple[Mending, str]:
-    """An upload to a key of the table that was begun in 2010 (as moto says of every one), and its id."""
+def open_upload(shop: Shop, folder: Path, age: str = "0s") -> tuple[Mending, str]:
+    """Open an upload to a key of the table (moto dates every upload to 2010), and return its id."""
     upload = shop.s3.create_multipart_upload(Bucket=shop.bucket, Key=DEBRIS)["UploadId"]
     mending = mending_of(shop, folder, age=age)
     row = {"kind": "unfinished_upload", "table_name": "orders", "bucket": shop.bucket, "key": DEBRIS}
@@ -208,7 +206,7 @@ def uploads(shop: Shop) -> set[str]:
 def test_uploads_are_aborted_when_that_is_allowed(
     plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mending, upload = begun(plain, tmp_path)
+    mending, upload = open_upload(plain, tmp_path)
     mending.plan(io.StringIO(), allow=OLDER)
     assert planned(mending) == {DEBRIS: "needs_person"}, "what is final is in no default plan"
     with habit(without("Initiated")):
@@ -227,7 +225,7 @@ def test_uploads_are_aborted_when_that_is_allowed(
 
 
 def test_an_upload_that_may_still_be_at_work_is_left_alone(plain: Shop, tmp_path: Path) -> None:
-    mending, upload = begun(plain, tmp_path, age="9999d")
+    mending, upload = open_upload(plain, tmp_path, age="9999d")
     mending.plan(io.StringIO(), allow=("abort_upload",))
     (row,) = rows(mending)
     assert (row["action"], row["evidence"]["why"]) == ("needs_person", "no upload of that age is open")
@@ -235,7 +233,7 @@ def test_an_upload_that_may_still_be_at_work_is_left_alone(plain: Shop, tmp_path
 
 
 def test_an_upload_that_ended_meanwhile_is_left_alone(plain: Shop, tmp_path: Path) -> None:
-    mending, upload = begun(plain, tmp_path)
+    mending, upload = open_upload(plain, tmp_path)
     mending.plan(io.StringIO(), allow=("abort_upload",))
     plain.s3.abort_multipart_upload(Bucket=plain.bucket, Key=DEBRIS, UploadId=upload)
     other = plain.s3.create_multipart_upload(Bucket=plain.bucket, Key=DEBRIS)["UploadId"]
@@ -252,11 +250,11 @@ READ: dict[str, tuple[str, int, str, str]] = {
     debris("before"): ("REST.GET.OBJECT", 25, "200", "applied"),
     debris("looked-at"): ("REST.HEAD.OBJECT", 10, "200", "applied"),
 }
-"""By file the request that a log has of it, so many minutes ago, its answer, and what becomes of the file."""
+"""By file: the logged request, its age in minutes, its response, and the status of the file."""
 
 
-def test_what_somebody_reads_is_no_leftover(plain: Shop, tmp_path: Path) -> None:
-    """Of a table whose leftover_age is 20 minutes, by the bucket's access log."""
+def test_a_file_that_somebody_reads_is_not_unused(plain: Shop, tmp_path: Path) -> None:
+    """The table's leftover_age is 20 minutes; the bucket's access log names the readers."""
     strewn(plain, *READ)
     now = datetime.now(UTC)
     lines = [
@@ -266,12 +264,12 @@ def test_what_somebody_reads_is_no_leftover(plain: Shop, tmp_path: Path) -> None
     log = f"logs/{access_logs.name(now, 'F')}"
     plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=content(lines))
     events = f"events: [{{kind: s3_access_log, location: 's3://{plain.bucket}/logs/'}}]\n"
-    mending = found(plain, tmp_path, *READ, age="20m", extra=events)
+    mending = audit_debris(plain, tmp_path, *READ, age="20m", extra=events)
     mending.plan(io.StringIO(), allow=OLDER)
     mending.apply()
     assert mending.statuses() == {key: status for key, (*_, status) in READ.items()}
-    told = {row["key"]: row["error"] for row in actions_of(mending.lake) if row["error"]}
-    (why,) = told.values()
+    errors = {row["key"]: row["error"] for row in actions_of(mending.lake) if row["error"]}
+    (why,) = errors.values()
     assert f"it was read on {now - timedelta(minutes=10):%Y-%m-%d %H:%M} by {PERSON}" in why
 
 
@@ -280,13 +278,13 @@ def test_what_somebody_reads_is_no_leftover(plain: Shop, tmp_path: Path) -> None
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 YESES = {yes: debris(yes) for yes in ("kind_allows", "is_old_enough", "is_unlisted", "is_since_first_audit")}
-"""By yes a file of which it alone says no."""
+"""By guard, a file that only this guard protects."""
 MINUTES = {"is_old_enough": 30, "is_since_first_audit": 120}
-"""Since they were written, of others 45: an age of 40 is asked for, and the first audit was 50 minutes ago."""
+"""Ages of files; others are 45 minutes old. The plan requires 40, and the first audit was 50 minutes ago."""
 
 
 class Anything(ManifestPrecondition):
-    """Manifests may say what they like."""
+    """Accept a file whatever the manifests list."""
 
     def check(self, *_: Any) -> tuple[str, str]:
         return MET, ""
@@ -298,7 +296,7 @@ ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
 
 
 def refused_by_one(shop: Shop, folder: Path, *others: str) -> Mending:
-    """Of each yes a file, planned beside others; one of them is listed between plan and apply."""
+    """Plan a file for each guard, and others; one of them is listed between plan and apply."""
     strewn(shop, *others, minutes=45)
     for yes, key in YESES.items():
         strewn(shop, key, minutes=MINUTES.get(yes, 45))
@@ -317,7 +315,7 @@ def refused_by_one(shop: Shop, folder: Path, *others: str) -> Mending:
 def test_each_of_the_deletion_guards_is_required(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yes: str
 ) -> None:
-    """Where one of them is not asked its file is lost, and no other."""
+    """Without one guard, its file is deleted and no other."""
     for module in (deletion_guards, quarantine, hide_leftover):
         if hasattr(module, yes):
             monkeypatch.setattr(module, yes, ALWAYS[yes])
@@ -328,18 +326,18 @@ def test_each_of_the_deletion_guards_is_required(
     assert {each for each, key in YESES.items() if not is_there(shop, key)} == {yes}
 
 
-def test_what_is_no_yes_is_told(plain: Shop, tmp_path: Path) -> None:
-    told = {
+def test_a_file_that_a_guard_protects_is_explained(plain: Shop, tmp_path: Path) -> None:
+    reasons = {
         debris("young", "2026-11-02"): "so it is younger than leftover_age",
         debris("old"): "older than the first complete audit of its table",
     }
-    for key, minutes in zip(told, (30, 120), strict=True):
+    for key, minutes in zip(reasons, (30, 120), strict=True):
         strewn(plain, key, minutes=minutes)
-    mending = found(plain, tmp_path, *told, age="31m")
+    mending = audit_debris(plain, tmp_path, *reasons, age="31m")
     mending.plan(io.StringIO(), allow=())
-    assert planned(mending) == dict.fromkeys(told, "needs_person")
+    assert planned(mending) == dict.fromkeys(reasons, "needs_person")
     for row in rows(mending):
-        assert told[row["key"]] in row["evidence"]["why"]
+        assert reasons[row["key"]] in row["evidence"]["why"]
 
 
 def test_a_table_that_was_never_audited_whole_has_nothing_that_is_younger(
@@ -375,7 +373,7 @@ def test_what_lies_in_a_hudi_table_is_left_to_its_own_cleaner(plain: Shop, tmp_p
 # --- doubles -------------------------------------------------------------------------------------------------
 
 
-def gone(shop: Shop, double: str, twin: str) -> None:
+def delete_twin(shop: Shop, double: str, twin: str) -> None:
     shop.s3.delete_object(Bucket=shop.bucket, Key=twin)
 
 
@@ -394,12 +392,12 @@ def nothing(shop: Shop, double: str, twin: str) -> None:
 DUPLICATES: dict[str, tuple[str, Callable[[Shop, str, str], None], str]] = {
     "attempt": ("duplicate_attempt", nothing, "applied"),
     "content": ("duplicate_content", nothing, "applied"),
-    "attempt-gone": ("duplicate_attempt", gone, "needs_person"),
-    "content-gone": ("duplicate_content", gone, "needs_person"),
+    "attempt-gone": ("duplicate_attempt", delete_twin, "needs_person"),
+    "content-gone": ("duplicate_content", delete_twin, "needs_person"),
     "content-other": ("duplicate_content", other_bytes, "needs_person"),
     "content-listed": ("duplicate_content", also_listed, "moved_on"),
 }
-"""By name of a double of a file that is listed its kind, what happens to the two meanwhile, and what becomes of it."""
+"""By name of a duplicate of a listed file: its kind, what happens to the two meanwhile, and its status."""
 TWINS = {name: debris(f"twin-{name}") for name in DUPLICATES}
 
 
@@ -461,7 +459,7 @@ SINCE: dict[str, tuple[Callable[[Shop, str], None], str]] = {
     debris("left"): (lambda *_: None, "applied"),
     debris("overwritten-later"): (lambda *_: None, "applied"),
 }
-"""By file what happens between plan and apply, and what becomes of it."""
+"""By file: the event between plan and apply, and the status."""
 
 
 def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwritten(
@@ -485,18 +483,18 @@ def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwr
     assert shop.s3.get_object(Bucket=shop.bucket, Key=later)["Body"].read() == b"other"
     assert shop.s3.get_object(Bucket=shop.bucket, Key=left)["Body"].read() == b"x" * 5000
     mending.plan(io.StringIO(), allow=())
-    (told,) = [row for row in rows(mending) if "inner" in str(row["key"])]
-    assert "it is inside a table that the lake file does not name" in told["evidence"]["why"]
+    (step,) = [row for row in rows(mending) if "inner" in str(row["key"])]
+    assert "it is inside a table that the lake file does not name" in step["evidence"]["why"]
 
 
 OTHERWISE: dict[str, tuple[str, dict[str, Any]]] = {
     "warehouse/orders/_change_data/cdc-0.parquet": ("changes", change("_change_data/cdc-0.parquet")),
     f"warehouse/orders/{vector_file(1)}": ("deletes", add("day=2026-11-01/other.parquet", vector(1))),
 }
-"""Keys that are no data files, by their category and the action of a commit that names them."""
+"""Keys of other files than data files: their category, and the action of a commit that names them."""
 
 
-def test_what_a_commit_names_in_another_way_is_let_be(plain: Shop, tmp_path: Path) -> None:
+def test_a_file_that_a_commit_names_in_another_way_is_left_alone(plain: Shop, tmp_path: Path) -> None:
     for key in OTHERWISE:
         plain.s3.put_object(Bucket=plain.bucket, Key=key, Body=b"x")
     mending = mending_of(plain, tmp_path)
@@ -512,7 +510,7 @@ def test_what_a_commit_names_in_another_way_is_let_be(plain: Shop, tmp_path: Pat
 
 
 def torn(shop: Shop) -> str:
-    """A commit that nobody can read; its key."""
+    """Write a commit that cannot be read, and return its key."""
     log = f"warehouse/orders/_delta_log/{1:020}.json"
     shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=b"{torn")
     return log
@@ -521,7 +519,7 @@ def torn(shop: Shop) -> str:
 @soak_of_versions
 def test_a_table_that_cannot_be_read_stops_it(shop: Shop, tmp_path: Path) -> None:
     """Before the act, which is what differs by the bucket."""
-    mending = found(shop, tmp_path)
+    mending = audit_debris(shop, tmp_path)
     mending.plan(io.StringIO(), allow=())
     torn(shop)
     before = keys_of(shop)
@@ -530,10 +528,10 @@ def test_a_table_that_cannot_be_read_stops_it(shop: Shop, tmp_path: Path) -> Non
 
 
 @soak_of_versions
-def test_what_nobody_can_tell_of_after_the_act_is_put_back_and_tried_again(
+def test_an_uncertain_file_is_put_back_after_the_act_and_tried_again(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mending = found(shop, tmp_path)
+    mending = audit_debris(shop, tmp_path)
     mending.plan(io.StringIO(), allow=())
     put_batch = Journal.put_batch
 
@@ -548,7 +546,7 @@ def test_what_nobody_can_tell_of_after_the_act_is_put_back_and_tried_again(
 
 
 REMOVED = {30: "applied", 1: "moved_on"}
-"""By days since the table removed a file what becomes of it: readers were promised seven."""
+"""The status of a file by days since the table removed it: readers were promised seven."""
 
 
 @soak_of_versions
@@ -568,7 +566,7 @@ def test_what_the_table_removed_is_moved_once_no_reader_may_ask_for_it(shop: Sho
     assert mending.statuses() == {key: REMOVED[days] for days, key in keys.items()}
 
 
-def test_a_group_without_files_is_told(plain: Shop, tmp_path: Path) -> None:
+def test_a_group_without_files_is_explained(plain: Shop, tmp_path: Path) -> None:
     """A later run has replaced them."""
     mending = mending_of(plain, tmp_path)
     publish_leftovers(plain, mending.lake, "temporary")
@@ -582,26 +580,26 @@ def test_a_group_without_files_is_told(plain: Shop, tmp_path: Path) -> None:
 
 LISTED, AGAIN, SENT_TWICE = (debris(name) for name in ("listed-in-between", "again-in-the-act", "sent-twice"))
 UNPROVED = {debris(f"{size}-bytes"): (size, same) for size, same in ((100, False), (200, None))}
-"""Copies that are different, or of which nobody could tell: only a file that is moved has one."""
+"""Copies that differ, or may differ: only a file that is moved has one."""
 
 
 @dataclass(frozen=True)
-class Acted:
-    """One plan and apply of files to each of which something happens meanwhile, and what became of them."""
+class ApplyRace:
+    """One plan and apply of files that others change meanwhile, and the results."""
 
     shop: Shop
     mending: Mending
     before: Any
-    """What storage said of the file that a commit lists in between."""
+    """The HEAD response for the file that a commit lists in between."""
     exit_code: int
     statuses: dict[str, str]
     there: set[str]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["unversioned", "versioned"])
-def acted(
+def race(
     request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
-) -> Acted:
+) -> ApplyRace:
     bucket, keys = f"test-{uuid.uuid4().hex[:12]}", [LISTED, AGAIN, SENT_TWICE]
     aws.s3.create_bucket(Bucket=bucket)
     shop = shop_of(aws, s3, bucket, versions=request.param)
@@ -610,7 +608,7 @@ def acted(
         for key, (size, _) in UNPROVED.items():
             strewn(shop, key, size=size)
         keys += UNPROVED
-    mending = found(shop, tmp_path_factory.mktemp("acted"), *keys)
+    mending = audit_debris(shop, tmp_path_factory.mktemp("acted"), *keys)
     mending.plan(io.StringIO(), allow=())
     before = shop.s3.head_object(Bucket=bucket, Key=LISTED)
     with pytest.MonkeyPatch.context() as patched:
@@ -622,7 +620,7 @@ def acted(
             quarantine, "same_bytes", lambda known, kept: proved.get(known["size"], same_bytes(known, kept))
         )
         ended = mending.apply()
-    return Acted(shop, mending, before, ended.exit_code, mending.statuses(), {*shop.keys("orders")})
+    return ApplyRace(shop, mending, before, ended.exit_code, mending.statuses(), {*shop.keys("orders")})
 
 
 def listed_in_between(patched: pytest.MonkeyPatch, shop: Shop) -> None:
@@ -664,30 +662,33 @@ def sent_twice(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(BaseClient, "_make_api_call", twice)
 
 
-def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(acted: Acted) -> None:
-    assert acted.statuses[LISTED] == "moved_on"
-    after: Any = acted.shop.s3.head_object(Bucket=acted.shop.bucket, Key=LISTED)
+def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(race: ApplyRace) -> None:
+    assert race.statuses[LISTED] == "moved_on"
+    after: Any = race.shop.s3.head_object(Bucket=race.shop.bucket, Key=LISTED)
     same = ("ETag", "ContentLength", "Metadata", "ContentType")
-    assert all(after[name] == acted.before[name] for name in same)
+    assert all(after[name] == race.before[name] for name in same)
 
 
-def test_what_is_written_again_in_the_act_stays(acted: Acted) -> None:
-    assert (acted.exit_code, acted.statuses[AGAIN]) == (3, "changed")
-    now = acted.shop.s3.get_object(Bucket=acted.shop.bucket, Key=AGAIN)["Body"].read()
+def test_what_is_written_again_in_the_act_stays(race: ApplyRace) -> None:
+    assert (race.exit_code, race.statuses[AGAIN]) == (3, "changed")
+    now = race.shop.s3.get_object(Bucket=race.shop.bucket, Key=AGAIN)["Body"].read()
     assert now == b"by a job"
 
 
-def test_a_copy_that_is_not_proved_removes_nothing(acted: Acted) -> None:
-    """It is different, or nobody could tell."""
-    told = {key: status for key, status in acted.statuses.items() if key in UNPROVED}
-    copied = acted.shop.s3.get_bucket_versioning(Bucket=acted.shop.bucket).get("Status") != "Enabled"
-    assert told == (dict.fromkeys(UNPROVED, "needs_person") if copied else {})
-    assert acted.there >= told.keys()
+def test_a_copy_that_is_not_proved_removes_nothing(race: ApplyRace) -> None:
+    """The copy differs, or may differ."""
+    unproved = {key: status for key, status in race.statuses.items() if key in UNPROVED}
+    copied = race.shop.s3.get_bucket_versioning(Bucket=race.shop.bucket).get("Status") != "Enabled"
+    assert unproved == (dict.fromkeys(UNPROVED, "needs_person") if copied else {})
+    assert race.there >= unproved.keys()
 
 
-def test_an_answer_that_was_lost_is_no_refusal(acted: Acted) -> None:
-    assert (acted.statuses[SENT_TWICE], SENT_TWICE in acted.there) == ("applied", False)
-    assert (acted.mending.undo().exit_code, is_there(acted.shop, SENT_TWICE)) == (0, True)
+def test_a_lost_response_is_not_a_refusal(race: ApplyRace) -> None:
+    assert (race.statuses[SENT_TWICE], SENT_TWICE in race.there) == ("applied", False)
+    assert (race.mending.undo().exit_code, is_there(race.shop, SENT_TWICE)) == (
+        0,
+        True,
+    )
 
 
 # --- conditions of the store, and what proves a copy ---------------------------------------------------------
@@ -711,7 +712,7 @@ def test_a_store_that_ignores_conditions_keeps_the_file(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: str
 ) -> None:
     """A marker needs no way back but its id; a file that is moved needs both conditions."""
-    mending = found(shop, tmp_path)
+    mending = audit_debris(shop, tmp_path)
     mending.plan(io.StringIO(), allow=())
     before = keys_of(shop)
     ignore(monkeypatch, ignored)
@@ -736,7 +737,7 @@ def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_
     ]
     etag = plain.s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})["ETag"]
     backdate(plain.bucket, DEBRIS, datetime.now(UTC) - timedelta(minutes=30))
-    mending = found(plain, tmp_path)
+    mending = audit_debris(plain, tmp_path)
     mending.plan(io.StringIO(), allow=())
     assert planned(mending) == {DEBRIS: "quarantine"}
     assert (mending.apply().exit_code, is_there(plain)) == (0, False)
@@ -749,10 +750,10 @@ def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_
     assert plain.s3.get_object(**at)["Body"].read() == b"".join(bodies)
 
 
-def test_the_policy_allows_what_is_asked_for_and_nothing_else(
+def test_the_policy_grants_exactly_the_requested_rights(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the lake's buckets what it grants for leftovers alone, of the quarantine's all."""
+    """The lake's buckets need only the rights for unused files, the quarantine's bucket all rights."""
     place, kept = f"{bucket}-quarantine", f"{bucket}-versions"
     for name in (place, kept):
         aws.s3.create_bucket(Bucket=name)
@@ -760,16 +761,16 @@ def test_the_policy_allows_what_is_asked_for_and_nothing_else(
     mendings = []
     for shop in shops:
         (tmp_path / shop.bucket).mkdir()
-        mendings.append(found(shop, tmp_path / shop.bucket, place=place))
-    asked = rights_asked_for(monkeypatch)
+        mendings.append(audit_debris(shop, tmp_path / shop.bucket, place=place))
+    requested = rights_asked_for(monkeypatch)
     for mending in mendings:
         mending.plan(io.StringIO(), allow=())
         assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
         assert purged(mending)[0] == 0
-    of_lake = asked[bucket] | asked[kept]
+    of_lake = requested[bucket] | requested[kept]
     of_leftovers = granted("LAKE-BUCKET", leftovers=True) - granted("LAKE-BUCKET")
     assert of_leftovers <= of_lake <= granted("LAKE-BUCKET", leftovers=True)
-    assert asked[place] == granted("QUARANTINE-BUCKET", leftovers=True)
+    assert requested[place] == granted("QUARANTINE-BUCKET", leftovers=True)
 
 
 # --- killed anywhere -----------------------------------------------------------------------------------------
@@ -810,7 +811,7 @@ def killed_in_apply(
     shop: Shop, folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, *, answered: bool
 ) -> Mending:
     """A plan whose apply ended about a request."""
-    mending = found(shop, folder)
+    mending = audit_debris(shop, folder)
     mending.plan(io.StringIO(), allow=())
     with monkeypatch.context() as once:
         dying_about(once, operation, answered=answered)
@@ -863,7 +864,7 @@ def test_an_undo_of_a_run_that_was_killed(
 
 
 def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Mending, list[str]]:
-    """Three leftovers are planned; the last one is written again after apply has looked."""
+    """Plan three unused files; the test writes the last one again after apply has looked."""
     shop = shop_of(aws, s3, bucket, versions=True)
     keys = [debris(str(n)) for n in range(3)]
     strewn(shop, *keys)
@@ -877,7 +878,7 @@ def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Mendi
 def test_many_are_hidden_by_one_request_where_each_has_its_condition(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, honoured: bool
 ) -> None:
-    """moto ignores these conditions, and is asked one by one; what is written again in the act stays either way."""
+    """moto ignores these conditions, so it gets single requests; a file that is written again stays either way."""
     shop, mending, keys = many(aws, s3, bucket, tmp_path)
     requests = each_by_its_etag(monkeypatch) if honoured else []
     together = batch_deletes.delete_in_batches
@@ -901,7 +902,7 @@ LATER = timedelta(days=31, hours=1)
 
 
 def purged(mending: Mending, after: timedelta = LATER, *, yes: bool = True) -> tuple[int, str, str]:
-    """(exit code, what was said last, what was printed)."""
+    """Run purge; return (exit code, verdict, printed text)."""
     out, results = io.StringIO(), results_of(mending.lake)
     at = datetime.now(UTC) + after
     ended = command.purge(mending.lake, results, out, yes=yes, now=at, progress=SilentProgress())
@@ -914,7 +915,7 @@ def of_debris(shop: Shop) -> list[str]:
 
 def removed(shop: Shop, folder: Path, *keys: str) -> Mending:
     """The debris (or these files) is in the quarantine, or hidden."""
-    mending = found(shop, folder, *keys)
+    mending = audit_debris(shop, folder, *keys)
     mending.plan(io.StringIO(), allow=())
     assert mending.apply().exit_code == 0
     return mending
@@ -941,11 +942,11 @@ KEPT: dict[str, tuple[Callable[[Shop, str], None], str, str]] = {
         changed_where_it_is_kept, "applied", "the file exists again|the object in the quarantine was replaced",
     ),
 }  # fmt: skip
-"""By file what happens before the purge, what becomes of it, and what is told."""
+"""By file: the event before the purge, the result, and the message."""
 
 
 def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tmp_path: Path) -> None:
-    """What nobody recorded is no concern of it, wherever it lies."""
+    """Purge ignores files that were not recorded, wherever they lie."""
     strewn(shop, *KEPT)
     mending = removed(shop, tmp_path, *KEPT)
     stranger = "quarantine/debris-of-others"
@@ -954,11 +955,11 @@ def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tm
     for key, (happens, *_) in KEPT.items():
         happens(shop, key)
     before = keys_of(shop)
-    code, said, printed = purged(mending, yes=False)
-    assert said.startswith("3 objects (14.6 KiB) would be removed for good")
+    code, verdict, printed = purged(mending, yes=False)
+    assert verdict.startswith("3 objects (14.6 KiB) would be removed for good")
     assert keys_of(shop) == before
-    code, said, printed = purged(mending)
-    assert (code, said) == (3, "1 object (4.9 KiB) removed for good, 2 left")
+    code, verdict, printed = purged(mending)
+    assert (code, verdict) == (3, "1 object (4.9 KiB) removed for good, 2 left")
     assert mending.statuses() == {key: became for key, (_, became, _) in KEPT.items()}
     assert all(re.search(told, printed) for _, _, told in KEPT.values())
     (one, *_) = KEPT
@@ -1017,21 +1018,21 @@ def test_purge_keeps_what_came_from_a_table_that_is_not_read(plain: Shop, tmp_pa
         ((elsewhere, around), "the lake file has no table orders|all: "),
         ((orders.model_copy(update={"manifests": ()}),), "its table orders cannot be read completely"),
     ):
-        code, said, printed = purged(
+        code, verdict, printed = purged(
             replace(mending, lake=mending.lake.model_copy(update={"tables": tables}))
         )
-        assert (code, said) == (3, "0 objects (0 B) removed for good, 2 left")
+        assert (code, verdict) == (3, "0 objects (0 B) removed for good, 2 left")
         assert re.search(why, printed)
         assert keys_of(plain) == before
     listed(plain, keys[0])
-    code, said, printed = purged(mending)
-    assert (code, said) == (3, "1 object (4.9 KiB) removed for good, 1 left")
+    code, verdict, printed = purged(mending)
+    assert (code, verdict) == (3, "1 object (4.9 KiB) removed for good, 1 left")
     assert "orders lists the file" in printed
     assert mending.statuses() == {keys[0]: "applied", keys[1]: "purged"}
 
 
 @pytest.mark.soak
-def test_purge_of_what_was_undone_removes_the_copy_alone(shop: Shop, tmp_path: Path) -> None:
+def test_purge_after_an_undo_removes_only_the_copy(shop: Shop, tmp_path: Path) -> None:
     """As at the end of `test_from_debris_to_resolved_and_back`."""
     mending = removed(shop, tmp_path)
     mending.undo()
@@ -1069,7 +1070,7 @@ def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
 def test_killed_in_a_purge(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, answered: bool
 ) -> None:
-    """Of a file whose apply was killed, too, once it had a copy or was hidden."""
+    """This holds also for a file whose apply was killed after it was copied or hidden."""
     versions = shop.s3.get_bucket_versioning(Bucket=shop.bucket).get("Status") == "Enabled"
     first = "DeleteObject" if versions else "CopyObject"
     mending = killed_in_apply(shop, tmp_path, monkeypatch, first, answered=True)
@@ -1085,11 +1086,11 @@ def test_killed_in_a_purge(
     assert (of_debris(shop), mending.statuses()) == ([], {DEBRIS: "purged"})
 
 
-def test_a_rule_that_ends_the_quarantine_early_is_told(shop: Shop, tmp_path: Path) -> None:
-    """Of copies in their bucket, of hidden versions in the table's."""
+def test_a_rule_that_ends_the_quarantine_early_is_reported(shop: Shop, tmp_path: Path) -> None:
+    """Copies are subject to rules of their own bucket, hidden versions to those of the table's bucket."""
     rule: Any = {"ID": "tidy", "Status": "Enabled", "Filter": {"Prefix": ""}}
-    mending = found(shop, tmp_path)
-    for days, told in ((7, True), (90, False)):
+    mending = audit_debris(shop, tmp_path)
+    for days, warns in ((7, True), (90, False)):
         ends: Any = {
             "Expiration": {"Days": days},
             "NoncurrentVersionExpiration": {"NoncurrentDays": days},
@@ -1099,4 +1100,4 @@ def test_a_rule_that_ends_the_quarantine_early_is_told(shop: Shop, tmp_path: Pat
         )
         out = io.StringIO()
         mending.plan(out, allow=())
-        assert ("warning: rule tidy" in out.getvalue()) is told
+        assert ("warning: rule tidy" in out.getvalue()) is warns

@@ -1,4 +1,4 @@
-"""Break, audit, plan, apply, audit: what was mended is resolved; and undo leaves every key as it was."""
+"""Break, audit, plan, apply, audit: repaired findings are resolved; and undo leaves every key as it was."""
 
 import hashlib
 import io
@@ -35,15 +35,15 @@ from tests.conftest import Aws
 
 
 @dataclass(frozen=True)
-class Written:
-    """A table that delta-rs wrote once, and what its log says of each of its files."""
+class WrittenTable:
+    """A table that delta-rs wrote once, and its log's record of each file."""
 
     bucket: str
     keys: Sequence[str]
     rows: Mapping[str, dict[str, Any]]
 
-    def found(self, shop: Shop, kinds: Mapping[str, str]) -> list[dict[str, Any]]:
-        """As `mending.found`, of a copy of the table."""
+    def findings_of(self, shop: Shop, kinds: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return the findings as `mending.found` does, for a copy of the table."""
         log = shop.s3.head_object(Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{0:020}.json")
         of_copy = {"bucket": shop.bucket, "manifest_time": log["LastModified"]}
         return [{**self.rows[key], **of_copy, "kind": kind} for key, kind in kinds.items()]
@@ -58,44 +58,44 @@ def new_bucket(aws: Aws) -> str:
 
 
 @pytest.fixture(scope="module")
-def written(aws: Aws, s3: Endpoint) -> Written:
+def written_table(aws: Aws, s3: Endpoint) -> WrittenTable:
     made = Shop(aws.s3, s3, new_bucket(aws))
     made.write("orders")
     rows = {row["key"]: row for row in found(made, dict.fromkeys(made.keys("orders"), "dropped"))}
     listed = aws.s3.list_objects_v2(Bucket=made.bucket)["Contents"]
-    return Written(made.bucket, [each["Key"] for each in listed], rows)
+    return WrittenTable(made.bucket, [each["Key"] for each in listed], rows)
 
 
-def copy_of(written: Written, aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    """The table, as if it had been written into this bucket an hour ago."""
-    for key in written.keys:
-        aws.s3.copy_object(Bucket=bucket, Key=key, CopySource=f"{written.bucket}/{key}")
+def copy_of(written_table: WrittenTable, aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """Copy the table as if it had been written into this bucket an hour ago."""
+    for key in written_table.keys:
+        aws.s3.copy_object(Bucket=bucket, Key=key, CopySource=f"{written_table.bucket}/{key}")
     made = Shop(aws.s3, s3, bucket, ["orders"])
     an_hour_old(made)
     return made
 
 
 @pytest.fixture
-def shop(aws: Aws, s3: Endpoint, written: Written) -> Shop:
+def shop(aws: Aws, s3: Endpoint, written_table: WrittenTable) -> Shop:
     """One table, written an hour ago into a bucket that keeps versions."""
-    return copy_of(written, aws, s3, new_bucket(aws))
+    return copy_of(written_table, aws, s3, new_bucket(aws))
 
 
 @pytest.fixture
-def broken(shop: Shop, tmp_path: Path, written: Written) -> Mending:
+def broken(shop: Shop, tmp_path: Path, written_table: WrittenTable) -> Mending:
     """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes; the ledger says so."""
-    return broken_one(shop, tmp_path, written)
+    return broken_one(shop, tmp_path, written_table)
 
 
-def broken_one(shop: Shop, folder: Path, written: Written) -> Mending:
+def broken_one(shop: Shop, folder: Path, written_table: WrittenTable) -> Mending:
     kinds = lose(shop)
     lake = shop.lake(folder)
-    opened(lake, written.found(shop, kinds))
+    opened(lake, written_table.findings_of(shop, kinds))
     return Mending(lake, folder)
 
 
 def lose(shop: Shop) -> dict[str, str]:
-    """By key the kind that an audit finds."""
+    """Damage and lose files; return the kinds that an audit finds, by key."""
     marked, twice, gone, torn = shop.keys("orders")[:4]
     for key in (marked, twice, twice):
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
@@ -116,13 +116,13 @@ def planned(mending: Mending) -> dict[str, str]:
 
 
 def test_from_break_to_resolved_and_back(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], written: Written
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], written_table: WrittenTable
 ) -> None:
     kinds = lose(shop)
     broken = Mending(shop.lake(tmp_path), tmp_path)
     audited(broken.lake, live=True)
     lost = sorted(states(broken.lake))
-    by_hand = [{**each} for each in written.found(shop, kinds)]
+    by_hand = [{**each} for each in written_table.findings_of(shop, kinds)]
     for each in by_hand:
         del each["manifest_time"]
     assert known(broken.lake) == sorted(by_hand, key=lambda each: each["key"]), (
@@ -133,14 +133,15 @@ def test_from_break_to_resolved_and_back(
 
     assert cli.main(["reconcile", "plan", lake_file, "-o", plan, "--allow", "restore"]) == 0
     assert keys_of(shop) == before, "a plan changes nothing"
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert sorted(planned(broken).values()) == [
         "needs_person", "needs_person", "remove_delete_marker", "restore_version",
     ]  # fmt: skip
     assert (
-        "critical needs a person: 1 size_mismatch of orders: no version of it matches the record" in told.out
+        "critical needs a person: 1 size_mismatch of orders: no version of it matches the record"
+        in printed.out
     )
-    assert f"next: lakeaudit reconcile apply {plan}" in told.err.splitlines()[-1]
+    assert f"next: lakeaudit reconcile apply {plan}" in printed.err.splitlines()[-1]
 
     assert cli.main(["reconcile", "apply", plan]) == 0
     last = capsys.readouterr().err.splitlines()[-1]
@@ -155,19 +156,19 @@ def test_from_break_to_resolved_and_back(
     assert {key for key in lost if after[key][0] == "open"} == set(lost) - mended
 
     assert cli.main(["reconcile", "undo", plan]) == 0
-    assert keys_of(shop) == before, "and an audit would find what it found at first"
+    assert keys_of(shop) == before, "and an audit would report the same findings as at first"
     assert cli.main(["reconcile", "undo", plan]) == 0, "undone is undone"
     assert keys_of(shop) == before
 
 
 def test_a_bucket_without_versions_has_nothing_to_bring_back(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, written: Written
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, written_table: WrittenTable
 ) -> None:
-    shop = copy_of(written, aws, s3, bucket)
+    shop = copy_of(written_table, aws, s3, bucket)
     lost = shop.keys("orders")[0]
     shop.s3.delete_object(Bucket=bucket, Key=lost)
     mending = Mending(shop.lake(tmp_path), tmp_path)
-    opened(mending.lake, written.found(shop, {lost: "dropped"}))
+    opened(mending.lake, written_table.findings_of(shop, {lost: "dropped"}))
     mending.plan(io.StringIO())
     (row,) = rows(mending)
     assert row["action"] == "needs_person"
@@ -239,7 +240,7 @@ def test_a_store_that_ignores_conditions_gets_none_that_matter(
 
 
 def test_results_in_the_same_bucket_hold_record_and_canaries(
-    shop: Shop, tmp_path: Path, written: Written
+    shop: Shop, tmp_path: Path, written_table: WrittenTable
 ) -> None:
     shop.lake(tmp_path)
     file = tmp_path / "lake.yaml"
@@ -248,7 +249,7 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
     for _ in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
     mending = Mending(load_lake(file, {}), tmp_path)
-    opened(mending.lake, written.found(shop, {lost: "dropped"}))
+    opened(mending.lake, written_table.findings_of(shop, {lost: "dropped"}))
     before = keys_of(shop)[lost]
     mending.plan(io.StringIO())
     left_by_a_killed_run = "results/.lakeaudit-canary/a"
@@ -262,7 +263,7 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
 def test_copies_are_used_where_their_condition_is_honoured(
     shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """moto ignores it, so the canary is told what other stores answer."""
+    """moto ignores it, so the canary gets the response of other stores."""
     monkeypatch.setattr(
         canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_ABSENT, canary.DELETE_IF_MATCH})
     )
@@ -273,7 +274,7 @@ def test_copies_are_used_where_their_condition_is_honoured(
     assert keys_of(shop) == before
 
 
-def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written: Written) -> None:
+def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written_table: WrittenTable) -> None:
     key = shop.keys("orders")[0]
     body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
     first = shop.s3.head_object(Bucket=shop.bucket, Key=key)["VersionId"]
@@ -284,7 +285,7 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written: Wr
     for _ in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
     mending = Mending(shop.lake(tmp_path), tmp_path)
-    opened(mending.lake, written.found(shop, {key: "dropped"}))
+    opened(mending.lake, written_table.findings_of(shop, {key: "dropped"}))
     mending.plan(io.StringIO())
     assert planned(mending) == {key: "restore_version"}
     assert mending.apply().exit_code == 0
@@ -295,30 +296,30 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written: Wr
     ]
 
 
-def test_the_policy_allows_what_is_asked_for_and_nothing_else(
+def test_the_policy_grants_exactly_the_requested_rights(
     shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the lake's bucket; the results are a folder here."""
+    """Only the lake's bucket needs rights; the results are a local folder here."""
     lost = next(key for key, found in keys_of(shop).items() if found[:2] == [("marker",)] * 2)
     version = keys_of(shop)[lost][2][0]
     tags: Any = {"TagSet": [{"Key": "team", "Value": "a"}]}
     shop.s3.put_object_tagging(Bucket=shop.bucket, Key=lost, VersionId=version, Tagging=tags)
-    asked = rights_asked_for(monkeypatch)
+    requested = rights_asked_for(monkeypatch)
     broken.plan(io.StringIO())
     assert (broken.apply().exit_code, broken.undo().exit_code) == (0, 0)
-    assert set().union(*asked.values()) == granted("LAKE-BUCKET")
+    assert set().union(*requested.values()) == granted("LAKE-BUCKET")
 
 
 @pytest.mark.parametrize(("honoured", "status"), [(True, "applied"), (False, "needs_person")])
 def test_what_one_request_cannot_copy_is_copied_in_its_own_parts(
     shop: Shop,
     tmp_path: Path,
-    written: Written,
+    written_table: WrittenTable,
     monkeypatch: pytest.MonkeyPatch,
     honoured: bool,
     status: str,
 ) -> None:
-    """As above 5 GiB: the version that is written has the ETag that was recorded."""
+    """As above 5 GiB, the written version has the recorded ETag."""
     monkeypatch.setattr(conditional_copies, "MOST_COPIED", 1 << 20)
     monkeypatch.setattr(conditional_copies, "MOST_READ", 1 << 10)
     key = shop.keys("orders")[0]
@@ -336,7 +337,7 @@ def test_what_one_request_cannot_copy_is_copied_in_its_own_parts(
     for _ in range(2):
         shop.s3.delete_object(**at)
     mending = Mending(shop.lake(tmp_path), tmp_path)
-    (row,) = written.found(shop, {key: "dropped"})
+    (row,) = written_table.findings_of(shop, {key: "dropped"})
     opened(mending.lake, [{**row, "manifest_size": row_size(bodies), "manifest_etag": etag.strip('"')}])
     mending.plan(io.StringIO())
     before = keys_of(shop)
@@ -371,7 +372,7 @@ def lost_rows_text(shop: Shop, *keys: str) -> None:
     )
 
 
-def test_what_the_table_gave_up_does_not_come_back(shop: Shop, broken: Mending) -> None:
+def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: Mending) -> None:
     broken.plan(io.StringIO())
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     lost_rows_text(shop, *mended)
@@ -381,7 +382,7 @@ def test_what_the_table_gave_up_does_not_come_back(shop: Shop, broken: Mending) 
     assert keys_of(shop) == before
 
 
-def test_what_the_table_gives_up_in_between_is_taken_back_at_once(
+def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
     shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken.plan(io.StringIO())
@@ -538,7 +539,7 @@ def test_killed_in_an_undo(shop: Shop, broken: Mending, monkeypatch: pytest.Monk
 def test_an_undo_of_a_run_that_was_killed(
     shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What says `started` is undone where it was done."""
+    """A step with the status `started` is undone if it was done."""
     broken.plan(io.StringIO())
     before = keys_of(shop)
     with monkeypatch.context() as once:
@@ -576,11 +577,11 @@ def test_many_batches_are_applied_and_undone_in_reverse(
     assert broken.apply().exit_code == 0
     assert sorted(broken.statuses().values()) == ["applied", "applied"]
 
-    def noted(run: Any, keys: Any, step: Any, was: Any) -> Any:
+    def record_undo(run: Any, keys: Any, step: Any, was: Any) -> Any:
         undone.append(step.key)
         return take_back(run, keys, step, was)
 
-    monkeypatch.setattr(undo, "_take_back", noted)
+    monkeypatch.setattr(undo, "_take_back", record_undo)
     order = list(dict.fromkeys(done))
     assert broken.undo().exit_code == 0
     assert (undone, keys_of(shop)) == (order[::-1], before)
@@ -593,19 +594,19 @@ def test_what_the_store_refuses_is_tried_again_by_the_next_run(
     before = keys_of(shop)
     answer: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
 
-    def refused(*_: Any) -> None:
+    def refuse(*_: Any) -> None:
         raise ClientError(answer, "any")
 
     with monkeypatch.context() as once:
         for action in (RemoveDeleteMarker, RestoreVersion):
-            once.setattr(action, "act", refused)
+            once.setattr(action, "act", refuse)
         ended = broken.apply(failures=5)
     assert (ended.exit_code, ended.verdict.partition(";")[0]) == (3, "2 refused by the store")
     assert keys_of(shop) == before
     assert broken.apply().exit_code == 0
     with monkeypatch.context() as once:
         for action in (RemoveDeleteMarker, RestoreVersion):
-            once.setattr(action, "take_back", refused)
+            once.setattr(action, "take_back", refuse)
         assert broken.undo().exit_code == 3
     assert set(broken.statuses().values()) == {"undoing"}
     assert broken.undo().exit_code == 0
@@ -617,11 +618,11 @@ def test_no_step_is_begun_after_too_many_refusals(broken: Mending, monkeypatch: 
     broken.plan(io.StringIO())
     answer: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
 
-    def refused(*_: Any) -> None:
+    def refuse(*_: Any) -> None:
         raise ClientError(answer, "any")
 
     for action in (RemoveDeleteMarker, RestoreVersion):
-        monkeypatch.setattr(action, "act", refused)
+        monkeypatch.setattr(action, "act", refuse)
     ended = broken.apply(failures=1)
     assert (ended.exit_code, ended.verdict.partition(";")[0]) == (3, "1 refused by the store, 1 not started")
 
@@ -635,17 +636,17 @@ def test_a_plan_on_s3_is_approved_applied_and_undone(
     """As the DAG does it: what the status file says of the plan is what apply is given."""
     lake_file, plan, status = str(tmp_path / "lake.yaml"), f"s3://{shop.bucket}/plans/p", tmp_path / "s.json"
     before = keys_of(shop)
-    asked = ["reconcile", "plan", lake_file, "-o", plan, "--allow", "restore", "--status-file", str(status)]
-    assert cli.main(asked) == 0
-    told = json.loads(status.read_text())
-    assert (told["plan"], told["steps"], told["for_person"], told["exit_code"]) == (plan, 2, 2, 0)
+    command = ["reconcile", "plan", lake_file, "-o", plan, "--allow", "restore", "--status-file", str(status)]
+    assert cli.main(command) == 0
+    report = json.loads(status.read_text())
+    assert (report["plan"], report["steps"], report["for_person"], report["exit_code"]) == (plan, 2, 2, 0)
     apply_it = ["reconcile", "apply", "--lake", lake_file, plan, "--status-file", str(status)]
     assert cli.main([*apply_it, "--digest", "0" * 64]) == 2
     assert "is not the plan that was approved" in capsys.readouterr().err
-    assert cli.main([*apply_it, "--digest", told["digest"], "--approved-by", "eve"]) == 0
+    assert cli.main([*apply_it, "--digest", report["digest"], "--approved-by", "eve"]) == 0
     done = json.loads(status.read_text())
     assert (done["command"], done["counts"], done["exit_code"]) == ("reconcile apply", {"applied": 2}, 0)
-    row = Journal(results_of(broken.lake), told["plan_id"]).plan()
+    row = Journal(results_of(broken.lake), report["plan_id"]).plan()
     assert row is not None
     assert (row["approved_by"], row["status"]) == ("eve", "applied")
     assert cli.main(["reconcile", "undo", "--lake", lake_file, plan]) == 0
@@ -668,7 +669,7 @@ def test_a_plan_beside_the_results_has_a_name_of_its_own(
 
 @dataclass(frozen=True)
 class Waiting:
-    """A plan that nobody has applied; the tests leave it and its lake as they are."""
+    """A plan that is not applied; the tests change neither it nor its lake."""
 
     shop: Shop
     mending: Mending
@@ -676,9 +677,11 @@ class Waiting:
 
 
 @pytest.fixture(scope="module")
-def waiting(aws: Aws, s3: Endpoint, written: Written, tmp_path_factory: pytest.TempPathFactory) -> Waiting:
-    shop = copy_of(written, aws, s3, new_bucket(aws))
-    mending = broken_one(shop, tmp_path_factory.mktemp("waiting"), written)
+def waiting(
+    aws: Aws, s3: Endpoint, written_table: WrittenTable, tmp_path_factory: pytest.TempPathFactory
+) -> Waiting:
+    shop = copy_of(written_table, aws, s3, new_bucket(aws))
+    mending = broken_one(shop, tmp_path_factory.mktemp("waiting"), written_table)
     mending.plan(io.StringIO())
     return Waiting(shop, mending, mending.file.read_text())
 

@@ -49,8 +49,8 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 
 @pytest.fixture
-def mending(shop: Shop, tmp_path: Path) -> Mending:
-    """What an audit finds of these three."""
+def repair(shop: Shop, tmp_path: Path) -> Mending:
+    """Publish the findings of an audit of these three."""
     marked, torn = files(shop)
     shop.s3.delete_object(Bucket=shop.bucket, Key=marked)
     left = {
@@ -74,7 +74,7 @@ def files(shop: Shop) -> tuple[str, str]:
 
 
 def body_of(shop: Shop, key: str) -> bytes | None:
-    """What readers get; None: nothing."""
+    """Return the content that readers get, or None."""
     listed = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=key).get("Contents", [])
     return shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read() if listed else None
 
@@ -106,52 +106,52 @@ def written_again(
         yield written
 
 
-def test_what_a_job_wrote_again_stays_where_it_is(shop: Shop, mending: Mending) -> None:
+def test_what_a_job_wrote_again_stays_where_it_is(shop: Shop, repair: Mending) -> None:
     """Hide, and a version over a wrong one: each is taken away at once. The others are done."""
     marked, torn = files(shop)
     with (
         written_again(shop, LEFT, b"rows of a job", ("DeleteObject",)) as hidden,
         written_again(shop, torn, TORN, ("PutObject", "CopyObject")) as covered,
     ):
-        assert mending.apply().exit_code == 3
+        assert repair.apply().exit_code == 3
     assert (newest(shop, LEFT), newest(shop, torn)) == (*hidden, *covered)
-    assert mending.statuses() == {LEFT: "changed", torn: "changed", marked: "applied"}
-    assert {row["key"] for row in actions_of(mending.lake) if row["action"] == "put_back"} == {LEFT, torn}
+    assert repair.statuses() == {LEFT: "changed", torn: "changed", marked: "applied"}
+    assert {row["key"] for row in actions_of(repair.lake) if row["action"] == "put_back"} == {LEFT, torn}
 
 
-def test_an_undo_hides_nothing_that_a_job_wrote_again(shop: Shop, mending: Mending) -> None:
+def test_an_undo_hides_nothing_that_a_job_wrote_again(shop: Shop, repair: Mending) -> None:
     """The undo of a removed marker writes one; the other two go back."""
     marked, torn = files(shop)
-    assert mending.apply().exit_code == 0
+    assert repair.apply().exit_code == 0
     assert body_of(shop, LEFT) is None
     body = body_of(shop, marked)
     assert body is not None
     with written_again(shop, marked, body, ("DeleteObject",)) as written:
-        assert mending.undo().exit_code == 3
+        assert repair.undo().exit_code == 3
     assert [newest(shop, marked)] == written
-    assert mending.statuses() == {LEFT: "undone", torn: "undone", marked: "kept"}
+    assert repair.statuses() == {LEFT: "undone", torn: "undone", marked: "kept"}
     assert (body_of(shop, LEFT), body_of(shop, torn)) == (b"rows of a job", TORN)
 
 
-def applied_later(mending: Mending) -> None:
-    later = Mending(mending.lake, mending.folder, lambda: datetime.now(UTC) + timedelta(hours=25))
+def applied_later(repair: Mending) -> None:
+    later = Mending(repair.lake, repair.folder, lambda: datetime.now(UTC) + timedelta(hours=25))
     with pytest.raises(BadInput, match="expired at"):
         later.apply()
 
 
-def undone(mending: Mending) -> None:
-    mending.undo()
+def undone(repair: Mending) -> None:
+    repair.undo()
 
 
-def planned_again(mending: Mending) -> None:
-    other = mending.folder / "other"
+def planned_again(repair: Mending) -> None:
+    other = repair.folder / "other"
     other.mkdir()
-    Mending(mending.lake, other).plan(io.StringIO())
+    Mending(repair.lake, other).plan(io.StringIO())
 
 
-def purged(mending: Mending) -> None:
-    at, results = datetime.now(UTC), results_of(mending.lake)
-    purge_command.purge(mending.lake, results, io.StringIO(), yes=True, now=at, progress=SilentProgress())
+def purged(repair: Mending) -> None:
+    at, results = datetime.now(UTC), results_of(repair.lake)
+    purge_command.purge(repair.lake, results, io.StringIO(), yes=True, now=at, progress=SilentProgress())
 
 
 @pytest.mark.parametrize(
@@ -164,43 +164,43 @@ def purged(mending: Mending) -> None:
     ],
 )
 def test_a_run_that_was_killed_before_its_check_is_finished_by_the_next(
-    shop: Shop, mending: Mending, run: Callable[[Mending], None]
+    shop: Shop, repair: Mending, run: Callable[[Mending], None]
 ) -> None:
     """Whatever runs next, and also after the plan has expired; a new plan finishes an undo in the next test."""
     again = written_again(shop, LEFT, b"rows of a job", ("DeleteObject",), killed=True)
     with again as written, pytest.raises(Killed):
-        mending.apply()
+        repair.apply()
     assert body_of(shop, LEFT) is None, "the marker hides what the job wrote"
-    run(mending)
+    run(repair)
     assert [newest(shop, LEFT)] == written
-    statuses = mending.statuses()
+    statuses = repair.statuses()
     assert statuses[LEFT] == "changed"
     assert "started" not in statuses.values()
 
 
 def test_an_undo_that_was_killed_before_its_check_is_finished_by_the_next(
-    shop: Shop, mending: Mending
+    shop: Shop, repair: Mending
 ) -> None:
     marked, _ = files(shop)
-    mending.apply()
+    repair.apply()
     body = body_of(shop, marked)
     assert body is not None
     again = written_again(shop, marked, body, ("DeleteObject",), killed=True)
     with again as written, pytest.raises(Killed):
-        mending.undo()
+        repair.undo()
     assert body_of(shop, marked) is None
-    planned_again(mending)
+    planned_again(repair)
     assert [newest(shop, marked)] == written
-    assert mending.statuses()[marked] == "kept"
-    mending.undo()
-    assert set(mending.statuses().values()) == {"kept", "undone"}
+    assert repair.statuses()[marked] == "kept"
+    repair.undo()
+    assert set(repair.statuses().values()) == {"kept", "undone"}
 
 
-def test_a_marker_of_somebody_else_stays(shop: Shop, mending: Mending) -> None:
-    """The request was refused, a job removed what it wrote, and its marker is its own."""
+def test_a_marker_of_somebody_else_stays(shop: Shop, repair: Mending) -> None:
+    """The request is refused, and a job deletes its own file: that marker belongs to the job."""
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def overtaken(self: Any, operation: str, given: dict[str, Any]) -> Any:
+    def replace_first(self: Any, operation: str, given: dict[str, Any]) -> Any:
         if operation != "DeleteObject" or given.get("Key") != LEFT or "IfMatch" not in given:
             return call(self, operation, given)
         call(self, "PutObject", {"Bucket": shop.bucket, "Key": LEFT, "Body": b"other rows"})
@@ -210,13 +210,13 @@ def test_a_marker_of_somebody_else_stays(shop: Shop, mending: Mending) -> None:
             call(self, "DeleteObject", {"Bucket": shop.bucket, "Key": LEFT})
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(BaseClient, "_make_api_call", overtaken)
-        assert mending.apply().exit_code == 3
-    assert (mending.statuses()[LEFT], body_of(shop, LEFT)) == ("changed", None)
+        patched.setattr(BaseClient, "_make_api_call", replace_first)
+        assert repair.apply().exit_code == 3
+    assert (repair.statuses()[LEFT], body_of(shop, LEFT)) == ("changed", None)
 
 
 def test_the_lease_is_checked_before_each_act(
-    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that stood still for longer than its lease does nothing more."""
     checks = iter(range(100))
@@ -226,21 +226,21 @@ def test_the_lease_is_checked_before_each_act(
             raise Busy("lease", "is lost", "run again")
 
     @contextmanager
-    def held(*_: Any) -> Iterator[Callable[[], None]]:
+    def hold_lease(*_: Any) -> Iterator[Callable[[], None]]:
         yield check
 
-    monkeypatch.setattr(command, "leased", held)
+    monkeypatch.setattr(command, "leased", hold_lease)
     before = {key: body_of(shop, key) for key in (*files(shop), LEFT)}
     with pytest.raises(Busy, match="is lost"):
-        mending.apply()
+        repair.apply()
     assert {key: body_of(shop, key) for key in before} == before
 
 
 def test_a_version_beyond_the_first_page_is_not_gone(
-    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of one entry: the marker fills the first one; then a listing that is cut off without a way to go on."""
-    assert mending.apply().exit_code == 0
+    assert repair.apply().exit_code == 0
     call: Any = vars(BaseClient)["_make_api_call"]
     lost = [True]
 
@@ -255,10 +255,10 @@ def test_a_version_beyond_the_first_page_is_not_gone(
     monkeypatch.setattr(BaseClient, "_make_api_call", in_pages)
     for left in (1, 0):
         at, out = datetime.now(UTC) + timedelta(days=32), io.StringIO()
-        results = results_of(mending.lake)
-        ended = purge_command.purge(mending.lake, results, out, yes=True, now=at, progress=SilentProgress())
+        results = results_of(repair.lake)
+        ended = purge_command.purge(repair.lake, results, out, yes=True, now=at, progress=SilentProgress())
         assert (ended.exit_code, "truncated" in out.getvalue()) == (3 if left else 0, bool(left))
-        assert mending.statuses()[LEFT] == ("applied" if left else "purged")
+        assert repair.statuses()[LEFT] == ("applied" if left else "purged")
         lost.clear()
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
     page: Any = shop.s3.list_object_versions(Bucket=shop.bucket, Prefix=LEFT)
@@ -292,7 +292,7 @@ def test_equal_bytes_in_one_request_for_many(
 def test_equal_bytes_in_a_bucket_without_versions(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the time tells them apart, which is looked at right before the delete."""
+    """Only the time differs, which is checked right before the delete."""
     made = Shop(aws.s3, s3, bucket)
     made.write("orders", commits=1)
     aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
@@ -304,9 +304,9 @@ def test_equal_bytes_in_a_bucket_without_versions(
     copy = Copying.copy
 
     def and_a_job(self: Copying, *given: Any) -> str | None:
-        told = copy(self, *given)
+        result = copy(self, *given)
         made.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
-        return told
+        return result
 
     monkeypatch.setattr(Copying, "copy", and_a_job)
     assert mending.apply().exit_code == 3

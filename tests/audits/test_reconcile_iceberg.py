@@ -1,4 +1,4 @@
-"""Iceberg tables: what is lost of them comes back, their leftovers go only where nothing of them is in doubt."""
+"""Iceberg tables: lost files come back; unused files are removed only if everything about them is certain."""
 
 import io
 import time
@@ -36,7 +36,7 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> IcebergLake:
 
 @dataclass(frozen=True)
 class There:
-    """Files of four tables are lost; audited, mended by one plan, audited, and taken back."""
+    """Four tables that lost files: audited, repaired by one plan, audited, and taken back."""
 
     data: str
     manifest: str
@@ -44,13 +44,13 @@ class There:
     deletes: str
     """Keys: a data file, a manifest under two markers, the list of a newest snapshot, a file of deletion vectors."""
     kinds: dict[str, str]
-    """By key what the first audit found."""
+    """The kind that the first audit found, by key."""
     actions: dict[str, str]
     statuses: dict[str, str]
     left: set[tuple[Any, ...]]
-    """What the second audit found."""
+    """The findings of the second audit."""
     objects: list[Keys]
-    """Of the first three tables' bucket, before the plan and after the undo."""
+    """Objects of the first three tables' bucket, before the plan and after the undo."""
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +76,11 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
         deletes = next(each["Key"] for each in of_spark if "-deletes.parquet" in each["Key"])
         aws.s3.delete_object(Bucket=BY_SPARK, Key=deletes)
         time.sleep(1.1)
-        told = mended_and_back(Mending(lake_of_both(shop, s3, folder), folder), shop)
+        fields = repair_and_undo(Mending(lake_of_both(shop, s3, folder), folder), shop)
         page: Any = aws.s3.list_object_versions(Bucket=BY_SPARK)
         for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
             aws.s3.delete_object(Bucket=BY_SPARK, Key=each["Key"], VersionId=each["VersionId"])
-    return There(data, manifest[0], listed, deletes, *told)
+    return There(data, manifest[0], listed, deletes, *fields)
 
 
 def lake_of_both(shop: IcebergLake, s3: Endpoint, folder: Path) -> Lake:
@@ -95,8 +95,8 @@ def lake_of_both(shop: IcebergLake, s3: Endpoint, folder: Path) -> Lake:
     return load_lake(folder / "lake.yaml", {})
 
 
-def mended_and_back(mending: Mending, shop: IcebergLake) -> tuple[Any, ...]:
-    """All of `There` but the keys."""
+def repair_and_undo(mending: Mending, shop: IcebergLake) -> tuple[Any, ...]:
+    """Repair and undo; return all fields of `There` but the keys."""
     audited(mending.lake, live=True)
     objects = [keys_of(of_bucket := Shop(shop.s3, shop.endpoint, shop.bucket))]
     kinds = {subject.split("/", 3)[3]: kind for _, subject, kind in found_set(mending.lake)}
@@ -130,7 +130,7 @@ def test_a_delete_file_comes_back(there: There) -> None:
 
 
 def test_metadata_of_several_versions_is_for_a_person(shop: IcebergLake, tmp_path: Path) -> None:
-    """It is written once: where storage has two of it, somebody has meddled with it."""
+    """It is written once: if storage has two versions of it, somebody changed it."""
     shop.table()
     key = next(key for key in shop.keys("/metadata/") if key.endswith("-m0.avro"))
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"by somebody")
@@ -141,7 +141,7 @@ def test_metadata_of_several_versions_is_for_a_person(shop: IcebergLake, tmp_pat
 
 
 def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_path: Path) -> None:
-    """With the very call of Iceberg's own."""
+    """The person uses Iceberg's own call."""
     shop.table()
     key = shop.keys()[0]
     version = shop.s3.head_object(Bucket=shop.bucket, Key=key)["VersionId"]
@@ -158,7 +158,7 @@ def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_p
 
 
 def with_debris(shop: IcebergLake, folder: Path, body: bytes = b"x" * 5000) -> Mending:
-    """A file that no snapshot lists stands in the ledger, and is planned."""
+    """Write a file that no snapshot lists, record it in the ledger, and plan it."""
     shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=body)
     for key in shop.keys(""):
         backdate(shop.bucket, key, datetime.now(UTC) - timedelta(minutes=30))

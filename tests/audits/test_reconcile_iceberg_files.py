@@ -46,7 +46,7 @@ def shop(aws: Aws, s3: Endpoint, bucket: str, server: RestCatalog) -> IcebergLak
 
 
 @pytest.fixture
-def mending(shop: IcebergLake, server: RestCatalog, tmp_path: Path) -> Mending:
+def repair(shop: IcebergLake, server: RestCatalog, tmp_path: Path) -> Mending:
     return Mending(lake_of(shop, server, tmp_path, "orders"), tmp_path)
 
 
@@ -63,38 +63,38 @@ def table(shop: IcebergLake, server: RestCatalog) -> Table:
 
 
 def listed(shop: IcebergLake, server: RestCatalog) -> list[tuple[str, int]]:
-    """What readers of Iceberg take the table to be: key and rows."""
+    """Return keys and rows of the table's files as readers of Iceberg see them."""
     tasks = table(shop, server).scan().plan_files()
     prefix = f"s3://{shop.bucket}/"
     return sorted((each.file.file_path.removeprefix(prefix), each.file.record_count) for each in tasks)
 
 
-def lost(shop: IcebergLake, number: int = 1) -> list[str]:
+def drop_files(shop: IcebergLake, number: int = 1) -> list[str]:
     keys = shop.keys()[:number]
     for key in keys:
         shop.drop(key)
     return keys
 
 
-def steps(shop: IcebergLake, mending: Mending, *keys: str, allow: tuple[str, ...] = ALLOW) -> list[Step]:
+def steps(shop: IcebergLake, repair: Mending, *keys: str, allow: tuple[str, ...] = ALLOW) -> list[Step]:
     given = [ledger_row("dropped", shop.bucket, key, rows_at_stake=10) for key in keys]
-    return planned(mending, given, allow)
+    return planned(repair, given, allow)
 
 
 def test_an_iceberg_file_is_removed_and_put_back_by_audits(
-    shop: IcebergLake, server: RestCatalog, mending: Mending
+    shop: IcebergLake, server: RestCatalog, repair: Mending
 ) -> None:
     """Two files: two snapshots, both of which the undo takes back."""
     before = listed(shop, server)
-    keys = lost(shop, 2)
+    keys = drop_files(shop, 2)
     time.sleep(1.1)  # times of storage have whole seconds
-    audited(mending.lake, live=True)
-    mending.plan(io.StringIO())
-    person = [json.loads(text) for text in mending.file.read_text().splitlines()[1:]]
+    audited(repair.lake, live=True)
+    repair.plan(io.StringIO())
+    person = [json.loads(text) for text in repair.file.read_text().splitlines()[1:]]
     assert {row["action"] for row in person} == {"needs_person"}
     assert "`--allow remove_reference` removes it and its rows" in person[0]["evidence"]["why"]
-    mending.plan(io.StringIO(), allow=ALLOW)
-    planned_rows = [json.loads(text) for text in mending.file.read_text().splitlines()[1:]]
+    repair.plan(io.StringIO(), allow=ALLOW)
+    planned_rows = [json.loads(text) for text in repair.file.read_text().splitlines()[1:]]
     assert {row["key"]: row["action"] for row in planned_rows} == dict.fromkeys(
         keys, "remove_iceberg_reference"
     )
@@ -102,22 +102,22 @@ def test_an_iceberg_file_is_removed_and_put_back_by_audits(
         "storage, which has no version of it: 10 rows are lost; older snapshots continue to list it"
     )
 
-    assert mending.apply().exit_code == 0
-    assert mending.statuses() == dict.fromkeys(keys, "applied")
+    assert repair.apply().exit_code == 0
+    assert repair.statuses() == dict.fromkeys(keys, "applied")
     assert listed(shop, server) == [each for each in before if each[0] not in keys]
-    audited(mending.lake, live=True)
-    assert {kind for _, _, kind in found_set(mending.lake)} == {"dropped_history"}
+    audited(repair.lake, live=True)
+    assert {kind for _, _, kind in found_set(repair.lake)} == {"dropped_history"}
 
-    assert mending.undo().exit_code == 0
+    assert repair.undo().exit_code == 0
     assert listed(shop, server) == before
 
 
 def test_another_commit_between_look_and_commit_comes_first(
-    shop: IcebergLake, server: RestCatalog, mending: Mending
+    shop: IcebergLake, server: RestCatalog, repair: Mending
 ) -> None:
-    """The catalog refuses ours: theirs stands, the file stays listed, and nothing of ours is left lying."""
-    (key,) = lost(shop)
-    steps(shop, mending, key)
+    """The catalog refuses our commit: theirs stays, the file stays listed, and ours leaves no files."""
+    (key,) = drop_files(shop)
+    steps(shop, repair, key)
     before, begun = listed(shop, server), list[str]()
 
     def meanwhile(method: str, path: str, params: dict[str, str]) -> None:
@@ -126,8 +126,8 @@ def test_another_commit_between_look_and_commit_comes_first(
             table(shop, server).append(rows(5000))
 
     server.faults.append(meanwhile)
-    assert mending.apply().exit_code == 3
-    assert mending.statuses() == {key: "changed"}
+    assert repair.apply().exit_code == 3
+    assert repair.statuses() == {key: "changed"}
     assert set(before) < set(listed(shop, server))
     newest = server.tables["shop", "orders"]
     assert isinstance(newest, Table)
@@ -138,33 +138,33 @@ def test_another_commit_between_look_and_commit_comes_first(
 
 
 def test_an_undo_upon_the_commit_of_another_is_refused(
-    shop: IcebergLake, server: RestCatalog, mending: Mending
+    shop: IcebergLake, server: RestCatalog, repair: Mending
 ) -> None:
-    (key,) = lost(shop)
-    steps(shop, mending, key)
-    assert mending.apply().exit_code == 0
+    (key,) = drop_files(shop)
+    steps(shop, repair, key)
+    assert repair.apply().exit_code == 0
     table(shop, server).append(rows(5000))
     after = listed(shop, server)
-    assert mending.undo().exit_code == 3
-    assert (mending.statuses(), listed(shop, server)) == ({key: "kept"}, after)
+    assert repair.undo().exit_code == 3
+    assert (repair.statuses(), listed(shop, server)) == ({key: "kept"}, after)
 
 
 def test_a_catalog_that_ignores_requirements_is_not_written_to(
-    shop: IcebergLake, server: RestCatalog, mending: Mending
+    shop: IcebergLake, server: RestCatalog, repair: Mending
 ) -> None:
-    (key,) = lost(shop)
-    steps(shop, mending, key)
+    (key,) = drop_files(shop)
+    steps(shop, repair, key)
     before, server.heeds = listed(shop, server), False
-    assert mending.apply().exit_code == 3
-    assert (mending.statuses(), listed(shop, server)) == ({key: "needs_person"}, before)
+    assert repair.apply().exit_code == 3
+    assert (repair.statuses(), listed(shop, server)) == ({key: "needs_person"}, before)
 
 
-def test_a_commit_that_was_sent_twice_is_no_refusal(
-    shop: IcebergLake, server: RestCatalog, mending: Mending
+def test_a_commit_that_was_sent_twice_is_not_a_refusal(
+    shop: IcebergLake, server: RestCatalog, repair: Mending
 ) -> None:
-    """A proxy sends the commit twice: the second is refused by the first, and what was written is kept."""
-    (key,) = lost(shop)
-    steps(shop, mending, key)
+    """A proxy sends the commit twice: the second one is refused, and the written files are kept."""
+    (key,) = drop_files(shop)
+    steps(shop, repair, key)
     keys = len(listed(shop, server))
 
     def twice(method: str, path: str, params: dict[str, str]) -> None:
@@ -172,8 +172,8 @@ def test_a_commit_that_was_sent_twice_is_no_refusal(
             assert server.commit(path, params["body"])[0] == 200
 
     server.faults.append(twice)
-    assert mending.apply().exit_code == 0
-    assert (mending.statuses(), len(listed(shop, server))) == ({key: "applied"}, keys - 1)
+    assert repair.apply().exit_code == 0
+    assert (repair.statuses(), len(listed(shop, server))) == ({key: "applied"}, keys - 1)
 
 
 class Killed(BaseException):
@@ -182,25 +182,25 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("method", ["act", "take_back"])
 def test_killed_after_a_commit_of_a_catalog(
-    shop: IcebergLake, server: RestCatalog, mending: Mending, monkeypatch: pytest.MonkeyPatch, method: str
+    shop: IcebergLake, server: RestCatalog, repair: Mending, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    (key,) = lost(shop)
+    (key,) = drop_files(shop)
     before, real = listed(shop, server), getattr(RemoveIcebergReference, method)
-    steps(shop, mending, key)
+    steps(shop, repair, key)
 
     def dying(*given: Any) -> None:
         real(*given)
         raise Killed
 
     if method == "take_back":
-        mending.apply()
+        repair.apply()
     with monkeypatch.context() as once:
         once.setattr(RemoveIcebergReference, method, dying)
         with pytest.raises(Killed):
-            (mending.apply if method == "act" else mending.undo)()
+            (repair.apply if method == "act" else repair.undo)()
     if method == "act":
-        assert (mending.apply().exit_code, mending.statuses()) == (0, {key: "applied"})
-    assert mending.undo().exit_code == 0
+        assert (repair.apply().exit_code, repair.statuses()) == (0, {key: "applied"})
+    assert repair.undo().exit_code == 0
     assert listed(shop, server) == before
     assert len(table(shop, server).snapshots()) == 3
 
@@ -209,7 +209,7 @@ def test_killed_after_a_commit_of_a_catalog(
 
 
 def tagged(shop: IcebergLake, server: RestCatalog) -> None:
-    """The first snapshot has a tag: what it lists is live there whatever main says."""
+    """Tag the first snapshot, so that its files are live whatever main lists."""
     newest = table(shop, server)
     newest.manage_snapshots().create_tag(newest.snapshots()[0].snapshot_id, "audit").commit()
 
@@ -234,7 +234,7 @@ def lost_manifest(shop: IcebergLake, server: RestCatalog) -> None:
     ],
 )
 def test_what_is_in_doubt_is_for_a_person(
-    shop: IcebergLake, server: RestCatalog, mending: Mending, since: Callable[..., None], why: str
+    shop: IcebergLake, server: RestCatalog, repair: Mending, since: Callable[..., None], why: str
 ) -> None:
     since(shop, server)
     newest = server.tables["shop", "orders"]
@@ -243,28 +243,28 @@ def test_what_is_in_doubt_is_for_a_person(
     paths = [each.data_file.file_path for each in first.fetch_manifest_entry(newest.io)]
     key = paths[0].removeprefix(f"s3://{shop.bucket}/")
     shop.drop(key)
-    (step,) = steps(shop, mending, key)
+    (step,) = steps(shop, repair, key)
     assert (step.needs_person, why in step.evidence["why"]) == (True, True)
 
 
 def test_a_table_with_delete_files_is_for_a_person(
-    shop: IcebergLake, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: IcebergLake, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the manifests that its current snapshot names; before the apply as before the plan."""
-    (key,) = lost(shop)
+    (key,) = drop_files(shop)
     real = listed_file.read
-    steps(shop, mending, key)
+    steps(shop, repair, key)
     monkeypatch.setattr(
         "lakeaudit.evidence.manifest.iceberg.listed_file.read",
         lambda *given: replace(real(*given), has_deletes=True),
     )
-    assert (mending.apply().exit_code, mending.statuses()) == (3, {key: "changed"})
-    (step,) = steps(shop, mending, key)
+    assert (repair.apply().exit_code, repair.statuses()) == (3, {key: "changed"})
+    (step,) = steps(shop, repair, key)
     assert "the table has delete files, which may refer to its rows" in step.evidence["why"]
 
 
 def test_delete_files_are_seen(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
-    """Of a table that Spark wrote."""
+    """Spark wrote the table."""
     names = ("merge_on_read",)
     with tables_of_spark(aws.s3, names):
         lake = lake_by_spark(tmp_path, s3, names)
@@ -272,15 +272,15 @@ def test_delete_files_are_seen(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
 
 
 def test_without_pyiceberg_it_is_for_a_person(
-    shop: IcebergLake, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: IcebergLake, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remove_iceberg_reference, "find_spec", lambda _: None)
-    (step,) = steps(shop, mending, *lost(shop))
+    (step,) = steps(shop, repair, *drop_files(shop))
     assert "pip install 'lakeaudit[iceberg]', or in spark-shell, Spark3Util" in step.evidence["why"]
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("metadata", "why"),
     [
         ({"format-version": 1}, None),
         ({"format-version": 2, "refs": {"main": {"snapshot-id": 1, "type": "branch"}}}, None),
@@ -293,7 +293,7 @@ def test_without_pyiceberg_it_is_for_a_person(
         ({"format-version": 2, "properties": {"write.py-location-provider.impl": "a.B"}}, "name classes"),
     ],
 )
-def test_which_iceberg_tables_are_committed_to(told: dict[str, Any], why: str | None) -> None:
-    found = why_not_committed_to(told)
+def test_which_iceberg_tables_are_committed_to(metadata: dict[str, Any], why: str | None) -> None:
+    found = why_not_committed_to(metadata)
     assert (found is None) is (why is None)
     assert (why or "") in (found or "")

@@ -1,4 +1,4 @@
-"""Items of EMRFS and s3mper: planned, mended, and put back as they were; what only their own tools can write stays."""
+"""Items of EMRFS and s3mper: planned, repaired and restored; items that only their own tools can write stay."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -23,8 +23,8 @@ A, B, C = (f"warehouse/orders/{name}.parquet" for name in "abc")
 KEYS = {"a": A, "b": B, "c": C}
 
 
-class Named:
-    """A bucket with a plain table `orders`, and a table of a store that knows names."""
+class NamedStore:
+    """A bucket with a plain table `orders`, and the table of a metadata store that records names."""
 
     def __init__(self, kind: str, aws: Aws, endpoint: Endpoint, bucket: str, folder: Path) -> None:
         self.kind, self.aws, self.bucket, self.table = kind, aws, bucket, f"{bucket}-{kind}"
@@ -60,28 +60,28 @@ class Named:
 
 
 @pytest.fixture
-def s3mper(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Named:
+def s3mper(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> NamedStore:
     """a has no row, b one that says deleted, of c storage has nothing."""
-    made = Named("s3mper", aws, s3, bucket, tmp_path)
+    made = NamedStore("s3mper", aws, s3, bucket, tmp_path)
     made.put(A, B)
     made.create(made.item(B, deleted="true"), made.item(C), built.index(OLD, bucket, B))
     return made
 
 
 @pytest.fixture
-def emrfs(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Named:
+def emrfs(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> NamedStore:
     """The same in EMRFS's table."""
-    made = Named("emrfs", aws, s3, bucket, tmp_path)
+    made = NamedStore("emrfs", aws, s3, bucket, tmp_path)
     made.put(A, B)
     made.create(built.CONTROL, made.item(B, ttl=OLD + timedelta(days=3)), made.item(C))
     return made
 
 
-def statuses(named: Named) -> set[str]:
+def statuses(named: NamedStore) -> set[str]:
     return {row["status"] for row in actions_of(named.mending.lake)}
 
 
-def test_rows_of_s3mper_are_written_as_it_writes_them_and_taken_out_again(s3mper: Named) -> None:
+def test_rows_of_s3mper_are_written_as_it_writes_them_and_taken_out_again(s3mper: NamedStore) -> None:
     before = s3mper.items()
     steps = s3mper.plan(a="hidden", b="tombstoned", c="phantom")
     assert [step.action for step in steps] == ["put_name", "put_name", "remove_name"]
@@ -100,7 +100,7 @@ def test_rows_of_s3mper_are_written_as_it_writes_them_and_taken_out_again(s3mper
     assert s3mper.items() == before
 
 
-def test_items_of_emrfs_are_only_taken_out_and_put_back_byte_by_byte(emrfs: Named) -> None:
+def test_items_of_emrfs_are_only_taken_out_and_put_back_byte_by_byte(emrfs: NamedStore) -> None:
     before = emrfs.items()
     steps = emrfs.plan(a="hidden", b="tombstoned", c="phantom")
     assert [step.action for step in steps] == ["needs_person", "remove_name", "remove_name"]
@@ -111,7 +111,7 @@ def test_items_of_emrfs_are_only_taken_out_and_put_back_byte_by_byte(emrfs: Name
     assert emrfs.items() == before
 
 
-def test_items_and_objects_that_changed_since_the_plan_stay(emrfs: Named) -> None:
+def test_items_and_objects_that_changed_since_the_plan_stay(emrfs: NamedStore) -> None:
     emrfs.plan(b="tombstoned", c="phantom")
     emrfs.put(C)
     s3guard.put_items(emrfs.aws.dynamodb, emrfs.table, [emrfs.item(B) | {"counter": {"N": "9"}}])
@@ -122,7 +122,7 @@ def test_items_and_objects_that_changed_since_the_plan_stay(emrfs: Named) -> Non
 
 
 def test_an_object_that_goes_meanwhile_leaves_no_row_of_it(
-    s3mper: Named, monkeypatch: pytest.MonkeyPatch
+    s3mper: NamedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, replace = s3mper.items(), NameStore.replace
     s3mper.plan(a="hidden")
@@ -137,7 +137,9 @@ def test_an_object_that_goes_meanwhile_leaves_no_row_of_it(
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])
-def test_killed_at_any_write_it_goes_on(s3mper: Named, writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_at_any_write_it_goes_on(
+    s3mper: NamedStore, writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left, replace, before = [writes], NameStore.replace, s3mper.items()
     s3mper.plan(a="hidden", c="phantom")
 
@@ -168,7 +170,7 @@ def test_killed_at_any_write_it_goes_on(s3mper: Named, writes: int, monkeypatch:
 def test_a_store_that_ignores_conditions_is_not_written_to(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named: Named = request.getfixturevalue(kind)
+    named: NamedStore = request.getfixturevalue(kind)
     before = named.items()
     named.plan(c="phantom")
     with monkeypatch.context() as patch:
@@ -178,27 +180,27 @@ def test_a_store_that_ignores_conditions_is_not_written_to(
     assert statuses(named) == {"needs_person"}
 
 
-def test_what_storage_has_keys_below_keeps_its_item(s3mper: Named) -> None:
+def test_what_storage_has_keys_below_keeps_its_item(s3mper: NamedStore) -> None:
     s3mper.put(f"{C}/inside.parquet")
     (step,) = s3mper.plan(c="phantom")
     assert step.action == "needs_person"
     assert step.evidence["why"].endswith("storage has keys below it")
 
 
-def test_the_policy_of_entries_allows_what_is_asked_of_the_store(
-    s3mper: Named, monkeypatch: pytest.MonkeyPatch
+def test_the_policy_of_entries_grants_the_requests_to_the_store(
+    s3mper: NamedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: set[str] = set()
+    requested: set[str] = set()
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+    def record_call(self: Any, operation: str, given: dict[str, Any]) -> Any:
         if "TableName" in given or "RequestItems" in given:
-            asked.add(f"dynamodb:{operation}")
+            requested.add(f"dynamodb:{operation}")
         return call(self, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
     s3mper.plan(a="hidden", b="tombstoned", c="phantom")
     assert (s3mper.mending.apply().exit_code, s3mper.mending.undo().exit_code) == (0, 0)
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
     (mends,) = [each for each in policy["Statement"] if each["Sid"] == "MendEntries"]
-    assert asked == {*mends["Action"]}
+    assert requested == {*mends["Action"]}

@@ -1,4 +1,4 @@
-"""Partitions that a catalog has wrongly: planned, mended, found to be mended by an audit, and taken back."""
+"""Wrong partitions of a catalog: planned, repaired, resolved by an audit, and taken back."""
 
 import json
 import uuid
@@ -37,7 +37,7 @@ FILLED, EMPTY = ("day=2026-11-03",), ("day=2026-11-04",)
 
 
 def opened(hive: HiveLake, filled: Sequence[str] = FILLED, empty: Sequence[str] = EMPTY) -> Mending:
-    """What the audit of the first test finds, as its ledger has it."""
+    """Record the findings of the first test's audit in the ledger."""
     of, shared = f"glue default:{hive.catalog.database}.orders", {"lake": "plain", "bucket": hive.bucket}
     folders = [f"wh/orders/{name}/" for name in filled]
     rows = [
@@ -54,9 +54,9 @@ def opened(hive: HiveLake, filled: Sequence[str] = FILLED, empty: Sequence[str] 
 
 
 def registered(hive: HiveLake, table: str = "orders") -> dict[tuple[str, ...], str]:
-    """By values where a partition of the table is registered."""
-    told: Any = hive.catalog.glue.get_partitions(DatabaseName=hive.catalog.database, TableName=table)
-    return {tuple(each["Values"]): each["StorageDescriptor"]["Location"] for each in told["Partitions"]}
+    """Return the registered locations of the table's partitions, by values."""
+    response: Any = hive.catalog.glue.get_partitions(DatabaseName=hive.catalog.database, TableName=table)
+    return {tuple(each["Values"]): each["StorageDescriptor"]["Location"] for each in response["Partitions"]}
 
 
 def planned(mending: Mending, allow: Sequence[str] = DROP) -> dict[str, Any]:
@@ -68,15 +68,15 @@ TABLES = ("orders", "moved", "events")
 
 @dataclass(frozen=True)
 class There:
-    """Three tables, audited as `r1`, mended by one plan, audited as `r2`, taken back and audited as `r3`."""
+    """Three tables, audited as `r1`, repaired by one plan, audited as `r2`, taken back and audited as `r3`."""
 
     hive: HiveLake
     kinds: dict[str, dict[str, list[str]]]
-    """By run and table what was found."""
+    """The kinds of findings, by run and table."""
     actions: dict[str, list[str]]
-    """By table what was planned."""
+    """The planned actions, by table."""
     ends: dict[str, list[str]]
-    """By table the ledger's states after `r2`."""
+    """The ledger's states after `r2`, by table."""
     registered: list[dict[str, dict[tuple[str, ...], str]]]
     """By table, before the plan, after the apply and after the undo."""
 
@@ -98,8 +98,8 @@ def lay_tables(hive: HiveLake) -> None:
 
 def by_table(rows: Iterable[dict[str, Any]], name: str) -> dict[str, list[str]]:
     """By table, whatever database a catalog names it in, what rows have below this name, in order."""
-    told = sorted((str(row["table_name"]).rpartition(".")[2], str(row[name])) for row in rows)
-    return {table: [value for of, value in told if of == table] for table in TABLES}
+    values = sorted((str(row["table_name"]).rpartition(".")[2], str(row[name])) for row in rows)
+    return {table: [value for of, value in values if of == table] for table in TABLES}
 
 
 def there_and_back(hive: HiveLake, discovered: bool = False) -> There:
@@ -199,12 +199,12 @@ def test_what_somebody_registers_between_look_and_write_stays(
     call: Any = vars(BaseClient)["_make_api_call"]
     left = [time]
 
-    def watched(client: Any, asked: str, given: dict[str, Any]) -> Any:
-        left[0] -= asked == operation
+    def watched(client: Any, requested: str, given: dict[str, Any]) -> Any:
+        left[0] -= requested == operation
         if not left[0]:
             left[0] = -9
             hive.catalog.partition("orders", ["2026-11-03"], hive.uri("mine/"))
-        return call(client, asked, given)
+        return call(client, requested, given)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", watched)
     assert set(mending.apply().more["counts"]) == {"changed"}
@@ -219,8 +219,8 @@ def test_a_catalog_that_enters_one_over_another_is_not_written_to(
     planned(mending)
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def lax(client: Any, asked: str, given: dict[str, Any]) -> Any:
-        return {} if asked == "CreatePartition" else call(client, asked, given)
+    def lax(client: Any, requested: str, given: dict[str, Any]) -> Any:
+        return {} if requested == "CreatePartition" else call(client, requested, given)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", lax)
     before = registered(hive)
@@ -244,12 +244,12 @@ def test_killed_before_or_after_a_write(
         mending.apply()
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def dying(client: Any, asked: str, given: dict[str, Any]) -> Any:
-        if asked == "DeletePartition":
+    def dying(client: Any, requested: str, given: dict[str, Any]) -> Any:
+        if requested == "DeletePartition":
             if after:
-                call(client, asked, given)
+                call(client, requested, given)
             raise Killed
-        return call(client, asked, given)
+        return call(client, requested, given)
 
     with monkeypatch.context() as patch:
         patch.setattr(BaseClient, "_make_api_call", dying)
@@ -285,7 +285,7 @@ def test_a_partition_s_own_form_and_parameters_come_back(hive: HiveLake) -> None
 
 
 def test_names_that_do_not_say_their_values_are_for_a_person(there: There) -> None:
-    """Of several columns a value may hold what looks like the next column."""
+    """With several columns, a value may contain text that looks like the next column."""
     assert there.actions["events"] == ["add_partition", "drop_partition", "needs_person", "needs_person"]
     assert set(there.registered[1]["events"]) == {("a/b", "__HIVE_DEFAULT_PARTITION__"), ("x/kind=y", "b")}
 
@@ -301,23 +301,23 @@ def test_the_record_says_which_partition_was_meant(hive: HiveLake) -> None:
     }
 
 
-def test_the_policy_allows_what_is_asked_of_the_catalog_and_nothing_else(
+def test_the_policy_grants_exactly_the_requests_to_the_catalog(
     hive: HiveLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hive.catalog.partition("orders", ["2026-11-03"], hive.uri("wh/orders/moved/"))
     hive.put("wh/orders/day=2026-11-05/part-0.parquet")
     mending = opened(hive, filled=(*FILLED, "day=2026-11-05"), empty=(*FILLED, *EMPTY))
     call: Any = vars(BaseClient)["_make_api_call"]
-    asked: set[str] = set()
+    requested: set[str] = set()
 
-    def noted(client: Any, operation: str, given: dict[str, Any]) -> Any:
+    def record_call(client: Any, operation: str, given: dict[str, Any]) -> Any:
         if "Partition" in operation or "Table" in operation:
-            asked.add(f"glue:{operation}")
+            requested.add(f"glue:{operation}")
         return call(client, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
     assert set(planned(mending)) >= {"add_partition", "repoint_partition", "drop_partition"}
     assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
     policy = json.loads(POLICY.read_text())
     (granted,) = (each["Action"] for each in policy["Statement"] if each["Sid"] == "MendPartitions")
-    assert asked == set(granted)
+    assert requested == set(granted)

@@ -17,7 +17,7 @@ from lakeaudit.reconcile.hive_partitions import HivePartitions
 from lakeaudit.reconcile.partition_store import same_for_readers
 from lakeaudit.reconcile.protocol import DROP_PARTITION, REPOINT_TABLE
 from lakeaudit.runtime.aws import Clients, Endpoint
-from tests.audits.test_pointers import found, metadata
+from tests.audits.test_pointers import findings_of, metadata
 from tests.builders.audits import audited
 from tests.builders.hive_lake import HiveLake, break_orders
 from tests.builders.hive_metastore import MetastoreStandIn, served
@@ -79,17 +79,17 @@ class Repaired:
 
     hive: HiveLake
     kinds: list[dict[str, list[str]]]
-    """By table what each audit found."""
+    """The findings of each audit, by table."""
     planned: list[dict[str, Any]]
-    """What each plan would do: without leave, and the one that was applied."""
+    """The actions of each plan: without `--allow`, and the applied one."""
     pointers: list[dict[str, str]]
     """The parameters of the table `behind`, before, after the apply and after the undo."""
     states: tuple[str, str]
     """The first state of that table and its newest one."""
     places: dict[str, str]
-    """By day where a partition of `orders` is after the apply."""
+    """The location of each partition of `orders` after the apply, by day."""
     partitions: list[dict[int, Any]]
-    """By day the partitions of `orders`, before and after the undo."""
+    """The partitions of `orders` by day, before and after the undo."""
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def repair(hive: HiveLake, server: MetastoreStandIn) -> Repaired:
 def kinds_by_table(mending: Mending, run_id: str) -> dict[str, list[str]]:
     audited(mending.lake, run_id=run_id)
     by_table: dict[str, list[str]] = defaultdict(list)
-    for row in found(mending.lake, run_id):
+    for row in findings_of(mending.lake, run_id):
         by_table[row["table_name"].rpartition(".")[2]].append(row["kind"])
     return {table: sorted(kinds) for table, kinds in by_table.items()}
 
@@ -147,7 +147,7 @@ def test_a_pointer_of_hive_is_put_right_and_back_by_audits(repaired: Repaired) -
     assert before["metadata_location"] == undone["metadata_location"] == first
 
 
-def test_partitions_of_hive_are_mended_and_taken_back(repaired: Repaired) -> None:
+def test_partitions_of_hive_are_repaired_and_taken_back(repaired: Repaired) -> None:
     assert repaired.planned[1] == {
         "add_partition": 1, "drop_partition": 1, "repoint_partition": 1, "needs_person": 1, "repoint_table": 1,
     }  # fmt: skip
@@ -210,10 +210,10 @@ def test_a_pointer_of_glue_by_its_version(
     mending = stale(hive, hive.catalog.database, "glue default")
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    asked: set[str] = set()
+    requested: set[str] = set()
 
     def conditional(client: Any, operation: str, given: dict[str, Any]) -> Any:
-        asked.add(f"glue:{operation}")
+        requested.add(f"glue:{operation}")
         if honoured and operation == "UpdateTable":
             assert given["SkipArchive"]
             if given["VersionId"] != call(client, "GetTable", of)["Table"]["VersionId"]:
@@ -230,4 +230,4 @@ def test_a_pointer_of_glue_by_its_version(
     (granted,) = (
         each["Action"] for each in json.loads(POLICY.read_text())["Statement"] if each["Sid"] == "PointTables"
     )
-    assert {each for each in asked if each.endswith("Table")} == set(granted)
+    assert {each for each in requested if each.endswith("Table")} == set(granted)

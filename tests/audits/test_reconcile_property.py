@@ -32,7 +32,7 @@ TOGETHER = 5
 
 @dataclass(frozen=True)
 class Loss:
-    """What happens to one format of a folder; `how` is empty where nothing is lost."""
+    """A loss in one format of a folder; `how` is empty where nothing is lost."""
 
     how: str
     kind: str
@@ -85,7 +85,7 @@ def reconciled(
 
 
 def keeps_every_row(one: DrawnFolder, before: dict[str, list[int]], mending: Mending) -> None:
-    """Readers get what they got, and files of lost states are there."""
+    """Check that readers get the same rows as before, and that files of lost states are there."""
     about = f"{one.folder.uri}, {one.declared}, lost: {one.lost}, {mending.statuses()}"
     after = one.readable
     gone = {name: Counter(rows) - Counter(after.get(name, ())) for name, rows in before.items()}

@@ -41,7 +41,7 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 
 @pytest.fixture
-def mending(shop: Shop, tmp_path: Path) -> Mending:
+def repair(shop: Shop, tmp_path: Path) -> Mending:
     listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
     return Mending(shop.lake(tmp_path, inventories=listing), tmp_path)
 
@@ -54,9 +54,9 @@ def lose_files(shop: Shop, number: int = 1) -> list[str]:
     return keys
 
 
-def steps(shop: Shop, mending: Mending, keys: list[str], allow: tuple[str, ...] = ALLOW) -> list[Step]:
+def steps(shop: Shop, repair: Mending, keys: list[str], allow: tuple[str, ...] = ALLOW) -> list[Step]:
     rows = [ledger_row(**row) for row in found(shop, dict.fromkeys(keys, "dropped"))]
-    return planned(mending, rows, allow)
+    return planned(repair, rows, allow)
 
 
 def table(shop: Shop) -> DeltaTable:
@@ -64,7 +64,7 @@ def table(shop: Shop) -> DeltaTable:
 
 
 def adds(shop: Shop) -> list[dict[str, Any]]:
-    """What readers of Delta take the table to be."""
+    """Return the table's files as readers of Delta see them."""
     rows = pa.table(table(shop).get_add_actions()).to_pylist()
     return sorted(rows, key=lambda row: str(row["path"]))
 
@@ -83,15 +83,15 @@ def committed(shop: Shop, version: int, *actions: Any) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json", Body=body.encode())
 
 
-def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, mending: Mending) -> None:
+def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, repair: Mending) -> None:
     """The entry's own path and deletion vector, in a commit that says who made it and upon what."""
     (key,) = lose_files(shop)
     path = key.removeprefix("warehouse/orders/")
     dv = vector(1)
     entry = add(path, dv, partitionValues={"day": "2026-11-01"})
     committed(shop, 2, features("deletionVectors"), remove(path, removed=datetime.now(UTC)), entry)
-    (step,) = steps_by_hand(shop, mending, key)
-    assert (step.action, mending.apply().exit_code) == ("remove_reference", 0)
+    (step,) = steps_by_hand(shop, repair, key)
+    assert (step.action, repair.apply().exit_code) == ("remove_reference", 0)
     removal, info = line(shop, 3, "remove"), line(shop, 3, "commitInfo")
     assert {name: removal[name] for name in ("path", "deletionVector", "partitionValues", "size", "dataChange")} == {
         "path": path, "deletionVector": dv, "partitionValues": {"day": "2026-11-01"}, "size": 100, "dataChange": True,
@@ -99,43 +99,43 @@ def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, mending: Mending) -
     assert (removal["tags"], info["readVersion"], info["isBlindAppend"]) == (
         {"lakeaudit": step.action_id}, 2, False,
     )  # fmt: skip
-    assert mending.undo().exit_code == 0
+    assert repair.undo().exit_code == 0
     assert line(shop, 4, "add") == line(shop, 2, "add")
 
 
-def steps_by_hand(shop: Shop, mending: Mending, *keys: str) -> list[Step]:
+def steps_by_hand(shop: Shop, repair: Mending, *keys: str) -> list[Step]:
     """The same for a table that delta-rs does not read."""
     rows = [ledger_row("dropped", shop.bucket, key, rows_at_stake=50, manifest_size=100) for key in keys]
-    return planned(mending, rows, ALLOW)
+    return planned(repair, rows, ALLOW)
 
 
-def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, mending: Mending) -> None:
+def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, repair: Mending) -> None:
     """Its own commits are gone, as they are once the log was cleaned up."""
     table(shop).create_checkpoint()
     (key,) = lose_files(shop)
     before, rows = adds(shop), found(shop, {key: "dropped"})
     for version in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json")
-    planned(mending, [ledger_row(**row) for row in rows], ALLOW)
-    assert mending.apply().exit_code == 0
+    planned(repair, [ledger_row(**row) for row in rows], ALLOW)
+    assert repair.apply().exit_code == 0
     assert line(shop, 2, "remove")["partitionValues"] == {"day": "2026-11-01"}
-    assert mending.undo().exit_code == 0
+    assert repair.undo().exit_code == 0
     assert adds(shop) == before
     assert json.loads(line(shop, 3, "add")["stats"])["numRecords"] == 50
 
 
-def test_it_is_the_last_of_all_ways(shop: Shop, mending: Mending) -> None:
+def test_it_is_the_last_of_all_ways(shop: Shop, repair: Mending) -> None:
     keys = lose_files(shop)
     assert (
         "`--allow remove_reference` removes it and its rows"
-        in steps(shop, mending, keys, ())[0].evidence["why"]
+        in steps(shop, repair, keys, ())[0].evidence["why"]
     )
     versioning: Any = {"Status": "Enabled"}
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration=versioning)
     shop.s3.put_object(Bucket=shop.bucket, Key=keys[0], Body=b"other bytes")
-    assert "the file exists again" in steps(shop, mending, keys)[0].evidence["why"]
+    assert "the file exists again" in steps(shop, repair, keys)[0].evidence["why"]
     shop.s3.delete_object(Bucket=shop.bucket, Key=keys[0])
-    assert "versions of it are left" in steps(shop, mending, keys)[0].evidence["why"]
+    assert "versions of it are left" in steps(shop, repair, keys)[0].evidence["why"]
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_which_tables_are_committed_to(
     assert (why or "") in (found or "")
 
 
-def test_writers_that_go_by_dynamodb_are_not_overtaken(shop: Shop, mending: Mending, tmp_path: Path) -> None:
+def test_writers_that_go_by_dynamodb_are_not_overtaken(shop: Shop, repair: Mending, tmp_path: Path) -> None:
     file = tmp_path / "lake.yaml"
     file.write_text(file.read_text() + "metastores: [{kind: delta_log_store, table: delta-log}]\n")
     (step,) = steps(shop, Mending(load_lake(file, {}), tmp_path), lose_files(shop))
@@ -190,10 +190,10 @@ def test_writers_that_go_by_dynamodb_are_not_overtaken(shop: Shop, mending: Mend
 # --- what happens meanwhile --------------------------------------------------------------------------------------
 
 
-def test_commits_of_others_come_first(shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_of_others_come_first(shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
     """The step's own commit is written upon theirs, and none of theirs is lost."""
     keys = lose_files(shop, 3)
-    steps(shop, mending, keys)
+    steps(shop, repair, keys)
     commit, first = delta_commits.commit, [3]
 
     def after_another(*given: Any) -> None:
@@ -203,10 +203,10 @@ def test_commits_of_others_come_first(shop: Shop, mending: Mending, monkeypatch:
         commit(*given)
 
     monkeypatch.setattr("lakeaudit.reconcile.actions.remove_reference.commit", after_another)
-    assert mending.apply().exit_code == 0
-    assert mending.statuses() == dict.fromkeys(keys, "applied")
+    assert repair.apply().exit_code == 0
+    assert repair.statuses() == dict.fromkeys(keys, "applied")
     assert len(adds(shop)) == 6 - 3 + 3 * 3
-    assert mending.undo().exit_code == 0
+    assert repair.undo().exit_code == 0
     assert len(adds(shop)) == 6 + 3 * 3
 
 
@@ -223,11 +223,11 @@ def listed_anew(shop: Shop, key: str) -> Callable[[], None]:
 @pytest.mark.parametrize("change", [lost_rows_text, listed_anew])
 @pytest.mark.parametrize("late", [False, True])
 def test_what_changes_since_the_plan_stops_it(
-    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch, change: Any, late: bool
+    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch, change: Any, late: bool
 ) -> None:
     """Before the apply, or between its look and its commit."""
     (key,) = lose_files(shop)
-    steps(shop, mending, [key])
+    steps(shop, repair, [key])
     act, changed = RemoveReference.act, change(shop, key)
 
     def after_another(self: Any, step: Any, target: Any) -> Any:
@@ -239,38 +239,38 @@ def test_what_changes_since_the_plan_stops_it(
     else:
         changed()
     commits = len(shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=LOG)["Contents"])
-    assert mending.apply().exit_code == 3
-    assert mending.statuses() == {key: "changed"}
+    assert repair.apply().exit_code == 3
+    assert repair.statuses() == {key: "changed"}
     assert len(shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=LOG)["Contents"]) == commits + late
 
 
-def test_a_file_that_came_back_stays_in_its_table(shop: Shop, mending: Mending) -> None:
+def test_a_file_that_came_back_stays_in_its_table(shop: Shop, repair: Mending) -> None:
     (key,) = lose_files(shop)
-    steps(shop, mending, [key])
+    steps(shop, repair, [key])
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"rows")
-    assert mending.apply().exit_code == 3
-    assert (mending.statuses(), len(adds(shop))) == ({key: "changed"}, 6)
+    assert repair.apply().exit_code == 3
+    assert (repair.statuses(), len(adds(shop))) == ({key: "changed"}, 6)
 
 
-def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, mending: Mending) -> None:
+def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, repair: Mending) -> None:
     (key,) = lose_files(shop)
     path = key.removeprefix("warehouse/orders/")
-    steps(shop, mending, [key])
-    mending.apply()
+    steps(shop, repair, [key])
+    repair.apply()
     committed(shop, 3, add(path))
     committed(shop, 4, remove(path, removed=datetime.now(UTC)))
-    assert mending.undo().exit_code == 3
-    assert mending.statuses() == {key: "kept"}
+    assert repair.undo().exit_code == 3
+    assert repair.statuses() == {key: "kept"}
 
 
-def test_no_commit_is_written_where_it_could_be_written_over_another(
-    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+def test_no_commit_is_written_where_it_could_overwrite_another(
+    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = lose_files(shop)
-    steps(shop, mending, keys)
+    steps(shop, repair, keys)
     monkeypatch.setattr(Forms, "honoured", lambda *_: frozenset())
-    assert mending.apply().exit_code == 3
-    assert set(mending.statuses().values()) == {"needs_person"}
+    assert repair.apply().exit_code == 3
+    assert set(repair.statuses().values()) == {"needs_person"}
     assert len(adds(shop)) == 6
 
 
@@ -288,10 +288,10 @@ class Killed(BaseException):
     ],
 )
 def test_killed_before_or_after_a_commit(
-    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
+    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
 ) -> None:
     keys, before = lose_files(shop), adds(shop)
-    steps(shop, mending, keys)
+    steps(shop, repair, keys)
     real = getattr(RemoveReference, method)
 
     def dying(*given: Any) -> None:
@@ -300,13 +300,13 @@ def test_killed_before_or_after_a_commit(
         raise Killed
 
     if method == "take_back":
-        mending.apply()
+        repair.apply()
     with monkeypatch.context() as once:
         once.setattr(RemoveReference, method, dying)
         with pytest.raises(Killed):
-            (mending.apply if method == "act" else mending.undo)()
+            (repair.apply if method == "act" else repair.undo)()
     if method == "act":
-        assert mending.apply().exit_code == 0
-        assert (mending.statuses(), len(adds(shop))) == (dict.fromkeys(keys, "applied"), 5)
-    assert mending.undo().exit_code == 0
+        assert repair.apply().exit_code == 0
+        assert (repair.statuses(), len(adds(shop))) == (dict.fromkeys(keys, "applied"), 5)
+    assert repair.undo().exit_code == 0
     assert (adds(shop), table(shop).version()) == (before, 3)

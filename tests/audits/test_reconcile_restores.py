@@ -46,18 +46,18 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 
 def versioned(shop: Shop) -> Shop:
-    """From now on; what is there has the id `null`."""
+    """Turn versioning on; existing objects have the id `null`."""
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Enabled"})
     return shop
 
 
 @pytest.fixture
-def mending(shop: Shop, tmp_path: Path) -> Mending:
+def repair(shop: Shop, tmp_path: Path) -> Mending:
     return with_replica(shop, tmp_path)
 
 
 def with_replica(shop: Shop, folder: Path) -> Mending:
-    """Of a lake whose replica lies in a bucket of its own."""
+    """Return the repair of a lake whose replica lies in a bucket of its own."""
     shop.s3.create_bucket(Bucket=backup(shop))
     replicas = f"replicas: [{{of: 's3://{shop.bucket}/warehouse', at: 's3://{backup(shop)}/copies'}}]\n"
     listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
@@ -77,15 +77,15 @@ def copied(shop: Shop, key: str, body: bytes | None = None) -> str:
 
 
 def steps(
-    shop: Shop, mending: Mending, kinds: Mapping[str, str], allow: Sequence[str] = ALLOW, **given: Any
+    shop: Shop, repair: Mending, kinds: Mapping[str, str], allow: Sequence[str] = ALLOW, **given: Any
 ) -> list[Step]:
     """The steps of a plan for these files of `orders`, by key a kind."""
     rows = [ledger_row(**(row | given)) for row in found(shop, kinds)]
-    return planned(mending, rows, allow)
+    return planned(repair, rows, allow)
 
 
-def step(shop: Shop, mending: Mending, key: str, kind: str = "dropped", **given: Any) -> Step:
-    (only,) = steps(shop, mending, {key: kind}, **given)
+def step(shop: Shop, repair: Mending, key: str, kind: str = "dropped", **given: Any) -> Step:
+    (only,) = steps(shop, repair, {key: kind}, **given)
     return only
 
 
@@ -99,7 +99,7 @@ def lose(shop: Shop, key: str) -> None:
 
 @dataclass(frozen=True)
 class LostFiles:
-    """An audited lake: a file was written over, one only the replica has, one has a marker, one is gone for good."""
+    """An audited lake: one file was overwritten, one is only in the replica, one has a marker, one is gone for good."""
 
     shop: Shop
     mending: Mending
@@ -108,11 +108,11 @@ class LostFiles:
     marked: str
     gone: str
     bodies: dict[str, bytes]
-    """What the first three were."""
+    """The original bytes of the first three."""
     given_up: list[str]
     """Files of the table `stock` that are gone for good."""
     open: list[dict[str, Any]]
-    """What the first audit entered into the ledger."""
+    """The discrepancies that the first audit recorded in the ledger."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class Repaired:
     objects: list[Keys]
     """Before the plan of `orders`, after it, and after its undo."""
     rows: dict[str, list[dict[str, Any]]]
-    """By table the steps of its plan."""
+    """The steps of the plan, by table."""
     bodies: dict[str, bytes]
-    """What is there after the apply."""
+    """The content after the apply."""
     states: dict[str, tuple[str, str | None]]
-    """By key what the ledger says after the second audit."""
+    """The ledger's record after the second audit, by key."""
     statuses: dict[str, str]
-    """By key what became of a step of the plan of `stock`."""
+    """The status of each step of the plan of `stock`, by key."""
     listed: list[list[dict[str, Any]]]
-    """What readers of `stock` take it to be, before the plan, after the apply and after the undo."""
+    """The table `stock` as readers see it, before the plan, after the apply and after the undo."""
     read: int
     """Rows that they read after the apply."""
 
@@ -191,7 +191,7 @@ def entries(shop: Shop) -> list[dict[str, Any]]:
 
 
 def test_from_break_to_resolved_and_back(repaired: Repaired) -> None:
-    """What was written over or lost comes back; every byte is as it was after the undo."""
+    """Overwritten and lost files come back; the undo restores every byte."""
     there = repaired.lost
     of_orders = {row["key"]: row["kind"] for row in there.open if row["key"] not in there.given_up}
     assert of_orders == {there.torn: "size_mismatch"} | dict.fromkeys(
@@ -257,46 +257,46 @@ def torn(shop: Shop) -> str:
     return key
 
 
-def test_a_recorded_etag_tells_which_version_is_right(shop: Shop, mending: Mending) -> None:
+def test_a_recorded_etag_selects_the_right_version(shop: Shop, repair: Mending) -> None:
     key = versioned(shop).keys("orders")[0]
     body = read(shop, key)
     etag = shop.s3.head_object(Bucket=shop.bucket, Key=key)["ETag"].strip('"')
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * len(body))
-    done = step(shop, mending, key, "content_mismatch", manifest_etag=etag)
+    done = step(shop, repair, key, "content_mismatch", manifest_etag=etag)
     assert (done.action, done.evidence["matched_by"]) == ("replace_version", "size and ETag")
-    assert (mending.apply().exit_code, read(shop, key)) == (0, body)
+    assert (repair.apply().exit_code, read(shop, key)) == (0, body)
 
 
-def test_what_nothing_tells_from_the_object_is_for_a_person(shop: Shop, torn: str, mending: Mending) -> None:
+def test_what_nothing_tells_from_the_object_is_for_a_person(shop: Shop, torn: str, repair: Mending) -> None:
     shop.s3.put_object(
         Bucket=shop.bucket, Key=torn, Body=b"x" * found(shop, {torn: "dropped"})[0]["manifest_size"]
     )
-    why = step(shop, mending, torn, "size_mismatch").evidence["why"]
+    why = step(shop, repair, torn, "size_mismatch").evidence["why"]
     assert why == "no recorded attribute distinguishes the object from the file that its table lists"
     lose(shop, torn)
     for allow in (ALLOW, ()):
-        why = step(shop, mending, torn, "size_mismatch", allow=allow).evidence["why"]
-        assert why == "storage has no object there", "no leave is asked for what could not be done"
+        why = step(shop, repair, torn, "size_mismatch", allow=allow).evidence["why"]
+        assert why == "storage has no object there", "no permission is requested for an impossible action"
 
 
-def test_other_content_of_the_same_size_is_told_by_what_was_there_when_it_was_listed(
-    shop: Shop, mending: Mending
+def test_other_content_of_the_same_size_is_recognized_by_the_version_at_the_time_of_the_listing(
+    shop: Shop, repair: Mending
 ) -> None:
     key = versioned(shop).keys("orders")[0]
     body = read(shop, key)
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * len(body))
-    why = step(shop, mending, key, "content_mismatch", allow=()).evidence["why"]
+    why = step(shop, repair, key, "content_mismatch", allow=()).evidence["why"]
     assert why.startswith("it is not known who removed it, perhaps on purpose")
-    done = step(shop, mending, key, "content_mismatch")
+    done = step(shop, repair, key, "content_mismatch")
     only = "the only version that was current when the table listed it, and its size"
     assert (done.action, done.evidence["matched_by"]) == ("replace_version", only)
-    assert (mending.apply().exit_code, read(shop, key)) == (0, body)
+    assert (repair.apply().exit_code, read(shop, key)) == (0, body)
 
 
 def test_an_object_that_somebody_wrote_in_between_stays(
-    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert step(shop, mending, torn, "size_mismatch").action == "replace_version"
+    assert step(shop, repair, torn, "size_mismatch").action == "replace_version"
     act = ReplaceVersion.act
 
     def after_another(self: Any, step: Any, target: Any) -> Any:
@@ -304,36 +304,36 @@ def test_an_object_that_somebody_wrote_in_between_stays(
         return act(self, step, target)
 
     monkeypatch.setattr(ReplaceVersion, "act", after_another)
-    assert mending.apply().exit_code == 3
-    assert (mending.statuses(), read(shop, torn)) == ({torn: "changed"}, b"by somebody else")
+    assert repair.apply().exit_code == 3
+    assert (repair.statuses(), read(shop, torn)) == ({torn: "changed"}, b"by somebody else")
 
 
-def test_an_object_that_somebody_wrote_since_is_not_undone(shop: Shop, torn: str, mending: Mending) -> None:
-    step(shop, mending, torn, "size_mismatch")
-    assert mending.apply().exit_code == 0
+def test_an_object_that_somebody_wrote_since_is_not_undone(shop: Shop, torn: str, repair: Mending) -> None:
+    step(shop, repair, torn, "size_mismatch")
+    assert repair.apply().exit_code == 0
     shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"by somebody else")
-    assert mending.undo().exit_code == 3
-    assert (mending.statuses(), read(shop, torn)) == ({torn: "kept"}, b"by somebody else")
+    assert repair.undo().exit_code == 3
+    assert (repair.statuses(), read(shop, torn)) == ({torn: "kept"}, b"by somebody else")
 
 
 def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
-    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """moto ignores it, so the canary is told what other stores answer."""
+    """moto ignores it, so the canary gets the response of other stores."""
     monkeypatch.setattr(canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_MATCH}))
-    step(shop, mending, torn, "size_mismatch")
+    step(shop, repair, torn, "size_mismatch")
     before = keys_of(shop)
-    assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
+    assert (repair.apply().exit_code, repair.undo().exit_code) == (0, 0)
     assert keys_of(shop) == before
 
 
 def test_nothing_is_written_where_conditions_are_ignored(
-    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = shop.keys("orders")[1]
     copied(shop, lost)
     shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
-    planned_steps = steps(shop, mending, {torn: "size_mismatch", lost: "dropped"}, PROBABLY)
+    planned_steps = steps(shop, repair, {torn: "size_mismatch", lost: "dropped"}, PROBABLY)
     assert [each.action for each in planned_steps] == ["replace_version", "copy_replica"]
     before, prepare = keys_of(shop), AWSRequest.prepare
 
@@ -343,8 +343,8 @@ def test_nothing_is_written_where_conditions_are_ignored(
         return prepare(self)
 
     monkeypatch.setattr(AWSRequest, "prepare", without_conditions)
-    assert mending.apply().exit_code == 3
-    assert set(mending.statuses().values()) == {"needs_person"}
+    assert repair.apply().exit_code == 3
+    assert set(repair.statuses().values()) == {"needs_person"}
     assert keys_of(shop) == before
 
 
@@ -354,12 +354,12 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_before_or_after_a_write(
-    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool
+    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool
 ) -> None:
     lost = shop.keys("orders")[1]
     copied(shop, lost)
     shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
-    steps(shop, mending, {torn: "size_mismatch", lost: "dropped"}, PROBABLY)
+    steps(shop, repair, {torn: "size_mismatch", lost: "dropped"}, PROBABLY)
     before = keys_of(shop)
     with monkeypatch.context() as once:
         for action in (ReplaceVersion, CopyReplica):
@@ -372,30 +372,30 @@ def test_killed_before_or_after_a_write(
 
             once.setattr(action, "act", dying)
         with pytest.raises(Killed):
-            mending.apply()
-    assert mending.apply().exit_code == 0
-    assert set(mending.statuses().values()) == {"applied"}
+            repair.apply()
+    assert repair.apply().exit_code == 0
+    assert set(repair.statuses().values()) == {"applied"}
     assert all(len(versions) == len(before.get(key, [])) + 1 for key, versions in keys_of(shop).items()
                if key in (torn, lost))  # fmt: skip
-    assert mending.undo().exit_code == 0
+    assert repair.undo().exit_code == 0
     assert keys_of(shop) == before
 
 
 # --- from a replica ---------------------------------------------------------------------------------------------
 
 
-def test_a_copy_is_held_against_the_etag_that_the_metadata_store_recorded(
-    shop: Shop, mending: Mending
+def test_a_copy_is_compared_with_the_etag_that_the_metadata_store_recorded(
+    shop: Shop, repair: Mending
 ) -> None:
     """In a bucket without versions, too: there the undo is conditional."""
     key = shop.keys("orders")[0]
     body, etag = read(shop, key), copied(shop, key)
     lose(shop, key)
-    done = step(shop, mending, key, metastore_etag=etag)
+    done = step(shop, repair, key, metastore_etag=etag)
     assert (done.action, done.evidence["matched_by"]) == ("copy_replica", "size and ETag")
-    assert (mending.apply().exit_code, read(shop, key)) == (0, body)
+    assert (repair.apply().exit_code, read(shop, key)) == (0, body)
     assert shop.s3.head_object(Bucket=shop.bucket, Key=key)["Metadata"] == {"job": "nightly"}
-    assert mending.undo().exit_code == 0
+    assert repair.undo().exit_code == 0
     assert key not in keys_of(shop)
 
 
@@ -419,19 +419,19 @@ def test_which_copy_is_the_file(
     given: dict[str, Any],
     told: str,
     shop: Shop,
-    mending: Mending,
+    repair: Mending,
 ) -> None:
     key = shop.keys("orders")[0]
     copied(shop, key, body)
     lose(shop, key)
-    done = step(shop, mending, key, allow=allow, **given)
+    done = step(shop, repair, key, allow=allow, **given)
     assert told in (done.evidence["why"] if done.needs_person else done.evidence["matched_by"])
 
 
-def test_a_file_that_no_replica_has_is_for_a_person(shop: Shop, mending: Mending, tmp_path: Path) -> None:
+def test_a_file_that_no_replica_has_is_for_a_person(shop: Shop, repair: Mending, tmp_path: Path) -> None:
     key = shop.keys("orders")[0]
     lose(shop, key)
-    assert "no replica has it" in step(shop, mending, key).evidence["why"]
+    assert "no replica has it" in step(shop, repair, key).evidence["why"]
     file = tmp_path / "lake.yaml"
     file.write_text(file.read_text().partition("replicas:")[0])
     unnamed = Mending(load_lake(file, {}), tmp_path)
@@ -443,22 +443,22 @@ def test_a_file_that_no_replica_has_is_for_a_person(shop: Shop, mending: Mending
     assert step(shop, lacking, key).needs_person
 
 
-def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, mending: Mending) -> None:
+def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, repair: Mending) -> None:
     kept, written = shop.keys("orders")[:2]
     for key in (kept, written):
         copied(shop, key)
         lose(shop, key)
-    steps(shop, mending, dict.fromkeys((kept, written), "dropped"), PROBABLY)
+    steps(shop, repair, dict.fromkeys((kept, written), "dropped"), PROBABLY)
     copied(shop, kept, b"another backup")
     shop.s3.put_object(Bucket=shop.bucket, Key=written, Body=b"by somebody else")
     before = keys_of(shop)
-    assert mending.apply().exit_code == 3
-    assert set(mending.statuses().values()) == {"changed"}
+    assert repair.apply().exit_code == 3
+    assert set(repair.statuses().values()) == {"changed"}
     assert keys_of(shop) == before
 
 
-def test_the_policy_allows_what_is_asked_of_a_replica_and_nothing_else(
-    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+def test_the_policy_grants_exactly_the_requests_to_a_replica(
+    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = shop.keys("orders")[0]
     copied(shop, key)
@@ -466,28 +466,28 @@ def test_the_policy_allows_what_is_asked_of_a_replica_and_nothing_else(
     tags: Any = {"TagSet": [{"Key": "team", "Value": "a"}]}
     shop.s3.put_object_tagging(Bucket=backup(shop), Key=at, Tagging=tags)
     lose(shop, key)
-    asked: set[str] = set()
+    requested: set[str] = set()
     call: Any = vars(BaseClient)["_make_api_call"]
 
     def record_call(self: Any, operation: str, given: dict[str, Any]) -> Any:
         if given.get("Bucket") == backup(shop):
-            asked.add("s3:GetObjectTagging" if operation == "GetObjectTagging" else "s3:GetObject")
+            requested.add("s3:GetObjectTagging" if operation == "GetObjectTagging" else "s3:GetObject")
             assert operation in ("GetObject", "HeadObject", "GetObjectTagging")
         return call(self, operation, given)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
-    assert step(shop, mending, key, allow=PROBABLY).action == "copy_replica"
-    assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
+    assert step(shop, repair, key, allow=PROBABLY).action == "copy_replica"
+    assert (repair.apply().exit_code, repair.undo().exit_code) == (0, 0)
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
     of_replica = [each for each in policy["Statement"] if "REPLICA-BUCKET" in str(each["Resource"])]
-    assert asked == {name for each in of_replica for name in each["Action"]}
+    assert requested == {name for each in of_replica for name in each["Action"]}
 
 
 # --- by what is only probable -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def twice(shop: Shop, mending: Mending) -> str:
+def twice(shop: Shop, repair: Mending) -> str:
     """A lost file of which two versions of one size were there about the time of the commit."""
     key = versioned(shop).keys("orders")[0]
     body = read(shop, key)
@@ -509,16 +509,16 @@ def twice(shop: Shop, mending: Mending) -> str:
     return key
 
 
-def test_a_version_by_size_time_and_rows(shop: Shop, mending: Mending, twice: str) -> None:
-    assert "--allow probable" in step(shop, mending, twice).evidence["why"]
-    other = step(shop, mending, twice, allow=PROBABLY, rows_at_stake=49)
+def test_a_version_by_size_time_and_rows(shop: Shop, repair: Mending, twice: str) -> None:
+    assert "--allow probable" in step(shop, repair, twice).evidence["why"]
+    other = step(shop, repair, twice, allow=PROBABLY, rows_at_stake=49)
     assert "its footer counts 50 rows, the table 49" in other.evidence["why"]
-    done = step(shop, mending, twice, allow=PROBABLY)
+    done = step(shop, repair, twice, allow=PROBABLY)
     assert (done.action, done.evidence["matched_by"]) == (
         "restore_probable", "size, time, and 50 rows by its Parquet footer",
     )  # fmt: skip
     before = keys_of(shop)
-    assert mending.apply().exit_code == 0
+    assert repair.apply().exit_code == 0
     assert read(shop, twice)[:4] == b"PAR1"
-    assert mending.undo().exit_code == 0
+    assert repair.undo().exit_code == 0
     assert keys_of(shop) == before

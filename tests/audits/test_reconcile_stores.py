@@ -1,4 +1,4 @@
-"""Entries of a live S3Guard table: broken, planned, mended, found well by the next audit, and put back as they were."""
+"""Entries of a live S3Guard table: broken, planned, repaired, resolved by the next audit, and restored."""
 
 import io
 import json
@@ -54,8 +54,8 @@ class Guarded:
     def create(self, items: Sequence[Item] = ()) -> None:
         s3guard.create_table(self.aws.dynamodb, self.table, items)
 
-    def entered(self) -> list[Item]:
-        """What a client of Hadoop 3.3 would have entered for what is there; renamed, so that nothing expires."""
+    def client_items(self) -> list[Item]:
+        """Return the items that a client of Hadoop 3.3 would enter; renamed, so that nothing expires."""
         listed = self.aws.s3.list_objects_v2(Bucket=self.bucket, Prefix="warehouse/")["Contents"]
         keys = [each["Key"] for each in listed]
         folders = {key.rsplit("/", depth)[0] for key in keys for depth in range(1, key.count("/") + 1)}
@@ -72,13 +72,13 @@ class Guarded:
         return key
 
     def items(self) -> dict[str, Item]:
-        """By path all that is entered, but for the marker."""
+        """Return all items by path, without the marker."""
         found: Any = self.aws.dynamodb.scan(TableName=self.table, ConsistentRead=True)["Items"]
         by_path = {f"{item['parent']['S']}/{item['child']['S']}": item for item in found}
         return {path: item for path, item in by_path.items() if not path.startswith("..")}
 
     def paths(self, table: str) -> set[str]:
-        """What is entered of a table, and its folder."""
+        """Return the paths of the items of a table and its folder."""
         return {path for path in self.items() if f"{path}/".startswith(f"/{self.bucket}/warehouse/{table}/")}
 
     def item(self, key: str) -> Item | None:
@@ -126,10 +126,10 @@ def lose(guarded: Guarded) -> None:
 
 @dataclass(frozen=True)
 class There:
-    """Files of `orders` are lost, entries of `stock` broken; audited, mended by a plan each, audited, taken back."""
+    """Lost files of `orders`, broken entries of `stock`: audited, repaired by a plan each, audited, taken back."""
 
     kinds: dict[str, set[str]]
-    """By table what the first audit found."""
+    """The kinds that the first audit found, by table."""
     trees: tuple[int, int]
     """How many findings of folders and entries its coverage counts, and how many there are."""
     items: list[dict[str, Item]]
@@ -137,13 +137,13 @@ class There:
     objects: list[Keys]
     """Before and after the undo."""
     done: list[str]
-    """The actions that mended `orders`."""
+    """The actions that repaired `orders`."""
     mended: set[str]
-    """The paths of `stock` that are entered once it was mended; what became of its steps; and what the ledger says."""
+    """The paths of `stock` with an entry after the repair; statuses of its steps; and states in the ledger."""
     statuses: set[str]
     states: set[str]
     left: set[tuple[Any, ...]]
-    """What the second audit found."""
+    """The findings of the second audit."""
     sound: set[str]
     """The paths of `stock` that were entered before anything was broken."""
 
@@ -156,7 +156,7 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
     guarded.shop.write("orders", commits=4)
     an_hour_old(guarded.shop)
     guarded.shop.write("stock")
-    guarded.create(guarded.entered())
+    guarded.create(guarded.client_items())
     sound = guarded.paths("stock")
     lose(guarded)
     break_entries(guarded)
@@ -200,8 +200,8 @@ def break_entries(guarded: Guarded) -> None:
     )
 
 
-def test_from_break_to_mended_and_back(there: There) -> None:
-    """Every kind at once: what the plan mends is resolved by the next audit; the undo leaves every item as it was."""
+def test_from_break_to_repaired_and_back(there: There) -> None:
+    """Every kind at once: the next audit resolves the repaired findings; the undo restores every item."""
     assert there.kinds["stock"] == {"hidden", "tombstoned", "metastore_stale", "phantom", "metastore_broken"}
     before, planned_only, undone = there.items
     assert planned_only == before, "a plan changes nothing"
@@ -227,35 +227,35 @@ def test_what_comes_back_is_entered_by_the_same_plan(there: There) -> None:
 
 
 @pytest.fixture
-def lost(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Guarded:
+def lossy_store(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Guarded:
     guarded = Guarded(aws, s3, versioned(aws, bucket), tmp_path)
     guarded.shop.write("orders", commits=3)
     an_hour_old(guarded.shop)
-    guarded.create(guarded.entered())
+    guarded.create(guarded.client_items())
     lose(guarded)
     return guarded
 
 
-def test_nothing_is_entered_that_did_not_come_back(lost: Guarded) -> None:
+def test_nothing_is_entered_that_did_not_come_back(lossy_store: Guarded) -> None:
     """One was written again by somebody; the other waits for the limit of a run, and is entered by the next one."""
-    mending, shop = lost.mending, lost.shop
+    mending, shop = lossy_store.mending, lossy_store.shop
     first, _, second, *_ = sorted(key for key in keys_of(shop) if key.endswith(".parquet"))
     steps = planned(
         mending, [ledger_row(**each) for each in found(shop, dict.fromkeys((first, second), "dropped"))]
     )
     assert [step.action for step in steps] == ["remove_delete_marker", "enter_restored"] * 2
-    before = lost.items()
-    lost.put(first, b"by somebody")
+    before = lossy_store.items()
+    lossy_store.put(first, b"by somebody")
     assert mending.apply(limit=1).exit_code == 3
-    assert lost.items() == before
+    assert lossy_store.items() == before
     assert mending.apply().exit_code == 3
-    told = {(row["key"], row["action"]): row["status"] for row in actions_of(mending.lake)}
-    assert told == {
+    statuses = {(row["key"], row["action"]): row["status"] for row in actions_of(mending.lake)}
+    assert statuses == {
         (first, "remove_delete_marker"): "changed", (first, "enter_restored"): "changed",
         (second, "remove_delete_marker"): "applied", (second, "enter_restored"): "applied",
     }  # fmt: skip
-    changed = {path for path, item in lost.items().items() if before.get(path) != item}
-    assert changed == {f"/{lost.bucket}/{second}"}
+    changed = {path for path, item in lossy_store.items().items() if before.get(path) != item}
+    assert changed == {f"/{lossy_store.bucket}/{second}"}
 
 
 def test_an_entry_is_what_s3guard_would_have_written(guarded: Guarded) -> None:
@@ -355,7 +355,7 @@ def test_a_folder_in_the_place_of_an_object_becomes_a_file(guarded: Guarded) -> 
 
 def test_a_sound_entry_below_missing_folders_is_not_touched(guarded: Guarded) -> None:
     key = guarded.put(f"{ROOT}/a.parquet")
-    listed = guarded.entered()[0]
+    listed = guarded.client_items()[0]
     guarded.enter(listed)
     rows = [guarded.row("metastore_broken", each) for each in (key, f"{ROOT}/")]
     assert [step.action for step in planned(guarded.mending, rows, allow=())] == ["put_entry", "put_folder"]
@@ -376,12 +376,12 @@ def why(guarded: Guarded, *rows: dict[str, Any], mending: Mending | None = None)
 
 def test_what_an_export_alone_knows_is_for_a_person(guarded: Guarded, tmp_path: Path) -> None:
     mending = Mending(guarded.lake_of_export(tmp_path), tmp_path)
-    (told,) = why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)
-    assert told.startswith("the lake file names only an export of its metadata store")
+    (reason,) = why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)
+    assert reason.startswith("the lake file names only an export of its metadata store")
 
 
 @pytest.mark.parametrize(
-    ("stores", "told"),
+    ("stores", "reason"),
     [
         ("metastores: [{kind: s3guard, table: one}, {kind: s3guard, table: two}]", "2 metadata stores of the"),
         ("", "0 metadata stores of the lake file contain its key"),
@@ -395,7 +395,7 @@ def test_what_an_export_alone_knows_is_for_a_person(guarded: Guarded, tmp_path: 
     ],
 )  # fmt: skip
 def test_which_store_readers_go_by_has_to_be_plain(
-    stores: str, told: str, guarded: Guarded, tmp_path: Path
+    stores: str, reason: str, guarded: Guarded, tmp_path: Path
 ) -> None:
     file = tmp_path / "lake.yaml"
     head = file.read_text().partition("metastores:")[0]
@@ -403,7 +403,7 @@ def test_which_store_readers_go_by_has_to_be_plain(
     mending = Mending(load_lake(file, {}), tmp_path)
     assert why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)[
         0
-    ].startswith(told.replace("BUCKET", guarded.bucket))
+    ].startswith(reason.replace("BUCKET", guarded.bucket))
 
 
 def test_an_entry_that_may_be_the_last_witness_stays(guarded: Guarded) -> None:
@@ -416,9 +416,9 @@ def test_an_entry_that_may_be_the_last_witness_stays(guarded: Guarded) -> None:
         guarded.row("metastore_stale", key, **listed | {"manifest_size": 4, "manifest_etag": "e"}),
         guarded.row("metastore_stale", key, **listed | {"manifest_size": 4}),
     )
-    told = why(guarded, of_size, of_etag, since)
-    assert told[:2] == ["the object is not the one that its writer recorded: repair the object first"] * 2
-    assert told[2].startswith("the object was overwritten since its table lists it")
+    reasons = why(guarded, of_size, of_etag, since)
+    assert reasons[:2] == ["the object is not the one that its writer recorded: repair the object first"] * 2
+    assert reasons[2].startswith("the object was overwritten since its table lists it")
 
 
 def test_what_contradicts_itself_in_storage_is_for_a_person(guarded: Guarded) -> None:
@@ -456,7 +456,7 @@ def test_an_item_that_no_condition_can_name_is_for_a_person(guarded: Guarded) ->
 
 @pytest.fixture
 def broken(guarded: Guarded) -> dict[str, str]:
-    """By action the key of a step that is planned."""
+    """Break entries; return the key of a planned step, by action."""
     hidden, tombstoned = guarded.put(f"{ROOT}/day=1/a.parquet"), guarded.put(f"{ROOT}/day=1/b.parquet")
     ghost = f"{ROOT}/day=1/ghost.parquet"
     guarded.enter(
@@ -564,23 +564,23 @@ def test_an_entry_of_a_file_that_a_table_lists_stays(guarded: Guarded, broken: d
     assert guarded.items() == before
 
 
-def test_the_policy_allows_what_is_asked_of_the_store_and_nothing_else(
+def test_the_policy_grants_exactly_the_requests_to_the_store(
     guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: set[str] = set()
+    requested: set[str] = set()
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+    def record_call(self: Any, operation: str, given: dict[str, Any]) -> Any:
         if "TableName" in given or "RequestItems" in given:
-            asked.add(f"dynamodb:{operation}")
+            requested.add(f"dynamodb:{operation}")
         return call(self, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
     planned(guarded.mending, [guarded.row("hidden", broken["hidden"])], allow=())
     assert (guarded.mending.apply().exit_code, guarded.mending.undo().exit_code) == (0, 0)
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
     of_store = [each for each in policy["Statement"] if "S3GUARD-TABLE" in str(each["Resource"])]
-    assert asked == {name for each in of_store for name in each["Action"]}
+    assert requested == {name for each in of_store for name in each["Action"]}
 
 
 # --- killed anywhere --------------------------------------------------------------------------------------------
@@ -628,7 +628,7 @@ def test_killed_at_any_write(
 def test_an_undo_of_a_run_that_was_killed(
     guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What says `started` is undone where it was done."""
+    """A step with the status `started` is undone if it was done."""
     before, put_batch, calls = guarded.items(), Journal.put_batch, []
 
     def dying(self: Any, *given: Any) -> None:

@@ -151,15 +151,15 @@ class Applied:
     safe: dict[str, set[str]]
     read: dict[str, Any]
     unused: tuple[set[str], set[str]]
-    """What the first audit calls unused, and the second."""
+    """The unused files by the first and by the second audit."""
     exit_codes: dict[str, int]
     statuses: dict[str, dict[str, str]]
-    """By table and key what became of a step of its plan."""
+    """The status of a step of its plan, by table and key."""
     coverage: dict[str, dict[str, Any]]
-    """Of the axis `leftover`, by the second audit."""
+    """Coverage of the axis `leftover` in the second audit, by table."""
 
     def unused_in(self, name: str, audit: int = 0) -> set[str]:
-        """What an audit calls unused of a folder."""
+        """Return the unused files of a folder by an audit."""
         return {key for key in self.unused[audit] if key.startswith(f"warehouse/{name}/")}
 
     def became(self, name: str) -> set[str]:

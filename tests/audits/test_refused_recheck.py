@@ -82,7 +82,7 @@ def losses(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def of_metadata_at_the_end() -> Callable[[str], bool]:
-    """Requests for logs and lists once storage was asked for single files, which is when a table is read again."""
+    """Match requests for logs and lists after the first lookup of a single file: then tables are read again."""
     asked = []
 
     def is_of_end(request: str) -> bool:
@@ -101,16 +101,16 @@ def findings_of(lake: Lake) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def refused(losses: Losses, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Outcome]:
+def refused_audit(losses: Losses, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Outcome]:
     lake = losses.lake(tmp_path_factory.mktemp("refused"), *FORMATS)
     with refusing(Refusals(of_metadata_at_the_end(), first=0)):
         return lake, audited(lake, run_id="r")
 
 
 def test_a_loss_that_the_snapshot_shows_stays_and_is_marked(
-    losses: Losses, refused: tuple[Lake, Outcome]
+    losses: Losses, refused_audit: tuple[Lake, Outcome]
 ) -> None:
-    lake, outcome = refused
+    lake, outcome = refused_audit
     found = {row["table_name"]: row for row in findings_of(lake) if row["kind"] == "dropped"}
     assert {name: row["key"] for name, row in found.items()} == losses.lost
     assert {row["confirmation"] for row in found.values()} == {"error"}
@@ -119,8 +119,8 @@ def test_a_loss_that_the_snapshot_shows_stays_and_is_marked(
     assert (outcome.exit_code, dict(outcome.pressing)) == (3, {"critical": len(FORMATS)})
 
 
-def test_coverage_says_why_it_was_not_rechecked(refused: tuple[Lake, Outcome]) -> None:
-    covered = content_of(refused[0])
+def test_coverage_says_why_it_was_not_rechecked(refused_audit: tuple[Lake, Outcome]) -> None:
+    covered = content_of(refused_audit[0])
     assert {(row["status"], row["unconfirmed"]) for row in covered.values()} == {("partial", 1)}
     assert all("access denied" in row["reason"] for row in covered.values())
     assert {row["decided_share"] for row in covered.values()} == {1.0}

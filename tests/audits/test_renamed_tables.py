@@ -76,7 +76,7 @@ def rename_audits(tmp_path_factory: pytest.TempPathFactory) -> Renamed:
 
 
 def open_acks(rename_audits: Renamed, table: str) -> dict[str, str | None]:
-    """By kind of a table's open discrepancies who accepts them."""
+    """Return who accepts a table's open discrepancies, by kind."""
     return {
         row["kind"]: row["ack_by"]
         for row in rename_audits.rows()
@@ -96,7 +96,7 @@ def test_what_was_accepted_stays_accepted_under_another_name(rename_audits: Rena
     assert subject == "sales#uncommitted"
 
 
-def test_a_table_that_moved_has_to_be_accepted_anew(rename_audits: Renamed) -> None:
+def test_findings_of_a_table_that_moved_have_to_be_accepted_again(rename_audits: Renamed) -> None:
     assert open_acks(rename_audits, "copied") == {"dropped": None, "uncommitted": None}
     assert rename_audits.outcomes[1].pressing == {"critical": 1, "warning": 1}
 

@@ -123,7 +123,7 @@ def hudi_files_lost(table: Versioned) -> None:
     table.written_first(key, {**content, "partitionToWriteStats": {**stats, folder: [lost]}})
 
 
-def hudi_written_alike(table: Versioned) -> None:
+def hudi_written_equal(table: Versioned) -> None:
     key = hudi_commit(table)
     table.written_first(key, {**table.read(key), "extraMetadata": {}})
 
@@ -154,13 +154,13 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     committed_again: [],
     removed_between: [],
     hudi_files_lost: REPLACED,
-    hudi_written_alike: [],
+    hudi_written_equal: [],
     hudi_index_file_gone: [("missing_metadata", "error")],
 }
 
 
 @pytest.fixture(scope="module")
-def found(
+def findings_by_fate(
     aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[dict[str, Any]]]:
     bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("replaced")
@@ -193,17 +193,17 @@ def found(
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_a_state_that_was_written_twice_is_reported_if_the_table_lacks_what_it_had(
-    found: dict[str, list[dict[str, Any]]], fate: Fate
+def test_a_state_that_was_written_twice_is_reported_if_the_table_lacks_its_files(
+    findings_by_fate: dict[str, list[dict[str, Any]]], fate: Fate
 ) -> None:
-    rows = found[fate.__name__]
+    rows = findings_by_fate[fate.__name__]
     assert [(row["kind"], row["severity"]) for row in rows] == FATES[fate], [r["explanation"] for r in rows]
     for row in rows:
         assert (row["recoverable"], bool(row["recovery"])) == ("yes", True)
 
 
-def test_what_the_lost_state_added_is_named(found: dict[str, list[dict[str, Any]]]) -> None:
-    (iceberg,), (hudi,) = found["snapshot_lost"], found["hudi_files_lost"]
+def test_files_that_the_lost_state_added_are_named(findings_by_fate: dict[str, list[dict[str, Any]]]) -> None:
+    (iceberg,), (hudi,) = findings_by_fate["snapshot_lost"], findings_by_fate["hudi_files_lost"]
     assert "snapshot 777" in iceberg["explanation"]
     assert iceberg["rows_at_stake"] > 0
     assert "aaaaaaaa-0_9-9-9_20261123153843042.parquet" in hudi["explanation"]

@@ -25,8 +25,8 @@ from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 
-def kept(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
-    """Tables that were written an hour ago into a bucket that keeps versions."""
+def versioned(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
+    """Write tables, as if an hour ago, into a versioned bucket."""
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     made = Shop(aws.s3, s3, bucket)
     for table in tables:
@@ -37,7 +37,7 @@ def kept(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
 
 @pytest.fixture
 def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    return kept(aws, s3, bucket, "orders")
+    return versioned(aws, s3, bucket, "orders")
 
 
 def rows(lake: Lake, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
@@ -51,7 +51,7 @@ def rows(lake: Lake, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
 
 
 def reasons(lake: Lake) -> dict[str, str]:
-    """By key why it was resolved."""
+    """Return the reason of each resolution, by key."""
     results = results_of(lake)
     by_key = {row["discrepancy_id"]: row["key"] for b in results.discrepancies() for row in b.to_pylist()}
     history = results.history(list(by_key))
@@ -61,7 +61,7 @@ def reasons(lake: Lake) -> dict[str, str]:
 
 
 def older_versions_end(shop: Shop, *rules: dict[str, Any]) -> None:
-    """Lifecycle rules for older versions, each with what it adds to one for the whole bucket."""
+    """Set lifecycle rules for older versions; each extends a rule for the whole bucket."""
     usual: dict[str, Any] = {"Status": "Enabled", "Filter": {"Prefix": ""}}
     configuration: Any = {"Rules": [usual | {"ID": f"rule-{n}"} | rule for n, rule in enumerate(rules)]}
     shop.s3.put_bucket_lifecycle_configuration(Bucket=shop.bucket, LifecycleConfiguration=configuration)
@@ -94,7 +94,7 @@ def lose_in_every_way(shop: Shop) -> Back:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LossAudit:
     """One live audit of tables in three buckets, of which one has no rules, one some by days and one some by tags."""
 
     shop: Shop
@@ -104,22 +104,22 @@ class Lost:
     folder: Path
     outcome: Outcome
     versions: dict[str, str]
-    """By key the version that is to come back."""
+    """The version to restore, by key."""
     back: "Back"
 
-    def told(self, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
-        """By key these columns of the findings of a table."""
+    def columns(self, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
+        """Return these columns of the findings of a table, by key."""
         every = rows_of(results_of(self.lake).findings("lost"))
         return {row["key"]: tuple(row[c] for c in columns) for row in every if row["table_name"] == table}
 
 
 @pytest.fixture(scope="module")
-def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+def losses(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> LossAudit:
     buckets = [f"test-{uuid.uuid4().hex[:12]}" for _ in range(3)]
     for bucket in buckets:
         aws.s3.create_bucket(Bucket=bucket)
-    shop = kept(aws, s3, buckets[0], "vectors", "promised", "again", "no_rules", "back")
-    days, tags = kept(aws, s3, buckets[1], "by_days"), kept(aws, s3, buckets[2], "by_tags")
+    shop = versioned(aws, s3, buckets[0], "vectors", "promised", "again", "no_rules", "back")
+    days, tags = versioned(aws, s3, buckets[1], "by_days"), versioned(aws, s3, buckets[2], "by_tags")
     older_versions_end(days, after(3), after(30), {"Status": "Disabled", **after(1)})
     older_versions_end(tags, after(3) | {"Filter": {"Tag": {"Key": "k", "Value": "v"}}})
     versions = lose_vectors(shop) | lose_promised(shop)
@@ -135,21 +135,21 @@ def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lo
     ]
     lake = shop.lake(folder, tables=tables)
     outcome = audited(lake, live=True, run_id="lost")
-    return Lost(shop, days, tags, lake, folder, outcome, versions, back)
+    return LossAudit(shop, days, tags, lake, folder, outcome, versions, back)
 
 
-def test_what_is_brought_back_is_resolved(lost: Lost) -> None:
-    s3, bucket, back = lost.shop.s3, lost.shop.bucket, lost.back
+def test_what_is_brought_back_is_resolved(losses: LossAudit) -> None:
+    s3, bucket, back = losses.shop.s3, losses.shop.bucket, losses.back
     marked, copied, uploaded, purged, torn = back.keys
-    told = lost.told("back", "kind", "recoverable", "recovery", "recovery_version_id")
+    found = losses.columns("back", "kind", "recoverable", "recovery", "recovery_version_id")
     by_marker = {
         key: ("dropped", "yes", "delete_marker", back.versions[key]) for key in (marked, copied, uploaded)
     }
-    assert told == by_marker | {
+    assert found == by_marker | {
         purged: ("dropped", "no", None, None),
         torn: ("size_mismatch", "yes", "older_version", back.versions[torn]),
     }
-    hidden = lost.told("back", "storage_version_id")
+    hidden = losses.columns("back", "storage_version_id")
     assert [hidden[key] for key in (marked, copied, uploaded)] == [
         (back.markers[key],) for key in (marked, copied, uploaded)
     ]
@@ -160,12 +160,12 @@ def test_what_is_brought_back_is_resolved(lost: Lost) -> None:
         s3.copy_object(Bucket=bucket, Key=key, CopySource=source)  # type: ignore[arg-type]
     for key in (uploaded, purged):
         s3.put_object(Bucket=bucket, Key=key, Body=back.bodies[key])
-    outcome = audited(lost.lake, live=True, run_id="back", tables=("back",))
+    outcome = audited(losses.lake, live=True, run_id="back", tables=("back",))
     assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
-    resolved = rows(lost.lake, "discrepancies", "state", "resolution")
+    resolved = rows(losses.lake, "discrepancies", "state", "resolution")
     assert {key: resolved[key] for key in back.keys} == dict.fromkeys(back.keys, ("resolved", "restored"))
     verified, unverified = "checked live; content verified", "checked live; content not verified"
-    assert reasons(lost.lake) == dict.fromkeys(back.keys, verified) | {purged: unverified}
+    assert reasons(losses.lake) == dict.fromkeys(back.keys, verified) | {purged: unverified}
 
 
 def lose_vectors(shop: Shop) -> dict[str, str]:
@@ -188,18 +188,22 @@ def lose_vectors(shop: Shop) -> dict[str, str]:
     return versions
 
 
-def test_a_deletion_vector_comes_back_like_a_data_file(lost: Lost) -> None:
+def test_a_deletion_vector_comes_back_like_a_data_file(losses: LossAudit) -> None:
     """No log records the size of its file: the version that was current at the commit is it."""
     gone, torn = (f"warehouse/vectors/{vector_file(n)}" for n in (0, 1))
-    assert lost.told("vectors", "kind", "category", "recoverable", "recovery", "recovery_version_id") == {
-        gone: ("dropped", "deletes", "yes", "delete_marker", lost.versions[gone]),
-        torn: ("size_mismatch", "deletes", "yes", "older_version", lost.versions[torn]),
+    assert losses.columns(
+        "vectors", "kind", "category", "recoverable", "recovery", "recovery_version_id"
+    ) == {
+        gone: ("dropped", "deletes", "yes", "delete_marker", losses.versions[gone]),
+        torn: ("size_mismatch", "deletes", "yes", "older_version", losses.versions[torn]),
     }
-    mending = Mending(lost.lake, lost.folder)
+    mending = Mending(losses.lake, losses.folder)
     mending.plan(io.StringIO(), row_filter=RowFilter(tables=("vectors",)))
     assert mending.apply().exit_code == 0
     assert mending.statuses()[gone] == "applied"
-    assert lost.shop.s3.get_object(Bucket=lost.shop.bucket, Key=gone)["VersionId"] == lost.versions[gone]
+    assert (
+        losses.shop.s3.get_object(Bucket=losses.shop.bucket, Key=gone)["VersionId"] == losses.versions[gone]
+    )
 
 
 def lose_promised(shop: Shop) -> dict[str, str]:
@@ -218,10 +222,10 @@ def lose_promised(shop: Shop) -> dict[str, str]:
     return {lost: version}
 
 
-def test_a_file_of_a_promised_state_comes_back_too(lost: Lost) -> None:
-    (key,) = (key for key in lost.versions if "/promised/" in key)
-    told = lost.told("promised", "kind", "recoverable", "recovery", "recovery_version_id")
-    assert told == {key: ("dropped_history", "yes", "delete_marker", lost.versions[key])}
+def test_a_file_of_a_promised_state_comes_back_too(losses: LossAudit) -> None:
+    (key,) = (key for key in losses.versions if "/promised/" in key)
+    found = losses.columns("promised", "kind", "recoverable", "recovery", "recovery_version_id")
+    assert found == {key: ("dropped_history", "yes", "delete_marker", losses.versions[key])}
 
 
 def write_again(shop: Shop) -> None:
@@ -236,11 +240,14 @@ def write_again(shop: Shop) -> None:
             s3.delete_object(Bucket=bucket, Key=key, VersionId=first)
 
 
-def test_versions_decide_what_was_written_again(lost: Lost) -> None:
-    """Equal content is consistent whenever it was written; other bytes of one size are named for what they are."""
-    _, other, unknown = lost.shop.keys("again/")[:3]
-    told = lost.told("again", "kind", "recoverable", "recovery")
-    assert told == {other: ("content_mismatch", "yes", "older_version"), unknown: ("overwritten", "no", None)}
+def test_versions_decide_what_was_written_again(losses: LossAudit) -> None:
+    """Equal content is consistent whenever it was written; other bytes are a mismatch if the first version is there."""
+    _, other, unknown = losses.shop.keys("again/")[:3]
+    found = losses.columns("again", "kind", "recoverable", "recovery")
+    assert found == {
+        other: ("content_mismatch", "yes", "older_version"),
+        unknown: ("overwritten", "no", None),
+    }
 
 
 def lose_marked_torn_and_twice_torn(shop: Shop, table: str) -> None:
@@ -251,26 +258,26 @@ def lose_marked_torn_and_twice_torn(shop: Shop, table: str) -> None:
         shop.s3.put_object(Bucket=shop.bucket, Key=often, Body=body)
 
 
-def test_until_when_what_was_lost_can_come_back(lost: Lost) -> None:
-    """By the rules of the bucket and the time at which the version was replaced; without rules nothing is said."""
+def test_until_when_what_was_lost_can_come_back(losses: LossAudit) -> None:
+    """The bucket's rules and the time at which the version was replaced give the day; without rules it is null."""
     until = ("recoverable", "recoverable_until")
-    assert [*lost.told("no_rules", *until).values()] == [("yes", None)] * 3
+    assert [*losses.columns("no_rules", *until).values()] == [("yes", None)] * 3
 
     ends = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=4)
-    by_days = lost.told("by_days", *until)
+    by_days = losses.columns("by_days", *until)
     assert [*by_days.values()] == [("yes", ends)] * 3
     marked, torn = sorted(by_days)[:2]
-    (words,) = lost.told("by_days", "explanation")[marked]
+    (words,) = losses.columns("by_days", "explanation")[marked]
     assert f"lifecycle rule rule-0 deletes that version from {ends:%Y-%m-%d} on" in words
-    assert rows(lost.lake, "discrepancies", "recoverable_until")[torn] == (ends,)
+    assert rows(losses.lake, "discrepancies", "recoverable_until")[torn] == (ends,)
 
-    assert [*lost.told("by_tags", *until).values()] == [("yes", None)] * 3
-    (warning,) = lost.outcome.warnings
-    assert f"rule rule-0 of s3://{lost.tags.bucket} asks for tags" in warning
+    assert [*losses.columns("by_tags", *until).values()] == [("yes", None)] * 3
+    (warning,) = losses.outcome.warnings
+    assert f"rule rule-0 of s3://{losses.tags.bucket} asks for tags" in warning
 
 
 def test_a_report_of_all_versions_says_when_one_was_replaced(shop: Shop, tmp_path: Path) -> None:
-    """Where nobody may look, and of the past: today's rules say nothing of what was kept then."""
+    """The report's times and today's rules give the day; no request confirms it."""
     s3, bucket = shop.s3, shop.bucket
     marked = shop.keys("orders")[0]
     s3.delete_object(Bucket=bucket, Key=marked)
@@ -279,5 +286,5 @@ def test_a_report_of_all_versions_says_when_one_was_replaced(shop: Shop, tmp_pat
     lake = shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, max_upload: 0s, confirm: {mode: none}")
     audited(lake, run_id="report")
     tomorrow = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    said = rows(lake, "findings", "recoverable", "recoverable_until", "confirmation")
-    assert said == {marked: ("yes", tomorrow + timedelta(days=3), "none")}
+    dates = rows(lake, "findings", "recoverable", "recoverable_until", "confirmation")
+    assert dates == {marked: ("yes", tomorrow + timedelta(days=3), "none")}

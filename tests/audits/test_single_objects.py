@@ -1,4 +1,4 @@
-"""Catalog locations that are a single object, which is its own content: counted, looked at, and under `watch`."""
+"""Catalog locations that are a single object, which is its own content: counted, looked up, and under `watch`."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def test_an_object_is_its_own_content(
 
 
 def kinds(lake: Lake, run_id: str) -> dict[str, Any]:
-    told: dict[str, list[str]] = {}
+    subjects: dict[str, list[str]] = {}
     for row in rows_of(results_of(lake).findings(run_id)):
-        told.setdefault(row["kind"], []).append(row["subject"])
-    return told
+        subjects.setdefault(row["kind"], []).append(row["subject"])
+    return subjects

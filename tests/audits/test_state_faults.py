@@ -29,7 +29,7 @@ ACTS = {act.__name__: act for act in CATALOGUE if act.__module__ == state_faults
 
 @pytest.fixture(scope="module")
 def outcome(s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Comparison, list[Row]]]:
-    """What an audit makes of all acts, and its findings."""
+    """The outcome of an audit of all acts, and its findings."""
     server, folder = Server(s3), tmp_path_factory.mktemp("states")
     server.create_buckets()
     build_state_tables(server.clients, s3)

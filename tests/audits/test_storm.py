@@ -32,7 +32,7 @@ FORMATS = ("delta", "iceberg", "hudi")
 
 
 class Bucket:
-    """A bucket with a table of each format; `yesterday` has what it held then."""
+    """A bucket with a table of each format; `yesterday` has its earlier content."""
 
     def __init__(self, aws: Aws, endpoint: Endpoint, folder: Path, name: str) -> None:
         self.name, self.s3, self.bucket = name, aws.s3, f"test-{uuid.uuid4().hex[:12]}"
@@ -99,13 +99,13 @@ class Restored:
         return audited(self.lake())
 
     def findings(self, run: Outcome, bucket: Bucket) -> dict[str, dict[str, Any]]:
-        """What a run found in a bucket, by table."""
+        """Return the findings of a run in a bucket, by table."""
         found = findings(self.lake(), run).items()
         return {name.partition(".")[2]: row for name, row in found if name.startswith(f"{bucket.name}.")}
 
 
 def findings(lake: Lake, run: Outcome) -> dict[str, dict[str, Any]]:
-    """What a run found, by table: no two findings are about one table."""
+    """Return the findings of a run by table; no table has two."""
     rows = list(rows_of(results_of(lake).findings(run.run_id)))
     by_table = {row["table_name"]: row for row in rows}
     assert len(by_table) == len(rows), [(row["table_name"], row["kind"], row["subject"]) for row in rows]

@@ -44,7 +44,7 @@ def lay(home: Path) -> None:
 
 
 def entries(home: Path) -> list[Entry]:
-    """What the newest state of the Delta table lists, as Iceberg lists it."""
+    """Return Iceberg entries for the files of the newest Delta state."""
     paths = [Path(uri.removeprefix("file://")) for uri in DeltaTable(home).file_uris()]
     return [
         Entry(
@@ -56,17 +56,17 @@ def entries(home: Path) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Audited:
-    """What one audit says of each table."""
+    """The results of one audit."""
 
     lost: dict[str, Path]
     outcome: Outcome
     findings: list[dict[str, Any]]
     coverage: list[dict[str, Any]]
 
-    def found(self, table: str) -> list[tuple[str, str]]:
-        """(kind, key) of what is more than information."""
-        told = [row for row in self.findings if row["table_name"] == table]
-        return [(row["kind"], row["key"]) for row in told if row["severity"] not in QUIET]
+    def loud_findings(self, table: str) -> list[tuple[str, str]]:
+        """Return (kind, key) of the findings above info."""
+        mine = [row for row in self.findings if row["table_name"] == table]
+        return [(row["kind"], row["key"]) for row in mine if row["severity"] not in QUIET]
 
 
 FORMATS = ("delta", "iceberg")
@@ -74,7 +74,7 @@ FORMATS = ("delta", "iceberg")
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    """By either format a table that is whole, and one that has lost a file."""
+    """Audit a whole table and one that lost a file, by either format."""
     folder, lost, tables = tmp_path_factory.mktemp("two"), {}, []
     for kind in FORMATS:
         for name in (f"{kind}_whole", f"{kind}_broken"):
@@ -97,12 +97,12 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_by_the_format_that_readers_go_by_it_is_quiet_and_a_loss_is_told_once(
+def test_by_the_readers_format_a_whole_table_has_no_finding_and_a_loss_is_reported_once(
     night: Audited, kind: str
 ) -> None:
-    """What belongs to the other format is no leftover above info."""
-    assert night.found(f"{kind}_whole") == []
+    """Files of the other format are unused files of severity info at most."""
+    assert night.loud_findings(f"{kind}_whole") == []
     shares = [r["decided_share"] for r in night.coverage if r["table_name"] == f"{kind}_whole"]
     assert min(share for share in shares if share is not None) >= 0.99
-    assert night.found(f"{kind}_broken") == [("dropped", str(night.lost[kind])[1:])]
+    assert night.loud_findings(f"{kind}_broken") == [("dropped", str(night.lost[kind])[1:])]
     assert night.outcome.status == "complete"

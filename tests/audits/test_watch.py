@@ -1,4 +1,4 @@
-"""Whole audits of lakes with watched places: what no table owns there, by prefix, and tables that nobody names."""
+"""Whole audits of lakes with watched prefixes: files without a table, by prefix, and unnamed tables."""
 
 import io
 import json
@@ -20,7 +20,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_what_no_table_owns_is_a_row_a_prefix_and_what_is_owned_known_young_or_ignored_is_none(
+def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_or_ignored(
     place: Place,
 ) -> None:
     # no table's

@@ -1,4 +1,4 @@
-"""A store of weak consistency: what it says is absent is only believed when it says so twice, a minute apart."""
+"""A store of weak consistency: an absence counts only if two responses, a minute apart, agree."""
 
 import time
 from pathlib import Path
@@ -15,15 +15,15 @@ from tests.conftest import Aws
 @pytest.mark.parametrize(
     ("consistency", "pauses", "dropped"),
     [
-        pytest.param("weak", [60.0], {"gone"}, id="an old answer is none, a loss is one"),
-        pytest.param("strong", [], {"gone", "back"}, id="a strong store is asked once"),
+        pytest.param("weak", [60.0], {"gone"}, id="an old answer does not count, a loss does"),
+        pytest.param("strong", [], {"gone", "back"}, id="a strong store is queried once"),
     ],
 )
 def test_an_absence_counts_after_a_second_look(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path,
     consistency: str, pauses: list[float], dropped: set[str],
 ) -> None:  # fmt: skip
-    """Of two files that are absent one is back a minute later."""
+    """Two files are absent; one is back a minute later."""
     shop = Shop(aws.s3, s3, bucket)
     for table in ("gone", "back"):
         shop.write(table, commits=1)

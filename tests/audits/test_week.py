@@ -138,7 +138,7 @@ AFTER_WHOLE = {
 
 
 class Killed(BaseException):
-    """The end of an audit where it stands."""
+    """Raised to end an audit at once."""
 
 
 @contextmanager

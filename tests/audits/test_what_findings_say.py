@@ -1,4 +1,4 @@
-"""What findings, `explain` and the certificate say is no more than the evidence shows."""
+"""Findings, `explain` and the certificate state no more than the evidence shows."""
 
 import itertools
 import random
@@ -76,7 +76,7 @@ def _with_statistics(lake: IcebergLake, name: str) -> str:
 def by_table(
     aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[dict[str, Any]]]:
-    """By table its findings, by an audit that looks at all tables but `unlooked`."""
+    """Return the findings by table of an audit that confirms all tables but `unlooked`."""
     aws.s3.create_bucket(Bucket=BUCKET)
     shop, lake = Shop(aws.s3, s3, BUCKET), IcebergLake(aws.s3, s3, BUCKET)
     for name in ("orders", "stock", "raw", "unlooked"):
@@ -159,9 +159,9 @@ def test_a_finding_without_a_request_to_storage_states_that(by_table: ByTable) -
     words = {
         name: [row["explanation"] for row in by_table[name] if row["kind"] == "dropped"] for name in by_table
     }
-    (asked,), (unasked,) = words["orders"], words["unlooked"]
-    assert unasked.endswith("not confirmed: live looks are off")
-    assert "not confirmed" not in asked
+    (confirmed,), (unconfirmed,) = words["orders"], words["unlooked"]
+    assert unconfirmed.endswith("not confirmed: live looks are off")
+    assert "not confirmed" not in confirmed
 
 
 @pytest.mark.parametrize("layout", [1, 2])

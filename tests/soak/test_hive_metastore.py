@@ -31,7 +31,7 @@ from lakeaudit.reconcile.partition_store import same_for_readers
 from lakeaudit.reconcile.protocol import ConcurrentChange
 from lakeaudit.reconcile.table_pointers import HivePointer, PointerState
 from lakeaudit.runtime.aws import Clients
-from tests.audits.test_pointers import found
+from tests.audits.test_pointers import findings_of
 from tests.builders.audits import audited
 from tests.builders.mending import Mending
 from tests.sources.test_hive import read, rows_of
@@ -226,7 +226,7 @@ def test_partitions_are_repaired_and_the_repair_is_undone(uri: str, tmp_path: Pa
     }  # fmt: skip
     assert mending.apply().exit_code == 0
     audited(mending.lake, run_id="r2")
-    assert found(mending.lake, "r2") == []
+    assert findings_of(mending.lake, "r2") == []
     assert store.partition(["2"]) is None
     assert mending.undo().exit_code == 0
     assert same_for_readers(store.partition(["2"]), two)
@@ -257,7 +257,7 @@ def test_an_audit_says_what_a_real_metastore_says_wrongly(uri: str, tmp_path: Pa
         lake.put(f"wh/orders/day={day}/part-0.parquet")
     written = load_lake(lake_file(lake, uri, tmp_path), {})
     audited(written, run_id="r1")
-    kinds = {(row["table_name"], row["kind"], row["partition_path"]) for row in found(written, "r1")}
+    kinds = {(row["table_name"], row["kind"], row["partition_path"]) for row in findings_of(written, "r1")}
     assert kinds == {
         ("audit.orders", "empty_partition", "day=2"), ("audit.orders", "unregistered_partition", "day=3"),
     }  # fmt: skip
