@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 CEILINGS = ROOT / "tests" / "data" / "language_ceilings.json"
 THE_LISTS = ("language_lists.py", "test_language.py")
 CODE: Mapping[str, tuple[str, ...]] = {"product": ("jobs", "dags"), "tests": ("tests",)}
-DOCUMENTS = ("*.md", "docs/*.md", "docs/*/*.md", "conf/example.yaml", "jobs/**/*.j2")
+DOCUMENTS = ("*.md", "docs/*.md", "docs/*/*.md", "tests/*.md", "conf/example.yaml", "jobs/**/*.j2")
 SHOWN = 20
 
 

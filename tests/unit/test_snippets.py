@@ -1,4 +1,4 @@
-"""Every snippet of README and docs: shell lines parse as the command line does, Python runs, YAML loads."""
+"""Every snippet of the documents: shell lines parse as the command line does, Python runs, YAML loads."""
 
 import ast
 import json
@@ -18,7 +18,8 @@ from lakeaudit.evidence import registry
 from tests.other_wheel.lakeaudit_path_lists import KIND
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md")
+PAGES = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md"))
+DOCUMENTS = (*PAGES, *sorted((ROOT / "docs").glob("*.md")))
 SNIPPET = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = ("recorded(", "spark_writes(")
 """Calls in snippets that need a server or a session: sources/test_recorder.py and spark/test_event_logs.py run them."""
