@@ -26,8 +26,8 @@ from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.iceberg import IcebergLake
-from tests.builders.mending import Mending
 from tests.builders.odd_stores import Request, Response, habit
+from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -186,7 +186,7 @@ def test_an_archived_older_state_is_not_a_finding(audit: Audited) -> None:
 def test_a_plan_waits_for_the_archive_and_then_copies(audit: Audited, tmp_path: Path) -> None:
     """A marker is never removed over an archived version: its copy could be read for some days only."""
     deep = audit.lost["delta_deep"]
-    mending = Mending(audit.lake, tmp_path)
+    mending = RepairPlans(audit.lake, tmp_path)
     (tmp_path / "lake.yaml").write_text(
         (Path("/") / audit.lake.results.key).parent.joinpath("lake.yaml").read_text()
     )
@@ -230,5 +230,5 @@ def test_the_only_version_of_a_key_is_archived(
     assert "is in GLACIER: first restore that version" in state.unreadable(state.current.version_id)
 
 
-def _rows(mending: Mending) -> list[dict[str, Any]]:
+def _rows(mending: RepairPlans) -> list[dict[str, Any]]:
     return [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]

@@ -22,7 +22,7 @@ from tests.builders import inventory
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import BORN, Log, add, info, metadata, millis, remove
-from tests.builders.hudi import commit, instant_text, laid, stat
+from tests.builders.hudi import commit, instant_text, stat, write_timeline
 from tests.builders.iceberg_files import Entry, Snapshot
 from tests.builders.inventory import Version
 from tests.conftest import Aws
@@ -66,7 +66,7 @@ def iceberg_short(home: Path) -> None:
     deletes = [Entry("deletes.parquet", 4, content=iceberg.POSITION_DELETES),
                Entry("vectors.puffin", 20, content=iceberg.POSITION_DELETES, offset=4)]  # fmt: skip
     at = {"data": files, "deletes": deletes}
-    iceberg.written(home, {1: Snapshot(at, at=LONG_AGO)}, version=3)
+    iceberg.write_metadata(home, {1: Snapshot(at, at=LONG_AGO)}, version=3)
     age_metadata(home)
     for entry in (*files, *deletes):
         put(home / "data" / entry.path, entry.size)
@@ -74,7 +74,7 @@ def iceberg_short(home: Path) -> None:
 
 def hudi_short(home: Path) -> None:
     names = {f"{number}-0_0-1-1_20261101000000000.parquet": size for number, size in enumerate((8, 100))}
-    laid(home, {f"20261101000000000.{state}": body for state, body in {
+    write_timeline(home, {f"20261101000000000.{state}": body for state, body in {
         "commit.requested": "", "inflight": "",
         "commit": commit(*(stat(f"day=1/{name}", size) for name, size in names.items())),
     }.items()})  # fmt: skip
@@ -119,7 +119,9 @@ def delta_behind(home: Path) -> None:
 
 
 def iceberg_ahead(home: Path, clock: datetime = FUTURE) -> None:
-    iceberg.written(home, {1: Snapshot({"m": [Entry("lost.parquet"), Entry("whole.parquet")]}, at=clock)})
+    iceberg.write_metadata(
+        home, {1: Snapshot({"m": [Entry("lost.parquet"), Entry("whole.parquet")]}, at=clock)}
+    )
     age_metadata(home)
     put(home / "data/whole.parquet")
 
@@ -132,7 +134,9 @@ def hudi_ahead(home: Path, instant: str = "20310101000000000") -> None:
     names = [f"{name}-0_0-1-1_{instant}.parquet" for name in ("lost", "whole")]
     body = commit(*(stat(f"day=1/{name}") for name in names))
     states = {"commit.requested": "", "inflight": "", "commit": body}
-    for path in laid(home, {f"{instant}.{state}": said for state, said in states.items()}).iterdir():
+    for path in write_timeline(
+        home, {f"{instant}.{state}": said for state, said in states.items()}
+    ).iterdir():
         set_time(path)
     put(home / "day=1" / names[1])
 

@@ -16,7 +16,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.events import event_files
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
-from tests.builders.access_logs import JOB, LIFECYCLE, PERSON, Line, deleted, expired, written
+from tests.builders.access_logs import JOB, LIFECYCLE, PERSON, Line, deleted, expired, write_line
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.watched_shop import HOUR, Watched
@@ -36,7 +36,7 @@ def test_unreadable_logs_are_evidence_gaps_and_not_a_cause(
     watched.shop.s3.delete_object(Bucket=watched.bucket, Key=lost)
     after = watched.at
     gone = watched.logged([deleted(lost, after, bucket=watched.bucket)], "GONE")
-    watched.logged([written(watched.keys[1], after, bucket=watched.bucket)], "HERE")
+    watched.logged([write_line(watched.keys[1], after, bucket=watched.bucket)], "HERE")
     watched.lake()
     file, nowhere = watched.folder / "lake.yaml", "s3://no-such-bucket-of-logs/logs"
     text = file.read_text()
@@ -52,7 +52,7 @@ def test_unreadable_logs_are_evidence_gaps_and_not_a_cause(
 
     monkeypatch.setattr(event_files, "find", vanishing)
     outcome = audited(lake, live=True, run_id="r")
-    causes = watched.found(lake, "r")
+    causes = watched.findings_of_run(lake, "r")
     assert causes.pop(lost) == ("dropped", None, None, None)
     assert {source: kind for source, (kind, *_) in causes.items()} == {
         f"events:0 s3://{watched.bucket}/logs": "unreadable_evidence",
@@ -64,7 +64,7 @@ def test_unreadable_logs_are_evidence_gaps_and_not_a_cause(
 def test_nothing_is_read_where_nothing_is_to_be_explained(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched.logged([written(watched.keys[0], watched.at, bucket=watched.bucket)])
+    watched.logged([write_line(watched.keys[0], watched.at, bucket=watched.bucket)])
     monkeypatch.setattr("lakeaudit.evidence.events.event_files.blocks", None)
     off = ", ".join(f"{kind}: 'off'" for kind in PATTERNS)
     outcome = audited(watched.lake(more=f"severity: {{{off}}}\n"), live=True, run_id="r")
@@ -131,12 +131,12 @@ def delete_files(watched: Watched) -> None:
         [
             expired(by_rule, after, **here),
             deleted(by_person, after, PERSON, request="DELETED1", agent='"hostile " 200 agent"', **here),
-            written(by_job, after, JOB, **here),
-            written(silent, after - 5 * HOUR, JOB, **here),
+            write_line(by_job, after, JOB, **here),
+            write_line(silent, after - 5 * HOUR, JOB, **here),
             deleted(silent, after - 4 * HOUR, PERSON, **here),
             Line("REST.DELETE.OBJECT", silent, after, PERSON, status="403", error="AccessDenied", **here),
             deleted(again, after, PERSON, **here),
-            written(again, after + timedelta(seconds=2), JOB, **here),
+            write_line(again, after + timedelta(seconds=2), JOB, **here),
             Line("REST.GET.OBJECT", late, after, PERSON, **here),
         ]
     )
@@ -147,8 +147,8 @@ def again(watched: Watched) -> list[Line]:
     (key, *_), at, here = watched.shop.keys("visits"), watched.at, {"bucket": watched.bucket}
     listed = at + timedelta(minutes=20, seconds=5)
     return [
-        written(key, at, request="R1", **here),
-        written(key, at + timedelta(minutes=20), request="R2", **here),
+        write_line(key, at, request="R1", **here),
+        write_line(key, at + timedelta(minutes=20), request="R2", **here),
         Line("REST.GET.BUCKET", "warehouse/visits/", listed, JOB, "R3", **here),
     ]
 
@@ -156,7 +156,7 @@ def again(watched: Watched) -> list[Line]:
 def test_each_loss_names_its_cause(logged: Logged, capsys: pytest.CaptureFixture[str]) -> None:
     watched, after = logged.watched, logged.watched.at
     by_rule, by_person, by_job, silent, again, _ = watched.keys
-    causes = watched.found(logged.lake, "r1")
+    causes = watched.findings_of_run(logged.lake, "r1")
     assert {key: causes[key] for key in causes if key not in logged.patterns("r1")} == {
         by_rule: ("dropped", "expired by a lifecycle rule (S3.EXPIRE.OBJECT)", LIFECYCLE, after),
         by_person: ("dropped", "deleted (REST.DELETE.OBJECT)", PERSON, after),

@@ -15,7 +15,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Action, Log, add, features, metadata, protocol, remove
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.builders.rest_catalog import served
 from tests.builders.unity_catalog import UnityCatalog
 
@@ -181,7 +181,7 @@ def iceberg_twin(host: Path) -> Path:
     """An Iceberg table at the location of a Delta table, with a file that this one does not list."""
     (host / "of_guest.parquet").write_bytes(b"x" * 100)
     entry = Entry(f"file://{host}/of_guest.parquet", 100, 1)
-    written(host, {1: Snapshot({"m1": [entry]}, at=LONG_AGO)})
+    write_metadata(host, {1: Snapshot({"m1": [entry]}, at=LONG_AGO)})
     return host
 
 

@@ -15,7 +15,7 @@ from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import BORN, add
 from tests.builders.hudi import NO_WAIT, names_of, unpacked
-from tests.builders.mending import Mending
+from tests.builders.repair_plans import RepairPlans
 from tests.builders.rest_catalog import served
 from tests.builders.unity_catalog import UnityCatalog
 from tests.conftest import Aws
@@ -85,7 +85,7 @@ def test_tables_are_read_where_their_writer_put_them(
         }  # fmt: skip
         clients, results = clients_of(lake), results_of(lake)
         explained = {form: explain_named(lake, results, clients, form, deep=False) for form in forms}
-        mending = Mending(lake, tmp_path)
+        mending = RepairPlans(lake, tmp_path)
         mending.plan(StringIO())
     found = [
         (row["table_name"], row["kind"], row["key"])

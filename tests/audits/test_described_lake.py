@@ -14,7 +14,7 @@ from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import catching
-from tests.builders.described import Asked, DescribedLake, fresh_name, requests, roles_of_the_server
+from tests.builders.described import ApiCalls, DescribedLake, fresh_name, requests, roles_of_the_server
 from tests.conftest import Aws
 
 
@@ -31,7 +31,7 @@ class Described:
     made: DescribedLake
     folder: Path
     lake: Lake
-    asked: Asked
+    asked: ApiCalls
 
 
 def described(aws: Aws, s3: Endpoint, folder: Path, tables: int) -> Described:

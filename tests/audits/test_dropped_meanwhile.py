@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 
 
 def of_delta(folder: Path, name: str) -> None:
@@ -29,7 +29,9 @@ def of_iceberg(folder: Path, name: str) -> None:
     home = folder / "wh" / name
     (home / "data").mkdir(parents=True)
     (home / "data" / "a").write_bytes(b"x" * 100)
-    written(home, {1: Snapshot({"m1": [Entry(f"file://{home}/data/a", 100, 1)]}, at=datetime.now(UTC))})
+    write_metadata(
+        home, {1: Snapshot({"m1": [Entry(f"file://{home}/data/a", 100, 1)]}, at=datetime.now(UTC))}
+    )
 
 
 def of_hudi(folder: Path, name: str) -> None:

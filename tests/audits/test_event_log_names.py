@@ -76,7 +76,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
     for number, (name, save) in enumerate(FORMS.items()):
         site = Site(folder, name, number)
         site.wrote(name, UUIDS[0])
-        site.app.ended()
+        site.app.end()
         site.logs.mkdir(parents=True)
         save(site)
         (site.logs / "README.txt").write_text("no log\n")
@@ -102,7 +102,7 @@ def test_a_loss_is_found_by_the_log(night: Night, name: str) -> None:
 
 
 def test_a_gzip_that_was_cut_off_is_torn(tmp_path: Path) -> None:
-    app = App(at=datetime.now(UTC) - timedelta(days=9)).ended()
+    app = App(at=datetime.now(UTC) - timedelta(days=9)).end()
     path = tmp_path / f"{app.id}.gz"
     path.write_bytes(gzip.compress(content(app))[:-20])
     (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))

@@ -161,7 +161,7 @@ def every_night(site: Site) -> list[str]:
     (site.data / "days/d=1" / part(0, UUIDS[0], joint=".c")).unlink()
     site.wrote("days", UUIDS[2], {0: (9, 90)}, "d=1", mode="Overwrite", by="d", dynamic=True, partitions=1)
     site.wrote("failed", UUIDS[3], error="boom")
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     return [site.line(table) for table in QUIET]
 
 
@@ -180,7 +180,7 @@ def lost_and_cut_off(site: Site, session: "SparkSession | None" = None) -> None:
 def losses(site: Site) -> list[str]:
     for uuid in UUIDS[:2]:
         site.wrote("losses", uuid)
-    site.app.ended().save(site.logs, rolled=2)
+    site.app.end().save(site.logs, rolled=2)
     site.lose("losses", UUIDS[0], 1, 4)
     site.file("losses", UUIDS[1], 2).write_bytes(b"short")
     return [site.line("losses")]
@@ -203,7 +203,7 @@ def brought_back(site: Site) -> list[str]:
     for number, uuid in enumerate(UUIDS[:2]):
         splits = {n: (records, size + number) for n, (records, size) in SPLITS.items()}
         site.wrote("brought_back", uuid, splits)
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     for number in SPLITS:
         os.utime(site.file("brought_back", UUIDS[0], number))
     site.lose("brought_back", UUIDS[0], 5)
@@ -238,7 +238,7 @@ def strays(site: Site) -> list[str]:
         stray = site.data / table / "by-hand.parquet"
         stray.write_bytes(b"y")
         os.utime(stray, (BEGUN.timestamp(), BEGUN.timestamp()))
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     return [site.line(table, more=more) for table, more in STRAYS.items()]
 
 
@@ -276,7 +276,7 @@ def old_jobs(site: Site) -> list[str]:
             site.wrote(table, uuid)
         site.lose(table, UUIDS[0])
         site.lose(table, UUIDS[1], 0)
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     return [site.line(table, more=f"{keep}, complete: true") for table, (keep, _) in KEPT.items()]
 
 
@@ -290,7 +290,7 @@ def lost_commit(site: Site) -> list[str]:
     """Write files that a state lists, or listed until OPTIMIZE removed them: they are not lost."""
     site.wrote("lost_commit", UUIDS[0])
     site.wrote("lost_commit", UUIDS[1], error="boom")
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     names = {n: (part(n, UUIDS[0]), size) for n, (_, size) in SPLITS.items()}
     listed = [("add", *names[n]) for n in range(4)]
     compacted = [("remove", *names[n]) for n in range(2)] + [("add", "compact.parquet", 77)]
@@ -312,7 +312,7 @@ def test_what_a_job_wrote_into_a_delta_table_and_no_state_lists_is_a_lost_commit
 @register_case
 def made_delta(site: Site) -> list[str]:
     site.wrote("made_delta", UUIDS[0])
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     site.lose("made_delta", UUIDS[0])
     in_log(site, "made_delta", [])
     return [site.line("made_delta", beside="{kind: delta}, ")]
@@ -333,7 +333,7 @@ def torn_log(site: Site) -> list[str]:
 @register_case
 def renamed(site: Site) -> list[str]:
     site.wrote("renamed", UUIDS[0])
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     for number in SPLITS:
         path = site.file("renamed", UUIDS[0], number)
         path.rename(path.with_name(f"{number}.parquet"))
@@ -363,7 +363,7 @@ def none_left(site: Site) -> list[str]:
     site.wrote("none_left", UUIDS[0])
     site.wrote("none_left", UUIDS[1])
     site.wrote("none_left_of_others", UUIDS[2])
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     site.lose("none_left", UUIDS[0])
     return [site.line("none_left"), site.line("none_left_of_others")]
 
@@ -399,7 +399,7 @@ def marked(site: Site) -> list[str]:
         marker.touch()
         at = (ended + timedelta(hours=hours)).timestamp()
         os.utime(marker, (at, at))
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     return [site.line(table) for table in MARKED]
 
 
@@ -414,7 +414,7 @@ def test_a_marker_beside_an_incomplete_write_misleads(night: Audited, table: str
 
 def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole(site: Site) -> None:
     site.wrote("days", UUIDS[0], {0: (10, 100), 1: (20, 200)}, below="d=1", by="d", partitions=1)
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     lost = site.data / "days/d=1" / part(1, UUIDS[0], joint=".c")
     lost.rename(site.folder / "kept")
     lake = site.lake("days")
@@ -433,7 +433,7 @@ def retried(site: Site) -> list[str]:
     broken = {n: (100 + n, 5000 + n) for n in range(2)}
     site.wrote("retried", UUIDS[0], broken, error="boom")
     site.wrote("retried", UUIDS[1], broken | {2: (102, 5002)})
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     return [site.line("retried")]
 
 
@@ -448,7 +448,7 @@ def test_a_failed_run_and_its_retry_are_reported_once(night: Audited) -> None:
 def test_the_claims_of_one_file(site: Site) -> None:
     for uuid in UUIDS[:2]:
         site.wrote("events", uuid)
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     lost = site.file("events", UUIDS[0], 3)
     lost.unlink()
     lake = site.lake("events")
@@ -461,7 +461,7 @@ def test_the_claims_of_one_file(site: Site) -> None:
 @register_case
 def beside_a_list(site: Site) -> list[str]:
     site.wrote("listed", UUIDS[0])
-    site.app.ended().save(site.logs)
+    site.app.end().save(site.logs)
     lists = site.folder / "lists"
     lists.mkdir()
     old = {"path": str(site.data / "listed/old.parquet"), "committed_at": (BEGUN - timedelta(1)).isoformat()}

@@ -13,7 +13,7 @@ from tests.builders.resources import small_files
 def test_results_on_a_full_disk_end_the_audit_with_14(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    KINDS["file list csv"].laid(tmp_path / "lake")
+    KINDS["file list csv"].write_lake(tmp_path / "lake")
     with small_files(2 << 10):
         code = cli.main(["audit", str(tmp_path / "lake" / "lake.yaml"), "--live"])
     last = capsys.readouterr().err.splitlines()[-1]

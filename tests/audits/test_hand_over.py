@@ -27,7 +27,7 @@ from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.hive_metastore import MetastoreStandIn, served
 from tests.builders.iceberg import IcebergLake
-from tests.builders.mending import an_hour_old
+from tests.builders.repair_plans import an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 

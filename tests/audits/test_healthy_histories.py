@@ -22,7 +22,7 @@ from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.healthy_lake import HealthyLake, drawn_lake
-from tests.builders.mending import Mending
+from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -92,7 +92,7 @@ class History:
 
     def repair(self) -> None:
         """Apply a plan with everything allowed, and check that no reader loses a row."""
-        rows, mending = self.healthy.rows, Mending(self.healthy.lake(self.folder), self.folder)
+        rows, mending = self.healthy.rows, RepairPlans(self.healthy.lake(self.folder), self.folder)
         mending.plan(io.StringIO(), allow=ALLOW)
         mending.apply()
         if self.healthy.rows != rows:

@@ -14,7 +14,7 @@ import pytest
 from lakeaudit.results.read import Results
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
-from tests.builders.hudi import commit, laid, lake_of, stat
+from tests.builders.hudi import commit, lake_of, stat, write_timeline
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def write(home: Path, inserts: Sequence[Insert], layout: int) -> None:
         if layout == 2:
             name = f"{each.instant}_{each.instant[:-1]}9.{each.action}"
         instants[name] = commit(*files).replace('"UPSERT"', f'"{each.operation}"')
-    laid(home, instants, layout=layout)
+    write_timeline(home, instants, layout=layout)
 
 
 def _files(home: Path, insert: Insert) -> Iterator[dict[str, Any]]:

@@ -79,7 +79,7 @@ def expired(table: Table, shop: IcebergLake) -> None:
     table.overwrite(rows(5000))
     before = set(shop.keys()) | set(shop.keys(".avro"))
     table.maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
-    for key in before - shop.needed(table):
+    for key in before - shop.required_keys(table):
         shop.drop(key)
 
 

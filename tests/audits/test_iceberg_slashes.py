@@ -15,7 +15,7 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT, IcebergLake
-from tests.builders.iceberg_files import Entry, Snapshot, relocate, written
+from tests.builders.iceberg_files import Entry, Snapshot, relocate, write_metadata
 from tests.conftest import Aws
 
 FORMS = {"hadoop": "warehouse/db", "other": "warehouse//db"}
@@ -32,7 +32,7 @@ def lay(aws: Aws, bucket: str, writer: str, folder: Path) -> list[str]:
     """A table at `s3://bucket/warehouse//db/WRITER`, whose objects lie where that writer puts them; its data files."""
     home = folder / writer
     names = [f"part-{number}.parquet" for number in range(4)]
-    written(home, {1: Snapshot({"m1": [Entry(name) for name in names]}, at=datetime.now(UTC))})
+    write_metadata(home, {1: Snapshot({"m1": [Entry(name) for name in names]}, at=datetime.now(UTC))})
     (home / "data").mkdir()
     for name in names:
         (home / "data" / name).write_bytes(b"x" * 100)

@@ -20,7 +20,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, includes_soak, results_of
-from tests.builders.hudi import commit, laid, lake_of, stat, unpacked
+from tests.builders.hudi import commit, lake_of, stat, unpacked, write_timeline
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -238,12 +238,12 @@ def rolled_back_with_its_index(table: Table) -> None:
 
 def created_again(table: Table) -> None:
     shutil.rmtree(table.home)
-    laid(table.home, {table.completed(LATER): commit()}, layout=table.layout)
+    write_timeline(table.home, {table.completed(LATER): commit()}, layout=table.layout)
 
 
 def created_again_without_a_write(table: Table) -> None:
     shutil.rmtree(table.home)
-    laid(table.home, {}, layout=table.layout)
+    write_timeline(table.home, {}, layout=table.layout)
 
 
 def archived(table: Table) -> None:
@@ -399,7 +399,9 @@ def test_a_write_that_a_delete_marker_hides_is_lost_unless_it_was_taken_back(
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     shop = Shop(aws.s3, s3, bucket)
     home = unpacked(tmp_path, 1, ["written", "rolled_back"])
-    laid(home / "in_seconds", {"20261101100000.commit": commit(), "20261102100000.commit": commit()})
+    write_timeline(
+        home / "in_seconds", {"20261101100000.commit": commit(), "20261102100000.commit": commit()}
+    )
     entries = [
         f"- {{name: {name}, location: 's3://{bucket}/warehouse/{name}', manifests: [{{kind: hudi}}]}}"
         for name in ("written", "rolled_back", "in_seconds")

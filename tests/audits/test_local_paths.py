@@ -15,7 +15,7 @@ from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, add
 from tests.builders.iceberg import NO_WAIT
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.conftest import Aws
 
 REASON = "a local path in a table on object storage"
@@ -67,7 +67,7 @@ def test_local_paths_in_tables_on_s3_are_undecided_and_the_host_is_not_read(
     ended = [*map(json.dumps, lines), json.dumps({"end": True, "lines": len(lines)})]
     aws.s3.put_object(Bucket=bucket, Key="lists/1.jsonl", Body="\n".join(ended).encode())
     aws.s3.put_object(Bucket=bucket, Key="wh/listed/own.parquet", Body=b"x" * 100)
-    written(host / "ice", {1: Snapshot({"m1": [Entry("a.parquet")]}, at=datetime.now(UTC))})
+    write_metadata(host / "ice", {1: Snapshot({"m1": [Entry("a.parquet")]}, at=datetime.now(UTC))})
     for file in (host / "ice/metadata").glob(
         "*.json"
     ):  # names its manifest list, which is there, by the host's path

@@ -16,7 +16,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 
 LONG_AGO = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
 
@@ -31,7 +31,7 @@ def put(path: Path) -> None:
 def of_iceberg(home: Path) -> None:
     put(home / "data" / "of-iceberg.parquet")
     entry = Entry(f"file://{home}/data/of-iceberg.parquet", 100, 1)
-    written(home, {1: Snapshot({"m1": [entry]}, at=datetime.now(UTC))})
+    write_metadata(home, {1: Snapshot({"m1": [entry]}, at=datetime.now(UTC))})
 
 
 def of_hudi(home: Path, folder: Path) -> None:

@@ -22,13 +22,12 @@ from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate, copy, present
 from tests.builders.delta_lake import checkpoint_rows
 from tests.builders.inventory import Version, csv, lay
-from tests.builders.mending import Mending, an_hour_old
 from tests.builders.odd_stores import (
     AGAIN,
     Habit,
     Request,
+    RequestLog,
     Response,
-    Seen,
     about,
     as_it_is,
     console,
@@ -40,6 +39,7 @@ from tests.builders.odd_stores import (
     uploads_by_key_alone,
     without,
 )
+from tests.builders.repair_plans import RepairPlans, an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -360,10 +360,10 @@ def test_a_cut_off_listing_of_storage_concludes_nothing(shop: Shop, tmp_path: Pa
     ] == []
 
 
-def planned(shop: Shop, tmp_path: Path) -> Mending:
+def planned(shop: Shop, tmp_path: Path) -> RepairPlans:
     """A plan that moves files which no commit listed when they were audited."""
     extra = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}"
-    mending = Mending(lake_of(shop, tmp_path, extra=extra, tables=None), tmp_path)
+    mending = RepairPlans(lake_of(shop, tmp_path, extra=extra, tables=None), tmp_path)
     audited(mending.lake)
     mending.plan(io.StringIO(), allow=("older_than_onboarding",))
     return mending
@@ -418,7 +418,9 @@ def no_uploads(status: str, code: str) -> Habit:
 
 
 @pytest.fixture(scope="module")
-def healthy(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Shop, Outcome, Seen]:
+def healthy(
+    aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Shop, Outcome, RequestLog]:
     """A lake without findings at a store that does not list uploads."""
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
@@ -432,14 +434,16 @@ def healthy(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
     return shop, outcome, seen
 
 
-def test_a_bucket_whose_uploads_cannot_be_listed_is_named_once(healthy: tuple[Shop, Outcome, Seen]) -> None:
+def test_a_bucket_whose_uploads_cannot_be_listed_is_named_once(
+    healthy: tuple[Shop, Outcome, RequestLog],
+) -> None:
     shop, outcome, _ = healthy
     why = "open uploads may not be listed (the store lacks this operation)"
     assert [each for each in outcome.warnings if "uploads" in each] == [f"s3://{shop.bucket}: {why}"]
     assert (outcome.status, outcome.exit_code) == ("complete", 0)
 
 
-def test_an_audit_without_findings_makes_no_second_look(healthy: tuple[Shop, Outcome, Seen]) -> None:
+def test_an_audit_without_findings_makes_no_second_look(healthy: tuple[Shop, Outcome, RequestLog]) -> None:
     """Neither at a file nor, at the cost of one request more a table, at a log: a refusal there changes nothing."""
     assert [each for each in healthy[2].requests if each.method == "HEAD"] == []
 

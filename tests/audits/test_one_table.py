@@ -18,7 +18,7 @@ from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import access_logs
-from tests.builders.access_logs import LIFECYCLE, Line, content, expired, written
+from tests.builders.access_logs import LIFECYCLE, Line, content, expired, write_line
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.hive_metastore import MetastoreStandIn
@@ -40,7 +40,7 @@ class OneTable:
         self.table = self.shop.table()
         self.registered(self.table, bucket)
         self.logged(
-            written("elsewhere/report.csv", datetime.now(UTC).replace(microsecond=0), bucket=bucket), "0"
+            write_line("elsewhere/report.csv", datetime.now(UTC).replace(microsecond=0), bucket=bucket), "0"
         )
 
     def registered(self, table: Table, bucket: str) -> None:

@@ -34,9 +34,16 @@ from tests.builders.backdate import backdate
 from tests.builders.conditional_deletes import each_by_its_etag
 from tests.builders.delta_lake import add, change, remove, vector, vector_file
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending, actions_of, an_hour_old, found_set, keys_of, publish_leftovers
 from tests.builders.odd_stores import every, habit, silent_writes, without
-from tests.builders.request_rights import granted, rights_asked_for
+from tests.builders.repair_plans import (
+    RepairPlans,
+    actions_of,
+    an_hour_old,
+    found_set,
+    keys_of,
+    publish_leftovers,
+)
+from tests.builders.request_rights import granted_rights, required_rights
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -76,18 +83,18 @@ def settled(shop: Shop) -> None:
     backdate(shop.bucket, DEBRIS, datetime.now(UTC) - timedelta(minutes=30))
 
 
-def mending_of(shop: Shop, folder: Path, place: str = "", age: str = "0s", extra: str = "") -> Mending:
+def mending_of(shop: Shop, folder: Path, place: str = "", age: str = "0s", extra: str = "") -> RepairPlans:
     where = f"quarantine: {{location: 's3://{place or shop.bucket}/quarantine', keep: 30d}}\n{extra}"
     report = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse/'}}]"
     defaults = f"grace: 0s, leftover_age: {age}, max_upload: 0s"
-    return Mending(shop.lake(folder, extra=where, inventories=report, defaults=defaults), folder)
+    return RepairPlans(shop.lake(folder, extra=where, inventories=report, defaults=defaults), folder)
 
 
-def rows(mending: Mending) -> list[dict[str, Any]]:
+def rows(mending: RepairPlans) -> list[dict[str, Any]]:
     return [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
 
 
-def planned(mending: Mending) -> dict[str, str]:
+def planned(mending: RepairPlans) -> dict[str, str]:
     return {row["key"]: row["action"] for row in rows(mending)}
 
 
@@ -112,7 +119,7 @@ def plain(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 def audit_debris(
     shop: Shop, folder: Path, *keys: str, first_audit: timedelta = timedelta(hours=1), **lake: Any
-) -> Mending:
+) -> RepairPlans:
     """Record the debris (or these files) in the ledger; the table was first audited `first_audit` ago."""
     mending = mending_of(shop, folder, **lake)
     watched = datetime.now(UTC) - first_audit
@@ -188,7 +195,7 @@ def test_a_store_that_leaves_fields_out_of_its_responses(shop: Shop, tmp_path: P
 # --- uploads ---------------------------------------------------------------------------------------------------
 
 
-def open_upload(shop: Shop, folder: Path, age: str = "0s") -> tuple[Mending, str]:
+def open_upload(shop: Shop, folder: Path, age: str = "0s") -> tuple[RepairPlans, str]:
     """Open an upload to a key of the table (moto dates every upload to 2010), and return its id."""
     upload = shop.s3.create_multipart_upload(Bucket=shop.bucket, Key=DEBRIS)["UploadId"]
     mending = mending_of(shop, folder, age=age)
@@ -216,10 +223,10 @@ def test_uploads_are_aborted_when_that_is_allowed(
     (row,) = rows(mending)
     assert (row["action"], row["reversibility"], uploads(plain)) == ("abort_upload", "final", {upload})
     with monkeypatch.context() as watched:
-        asked = rights_asked_for(watched)
+        asked = required_rights(watched)
         assert mending.apply().exit_code == 0
     assert (mending.statuses(), uploads(plain), is_there(plain)) == ({DEBRIS: "applied"}, set(), True)
-    assert asked[plain.bucket] == granted("LAKE-BUCKET", uploads=True)
+    assert asked[plain.bucket] == granted_rights("LAKE-BUCKET", uploads=True)
     assert mending.undo().exit_code == 3
     assert mending.statuses() == {DEBRIS: "kept"}
 
@@ -295,7 +302,7 @@ ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
 }
 
 
-def refused_by_one(shop: Shop, folder: Path, *others: str) -> Mending:
+def refused_by_one(shop: Shop, folder: Path, *others: str) -> RepairPlans:
     """Plan a file for each guard, and others; one of them is listed between plan and apply."""
     strewn(shop, *others, minutes=45)
     for yes, key in YESES.items():
@@ -353,7 +360,7 @@ def test_a_table_that_was_never_audited_whole_has_nothing_that_is_younger(
 
 def test_without_a_quarantine_a_person_is_needed(plain: Shop, tmp_path: Path) -> None:
     report = f"[{{kind: listing, location: 's3://{plain.bucket}/warehouse/'}}]"
-    mending = Mending(plain.lake(tmp_path, inventories=report), tmp_path)
+    mending = RepairPlans(plain.lake(tmp_path, inventories=report), tmp_path)
     publish_leftovers(plain, mending.lake, "uncommitted", DEBRIS)
     mending.plan(io.StringIO(), allow=OLDER)
     (row,) = rows(mending)
@@ -363,7 +370,7 @@ def test_without_a_quarantine_a_person_is_needed(plain: Shop, tmp_path: Path) ->
 def test_what_lies_in_a_hudi_table_is_left_to_its_own_cleaner(plain: Shop, tmp_path: Path) -> None:
     lake = mending_of(plain, tmp_path).lake
     tables = tuple(t.model_copy(update={"manifests": (HudiManifest(kind="hudi"),)}) for t in lake.tables)
-    mending = Mending(lake.model_copy(update={"tables": tables}), tmp_path)
+    mending = RepairPlans(lake.model_copy(update={"tables": tables}), tmp_path)
     publish_leftovers(plain, mending.lake, "uncommitted", DEBRIS)
     mending.plan(io.StringIO(), allow=OLDER)
     (row,) = rows(mending)
@@ -588,7 +595,7 @@ class ApplyRace:
     """One plan and apply of files that others change meanwhile, and the results."""
 
     shop: Shop
-    mending: Mending
+    mending: RepairPlans
     before: Any
     """The HEAD response for the file that a commit lists in between."""
     exit_code: int
@@ -762,15 +769,15 @@ def test_the_policy_grants_exactly_the_requested_rights(
     for shop in shops:
         (tmp_path / shop.bucket).mkdir()
         mendings.append(audit_debris(shop, tmp_path / shop.bucket, place=place))
-    requested = rights_asked_for(monkeypatch)
+    requested = required_rights(monkeypatch)
     for mending in mendings:
         mending.plan(io.StringIO(), allow=())
         assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
         assert purged(mending)[0] == 0
     of_lake = requested[bucket] | requested[kept]
-    of_leftovers = granted("LAKE-BUCKET", leftovers=True) - granted("LAKE-BUCKET")
-    assert of_leftovers <= of_lake <= granted("LAKE-BUCKET", leftovers=True)
-    assert requested[place] == granted("QUARANTINE-BUCKET", leftovers=True)
+    of_leftovers = granted_rights("LAKE-BUCKET", leftovers=True) - granted_rights("LAKE-BUCKET")
+    assert of_leftovers <= of_lake <= granted_rights("LAKE-BUCKET", leftovers=True)
+    assert requested[place] == granted_rights("QUARANTINE-BUCKET", leftovers=True)
 
 
 # --- killed anywhere -----------------------------------------------------------------------------------------
@@ -809,7 +816,7 @@ def dying_about(monkeypatch: pytest.MonkeyPatch, *operations: str, answered: boo
 
 def killed_in_apply(
     shop: Shop, folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, *, answered: bool
-) -> Mending:
+) -> RepairPlans:
     """A plan whose apply ended about a request."""
     mending = audit_debris(shop, folder)
     mending.plan(io.StringIO(), allow=())
@@ -863,7 +870,7 @@ def test_an_undo_of_a_run_that_was_killed(
 # --- many by one request -----------------------------------------------------------------------------------------
 
 
-def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Mending, list[str]]:
+def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, RepairPlans, list[str]]:
     """Plan three unused files; the test writes the last one again after apply has looked."""
     shop = shop_of(aws, s3, bucket, versions=True)
     keys = [debris(str(n)) for n in range(3)]
@@ -901,7 +908,7 @@ def test_many_are_hidden_by_one_request_where_each_has_its_condition(
 LATER = timedelta(days=31, hours=1)
 
 
-def purged(mending: Mending, after: timedelta = LATER, *, yes: bool = True) -> tuple[int, str, str]:
+def purged(mending: RepairPlans, after: timedelta = LATER, *, yes: bool = True) -> tuple[int, str, str]:
     """Run purge; return (exit code, verdict, printed text)."""
     out, results = io.StringIO(), results_of(mending.lake)
     at = datetime.now(UTC) + after
@@ -913,7 +920,7 @@ def of_debris(shop: Shop) -> list[str]:
     return [key for key in keys_of(shop) if "debris" in key]
 
 
-def removed(shop: Shop, folder: Path, *keys: str) -> Mending:
+def removed(shop: Shop, folder: Path, *keys: str) -> RepairPlans:
     """The debris (or these files) is in the quarantine, or hidden."""
     mending = audit_debris(shop, folder, *keys)
     mending.plan(io.StringIO(), allow=())

@@ -26,8 +26,16 @@ from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending, actions_of, an_hour_old, found, keys_of, known, states
-from tests.builders.request_rights import granted, rights_asked_for
+from tests.builders.repair_plans import (
+    RepairPlans,
+    actions_of,
+    an_hour_old,
+    finding_rows,
+    keys_of,
+    open_rows,
+    states,
+)
+from tests.builders.request_rights import granted_rights, required_rights
 from tests.builders.results import covered, publish
 from tests.builders.results import run as run_row
 from tests.builders.shop import Shop
@@ -61,7 +69,7 @@ def new_bucket(aws: Aws) -> str:
 def written_table(aws: Aws, s3: Endpoint) -> WrittenTable:
     made = Shop(aws.s3, s3, new_bucket(aws))
     made.write("orders")
-    rows = {row["key"]: row for row in found(made, dict.fromkeys(made.keys("orders"), "dropped"))}
+    rows = {row["key"]: row for row in finding_rows(made, dict.fromkeys(made.keys("orders"), "dropped"))}
     listed = aws.s3.list_objects_v2(Bucket=made.bucket)["Contents"]
     return WrittenTable(made.bucket, [each["Key"] for each in listed], rows)
 
@@ -82,16 +90,16 @@ def shop(aws: Aws, s3: Endpoint, written_table: WrittenTable) -> Shop:
 
 
 @pytest.fixture
-def broken(shop: Shop, tmp_path: Path, written_table: WrittenTable) -> Mending:
+def broken(shop: Shop, tmp_path: Path, written_table: WrittenTable) -> RepairPlans:
     """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes; the ledger says so."""
     return broken_one(shop, tmp_path, written_table)
 
 
-def broken_one(shop: Shop, folder: Path, written_table: WrittenTable) -> Mending:
+def broken_one(shop: Shop, folder: Path, written_table: WrittenTable) -> RepairPlans:
     kinds = lose(shop)
     lake = shop.lake(folder)
     opened(lake, written_table.findings_of(shop, kinds))
-    return Mending(lake, folder)
+    return RepairPlans(lake, folder)
 
 
 def lose(shop: Shop) -> dict[str, str]:
@@ -107,11 +115,11 @@ def lose(shop: Shop) -> dict[str, str]:
     return dict.fromkeys((marked, twice, gone), "dropped") | {torn: "size_mismatch"}
 
 
-def rows(mending: Mending) -> list[dict[str, Any]]:
+def rows(mending: RepairPlans) -> list[dict[str, Any]]:
     return [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
 
 
-def planned(mending: Mending) -> dict[str, str]:
+def planned(mending: RepairPlans) -> dict[str, str]:
     return {row["key"]: row["action"] for row in rows(mending)}
 
 
@@ -119,13 +127,13 @@ def test_from_break_to_resolved_and_back(
     shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], written_table: WrittenTable
 ) -> None:
     kinds = lose(shop)
-    broken = Mending(shop.lake(tmp_path), tmp_path)
+    broken = RepairPlans(shop.lake(tmp_path), tmp_path)
     audited(broken.lake, live=True)
     lost = sorted(states(broken.lake))
     by_hand = [{**each} for each in written_table.findings_of(shop, kinds)]
     for each in by_hand:
         del each["manifest_time"]
-    assert known(broken.lake) == sorted(by_hand, key=lambda each: each["key"]), (
+    assert open_rows(broken.lake) == sorted(by_hand, key=lambda each: each["key"]), (
         "the other tests write this into the ledger by hand"
     )
     lake_file, plan = str(tmp_path / "lake.yaml"), str(broken.file)
@@ -167,7 +175,7 @@ def test_a_bucket_without_versions_has_nothing_to_bring_back(
     shop = copy_of(written_table, aws, s3, bucket)
     lost = shop.keys("orders")[0]
     shop.s3.delete_object(Bucket=bucket, Key=lost)
-    mending = Mending(shop.lake(tmp_path), tmp_path)
+    mending = RepairPlans(shop.lake(tmp_path), tmp_path)
     opened(mending.lake, written_table.findings_of(shop, {lost: "dropped"}))
     mending.plan(io.StringIO())
     (row,) = rows(mending)
@@ -176,13 +184,13 @@ def test_a_bucket_without_versions_has_nothing_to_bring_back(
     assert mending.apply().exit_code == 0
 
 
-def test_a_suspended_bucket_is_for_a_person(shop: Shop, broken: Mending) -> None:
+def test_a_suspended_bucket_is_for_a_person(shop: Shop, broken: RepairPlans) -> None:
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Suspended"})
     broken.plan(io.StringIO())
     assert set(planned(broken).values()) == {"needs_person"}
 
 
-def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broken: Mending) -> None:
+def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broken: RepairPlans) -> None:
     broken.plan(io.StringIO())
     before = keys_of(shop)
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Suspended"})
@@ -192,7 +200,7 @@ def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broke
 
 
 def test_what_touches_too_much_of_a_table_is_refused_before_anything_is_done(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of its six files; a hundred are the least by default. Nothing is written of a plan that is refused."""
     monkeypatch.setattr(ceiling, "LEAST", 2)
@@ -225,7 +233,7 @@ def ignore_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_store_that_ignores_conditions_gets_none_that_matter(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The marker goes by its id; nothing is written, and no marker is put where it could hide something else."""
     broken.plan(io.StringIO())
@@ -248,7 +256,7 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
     lost = shop.keys("orders")[0]
     for _ in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    mending = Mending(load_lake(file, {}), tmp_path)
+    mending = RepairPlans(load_lake(file, {}), tmp_path)
     opened(mending.lake, written_table.findings_of(shop, {lost: "dropped"}))
     before = keys_of(shop)[lost]
     mending.plan(io.StringIO())
@@ -261,7 +269,7 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
 
 
 def test_copies_are_used_where_their_condition_is_honoured(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """moto ignores it, so the canary gets the response of other stores."""
     monkeypatch.setattr(
@@ -284,7 +292,7 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written_tab
     an_hour_old(shop)
     for _ in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
-    mending = Mending(shop.lake(tmp_path), tmp_path)
+    mending = RepairPlans(shop.lake(tmp_path), tmp_path)
     opened(mending.lake, written_table.findings_of(shop, {key: "dropped"}))
     mending.plan(io.StringIO())
     assert planned(mending) == {key: "restore_version"}
@@ -297,17 +305,17 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written_tab
 
 
 def test_the_policy_grants_exactly_the_requested_rights(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the lake's bucket needs rights; the results are a local folder here."""
     lost = next(key for key, found in keys_of(shop).items() if found[:2] == [("marker",)] * 2)
     version = keys_of(shop)[lost][2][0]
     tags: Any = {"TagSet": [{"Key": "team", "Value": "a"}]}
     shop.s3.put_object_tagging(Bucket=shop.bucket, Key=lost, VersionId=version, Tagging=tags)
-    requested = rights_asked_for(monkeypatch)
+    requested = required_rights(monkeypatch)
     broken.plan(io.StringIO())
     assert (broken.apply().exit_code, broken.undo().exit_code) == (0, 0)
-    assert set().union(*requested.values()) == granted("LAKE-BUCKET")
+    assert set().union(*requested.values()) == granted_rights("LAKE-BUCKET")
 
 
 @pytest.mark.parametrize(("honoured", "status"), [(True, "applied"), (False, "needs_person")])
@@ -336,7 +344,7 @@ def test_what_one_request_cannot_copy_is_copied_in_its_own_parts(
     etag = shop.s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})["ETag"]
     for _ in range(2):
         shop.s3.delete_object(**at)
-    mending = Mending(shop.lake(tmp_path), tmp_path)
+    mending = RepairPlans(shop.lake(tmp_path), tmp_path)
     (row,) = written_table.findings_of(shop, {key: "dropped"})
     opened(mending.lake, [{**row, "manifest_size": row_size(bodies), "manifest_etag": etag.strip('"')}])
     mending.plan(io.StringIO())
@@ -372,7 +380,7 @@ def lost_rows_text(shop: Shop, *keys: str) -> None:
     )
 
 
-def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: Mending) -> None:
+def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: RepairPlans) -> None:
     broken.plan(io.StringIO())
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     lost_rows_text(shop, *mended)
@@ -383,7 +391,7 @@ def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: Me
 
 
 def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken.plan(io.StringIO())
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
@@ -405,7 +413,7 @@ def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
     assert broken.undo().exit_code == 0, "what was put back is not undone again"
 
 
-def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: Mending) -> None:
+def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: RepairPlans) -> None:
     broken.plan(io.StringIO())
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     for key in mended:
@@ -416,7 +424,7 @@ def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: Mending) -> Non
     assert keys_of(shop) == before
 
 
-def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, broken: Mending) -> None:
+def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, broken: RepairPlans) -> None:
     broken.plan(io.StringIO())
     broken.apply()
     mended = list(broken.statuses())
@@ -428,7 +436,7 @@ def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, broken: M
     assert keys_of(shop) == before
 
 
-def test_the_only_copy_is_not_undone(shop: Shop, broken: Mending) -> None:
+def test_the_only_copy_is_not_undone(shop: Shop, broken: RepairPlans) -> None:
     """The version that was written is the last one of those bytes once its source has expired."""
     broken.plan(io.StringIO())
     broken.apply()
@@ -459,7 +467,7 @@ class Killed(BaseException):
     ],
 )
 def test_killed_before_or_after_an_act(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch, action: Any, acted: bool
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch, action: Any, acted: bool
 ) -> None:
     """Between record and act, and between act and record: the second run does what is left, and nothing twice."""
     broken.plan(io.StringIO())
@@ -485,7 +493,7 @@ def test_killed_before_or_after_an_act(
     assert keys_of(shop) == before
 
 
-def killed_after_acting(once: pytest.MonkeyPatch, mending: Mending) -> None:
+def killed_after_acting(once: pytest.MonkeyPatch, mending: RepairPlans) -> None:
     """The process ends when a batch was acted on, before that is recorded."""
     act_all = apply._act_unless_failing
 
@@ -499,7 +507,7 @@ def killed_after_acting(once: pytest.MonkeyPatch, mending: Mending) -> None:
 
 
 def test_what_a_killed_run_recorded_is_folded_by_the_next(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table knows nothing of a batch whose files alone were written."""
     broken.plan(io.StringIO())
@@ -516,7 +524,9 @@ def test_what_a_killed_run_recorded_is_folded_by_the_next(
 
 
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
-def test_killed_in_an_undo(shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool) -> None:
+def test_killed_in_an_undo(
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: bool
+) -> None:
     broken.plan(io.StringIO())
     before = keys_of(shop)
     broken.apply()
@@ -537,7 +547,7 @@ def test_killed_in_an_undo(shop: Shop, broken: Mending, monkeypatch: pytest.Monk
 
 
 def test_an_undo_of_a_run_that_was_killed(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step with the status `started` is undone if it was done."""
     broken.plan(io.StringIO())
@@ -548,7 +558,7 @@ def test_an_undo_of_a_run_that_was_killed(
     assert keys_of(shop) == before
 
 
-def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: Mending) -> None:
+def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: RepairPlans) -> None:
     broken.plan(io.StringIO())
     first = broken.apply(limit=1)
     assert (first.exit_code, sorted(broken.statuses().values())) == (3, ["applied", "waiting"])
@@ -560,7 +570,7 @@ def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: Mending) -
 
 
 def test_many_batches_are_applied_and_undone_in_reverse(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_file, "BATCH", 1)
     broken.plan(io.StringIO())
@@ -588,7 +598,7 @@ def test_many_batches_are_applied_and_undone_in_reverse(
 
 
 def test_what_the_store_refuses_is_tried_again_by_the_next_run(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken.plan(io.StringIO())
     before = keys_of(shop)
@@ -613,7 +623,9 @@ def test_what_the_store_refuses_is_tried_again_by_the_next_run(
     assert keys_of(shop) == before
 
 
-def test_no_step_is_begun_after_too_many_refusals(broken: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_step_is_begun_after_too_many_refusals(
+    broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plan_file, "BATCH", 1)
     broken.plan(io.StringIO())
     answer: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
@@ -631,7 +643,7 @@ def test_no_step_is_begun_after_too_many_refusals(broken: Mending, monkeypatch: 
 
 
 def test_a_plan_on_s3_is_approved_applied_and_undone(
-    shop: Shop, broken: Mending, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shop: Shop, broken: RepairPlans, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As the DAG does it: what the status file says of the plan is what apply is given."""
     lake_file, plan, status = str(tmp_path / "lake.yaml"), f"s3://{shop.bucket}/plans/p", tmp_path / "s.json"
@@ -655,7 +667,7 @@ def test_a_plan_on_s3_is_approved_applied_and_undone(
 
 
 def test_a_plan_beside_the_results_has_a_name_of_its_own(
-    broken: Mending, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    broken: RepairPlans, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake_file = str(tmp_path / "lake.yaml")
     assert cli.main(["reconcile", "plan", lake_file, "--in-results", "--allow", "restore"]) == 0
@@ -672,7 +684,7 @@ class Waiting:
     """A plan that is not applied; the tests change neither it nor its lake."""
 
     shop: Shop
-    mending: Mending
+    mending: RepairPlans
     text: str
 
 
@@ -735,7 +747,7 @@ def test_a_file_that_is_not_the_plan_is_refused(waiting: Waiting) -> None:
 
 def test_a_plan_is_good_for_a_day(waiting: Waiting) -> None:
     lake, folder = waiting.mending.lake, waiting.mending.folder
-    later = Mending(lake, folder, lambda: datetime.now(UTC) + timedelta(hours=25))
+    later = RepairPlans(lake, folder, lambda: datetime.now(UTC) + timedelta(hours=25))
     with pytest.raises(BadInput, match="expired at"):
         later.apply()
 
@@ -744,7 +756,7 @@ def test_a_plan_of_another_lake_file_is_refused(waiting: Waiting) -> None:
     folder = waiting.mending.folder
     changed = waiting.shop.lake(folder, defaults="grace: 1s, leftover_age: 0s, max_upload: 0s")
     with pytest.raises(BadInput, match="for another lake, or the lake file has changed"):
-        Mending(changed, folder).apply()
+        RepairPlans(changed, folder).apply()
     waiting.shop.lake(folder)
 
 

@@ -21,7 +21,7 @@ from tests.builders.audits import results_of
 from tests.builders.backdate import backdate
 from tests.builders.conditional_deletes import each_by_its_etag
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending, actions_of, an_hour_old, found, publish_leftovers
+from tests.builders.repair_plans import RepairPlans, actions_of, an_hour_old, finding_rows, publish_leftovers
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -49,7 +49,7 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 
 @pytest.fixture
-def repair(shop: Shop, tmp_path: Path) -> Mending:
+def repair(shop: Shop, tmp_path: Path) -> RepairPlans:
     """Publish the findings of an audit of these three."""
     marked, torn = files(shop)
     shop.s3.delete_object(Bucket=shop.bucket, Key=marked)
@@ -57,10 +57,10 @@ def repair(shop: Shop, tmp_path: Path) -> Mending:
         "kind": "uncommitted", "table_name": "orders", "bucket": shop.bucket, "key": LEFT, "category": "data",
         "storage_size": 13, "bytes_at_stake": 13, "files": 1,
     }  # fmt: skip
-    known = [*found(shop, {marked: "dropped", torn: "size_mismatch"}), left]
+    known = [*finding_rows(shop, {marked: "dropped", torn: "size_mismatch"}), left]
     shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=TORN)
     place = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
-    made = Mending(shop.lake(tmp_path, extra=place), tmp_path)
+    made = RepairPlans(shop.lake(tmp_path, extra=place), tmp_path)
     opened(made.lake, known)
     made.plan(io.StringIO(), allow=("restore", "older_than_onboarding"))
     return made
@@ -106,7 +106,7 @@ def written_again(
         yield written
 
 
-def test_what_a_job_wrote_again_stays_where_it_is(shop: Shop, repair: Mending) -> None:
+def test_what_a_job_wrote_again_stays_where_it_is(shop: Shop, repair: RepairPlans) -> None:
     """Hide, and a version over a wrong one: each is taken away at once. The others are done."""
     marked, torn = files(shop)
     with (
@@ -119,7 +119,7 @@ def test_what_a_job_wrote_again_stays_where_it_is(shop: Shop, repair: Mending) -
     assert {row["key"] for row in actions_of(repair.lake) if row["action"] == "put_back"} == {LEFT, torn}
 
 
-def test_an_undo_hides_nothing_that_a_job_wrote_again(shop: Shop, repair: Mending) -> None:
+def test_an_undo_hides_nothing_that_a_job_wrote_again(shop: Shop, repair: RepairPlans) -> None:
     """The undo of a removed marker writes one; the other two go back."""
     marked, torn = files(shop)
     assert repair.apply().exit_code == 0
@@ -133,23 +133,23 @@ def test_an_undo_hides_nothing_that_a_job_wrote_again(shop: Shop, repair: Mendin
     assert (body_of(shop, LEFT), body_of(shop, torn)) == (b"rows of a job", TORN)
 
 
-def applied_later(repair: Mending) -> None:
-    later = Mending(repair.lake, repair.folder, lambda: datetime.now(UTC) + timedelta(hours=25))
+def applied_later(repair: RepairPlans) -> None:
+    later = RepairPlans(repair.lake, repair.folder, lambda: datetime.now(UTC) + timedelta(hours=25))
     with pytest.raises(BadInput, match="expired at"):
         later.apply()
 
 
-def undone(repair: Mending) -> None:
+def undone(repair: RepairPlans) -> None:
     repair.undo()
 
 
-def planned_again(repair: Mending) -> None:
+def planned_again(repair: RepairPlans) -> None:
     other = repair.folder / "other"
     other.mkdir()
-    Mending(repair.lake, other).plan(io.StringIO())
+    RepairPlans(repair.lake, other).plan(io.StringIO())
 
 
-def purged(repair: Mending) -> None:
+def purged(repair: RepairPlans) -> None:
     at, results = datetime.now(UTC), results_of(repair.lake)
     purge_command.purge(repair.lake, results, io.StringIO(), yes=True, now=at, progress=SilentProgress())
 
@@ -164,7 +164,7 @@ def purged(repair: Mending) -> None:
     ],
 )
 def test_a_run_that_was_killed_before_its_check_is_finished_by_the_next(
-    shop: Shop, repair: Mending, run: Callable[[Mending], None]
+    shop: Shop, repair: RepairPlans, run: Callable[[RepairPlans], None]
 ) -> None:
     """Whatever runs next, and also after the plan has expired; a new plan finishes an undo in the next test."""
     again = written_again(shop, LEFT, b"rows of a job", ("DeleteObject",), killed=True)
@@ -179,7 +179,7 @@ def test_a_run_that_was_killed_before_its_check_is_finished_by_the_next(
 
 
 def test_an_undo_that_was_killed_before_its_check_is_finished_by_the_next(
-    shop: Shop, repair: Mending
+    shop: Shop, repair: RepairPlans
 ) -> None:
     marked, _ = files(shop)
     repair.apply()
@@ -196,7 +196,7 @@ def test_an_undo_that_was_killed_before_its_check_is_finished_by_the_next(
     assert set(repair.statuses().values()) == {"kept", "undone"}
 
 
-def test_a_marker_of_somebody_else_stays(shop: Shop, repair: Mending) -> None:
+def test_a_marker_of_somebody_else_stays(shop: Shop, repair: RepairPlans) -> None:
     """The request is refused, and a job deletes its own file: that marker belongs to the job."""
     call: Any = vars(BaseClient)["_make_api_call"]
 
@@ -216,7 +216,7 @@ def test_a_marker_of_somebody_else_stays(shop: Shop, repair: Mending) -> None:
 
 
 def test_the_lease_is_checked_before_each_act(
-    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that stood still for longer than its lease does nothing more."""
     checks = iter(range(100))
@@ -237,7 +237,7 @@ def test_the_lease_is_checked_before_each_act(
 
 
 def test_a_version_beyond_the_first_page_is_not_gone(
-    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of one entry: the marker fills the first one; then a listing that is cut off without a way to go on."""
     assert repair.apply().exit_code == 0
@@ -273,7 +273,7 @@ def test_equal_bytes_in_one_request_for_many(
     shop.s3.put_object(Bucket=shop.bucket, Key=keys[1], Body=b"rows of a job")
     backdate(shop.bucket, keys[1], datetime.now(UTC) - timedelta(minutes=30))
     place = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
-    made = Mending(shop.lake(tmp_path, extra=place), tmp_path)
+    made = RepairPlans(shop.lake(tmp_path, extra=place), tmp_path)
     publish_leftovers(shop, made.lake, "uncommitted", *keys)
     made.plan(io.StringIO(), allow=("older_than_onboarding",))
     each_by_its_etag(monkeypatch)
@@ -298,7 +298,7 @@ def test_equal_bytes_in_a_bucket_without_versions(
     aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
     an_hour_old(made)
     place = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
-    mending = Mending(made.lake(tmp_path, extra=place), tmp_path)
+    mending = RepairPlans(made.lake(tmp_path, extra=place), tmp_path)
     publish_leftovers(made, mending.lake, "uncommitted", LEFT)
     mending.plan(io.StringIO(), allow=("older_than_onboarding",))
     copy = Copying.copy

@@ -18,8 +18,8 @@ from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.backdate import backdate
 from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, tables_of_spark
-from tests.builders.mending import Keys, Mending, actions_of, found_set, keys_of, publish_leftovers
-from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.repair_plans import Keys, RepairPlans, actions_of, found_set, keys_of, publish_leftovers
+from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -76,7 +76,7 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
         deletes = next(each["Key"] for each in of_spark if "-deletes.parquet" in each["Key"])
         aws.s3.delete_object(Bucket=BY_SPARK, Key=deletes)
         time.sleep(1.1)
-        fields = repair_and_undo(Mending(lake_of_both(shop, s3, folder), folder), shop)
+        fields = repair_and_undo(RepairPlans(lake_of_both(shop, s3, folder), folder), shop)
         page: Any = aws.s3.list_object_versions(Bucket=BY_SPARK)
         for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
             aws.s3.delete_object(Bucket=BY_SPARK, Key=each["Key"], VersionId=each["VersionId"])
@@ -95,7 +95,7 @@ def lake_of_both(shop: IcebergLake, s3: Endpoint, folder: Path) -> Lake:
     return load_lake(folder / "lake.yaml", {})
 
 
-def repair_and_undo(mending: Mending, shop: IcebergLake) -> tuple[Any, ...]:
+def repair_and_undo(mending: RepairPlans, shop: IcebergLake) -> tuple[Any, ...]:
     """Repair and undo; return all fields of `There` but the keys."""
     audited(mending.lake, live=True)
     objects = [keys_of(of_bucket := Shop(shop.s3, shop.endpoint, shop.bucket))]
@@ -135,7 +135,7 @@ def test_metadata_of_several_versions_is_for_a_person(shop: IcebergLake, tmp_pat
     key = next(key for key in shop.keys("/metadata/") if key.endswith("-m0.avro"))
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"by somebody")
     shop.drop(key)
-    mending = Mending(shop.lake(tmp_path), tmp_path)
+    mending = RepairPlans(shop.lake(tmp_path), tmp_path)
     (step,) = planned(mending, [ledger_row(METADATA, shop.bucket, key)])
     assert step.evidence["why"] == "no version of it matches the record; the lake file names no replica of it"
 
@@ -146,7 +146,7 @@ def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_p
     key = shop.keys()[0]
     version = shop.s3.head_object(Bucket=shop.bucket, Key=key)["VersionId"]
     shop.s3.delete_object(Bucket=shop.bucket, Key=key, VersionId=version)
-    mending = Mending(shop.lake(tmp_path), tmp_path)
+    mending = RepairPlans(shop.lake(tmp_path), tmp_path)
     (step,) = planned(
         mending, [ledger_row("dropped", shop.bucket, key)], allow=("restore", "remove_reference")
     )
@@ -157,13 +157,13 @@ def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_p
 # --- leftovers ---------------------------------------------------------------------------------------------------
 
 
-def with_debris(shop: IcebergLake, folder: Path, body: bytes = b"x" * 5000) -> Mending:
+def with_debris(shop: IcebergLake, folder: Path, body: bytes = b"x" * 5000) -> RepairPlans:
     """Write a file that no snapshot lists, record it in the ledger, and plan it."""
     shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=body)
     for key in shop.keys(""):
         backdate(shop.bucket, key, datetime.now(UTC) - timedelta(minutes=30))
     lake = shop.lake(folder, extra=f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n")
-    mending = Mending(lake, folder)
+    mending = RepairPlans(lake, folder)
     of = Shop(shop.s3, shop.endpoint, shop.bucket)
     publish_leftovers(of, lake, "uncommitted", DEBRIS, first_audit=datetime.now(UTC) - timedelta(hours=1))
     mending.plan(io.StringIO())

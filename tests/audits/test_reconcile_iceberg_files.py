@@ -23,8 +23,8 @@ from lakeaudit.runtime.endpoints import clients_of
 from tests.audits.test_iceberg_catalog import lake_of
 from tests.builders.audits import audited
 from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, rows, tables_of_spark
-from tests.builders.mending import Mending, found_set
-from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.repair_plans import RepairPlans, found_set
+from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.conftest import Aws
 
@@ -46,8 +46,8 @@ def shop(aws: Aws, s3: Endpoint, bucket: str, server: RestCatalog) -> IcebergLak
 
 
 @pytest.fixture
-def repair(shop: IcebergLake, server: RestCatalog, tmp_path: Path) -> Mending:
-    return Mending(lake_of(shop, server, tmp_path, "orders"), tmp_path)
+def repair(shop: IcebergLake, server: RestCatalog, tmp_path: Path) -> RepairPlans:
+    return RepairPlans(lake_of(shop, server, tmp_path, "orders"), tmp_path)
 
 
 def table(shop: IcebergLake, server: RestCatalog) -> Table:
@@ -76,13 +76,13 @@ def drop_files(shop: IcebergLake, number: int = 1) -> list[str]:
     return keys
 
 
-def steps(shop: IcebergLake, repair: Mending, *keys: str, allow: tuple[str, ...] = ALLOW) -> list[Step]:
+def steps(shop: IcebergLake, repair: RepairPlans, *keys: str, allow: tuple[str, ...] = ALLOW) -> list[Step]:
     given = [ledger_row("dropped", shop.bucket, key, rows_at_stake=10) for key in keys]
     return planned(repair, given, allow)
 
 
 def test_an_iceberg_file_is_removed_and_put_back_by_audits(
-    shop: IcebergLake, server: RestCatalog, repair: Mending
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
 ) -> None:
     """Two files: two snapshots, both of which the undo takes back."""
     before = listed(shop, server)
@@ -113,7 +113,7 @@ def test_an_iceberg_file_is_removed_and_put_back_by_audits(
 
 
 def test_another_commit_between_look_and_commit_comes_first(
-    shop: IcebergLake, server: RestCatalog, repair: Mending
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
 ) -> None:
     """The catalog refuses our commit: theirs stays, the file stays listed, and ours leaves no files."""
     (key,) = drop_files(shop)
@@ -138,7 +138,7 @@ def test_another_commit_between_look_and_commit_comes_first(
 
 
 def test_an_undo_upon_the_commit_of_another_is_refused(
-    shop: IcebergLake, server: RestCatalog, repair: Mending
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
 ) -> None:
     (key,) = drop_files(shop)
     steps(shop, repair, key)
@@ -150,7 +150,7 @@ def test_an_undo_upon_the_commit_of_another_is_refused(
 
 
 def test_a_catalog_that_ignores_requirements_is_not_written_to(
-    shop: IcebergLake, server: RestCatalog, repair: Mending
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
 ) -> None:
     (key,) = drop_files(shop)
     steps(shop, repair, key)
@@ -160,7 +160,7 @@ def test_a_catalog_that_ignores_requirements_is_not_written_to(
 
 
 def test_a_commit_that_was_sent_twice_is_not_a_refusal(
-    shop: IcebergLake, server: RestCatalog, repair: Mending
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
 ) -> None:
     """A proxy sends the commit twice: the second one is refused, and the written files are kept."""
     (key,) = drop_files(shop)
@@ -182,7 +182,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("method", ["act", "take_back"])
 def test_killed_after_a_commit_of_a_catalog(
-    shop: IcebergLake, server: RestCatalog, repair: Mending, monkeypatch: pytest.MonkeyPatch, method: str
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     (key,) = drop_files(shop)
     before, real = listed(shop, server), getattr(RemoveIcebergReference, method)
@@ -234,7 +234,7 @@ def lost_manifest(shop: IcebergLake, server: RestCatalog) -> None:
     ],
 )
 def test_what_is_in_doubt_is_for_a_person(
-    shop: IcebergLake, server: RestCatalog, repair: Mending, since: Callable[..., None], why: str
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans, since: Callable[..., None], why: str
 ) -> None:
     since(shop, server)
     newest = server.tables["shop", "orders"]
@@ -248,7 +248,7 @@ def test_what_is_in_doubt_is_for_a_person(
 
 
 def test_a_table_with_delete_files_is_for_a_person(
-    shop: IcebergLake, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: IcebergLake, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the manifests that its current snapshot names; before the apply as before the plan."""
     (key,) = drop_files(shop)
@@ -272,7 +272,7 @@ def test_delete_files_are_seen(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
 
 
 def test_without_pyiceberg_it_is_for_a_person(
-    shop: IcebergLake, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: IcebergLake, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remove_iceberg_reference, "find_spec", lambda _: None)
     (step,) = steps(shop, repair, *drop_files(shop))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
-from tests.builders.mending import Mending, an_hour_old
+from tests.builders.repair_plans import RepairPlans, an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -29,7 +29,7 @@ def test_the_only_copies_of_lost_files_stay_where_they_are(
     an_hour_old(shop)
     extra = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}"
     inventories = f"[{{kind: listing, location: 's3://{bucket}/warehouse/'}}]"
-    mending = Mending(shop.lake(tmp_path, inventories=inventories, extra=extra, tables=None), tmp_path)
+    mending = RepairPlans(shop.lake(tmp_path, inventories=inventories, extra=extra, tables=None), tmp_path)
     audited(mending.lake)
     first, second, third = shop.keys("orders")
     copies = {

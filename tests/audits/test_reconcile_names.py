@@ -13,9 +13,9 @@ from lakeaudit.reconcile.name_store import NameStore
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import name_stores as built
 from tests.builders import s3guard
-from tests.builders.mending import Mending, actions_of
-from tests.builders.mending_rows import ledger_row, planned
 from tests.builders.name_stores import Item
+from tests.builders.repair_plans import RepairPlans, actions_of
+from tests.builders.repair_rows import ledger_row, planned
 from tests.conftest import Aws
 
 OLD = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
@@ -36,7 +36,7 @@ class NamedStore:
             f"metastores: [{{kind: {kind}, table: {self.table}}}]\n"
             f"tables: [{{name: orders, location: 's3://{bucket}/warehouse/orders'}}]\n"
         )
-        self.mending = Mending(load_lake(path, {}), folder)
+        self.mending = RepairPlans(load_lake(path, {}), folder)
 
     def create(self, *items: Item) -> None:
         built.create_table(self.aws.dynamodb, self.table, built.KEYS[self.kind], items)

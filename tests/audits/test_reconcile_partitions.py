@@ -17,7 +17,7 @@ from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.glue import LONG_AGO
 from tests.builders.hive_lake import HiveLake, break_orders
-from tests.builders.mending import Mending, actions_of
+from tests.builders.repair_plans import RepairPlans, actions_of
 from tests.builders.request_rights import POLICY
 from tests.builders.results import discrepancy, finding, publish, run
 from tests.conftest import Aws
@@ -36,7 +36,7 @@ FILLED, EMPTY = ("day=2026-11-03",), ("day=2026-11-04",)
 """What `break_orders` leaves: a folder that nobody registered, and a partition without files."""
 
 
-def opened(hive: HiveLake, filled: Sequence[str] = FILLED, empty: Sequence[str] = EMPTY) -> Mending:
+def opened(hive: HiveLake, filled: Sequence[str] = FILLED, empty: Sequence[str] = EMPTY) -> RepairPlans:
     """Record the findings of the first test's audit in the ledger."""
     of, shared = f"glue default:{hive.catalog.database}.orders", {"lake": "plain", "bucket": hive.bucket}
     folders = [f"wh/orders/{name}/" for name in filled]
@@ -47,7 +47,7 @@ def opened(hive: HiveLake, filled: Sequence[str] = FILLED, empty: Sequence[str] 
     rows += [
         finding("empty_partition", name, **shared, subject=f"{name}#{of}") | {"key": None} for name in empty
     ]
-    mending = Mending(hive.lake(), hive.folder)
+    mending = RepairPlans(hive.lake(), hive.folder)
     held = [discrepancy(each) for each in rows]
     publish(mending.lake.results, runs=[run(lake="plain")], discrepancies=held)
     return mending
@@ -59,7 +59,7 @@ def registered(hive: HiveLake, table: str = "orders") -> dict[tuple[str, ...], s
     return {tuple(each["Values"]): each["StorageDescriptor"]["Location"] for each in response["Partitions"]}
 
 
-def planned(mending: Mending, allow: Sequence[str] = DROP) -> dict[str, Any]:
+def planned(mending: RepairPlans, allow: Sequence[str] = DROP) -> dict[str, Any]:
     return dict(mending.plan(StringIO(), allow=allow).more["actions"])
 
 
@@ -106,7 +106,7 @@ def there_and_back(hive: HiveLake, discovered: bool = False) -> There:
     lay_tables(hive)
     if discovered:
         hive.tables = ["{discover: {from: glue}}"]
-    mending, kinds = Mending(hive.lake(), hive.folder), {}
+    mending, kinds = RepairPlans(hive.lake(), hive.folder), {}
 
     def look(run_id: str) -> dict[str, dict[tuple[str, ...], str]]:
         audited(mending.lake, run_id=run_id)

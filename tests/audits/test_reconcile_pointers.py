@@ -21,7 +21,7 @@ from tests.audits.test_pointers import findings_of, metadata
 from tests.builders.audits import audited
 from tests.builders.hive_lake import HiveLake, break_orders
 from tests.builders.hive_metastore import MetastoreStandIn, served
-from tests.builders.mending import Mending
+from tests.builders.repair_plans import RepairPlans
 from tests.builders.request_rights import POLICY
 from tests.builders.results import discrepancy, finding, publish, run
 from tests.conftest import Aws
@@ -45,7 +45,7 @@ def source_of(server: MetastoreStandIn) -> str:
     return f"{{kind: hive, uri: '{server.uri}'}}"
 
 
-def planned(mending: Mending, *allow: str) -> dict[str, Any]:
+def planned(mending: RepairPlans, *allow: str) -> dict[str, Any]:
     return dict(mending.plan(StringIO(), allow=allow).more["actions"])
 
 
@@ -58,9 +58,9 @@ def behind(hive: HiveLake) -> tuple[str, str]:
     return first, last
 
 
-def stale(hive: HiveLake, database: str, catalog: str, metastores: str = "") -> Mending:
+def stale(hive: HiveLake, database: str, catalog: str, metastores: str = "") -> RepairPlans:
     """The ledger's row of such a table."""
-    mending = Mending(hive.lake(metastores=metastores), hive.folder)
+    mending = RepairPlans(hive.lake(metastores=metastores), hive.folder)
     row = finding(
         "stale_pointer", "x", lake="plain", table_name="behind", bucket=hive.bucket,
         subject=f"{database}.behind#{catalog}", subject_type="table",
@@ -107,7 +107,7 @@ def repair(hive: HiveLake, server: MetastoreStandIn) -> Repaired:
     hive.catalog.partition("orders", ["2026-11-05"], hive.uri("wh/orders/moved"))
     hive.put("wh/orders/day=2026-11-05/part-0.parquet")
     hive.tables = ["{discover: {from: hive}}"]
-    mending = Mending(hive.lake(metastores=source_of(server)), hive.folder)
+    mending = RepairPlans(hive.lake(metastores=source_of(server)), hive.folder)
     store = HivePartitions.of_table(mending.lake.metastores[0], "sales.orders")  # type: ignore[arg-type]
 
     def partitions() -> dict[int, Any]:
@@ -128,7 +128,7 @@ def repair(hive: HiveLake, server: MetastoreStandIn) -> Repaired:
     return Repaired(hive, kinds, plans, pointers, states, places, [before, partitions()])
 
 
-def kinds_by_table(mending: Mending, run_id: str) -> dict[str, list[str]]:
+def kinds_by_table(mending: RepairPlans, run_id: str) -> dict[str, list[str]]:
     audited(mending.lake, run_id=run_id)
     by_table: dict[str, list[str]] = defaultdict(list)
     for row in findings_of(mending.lake, run_id):

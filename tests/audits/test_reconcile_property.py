@@ -13,8 +13,8 @@ import pytest
 
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
-from tests.builders.drawn_folders import FORMATS, DrawnFolder, drawn, lose, plant
-from tests.builders.mending import Mending
+from tests.builders.drawn_folders import FORMATS, DrawnFolder, draw_folder, lose, plant
+from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.builders.two_formats import TwoFormats, lake_of
 from tests.conftest import Aws
@@ -62,7 +62,7 @@ def reconciled(
             plant(one, loss.kind)
     folders[0].folder.days_ago()
     tables = {f"t{n}": (one.folder.uri, one.declared) for n, one in enumerate(folders)}
-    mending = Mending(lake_of(folders[0].folder.shop, place, tables), place)
+    mending = RepairPlans(lake_of(folders[0].folder.shop, place, tables), place)
     if audited_before:
         audited(mending.lake, live=True)
     for one, loss in zip(folders, losses, strict=True):
@@ -84,7 +84,7 @@ def reconciled(
     return Counter(safe=len(unused), taken=len(unused & moved), losses=sum(bool(loss.how) for loss in losses))
 
 
-def keeps_every_row(one: DrawnFolder, before: dict[str, list[int]], mending: Mending) -> None:
+def keeps_every_row(one: DrawnFolder, before: dict[str, list[int]], mending: RepairPlans) -> None:
     """Check that readers get the same rows as before, and that files of lost states are there."""
     about = f"{one.folder.uri}, {one.declared}, lost: {one.lost}, {mending.statuses()}"
     after = one.readable
@@ -102,7 +102,7 @@ def survived(aws: Aws, s3: Endpoint, place: Path, seeds: range, together: int = 
         aws.s3.create_bucket(Bucket=bucket)
         aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
         shop, chance = Shop(aws.s3, s3, bucket), random.Random(first)
-        folders = [drawn(TwoFormats(shop, f"warehouse/t{n}"), chance) for n in range(together)]
+        folders = [draw_folder(TwoFormats(shop, f"warehouse/t{n}"), chance) for n in range(together)]
         try:
             total += reconciled(folders, own, chance, audited_before=number % 2 == 0)
         except AssertionError as error:

@@ -22,8 +22,8 @@ from lakeaudit.reconcile.delta_commits import why_not_committed_to
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.delta_lake import add, features, metadata, protocol, remove, vector
-from tests.builders.mending import Mending, an_hour_old, found
-from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.repair_plans import RepairPlans, an_hour_old, finding_rows
+from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -41,9 +41,9 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 
 @pytest.fixture
-def repair(shop: Shop, tmp_path: Path) -> Mending:
+def repair(shop: Shop, tmp_path: Path) -> RepairPlans:
     listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
-    return Mending(shop.lake(tmp_path, inventories=listing), tmp_path)
+    return RepairPlans(shop.lake(tmp_path, inventories=listing), tmp_path)
 
 
 def lose_files(shop: Shop, number: int = 1) -> list[str]:
@@ -54,8 +54,8 @@ def lose_files(shop: Shop, number: int = 1) -> list[str]:
     return keys
 
 
-def steps(shop: Shop, repair: Mending, keys: list[str], allow: tuple[str, ...] = ALLOW) -> list[Step]:
-    rows = [ledger_row(**row) for row in found(shop, dict.fromkeys(keys, "dropped"))]
+def steps(shop: Shop, repair: RepairPlans, keys: list[str], allow: tuple[str, ...] = ALLOW) -> list[Step]:
+    rows = [ledger_row(**row) for row in finding_rows(shop, dict.fromkeys(keys, "dropped"))]
     return planned(repair, rows, allow)
 
 
@@ -83,7 +83,7 @@ def committed(shop: Shop, version: int, *actions: Any) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json", Body=body.encode())
 
 
-def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, repair: Mending) -> None:
+def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, repair: RepairPlans) -> None:
     """The entry's own path and deletion vector, in a commit that says who made it and upon what."""
     (key,) = lose_files(shop)
     path = key.removeprefix("warehouse/orders/")
@@ -103,17 +103,17 @@ def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, repair: Mending) ->
     assert line(shop, 4, "add") == line(shop, 2, "add")
 
 
-def steps_by_hand(shop: Shop, repair: Mending, *keys: str) -> list[Step]:
+def steps_by_hand(shop: Shop, repair: RepairPlans, *keys: str) -> list[Step]:
     """The same for a table that delta-rs does not read."""
     rows = [ledger_row("dropped", shop.bucket, key, rows_at_stake=50, manifest_size=100) for key in keys]
     return planned(repair, rows, ALLOW)
 
 
-def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, repair: Mending) -> None:
+def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, repair: RepairPlans) -> None:
     """Its own commits are gone, as they are once the log was cleaned up."""
     table(shop).create_checkpoint()
     (key,) = lose_files(shop)
-    before, rows = adds(shop), found(shop, {key: "dropped"})
+    before, rows = adds(shop), finding_rows(shop, {key: "dropped"})
     for version in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json")
     planned(repair, [ledger_row(**row) for row in rows], ALLOW)
@@ -124,7 +124,7 @@ def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, re
     assert json.loads(line(shop, 3, "add")["stats"])["numRecords"] == 50
 
 
-def test_it_is_the_last_of_all_ways(shop: Shop, repair: Mending) -> None:
+def test_it_is_the_last_of_all_ways(shop: Shop, repair: RepairPlans) -> None:
     keys = lose_files(shop)
     assert (
         "`--allow remove_reference` removes it and its rows"
@@ -180,17 +180,21 @@ def test_which_tables_are_committed_to(
     assert (why or "") in (found or "")
 
 
-def test_writers_that_go_by_dynamodb_are_not_overtaken(shop: Shop, repair: Mending, tmp_path: Path) -> None:
+def test_writers_that_go_by_dynamodb_are_not_overtaken(
+    shop: Shop, repair: RepairPlans, tmp_path: Path
+) -> None:
     file = tmp_path / "lake.yaml"
     file.write_text(file.read_text() + "metastores: [{kind: delta_log_store, table: delta-log}]\n")
-    (step,) = steps(shop, Mending(load_lake(file, {}), tmp_path), lose_files(shop))
+    (step,) = steps(shop, RepairPlans(load_lake(file, {}), tmp_path), lose_files(shop))
     assert "its writers coordinate commits with DynamoDB" in step.evidence["why"]
 
 
 # --- what happens meanwhile --------------------------------------------------------------------------------------
 
 
-def test_commits_of_others_come_first(shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_of_others_come_first(
+    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The step's own commit is written upon theirs, and none of theirs is lost."""
     keys = lose_files(shop, 3)
     steps(shop, repair, keys)
@@ -223,7 +227,7 @@ def listed_anew(shop: Shop, key: str) -> Callable[[], None]:
 @pytest.mark.parametrize("change", [lost_rows_text, listed_anew])
 @pytest.mark.parametrize("late", [False, True])
 def test_what_changes_since_the_plan_stops_it(
-    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch, change: Any, late: bool
+    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, change: Any, late: bool
 ) -> None:
     """Before the apply, or between its look and its commit."""
     (key,) = lose_files(shop)
@@ -244,7 +248,7 @@ def test_what_changes_since_the_plan_stops_it(
     assert len(shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=LOG)["Contents"]) == commits + late
 
 
-def test_a_file_that_came_back_stays_in_its_table(shop: Shop, repair: Mending) -> None:
+def test_a_file_that_came_back_stays_in_its_table(shop: Shop, repair: RepairPlans) -> None:
     (key,) = lose_files(shop)
     steps(shop, repair, [key])
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"rows")
@@ -252,7 +256,7 @@ def test_a_file_that_came_back_stays_in_its_table(shop: Shop, repair: Mending) -
     assert (repair.statuses(), len(adds(shop))) == ({key: "changed"}, 6)
 
 
-def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, repair: Mending) -> None:
+def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, repair: RepairPlans) -> None:
     (key,) = lose_files(shop)
     path = key.removeprefix("warehouse/orders/")
     steps(shop, repair, [key])
@@ -264,7 +268,7 @@ def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, repair: M
 
 
 def test_no_commit_is_written_where_it_could_overwrite_another(
-    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = lose_files(shop)
     steps(shop, repair, keys)
@@ -288,7 +292,7 @@ class Killed(BaseException):
     ],
 )
 def test_killed_before_or_after_a_commit(
-    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
+    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
 ) -> None:
     keys, before = lose_files(shop), adds(shop)
     steps(shop, repair, keys)

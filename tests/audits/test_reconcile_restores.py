@@ -27,8 +27,8 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
-from tests.builders.mending import Keys, Mending, an_hour_old, found, keys_of, states
-from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.repair_plans import Keys, RepairPlans, an_hour_old, finding_rows, keys_of, states
+from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -52,16 +52,16 @@ def versioned(shop: Shop) -> Shop:
 
 
 @pytest.fixture
-def repair(shop: Shop, tmp_path: Path) -> Mending:
+def repair(shop: Shop, tmp_path: Path) -> RepairPlans:
     return with_replica(shop, tmp_path)
 
 
-def with_replica(shop: Shop, folder: Path) -> Mending:
+def with_replica(shop: Shop, folder: Path) -> RepairPlans:
     """Return the repair of a lake whose replica lies in a bucket of its own."""
     shop.s3.create_bucket(Bucket=backup(shop))
     replicas = f"replicas: [{{of: 's3://{shop.bucket}/warehouse', at: 's3://{backup(shop)}/copies'}}]\n"
     listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
-    return Mending(shop.lake(folder, inventories=listing, extra=replicas), folder)
+    return RepairPlans(shop.lake(folder, inventories=listing, extra=replicas), folder)
 
 
 def backup(shop: Shop) -> str:
@@ -77,14 +77,14 @@ def copied(shop: Shop, key: str, body: bytes | None = None) -> str:
 
 
 def steps(
-    shop: Shop, repair: Mending, kinds: Mapping[str, str], allow: Sequence[str] = ALLOW, **given: Any
+    shop: Shop, repair: RepairPlans, kinds: Mapping[str, str], allow: Sequence[str] = ALLOW, **given: Any
 ) -> list[Step]:
     """The steps of a plan for these files of `orders`, by key a kind."""
-    rows = [ledger_row(**(row | given)) for row in found(shop, kinds)]
+    rows = [ledger_row(**(row | given)) for row in finding_rows(shop, kinds)]
     return planned(repair, rows, allow)
 
 
-def step(shop: Shop, repair: Mending, key: str, kind: str = "dropped", **given: Any) -> Step:
+def step(shop: Shop, repair: RepairPlans, key: str, kind: str = "dropped", **given: Any) -> Step:
     (only,) = steps(shop, repair, {key: kind}, **given)
     return only
 
@@ -102,7 +102,7 @@ class LostFiles:
     """An audited lake: one file was overwritten, one is only in the replica, one has a marker, one is gone for good."""
 
     shop: Shop
-    mending: Mending
+    mending: RepairPlans
     torn: str
     copied: str
     marked: str
@@ -161,7 +161,7 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> L
 @pytest.fixture(scope="module")
 def repaired(there: LostFiles, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
     shop, orders = there.shop, there.mending
-    stock = Mending(orders.lake, tmp_path_factory.mktemp("stock"))
+    stock = RepairPlans(orders.lake, tmp_path_factory.mktemp("stock"))
     shutil.copy(orders.folder / "lake.yaml", stock.folder)
     listed, objects, rows = [entries(shop)], [keys_of(shop)], {}
     for name, mending, allow in (("orders", orders, PROBABLY), ("stock", stock, ("remove_reference",))):
@@ -257,7 +257,7 @@ def torn(shop: Shop) -> str:
     return key
 
 
-def test_a_recorded_etag_selects_the_right_version(shop: Shop, repair: Mending) -> None:
+def test_a_recorded_etag_selects_the_right_version(shop: Shop, repair: RepairPlans) -> None:
     key = versioned(shop).keys("orders")[0]
     body = read(shop, key)
     etag = shop.s3.head_object(Bucket=shop.bucket, Key=key)["ETag"].strip('"')
@@ -267,9 +267,11 @@ def test_a_recorded_etag_selects_the_right_version(shop: Shop, repair: Mending) 
     assert (repair.apply().exit_code, read(shop, key)) == (0, body)
 
 
-def test_what_nothing_tells_from_the_object_is_for_a_person(shop: Shop, torn: str, repair: Mending) -> None:
+def test_what_nothing_tells_from_the_object_is_for_a_person(
+    shop: Shop, torn: str, repair: RepairPlans
+) -> None:
     shop.s3.put_object(
-        Bucket=shop.bucket, Key=torn, Body=b"x" * found(shop, {torn: "dropped"})[0]["manifest_size"]
+        Bucket=shop.bucket, Key=torn, Body=b"x" * finding_rows(shop, {torn: "dropped"})[0]["manifest_size"]
     )
     why = step(shop, repair, torn, "size_mismatch").evidence["why"]
     assert why == "no recorded attribute distinguishes the object from the file that its table lists"
@@ -280,7 +282,7 @@ def test_what_nothing_tells_from_the_object_is_for_a_person(shop: Shop, torn: st
 
 
 def test_other_content_of_the_same_size_is_recognized_by_the_version_at_the_time_of_the_listing(
-    shop: Shop, repair: Mending
+    shop: Shop, repair: RepairPlans
 ) -> None:
     key = versioned(shop).keys("orders")[0]
     body = read(shop, key)
@@ -294,7 +296,7 @@ def test_other_content_of_the_same_size_is_recognized_by_the_version_at_the_time
 
 
 def test_an_object_that_somebody_wrote_in_between_stays(
-    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert step(shop, repair, torn, "size_mismatch").action == "replace_version"
     act = ReplaceVersion.act
@@ -308,7 +310,9 @@ def test_an_object_that_somebody_wrote_in_between_stays(
     assert (repair.statuses(), read(shop, torn)) == ({torn: "changed"}, b"by somebody else")
 
 
-def test_an_object_that_somebody_wrote_since_is_not_undone(shop: Shop, torn: str, repair: Mending) -> None:
+def test_an_object_that_somebody_wrote_since_is_not_undone(
+    shop: Shop, torn: str, repair: RepairPlans
+) -> None:
     step(shop, repair, torn, "size_mismatch")
     assert repair.apply().exit_code == 0
     shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"by somebody else")
@@ -317,7 +321,7 @@ def test_an_object_that_somebody_wrote_since_is_not_undone(shop: Shop, torn: str
 
 
 def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
-    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """moto ignores it, so the canary gets the response of other stores."""
     monkeypatch.setattr(canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_MATCH}))
@@ -328,7 +332,7 @@ def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
 
 
 def test_nothing_is_written_where_conditions_are_ignored(
-    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = shop.keys("orders")[1]
     copied(shop, lost)
@@ -354,7 +358,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_before_or_after_a_write(
-    shop: Shop, torn: str, repair: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool
+    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: bool
 ) -> None:
     lost = shop.keys("orders")[1]
     copied(shop, lost)
@@ -385,7 +389,7 @@ def test_killed_before_or_after_a_write(
 
 
 def test_a_copy_is_compared_with_the_etag_that_the_metadata_store_recorded(
-    shop: Shop, repair: Mending
+    shop: Shop, repair: RepairPlans
 ) -> None:
     """In a bucket without versions, too: there the undo is conditional."""
     key = shop.keys("orders")[0]
@@ -419,7 +423,7 @@ def test_which_copy_is_the_file(
     given: dict[str, Any],
     told: str,
     shop: Shop,
-    repair: Mending,
+    repair: RepairPlans,
 ) -> None:
     key = shop.keys("orders")[0]
     copied(shop, key, body)
@@ -428,22 +432,22 @@ def test_which_copy_is_the_file(
     assert told in (done.evidence["why"] if done.needs_person else done.evidence["matched_by"])
 
 
-def test_a_file_that_no_replica_has_is_for_a_person(shop: Shop, repair: Mending, tmp_path: Path) -> None:
+def test_a_file_that_no_replica_has_is_for_a_person(shop: Shop, repair: RepairPlans, tmp_path: Path) -> None:
     key = shop.keys("orders")[0]
     lose(shop, key)
     assert "no replica has it" in step(shop, repair, key).evidence["why"]
     file = tmp_path / "lake.yaml"
     file.write_text(file.read_text().partition("replicas:")[0])
-    unnamed = Mending(load_lake(file, {}), tmp_path)
+    unnamed = RepairPlans(load_lake(file, {}), tmp_path)
     assert "the lake file names no replica of it" in step(shop, unnamed, key).evidence["why"]
     file.write_text(
         file.read_text() + f"replicas: [{{of: 's3://{shop.bucket}', at: 's3://no-such-bucket/x'}}]"
     )
-    lacking = Mending(load_lake(file, {}), tmp_path)
+    lacking = RepairPlans(load_lake(file, {}), tmp_path)
     assert step(shop, lacking, key).needs_person
 
 
-def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, repair: Mending) -> None:
+def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, repair: RepairPlans) -> None:
     kept, written = shop.keys("orders")[:2]
     for key in (kept, written):
         copied(shop, key)
@@ -458,7 +462,7 @@ def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, repair
 
 
 def test_the_policy_grants_exactly_the_requests_to_a_replica(
-    shop: Shop, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = shop.keys("orders")[0]
     copied(shop, key)
@@ -487,7 +491,7 @@ def test_the_policy_grants_exactly_the_requests_to_a_replica(
 
 
 @pytest.fixture
-def twice(shop: Shop, repair: Mending) -> str:
+def twice(shop: Shop, repair: RepairPlans) -> str:
     """A lost file of which two versions of one size were there about the time of the commit."""
     key = versioned(shop).keys("orders")[0]
     body = read(shop, key)
@@ -509,7 +513,7 @@ def twice(shop: Shop, repair: Mending) -> str:
     return key
 
 
-def test_a_version_by_size_time_and_rows(shop: Shop, repair: Mending, twice: str) -> None:
+def test_a_version_by_size_time_and_rows(shop: Shop, repair: RepairPlans, twice: str) -> None:
     assert "--allow probable" in step(shop, repair, twice).evidence["why"]
     other = step(shop, repair, twice, allow=PROBABLY, rows_at_stake=49)
     assert "its footer counts 50 rows, the table 49" in other.evidence["why"]

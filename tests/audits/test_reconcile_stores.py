@@ -22,8 +22,17 @@ from lakeaudit.results.read import RowFilter
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
-from tests.builders.mending import Keys, Mending, actions_of, an_hour_old, found, found_set, keys_of, states
-from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.repair_plans import (
+    Keys,
+    RepairPlans,
+    actions_of,
+    an_hour_old,
+    finding_rows,
+    found_set,
+    keys_of,
+    states,
+)
+from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.s3guard import Item
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -40,7 +49,7 @@ class Guarded:
     ) -> None:
         self.aws, self.endpoint, self.bucket, self.table = aws, endpoint, bucket, f"{bucket}-guard"
         self.shop = Shop(aws.s3, endpoint, bucket, list(tables))
-        self.mending = Mending(self._lake(folder, f"table: {self.table}"), folder)
+        self.mending = RepairPlans(self._lake(folder, f"table: {self.table}"), folder)
 
     def _lake(self, folder: Path, how: str) -> Any:
         place = ROOT if self.shop.tables == ["orders"] else "warehouse"
@@ -160,7 +169,7 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
     sound = guarded.paths("stock")
     lose(guarded)
     break_entries(guarded)
-    orders, stock = guarded.mending, Mending(guarded.mending.lake, tmp_path_factory.mktemp("stock"))
+    orders, stock = guarded.mending, RepairPlans(guarded.mending.lake, tmp_path_factory.mktemp("stock"))
     shutil.copy(orders.folder / "lake.yaml", stock.folder)
     coverage = results_of(orders.lake).coverage(audited(orders.lake, live=True).run_id)
     trees = (
@@ -241,7 +250,8 @@ def test_nothing_is_entered_that_did_not_come_back(lossy_store: Guarded) -> None
     mending, shop = lossy_store.mending, lossy_store.shop
     first, _, second, *_ = sorted(key for key in keys_of(shop) if key.endswith(".parquet"))
     steps = planned(
-        mending, [ledger_row(**each) for each in found(shop, dict.fromkeys((first, second), "dropped"))]
+        mending,
+        [ledger_row(**each) for each in finding_rows(shop, dict.fromkeys((first, second), "dropped"))],
     )
     assert [step.action for step in steps] == ["remove_delete_marker", "enter_restored"] * 2
     before = lossy_store.items()
@@ -368,14 +378,14 @@ def test_a_sound_entry_below_missing_folders_is_not_touched(guarded: Guarded) ->
 # --- what a program leaves to a person --------------------------------------------------------------------------
 
 
-def why(guarded: Guarded, *rows: dict[str, Any], mending: Mending | None = None) -> list[str]:
+def why(guarded: Guarded, *rows: dict[str, Any], mending: RepairPlans | None = None) -> list[str]:
     steps = planned(mending or guarded.mending, rows, allow=())
     assert {step.action for step in steps} == {"needs_person"}
     return [step.evidence["why"] for step in steps]
 
 
 def test_what_an_export_alone_knows_is_for_a_person(guarded: Guarded, tmp_path: Path) -> None:
-    mending = Mending(guarded.lake_of_export(tmp_path), tmp_path)
+    mending = RepairPlans(guarded.lake_of_export(tmp_path), tmp_path)
     (reason,) = why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)
     assert reason.startswith("the lake file names only an export of its metadata store")
 
@@ -400,7 +410,7 @@ def test_which_store_readers_go_by_has_to_be_plain(
     file = tmp_path / "lake.yaml"
     head = file.read_text().partition("metastores:")[0]
     file.write_text(head + stores.replace("GUARD", guarded.table).replace("BUCKET", guarded.bucket))
-    mending = Mending(load_lake(file, {}), tmp_path)
+    mending = RepairPlans(load_lake(file, {}), tmp_path)
     assert why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)[
         0
     ].startswith(reason.replace("BUCKET", guarded.bucket))

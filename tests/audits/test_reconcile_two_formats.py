@@ -18,7 +18,7 @@ from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate, present, put
 from tests.builders.glue import GlueCatalog
 from tests.builders.iceberg import SCHEMA, IcebergLake, rows
-from tests.builders.mending import Mending, publish_leftovers
+from tests.builders.repair_plans import RepairPlans, publish_leftovers
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.builders.shop import Shop
 from tests.builders.two_formats import OLD, TwoFormats, lake_of
@@ -27,14 +27,14 @@ from tests.conftest import Aws
 ALLOW = ("older_than_onboarding",)
 
 
-def coverage_of(mending: Mending) -> dict[str, Any]:
+def coverage_of(mending: RepairPlans) -> dict[str, Any]:
     """By table of the axis `leftover`, by the last audit."""
     results = results_of(mending.lake)
     rows = results.coverage(results.published(None)["run_id"])
     return {row["table_name"]: row for row in rows if row["axis"] == "leftover"}
 
 
-def unused(mending: Mending) -> set[str]:
+def unused(mending: RepairPlans) -> set[str]:
     """Keys that the last audit calls unused."""
     rows: Any = [
         row
@@ -181,7 +181,7 @@ def applied(
     tables: dict[str, tuple[str, str]] = {}
     for name, one in folders.each.items():
         tables |= one.tables(name, *folders.kinds(name))
-    mending = Mending(lake_of(folders.shop, place, tables), place)
+    mending = RepairPlans(lake_of(folders.shop, place, tables), place)
     audited(mending.lake, live=True)
     first = unused(mending)
     exit_codes: dict[str, int] = {}
@@ -264,7 +264,7 @@ def test_two_tables_of_a_catalog_share_one_location(
         extra = (
             f"metastores: [{{{source}}}]\nquarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
         )
-        mending = Mending(shop.lake(tmp_path, entries=[entry], extra=extra), tmp_path)
+        mending = RepairPlans(shop.lake(tmp_path, entries=[entry], extra=extra), tmp_path)
         audited(mending.lake, live=True)
         assert unused(mending) == set(), "metadata of another table lies in the folder"
         publish_leftovers(two.shop, mending.lake, "unreferenced", *shop.keys("/data/"))

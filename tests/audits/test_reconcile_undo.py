@@ -14,7 +14,7 @@ import pytest
 from lakeaudit import cli
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.backdate import backdate, put_versions, versions
-from tests.builders.mending import Mending, keys_of, publish_leftovers
+from tests.builders.repair_plans import RepairPlans, keys_of, publish_leftovers
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -56,7 +56,7 @@ class Applied:
     """A plan that moved a file away; the folder of the lake and the file's delete marker as they were then."""
 
     shop: Shop
-    mending: Mending
+    mending: RepairPlans
     before: Any
     saved: Path
     versions: list[Any]
@@ -84,7 +84,7 @@ def apply_one(
     aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
     backdate(bucket, LEFT, datetime.now(UTC) - timedelta(minutes=30))
     quarantine = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
-    mending = Mending(shop.lake(folder, extra=quarantine), folder)
+    mending = RepairPlans(shop.lake(folder, extra=quarantine), folder)
     publish_leftovers(shop, mending.lake, "uncommitted", LEFT)
     before = keys_of(shop)[LEFT][0][1:]
     mending.plan(io.StringIO(), allow=("older_than_onboarding",))

@@ -20,7 +20,7 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import add, features, remove, vector, vector_file
-from tests.builders.mending import Mending, an_hour_old
+from tests.builders.repair_plans import RepairPlans, an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -197,7 +197,7 @@ def test_a_deletion_vector_comes_back_like_a_data_file(losses: LossAudit) -> Non
         gone: ("dropped", "deletes", "yes", "delete_marker", losses.versions[gone]),
         torn: ("size_mismatch", "deletes", "yes", "older_version", losses.versions[torn]),
     }
-    mending = Mending(losses.lake, losses.folder)
+    mending = RepairPlans(losses.lake, losses.folder)
     mending.plan(io.StringIO(), row_filter=RowFilter(tables=("vectors",)))
     assert mending.apply().exit_code == 0
     assert mending.statuses()[gone] == "applied"

@@ -19,7 +19,7 @@ from tests.builders import iceberg
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import body_of, present, put
 from tests.builders.hudi import unpacked
-from tests.builders.mending import Mending
+from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -145,7 +145,7 @@ def test_a_restore_by_delete_markers_is_one_finding_a_table(restored: tuple[Rest
 
 def test_a_plan_restores_every_lost_state_of_a_table(restored: tuple[Restored, Outcome]) -> None:
     place, _ = restored
-    mending = Mending(place.lake(), place.folder)
+    mending = RepairPlans(place.lake(), place.folder)
     mending.plan(StringIO(), row_filter=RowFilter(tables=[f"marked.{name}" for name in FORMATS]))
     mending.apply()
     done = [key for key, status in mending.statuses().items() if status == "applied"]

@@ -16,7 +16,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT
-from tests.builders.iceberg_files import DELETED, Entry, Snapshot, written
+from tests.builders.iceberg_files import DELETED, Entry, Snapshot, write_metadata
 
 QUIET = ("info",)
 
@@ -32,7 +32,7 @@ def lay(home: Path) -> None:
         Entry(each.path, each.size, status=DELETED, day=each.day) for each in before if "11-01" in each.path
     ]
     now = datetime.now(UTC)
-    written(
+    write_metadata(
         home,
         {
             1: Snapshot({"m1": before}, at=now),

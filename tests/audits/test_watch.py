@@ -11,8 +11,8 @@ from lakeaudit.config import load_lake
 from lakeaudit.reconcile.protocol import ALLOWED
 from lakeaudit.results.leftover_groups import expand_groups
 from tests.builders.audits import audited, results_of
-from tests.builders.mending import Mending
-from tests.builders.watched_place import JUST_NOW, WEEK, Place, covered, found, kinds, ledger
+from tests.builders.repair_plans import RepairPlans
+from tests.builders.watched_place import JUST_NOW, WEEK, Place, covered, findings_by_prefix, kinds, ledger
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_o
         manifests=f", manifests: [{{kind: file_list, location: '{place.folder}/wh/lists/orders'}}]",
     )
     outcome = audited(lake, run_id="r1")
-    rows = found(lake)
+    rows = findings_by_prefix(lake)
     assert {key: (row["kind"], row["severity"], row["files"]) for key, row in rows.items()} == {
         "": ("unowned", "info", 1),
         "old/": ("unowned", "info", 2),
@@ -84,7 +84,7 @@ def test_a_prefix_that_is_gone_is_resolved_and_one_that_is_watched_no_more_is_re
     audited(lake, run_id="r2")
     assert kinds(lake, "r2") == {"left/": ("unowned", 1)}
     assert ledger(lake) == {"old/": ("resolved", "restored"), "left/": ("open", None)}
-    mending = Mending(lake, place.folder)
+    mending = RepairPlans(lake, place.folder)
     mending.plan(io.StringIO(), allow=ALLOWED)
     (row,) = [json.loads(line) for line in mending.file.read_text().splitlines() if '"unowned"' in line]
     assert row["action"] == "needs_person"

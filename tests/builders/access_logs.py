@@ -75,22 +75,22 @@ class Line:
 
 
 def expired(key: str, at: datetime, **how: str) -> Line:
-    """A lifecycle rule removes an object, in a bucket without versions."""
+    """Return the line for an object that a lifecycle rule removes, in a bucket without versions."""
     return Line("S3.EXPIRE.OBJECT", key, at, LIFECYCLE, status="-", took="-", **how)
 
 
 def deleted(key: str, at: datetime, principal: str = PERSON, **how: str) -> Line:
-    """Somebody removes an object."""
+    """Return the line for a deletion."""
     return Line("REST.DELETE.OBJECT", key, at, principal, status="204", **how)
 
 
-def written(key: str, at: datetime, principal: str = JOB, **how: str) -> Line:
-    """Somebody writes an object."""
+def write_line(key: str, at: datetime, principal: str = JOB, **how: str) -> Line:
+    """Return the line for a write."""
     return Line("REST.PUT.OBJECT", key, at, principal, **how)
 
 
 def name(at: datetime, unique: str = "0123456789ABCDEF") -> str:
-    """What a file is called that is delivered then."""
+    """Return the name of a log file that is delivered at a time."""
     return f"{at:%Y-%m-%d-%H-%M-%S}-{unique}"
 
 

@@ -25,7 +25,7 @@ from lakeaudit.schemas import plain_time
 from tests.builders import access_logs, azure_reports, gcs_reports, hudi, name_stores, s3guard
 from tests.builders.delta_lake import BORN, Log, add, features, info, metadata, remove, vacuum, vector
 from tests.builders.event_logs import UUIDS, App, part
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.builders.inventory import WRITERS, Version, into, lay
 from tests.builders.records import success, task_manifest, unloaded
 
@@ -38,7 +38,7 @@ LAKE = "version: 1\nlake: fuzz\nresults: {folder}/results\n"
 
 @dataclass(frozen=True)
 class Artefact:
-    """One kind of evidence: how it is laid, the lake file's blocks that read it, and which of its files may be hurt."""
+    """One kind of evidence: its writer, the lake file's blocks that read it, and the files that tests may damage."""
 
     lay: Callable[[Path], None]
     source: str
@@ -48,8 +48,8 @@ class Artefact:
     all_guarded: bool = False
     """Whether a checksum, a length or a count vouches for all of it."""
 
-    def laid(self, folder: Path) -> Lake:
-        """The lake of a fresh copy in the folder."""
+    def write_lake(self, folder: Path) -> Lake:
+        """Write a new copy into the folder; return its lake."""
         shutil.rmtree(folder, ignore_errors=True)
         home = folder / "wh" / "t"
         home.mkdir(parents=True)
@@ -86,8 +86,8 @@ def stored(lay: Callable[[Path], None], source: str, *mutable: str, **more: Any)
     return Artefact(lay, block, mutable, "versions", **more)
 
 
-def entered(lay: Callable[[Path], None], source: str, rows: str = "entries") -> Artefact:
-    """An export of a metadata store."""
+def export_artefact(lay: Callable[[Path], None], source: str, rows: str = "entries") -> Artefact:
+    """Return the artefact of a metadata store's export."""
     block = f"metastores: [{{{source}, export: '{{folder}}/export'}}]\n{_NO_TABLE}"
     return Artefact(lay, block, (f"{_EXPORT}/*.json", f"{_EXPORT}/data/*"), rows, all_guarded=True)
 
@@ -155,7 +155,7 @@ def _iceberg(folder: Path) -> None:
     entries = [Entry(f"file://{folder}/wh/t/{name}", size) for name, size in SIZES.items()]
     first = Snapshot({"m1": entries[:2]}, AT)
     second = Snapshot({"m1": entries[:2], "m2": entries[2:]}, AT + timedelta(hours=1), 1, {"m1": 1})
-    written(folder / "wh" / "t", {1: first, 2: second})
+    write_metadata(folder / "wh" / "t", {1: first, 2: second})
     put(folder / "wh/t/metadata/version-hint.text", "1")
 
 
@@ -169,7 +169,7 @@ def _hudi_base(group: str, instant: str) -> str:
 
 
 def _hudi_instants(layout: int) -> dict[str, str]:
-    def done(instant: str) -> str:
+    def completed_instant(instant: str) -> str:
         return instant if layout == 1 else f"{instant}_{instant[:8]}110000000"
 
     clean = {
@@ -182,15 +182,15 @@ def _hudi_instants(layout: int) -> dict[str, str]:
         }
     }
     return {
-        f"{done(T1)}.commit": hudi.commit(*(hudi.stat(_hudi_base(g, T1)) for g in ("g1", "g2"))),
-        f"{done(T2)}.commit": hudi.commit(hudi.stat(_hudi_base("g1", T2), prevCommit=T1)),
-        f"{done(T3)}.clean": json.dumps(clean),
+        f"{completed_instant(T1)}.commit": hudi.commit(*(hudi.stat(_hudi_base(g, T1)) for g in ("g1", "g2"))),
+        f"{completed_instant(T2)}.commit": hudi.commit(hudi.stat(_hudi_base("g1", T2), prevCommit=T1)),
+        f"{completed_instant(T3)}.clean": json.dumps(clean),
     }
 
 
 def _hudi(layout: int) -> Callable[[Path], None]:
     def lay_it(folder: Path) -> None:
-        hudi.laid(folder / "wh" / "t", _hudi_instants(layout), layout=layout)
+        hudi.write_timeline(folder / "wh" / "t", _hudi_instants(layout), layout=layout)
 
     return lay_it
 
@@ -198,7 +198,7 @@ def _hudi(layout: int) -> Callable[[Path], None]:
 def _hudi_archive(folder: Path) -> None:
     instants = _hudi_instants(2)
     first, *rest = instants.items()
-    hudi.laid(folder / "wh" / "t", dict(rest), layout=2)
+    hudi.write_timeline(folder / "wh" / "t", dict(rest), layout=2)
     history = folder / "wh/t/.hoodie/timeline/history"
     history.mkdir()
     row = {"instantTime": T1, "completionTime": f"{T1[:8]}110000000", "action": "commit",
@@ -325,7 +325,7 @@ def _event_log(codec: str, rolled: int = 0) -> Callable[[Path], None]:
             ended = app.write(f"file:{folder}/wh/t", splits)
             for split, (_, size) in splits.items():
                 put(folder / "wh/t" / part(split, uuid), b"x" * size, ended)
-        app.ended().save(folder / "logs", codec, rolled=rolled)
+        app.end().save(folder / "logs", codec, rolled=rolled)
 
     return lay_it
 
@@ -404,7 +404,7 @@ def _log_store(folder: Path) -> None:
 
 
 def _access_log(folder: Path) -> None:
-    lines = [access_logs.written(f"t/{name}", AT) for name in NAMES]
+    lines = [access_logs.write_line(f"t/{name}", AT) for name in NAMES]
     lines += [access_logs.deleted("t/x", AT), access_logs.expired("t/y", AT)]
     put(folder / "events" / access_logs.name(AT), access_logs.content(lines))
 
@@ -499,10 +499,10 @@ KINDS: Mapping[str, Artefact] = {
     "gcs inventory parquet": stored(_gcs("parquet"), _GCS, "insights/*"),
     "azure inventory csv": stored(_azure("csv"), _AZURE, "azure/**/*"),
     "azure inventory parquet": stored(_azure("parquet"), _AZURE, "azure/**/*"),
-    "dynamodb export": entered(_s3guard, "kind: s3guard"),
-    "emrfs export": entered(_emrfs, "kind: emrfs, location: 's3://b/'"),
-    "s3mper export": entered(_s3mper, "kind: s3mper, location: 's3://b/'"),
-    "log store export": entered(_log_store, "kind: delta_log_store", "entered"),
+    "dynamodb export": export_artefact(_s3guard, "kind: s3guard"),
+    "emrfs export": export_artefact(_emrfs, "kind: emrfs, location: 's3://b/'"),
+    "s3mper export": export_artefact(_s3mper, "kind: s3mper, location: 's3://b/'"),
+    "log store export": export_artefact(_log_store, "kind: delta_log_store", "entered"),
     "s3 access log": recorded(_access_log, "s3_access_log"),
     "cloudtrail": recorded(_cloudtrail, "cloudtrail", all_guarded=True),
     "journal parquet": recorded(_journal, "s3_journal"),

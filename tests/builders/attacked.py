@@ -28,7 +28,7 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate
-from tests.builders.mending import actions_of
+from tests.builders.repair_plans import actions_of
 from tests.builders.shop import Shop
 from tests.builders.strikes import Contents, Strike, striking
 from tests.builders.zygote import Zygote
@@ -71,7 +71,7 @@ class Attacked:
         return self.folder / "plan.jsonl"
 
     def argv(self, command: str) -> tuple[str, ...]:
-        """What is typed."""
+        """Return the command line."""
         lake = str(self.folder / "lake.yaml")
         return {
             "audit": ("audit", lake, "--live", "--run-id", RUN_ID),
@@ -96,7 +96,7 @@ class Attacked:
         shutil.copytree(moment.folder, self.folder)
 
     def run(self, command: str) -> tuple[int, str]:
-        """A command in this process that nobody attacks: its exit code and what it said."""
+        """Run a command in this process, unattacked; return its exit code and its output."""
         out = io.StringIO()
         with (
             pytest.MonkeyPatch.context() as patch,
@@ -127,7 +127,7 @@ class Attacked:
             backdate(place.bucket, place.key, datetime.now(UTC) - timedelta(minutes=2))
 
     def state(self) -> dict[str, Any]:
-        """What is compared: objects, the record, what the ledger and the last audit say."""
+        """Return the state for comparison: objects, the record, and the results of the ledger and the last audit."""
         results = results_of(self.lake)
         plans = [
             row["status"] for batch in results.batches("plans", pc.scalar(True)) for row in batch.to_pylist()
@@ -153,7 +153,7 @@ class Attacked:
         }
 
     def objects(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """By bucket and key size and ETag of what readers get, and by key and upload what is open."""
+        """Return size and ETag of each current object by bucket and key, and the open uploads by key and id."""
         found = {}
         for bucket in self.data_buckets:
             for entry in self.shop.s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
@@ -166,8 +166,8 @@ class Attacked:
     def data_buckets(self) -> tuple[str, ...]:
         return self.buckets[:3]
 
-    def held(self) -> set[tuple[str, int, str]]:
-        """Size and ETag of every version of every data file, wherever it lies: what a row needs to be read again."""
+    def stored_versions(self) -> set[tuple[str, int, str]]:
+        """Return file name, size and ETag of every version of every data file in any bucket."""
         found = set()
         for bucket in self.data_buckets:
             for version in self.shop.s3.list_object_versions(Bucket=bucket).get("Versions", ()):
@@ -229,7 +229,7 @@ def attacked(
 
 
 def _moments(one: Attacked, commands: Sequence[str]) -> Attacked:
-    """Run each command once, and remember the moment before each, and what it made."""
+    """Run each command once; store the moment before each one and its output."""
     said = {}
     for command in commands:
         if command == "purge":
@@ -292,13 +292,13 @@ def _damage(shop: Shop, plain: Shop) -> None:
     s3.create_multipart_upload(Bucket=shop.bucket, Key=upload)
 
 
-def struck(one: Attacked, victims: Zygote, command: str) -> int:
-    """Start a command as a process; its process id."""
+def start_victim(one: Attacked, victims: Zygote, command: str) -> int:
+    """Start a command as a process; return its process id."""
     return victims.start(*one.argv(command), ahead=PURGED_IN if command == "purge" else 0)
 
 
 def difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    """What differs, in words; empty where nothing does."""
+    """Describe the differences; empty if both are equal."""
     odd = [name for name in expected if found[name] != expected[name]]
     return "; ".join(f"{name}: {_only(found[name], expected[name])}" for name in odd)
 
@@ -325,7 +325,7 @@ def drawn_positions(
     """So many of a command's requests, before or after they are served."""
     one.back(command)
     with striking(Strike()) as healthy:
-        struck(one, victims, command)
+        start_victim(one, victims, command)
         victims.end()
     every = range(2 * len(healthy.requests))
     return [Kill(command, at // 2, bool(at % 2)) for at in chance.sample(every, min(number, len(every)))]
@@ -338,7 +338,7 @@ def kill(one: Attacked, victims: Zygote, which: Kill) -> str:
         victims.send(signal.SIGKILL)
 
     with striking(Strike(which.at, which.after, kill)) as strike:
-        struck(one, victims, which.command)
+        start_victim(one, victims, which.command)
         if which.at is None:
             time.sleep(which.seconds)
             kill()
@@ -354,19 +354,19 @@ def killed_and_run_again(one: Attacked, victims: Zygote, which: Kill, *, audited
     `audited`: the next audit is compared, too, with that after a command that nobody killed.
     """
     one.back(which.command)
-    content = one.held()
+    content = one.stored_versions()
     request = kill(one, victims, which)
     wrong = (
-        [f"gone at the kill: {content - one.held()}"]
-        if which.command != "purge" and content - one.held()
+        [f"gone at the kill: {content - one.stored_versions()}"]
+        if which.command != "purge" and content - one.stored_versions()
         else []
     )
     one.expire_lease()
     code, said = one.run(which.command)
     if code not in ENDS[which.command]:
         wrong.append(f"the next run ended with {code}: {said[-600:]}")
-    if which.command != "purge" and content - one.held():
-        wrong.append(f"gone at the end: {content - one.held()}")
+    if which.command != "purge" and content - one.stored_versions():
+        wrong.append(f"gone at the end: {content - one.stored_versions()}")
     wrong.append(difference(_plans_once(one.state(), which), one.expected[which.command]))
     if audited:
         one.expire_lease()
@@ -387,9 +387,9 @@ PACE = (0.5, 2.0)
 
 
 def stopped_and_overtaken(one: Attacked, victims: Zygote, which: Kill) -> str:
-    """Stop a command for longer than its lease, run it as another run, let it go on; what is wrong then.
+    """Stop a command for longer than its lease, complete it in another run, resume it; return the faults.
 
-    `victims` have the lease's pace `PACE`.
+    The leases of `victims` have the pace `PACE`.
     """
     stopped = Event()
 
@@ -400,7 +400,7 @@ def stopped_and_overtaken(one: Attacked, victims: Zygote, which: Kill) -> str:
     one.back(which.command)
     with striking(Strike(which.at, which.after, stop)) as strike, pytest.MonkeyPatch.context() as patch:
         patch.setattr(vars(lease.leased)["__wrapped__"], "__defaults__", (lease.Pace(*PACE),))
-        struck(one, victims, which.command)
+        start_victim(one, victims, which.command)
         while not stopped.wait(0.02) and not victims.has_ended():
             pass
         if not stopped.is_set():

@@ -1,4 +1,4 @@
-"""Whole audits, in this process or on a session, and what they published."""
+"""Complete audits, in this process or on a Spark session, and their published results."""
 
 import time
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Azurite, which stands in for Azure on the loopback: an npm package that whoever runs the soak tests installs."""
+"""Azurite, which stands in for Azure on the loopback: an npm package that is installed for the soak tests."""
 
 import os
 import shutil

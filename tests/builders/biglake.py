@@ -32,7 +32,7 @@ _PART = 50_000
 _OLD = timedelta(days=30)
 
 DROPPED, SIZE, STALE, HIDDEN = {0, 1, 2}, {3}, {4}, {5}
-"""Of 20 files: not in storage; of another size there; of another size in the metadata store; not entered there."""
+"""Numbers modulo 20: not in storage; another size there; another size in the metadata store; not in that store."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class BigLake:
             s3guard.file(
                 self.bucket,
                 f"{ROOT}/{self.path(i)}",
-                _entered(i),
+                _recorded_size(i),
                 mod_time=when,
                 last_updated=when,
                 etag=_etag(i),
@@ -171,8 +171,8 @@ def _size(i: int) -> int:
     return 8192 + i * 7919 % 1_000_003
 
 
-def _entered(i: int) -> int:
-    """What the metadata store says of the size: what storage says, but for its own mistakes."""
+def _recorded_size(i: int) -> int:
+    """Return the size in the metadata store: that in storage, except for the planted errors."""
     return _size(i) + (1 + i % 97 if i % 20 in SIZE | STALE else 0)
 
 

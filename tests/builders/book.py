@@ -1,4 +1,4 @@
-"""A ledger in memory, told as a story and not as a table of rules: what `settle` is held against."""
+"""A ledger in memory, written as plain code instead of a table of rules: the reference for `settle`."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,7 +8,7 @@ from lakeaudit.kinds import SEVERITIES
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one discrepancy; the fields are those of the ledger."""
+    """One discrepancy, with the fields of the ledger."""
 
     state: str
     kind: str
@@ -28,7 +28,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Look:
-    """How well a run looked at the table; what happened before `edge` is in its picture for certain."""
+    """How completely a run judged the table; its storage snapshot includes everything before `edge`."""
 
     judged: bool
     complete: bool
@@ -36,8 +36,8 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a run found, by evidence of `at` that holds what happened before `edge`."""
+class RunFinding:
+    """A finding of a run: its evidence is from `at` and includes everything before `edge`."""
 
     kind: str
     severity: str
@@ -49,7 +49,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Word:
-    """What a run says of what it did not find."""
+    """A run's result for a file without a finding."""
 
     resolution: str
     at: datetime
@@ -65,13 +65,13 @@ class Run:
 
 
 Settled = tuple[Entry | None, str | None]
-"""The entry after a run, and what people are told."""
+"""The entry after a run, and the transition that is reported."""
 
 
 def settle(
-    entry: Entry | None, run: Run, look: Look, said: Found | Word | None, found_at: datetime | None
+    entry: Entry | None, run: Run, look: Look, said: RunFinding | Word | None, found_at: datetime | None
 ) -> Settled:
-    """What becomes of an entry; `found_at` is the newest evidence on which earlier runs found it."""
+    """Return the next state of an entry; `found_at` is the newest evidence on which earlier runs reported it."""
     if not look.judged or said is None:
         return entry, None
     if isinstance(said, Word):
@@ -96,33 +96,33 @@ def _missed(entry: Entry | None, run: Run, look: Look, word: Word, found_at: dat
     return replace(ended, last_evidence_at=word.at, last_run_id=run.id), told
 
 
-def _still_open(entry: Entry, run: Run, found: Found) -> Settled:
+def _still_open(entry: Entry, run: Run, found: RunFinding) -> Settled:
     if found.at <= entry.last_evidence_at:
         return entry, None
     rank = SEVERITIES.index
     if (found.kind, found.severity) == (entry.kind, entry.severity):
-        return (_shown(entry, run, found), None) if found.grown else (entry, None)
+        return (_with_finding(entry, run, found), None) if found.grown else (entry, None)
     told = "escalated" if rank(found.severity) < rank(entry.severity) else "reclassified"
-    return _not_accepted(_shown(entry, run, found)), told
+    return _not_accepted(_with_finding(entry, run, found)), told
 
 
-def _seen_twice(entry: Entry, run: Run, found: Found) -> Settled:
+def _seen_twice(entry: Entry, run: Run, found: RunFinding) -> Settled:
     if not found.confirmed and found.at <= entry.last_evidence_at:
         return entry, None
-    return _opened(_shown(entry, run, found), run)
+    return _opened(_with_finding(entry, run, found), run)
 
 
-def _came_back(entry: Entry, run: Run, found: Found) -> Settled:
+def _came_back(entry: Entry, run: Run, found: RunFinding) -> Settled:
     if found.edge <= entry.last_evidence_at:
         return entry, None
-    shown = replace(_shown(entry, run, found), resolved_at=None, resolution=None)
+    shown = replace(_with_finding(entry, run, found), resolved_at=None, resolution=None)
     if found.confirmed:
         return _opened(shown, run)
     return _not_accepted(replace(shown, state="pending")), None
 
 
 def _opened(entry: Entry, run: Run) -> Settled:
-    """For the first time, or again: what was never told does not come back."""
+    """Open an entry, or reopen it if it was open before."""
     times = entry.reopened or 0
     if entry.opened_at is None:
         return replace(entry, state="open", opened_at=run.now, reopened=times), "opened"
@@ -130,7 +130,7 @@ def _opened(entry: Entry, run: Run) -> Settled:
     return _not_accepted(again), "reopened"
 
 
-def _shown(entry: Entry, run: Run, found: Found) -> Entry:
+def _with_finding(entry: Entry, run: Run, found: RunFinding) -> Entry:
     return replace(
         entry, kind=found.kind, severity=found.severity, last_evidence_at=found.at, last_run_id=run.id
     )

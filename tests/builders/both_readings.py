@@ -1,4 +1,4 @@
-"""The first reading of a lake, in full and with a narrow reading before it, and what differs in their answers."""
+"""Matches of a lake with and without a projection pass before them, and the differences of their answers."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,14 +57,14 @@ class SharingEngine(InProcessEngine):
 
 @dataclass
 class FirstAnswers:
-    """The answers of one first reading, and what was let go before it."""
+    """The answers of one match, and the keys that were prefiltered before it."""
 
     answers: Mapping[str, Any]
     gone: Prefiltered = field(default_factory=Prefiltered)
 
     @property
     def files(self) -> int:
-        """How many files were let go."""
+        """Return how many files were prefiltered."""
         return sum(row["files"] for row in self.gone.settled)
 
 
@@ -76,7 +76,7 @@ def in_full(lake: ScreenLake) -> FirstAnswers:
 
 
 def narrowly(lake: ScreenLake, engine: AuditEngine | None = None, bits: int = prefilter.BITS) -> FirstAnswers:
-    """All is read narrowly first, and keys are let go by 2^`bits` buckets."""
+    """Match after a projection pass over everything, which clears keys by 2^`bits` buckets."""
     with pytest.MonkeyPatch.context() as patch, buckets(patch, bits):
         patch.setattr(projection_pass, "PREFILTER_FROM", 0)
         return _read(lake, engine or InProcessEngine(2))
@@ -95,12 +95,14 @@ def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
 def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
     gone: list[Prefiltered] = []
 
-    def noted(evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | BufferedRows]) -> Prefiltered:
+    def recording_pass(
+        evidence: Evidence, runner: AuditEngine, rows: Sequence[Part | BufferedRows]
+    ) -> Prefiltered:
         gone.append(projection_pass.run_projection_pass(evidence, runner, rows))
         return gone[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first, "run_projection_pass", noted)
+        patch.setattr(first, "run_projection_pass", recording_pass)
         answers = _answers(_match(lake.evidence(), engine))
     return FirstAnswers(answers, gone[-1])
 
@@ -115,7 +117,7 @@ def _match(evidence: Evidence, engine: AuditEngine) -> MatchResult:
 
 
 def _answers(read: MatchResult) -> dict[str, Any]:
-    """All that a first reading answers, its relations as tables."""
+    """Return every answer of a match, its relations as tables."""
     tables = {
         name: duck.table(getattr(read, name)) for name in ("suspects", "leftovers", "uploads", "entries")
     }
@@ -126,12 +128,13 @@ def _answers(read: MatchResult) -> dict[str, Any]:
         if tally.files or tally.bytes
     }
     return {
-        **tables, "claimed": _summed(read.claimed), "tallies": tallies, "counts": read.counts, "holes": read.holes,
+        **tables, "claimed": _files_by_table(read.claimed), "tallies": tallies, "counts": read.counts,
+        "holes": read.holes,
         "vacuums": sorted(read.vacuums, key=repr), "partitions": read.partitions,
     }  # fmt: skip
 
 
-def _summed(claimed: duck.Relation) -> dict[tuple[str, str], int]:
+def _files_by_table(claimed: duck.Relation) -> dict[tuple[str, str], int]:
     sums: dict[tuple[str, str], int] = defaultdict(int)
     for row in duck.rows_of(claimed):
         sums[row["judged_table"], row["source"]] += row["files"]
@@ -139,7 +142,7 @@ def _summed(claimed: duck.Relation) -> dict[tuple[str, str], int]:
 
 
 def differences(one: FirstAnswers, other: FirstAnswers) -> dict[str, Any]:
-    """By answer what the other lacks, and what it has too much; empty where both are equal."""
+    """Return the missing and the surplus rows of `other` by answer; empty if both are equal."""
     found: dict[str, Any] = {}
     con = connection()
     for name, left in one.answers.items():

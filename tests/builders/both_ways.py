@@ -21,7 +21,7 @@ WHEN_READ = {
 }
 """Columns of when a source was read, or how long it took; the clock of both audits is the same."""
 LOOKED_NOW = "; storage as of"
-"""What follows in an explanation is when the live check looked."""
+"""The text in an explanation that is followed by the time of the live check."""
 
 
 def audited_both_ways(lake: Lake, spark: SparkSession, **options: Any) -> Outcome:

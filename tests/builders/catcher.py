@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Catcher:
-    """What came in; `answer` is the status it gives, with `body`; `hangs` makes it give none."""
+    """The received requests; `answer` and `body` are the response, `hangs` suppresses it."""
 
     port: int = 0
     answer: int = 200

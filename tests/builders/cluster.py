@@ -1,4 +1,4 @@
-"""A Spark standalone cluster of processes on this machine: a master, two workers, and what they start."""
+"""A Spark standalone cluster of processes on this machine: a master, two workers and their children."""
 
 import os
 import re
@@ -50,7 +50,7 @@ class Cluster:
         return {_id(line): pid for pid, line in commands.items() if EXECUTOR in line}
 
     def logs(self) -> dict[str, str]:
-        """What each executor wrote, those that ended included, by its id."""
+        """Return the output of each executor by its id, including finished ones."""
         files = self.folder.glob("work-*/*/*/stderr")
         return {file.parent.name: file.read_text(errors="replace") for file in files}
 
@@ -64,13 +64,13 @@ def standing(folder: Path) -> Iterator[Cluster]:
     """A master and two workers of one core and 1 GiB each; with the block they and all they started are gone."""
     with ExitStack() as stack:
         master = stack.enter_context(_daemon(folder, "master", "org.apache.spark.deploy.master.Master"))
-        address = _told(folder / "master.log", r"Starting Spark master at (spark://\S+)")
+        address = _wait_for_log(folder / "master.log", r"Starting Spark master at (spark://\S+)")
         workers = [
             stack.enter_context(_daemon(folder, f"worker-{number}", *_worker(folder, number), address))
             for number in range(WORKERS)
         ]
         for number in range(WORKERS):
-            _told(folder / f"worker-{number}.log", r"Successfully registered with (master)")
+            _wait_for_log(folder / f"worker-{number}.log", r"Successfully registered with (master)")
         assert master.poll() is None
         yield Cluster(address, folder, [worker.pid for worker in workers])
 
@@ -136,12 +136,12 @@ class Job:
     process: "subprocess.Popen[bytes]"
 
     @property
-    def told(self) -> str:
-        """Both streams as far as they go."""
+    def output(self) -> str:
+        """Return what both streams hold so far."""
         return (self.home / "told").read_text(errors="replace")
 
     def wait(self) -> int:
-        """Its exit code."""
+        """Wait for the end; return the exit code."""
         return self.process.wait(PATIENCE)
 
 
@@ -190,8 +190,8 @@ def submitted(
         process.wait()
 
 
-def _told(log: Path, pattern: str) -> str:
-    """What a daemon says in its log, as soon as it does."""
+def _wait_for_log(log: Path, pattern: str) -> str:
+    """Wait until a daemon's log matches the pattern; return its first group."""
     last = time.monotonic() + PATIENCE
     while (found := re.search(pattern, text := log.read_text(errors="replace"))) is None:
         assert time.monotonic() < last, text[-3000:]

@@ -1,4 +1,4 @@
-"""Hadoop's own committers, driven without a job: what they commit, and what a killed job leaves."""
+"""Hadoop's own committers, driven without a job: complete commits, and the files of a killed job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What all readers of a lake make of its evidence, and mutants of the evidence's files."""
+"""The rows and gaps that all readers of a lake give, and mutants of the evidence's files."""
 
 import os
 import random
@@ -29,7 +29,7 @@ from tests.builders.artefacts import NOW
 
 @dataclass(frozen=True)
 class Read:
-    """What was read: the rows of one kind, in a fixed order, and every gap that was reported."""
+    """The rows of one kind, in a fixed order, and every reported evidence gap."""
 
     rows: tuple[str, ...]
     gaps: frozenset[str]
@@ -39,7 +39,7 @@ def read_all(lake: Lake, rows: str) -> Read:
     """All sources of a lake, read to their last row; of their rows those of one kind, claims folded."""
     engine = InProcessEngine(1)
     context = Context(engine, Clients(), NOW, NOW, live=True)
-    observed = read_sources(lake, replace(context, pictures=_pictures(lake)), ())
+    observed = read_sources(lake, replace(context, pictures=_comparison(lake)), ())
     batches: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     events = [part for each in observed.events for part in each.parts(each.since, True)]
     stores = [each for store in observed.log_entries for each in pieces(store.rows)]
@@ -47,7 +47,7 @@ def read_all(lake: Lake, rows: str) -> Read:
         batches[kind.removeprefix("as read ")].append(batch)
     notes = [row for batch in batches.pop("notes", []) for row in batch.to_pylist()]
     counts = _counts(batches.pop("counted", []))
-    gaps = {f"{hole.table or hole.source}: {hole.reason}" for hole in _holes(observed, counts, notes)}
+    gaps = {f"{hole.table or hole.source}: {hole.reason}" for hole in _evidence_gaps(observed, counts, notes)}
     for claims in observed.sources.claims:
         for name, state in claims.states.items():
             gaps |= {f"{name}: {each}" for each in (state.refused, state.not_yet) if each}
@@ -55,7 +55,7 @@ def read_all(lake: Lake, rows: str) -> Read:
     return Read(tuple(sorted(found)), frozenset(gaps | {*observed.warnings}))
 
 
-def _pictures(lake: Lake) -> SnapshotComparison:
+def _comparison(lake: Lake) -> SnapshotComparison:
     owned = partial(attach_label, places=roots(lake.tables), column="table_name")
     return SnapshotComparison(owned, ACCEPTED.empty_table(), writes=False)
 
@@ -69,7 +69,7 @@ def _counts(batches: list[pa.RecordBatch]) -> dict[str, Any]:
     return counts
 
 
-def _holes(observed: Any, counts: Mapping[str, Any], notes: list[dict[str, Any]]) -> Iterator[Any]:
+def _evidence_gaps(observed: Any, counts: Mapping[str, Any], notes: list[dict[str, Any]]) -> Iterator[Any]:
     late = [
         hole for read in observed.sources.claims for note in notes
         if read.gap_of and note["source"] == read.info.id and (hole := read.gap_of(note))
@@ -118,7 +118,7 @@ def _flipped(content: bytes, draw: random.Random) -> bytes:
     return content[:at] + bytes([content[at] ^ (1 << draw.randrange(8))]) + content[at + 1 :]
 
 
-def _cut(content: bytes, draw: random.Random) -> bytes:
+def _truncated(content: bytes, draw: random.Random) -> bytes:
     return content[: draw.randrange(len(content))]
 
 
@@ -145,7 +145,7 @@ def _repeated(content: bytes, draw: random.Random) -> bytes:
     return b"".join([*lines[: at + 1], *lines[at:]])
 
 
-def _lost(content: bytes, draw: random.Random) -> bytes:
+def _without_line(content: bytes, draw: random.Random) -> bytes:
     lines = content.splitlines(keepends=True)
     at = draw.randrange(len(lines))
     return b"".join([*lines[:at], *lines[at + 1 :]])
@@ -170,12 +170,12 @@ def _doubled(content: bytes, _: random.Random) -> bytes:
 
 MUTATIONS: Mapping[str, Mutate] = {
     "bit flipped": _flipped,
-    "cut off": _cut,
+    "cut off": _truncated,
     "head lost": _beheaded,
     "block zeroed": _zeroed,
     "bytes garbled": _garbled,
     "line repeated": _repeated,
-    "line lost": _lost,
+    "line lost": _without_line,
     "halves swapped": _swapped,
     "emptied": _emptied,
     "blanked": _blanked,

@@ -110,7 +110,7 @@ def _uuid(number: int) -> uuid.UUID:
 
 
 BORN = (protocol(), metadata())
-"""What commit 0 of a plain table begins with."""
+"""The first actions of commit 0 of a plain table."""
 
 
 @dataclass
@@ -232,11 +232,11 @@ def context(clients: Clients | None = None, as_of: datetime = NOW) -> Context:
 
 def claim_rows(claims: Claims) -> list[dict[str, Any]]:
     """The claims, read and folded here, as plain rows."""
-    return claims_and_holes(claims)[0]
+    return claims_and_gaps(claims)[0]
 
 
-def claims_and_holes(claims: Claims) -> tuple[list[dict[str, Any]], list[EvidenceGap]]:
-    """The claims, and the holes that only the reading of large checkpoints shows."""
+def claims_and_gaps(claims: Claims) -> tuple[list[dict[str, Any]], list[EvidenceGap]]:
+    """Return the claims, and the evidence gaps that are known only after large checkpoints were read."""
     parts = [one for source in claims.rows for one in (source if isinstance(source, tuple) else (source,))]
     found: dict[str, list[dict[str, Any]]] = {"notes": [], "folded": []}
     for kind, batch in InProcessEngine().run(parts, [_Fold(claims)]):
@@ -259,8 +259,8 @@ def frozen() -> datetime:
     return NOW
 
 
-def told(claim: Mapping[str, Any], root: Path, version_at: Mapping[datetime, int | str]) -> str:
-    """A claim in a few words: `live since 0`, `history since 0 removed 2`, and what is out of the ordinary."""
+def claim_summary(claim: Mapping[str, Any], root: Path, version_at: Mapping[datetime, int | str]) -> str:
+    """Summarize a claim: `live since 0`, `history since 0 removed 2`, and its unusual properties."""
     words = [claim["state"], "since", version_at.get(_utc(claim["claimed_at"]), "?")]
     words += ["removed", version_at.get(_utc(claim["removed_at"]), "?")] if claim["removed_at"] else []
     words += [claim["category"]] if claim["category"] != "data" else []

@@ -1,4 +1,4 @@
-"""A lake in many buckets under several roles, most of whose files stand only in its inventories; and who asked what."""
+"""A lake in many buckets under several roles, whose files mostly exist only in its inventories; and API call counts."""
 
 import json
 import os
@@ -30,7 +30,7 @@ ETAG = "0" * 32
 
 
 @dataclass
-class Asked:
+class ApiCalls:
     """API calls of a process: how many of each operation, and by bucket the credentials that were used."""
 
     calls: Counter[str] = field(default_factory=Counter)
@@ -39,12 +39,12 @@ class Asked:
 
 
 @contextmanager
-def asked() -> Iterator[Asked]:
-    """Counts what every client asks while this lasts."""
+def count_api_calls() -> Iterator[ApiCalls]:
+    """Count the API calls of every client inside the context."""
     plain: Callable[..., Any] = BaseClient._make_api_call  # type: ignore[attr-defined]
-    seen, lock = Asked(), Lock()
+    seen, lock = ApiCalls(), Lock()
 
-    def counted(client: Any, operation: str, params: Any) -> Any:
+    def count_call(client: Any, operation: str, params: Any) -> Any:
         key = (
             client._request_signer._credentials.access_key if "Bucket" in params else ""
         )  # may assume a role
@@ -56,7 +56,7 @@ def asked() -> Iterator[Asked]:
                 seen.keys[params["Bucket"]].add(key)
         return plain(client, operation, params)
 
-    BaseClient._make_api_call = counted  # type: ignore[attr-defined]
+    BaseClient._make_api_call = count_call  # type: ignore[attr-defined]
     try:
         yield seen
     finally:
@@ -174,10 +174,10 @@ owners: [{{match: "db0.*", owner: zero}}]
         return load_lake(path, {})
 
 
-def requests(made: DescribedLake, lake: Lake) -> Asked:
-    """What an audit asks of a lake in which table 3 has lost its file, and nothing else is wrong."""
+def requests(made: DescribedLake, lake: Lake) -> ApiCalls:
+    """API calls of an audit of a lake whose only fault is the lost file of table 3."""
     forget_clients()
-    with asked() as seen:
+    with count_api_calls() as seen:
         outcome = audited(lake)
     assert (outcome.summary["status"], outcome.exit_code) == ("complete", 0), outcome.summary
     assert len(outcome.summary["coverage"]) == made.tables

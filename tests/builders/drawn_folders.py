@@ -51,7 +51,7 @@ def _rows(read: Callable[[], list[int]]) -> list[int] | None:
         return None
 
 
-def drawn(folder: TwoFormats, chance: random.Random) -> DrawnFolder:
+def draw_folder(folder: TwoFormats, chance: random.Random) -> DrawnFolder:
     """Commits of both writers, in any order, days ago."""
     folder.append_delta()
     folder.append_iceberg()

@@ -1,4 +1,4 @@
-"""Event logs as Spark 4.1 writes them: the events that an audit asks for, and some of those that it does not."""
+"""Event logs as Spark 4.1 writes them: the events that an audit reads, and some that it ignores."""
 
 import json
 import struct
@@ -14,7 +14,7 @@ SQL = "org.apache.spark.sql.execution.ui."
 BEGUN = datetime(2026, 11, 20, 3, tzinfo=UTC)
 UUIDS = ("0f14d0ab-9605-4a62-a9e4-5ed26688389b", "7d444840-9dc0-11d1-b245-5ffdce74fad2",
          "e902893a-9d22-3c7e-a7b8-d6e313b71d9f", "6ba7b810-9dad-11d1-80b4-00c04fd430c8")  # fmt: skip
-"""What the jobs of a test draw, one after the other."""
+"""The random ids that the jobs of a test take, in order."""
 
 
 def millis(at: datetime) -> int:
@@ -50,7 +50,7 @@ class App:
     def say(self, event: str, **given: Any) -> None:
         self.events.append({"Event": event, **given})
 
-    def ended(self) -> "App":
+    def end(self) -> "App":
         self.say("SparkListenerApplicationEnd", Timestamp=millis(self.at))
         return self
 

@@ -104,15 +104,15 @@ def folder(key: str, **given: Any) -> dict[str, Any]:
     return entry(key, **{"is_dir": True, "size": None, "etag": None, "mod_time": None} | given)
 
 
-def named(key: str, **given: Any) -> dict[str, Any]:
-    """A live file's entry in a store that knows names alone; it was made just after the object of `stored`."""
+def bare_entry(key: str, **given: Any) -> dict[str, Any]:
+    """Return a live file's entry in a store that has only names, made just after the object of `stored`."""
     bare = {"bare": True, "size": None, "etag": None, "mod_time": None, "last_updated": ago(72)}
     return entry(key, **bare | given)
 
 
 def opaque(key: str, **given: Any) -> dict[str, Any]:
     """The same of a store where only its writer can read what an entry is about."""
-    return named(key, **{"opaque": True} | given)
+    return bare_entry(key, **{"opaque": True} | given)
 
 
 def claims_of(
@@ -122,7 +122,7 @@ def claims_of(
     """A manifest reader's answer: claims that are folded already."""
     info = SourceInfo(f"manifest:{kind}", "manifest", kind, "", "v7", None)
     rows_kind = "steps" if kind == "delta" else "events"
-    fold = partial(_folded, rows_kind)
+    fold = partial(_rows_or_empty, rows_kind)
     parts = (part_of({rows_kind: rows_table(CLAIM, rows)}),)
     return Claims(info, parts, fold, {state.table: state for state in states}, holes)
 
@@ -172,15 +172,15 @@ def _plain(value: Any) -> Any:
 
 def part_of(tables: Mapping[str, pa.Table]) -> tuple[Part, ...]:
     """A part that gives these rows."""
-    return (Part("", partial(_given, tables)),)
+    return (Part("", partial(_batches, tables)),)
 
 
-def _given(tables: Mapping[str, pa.Table], con: Connection) -> Batches:
+def _batches(tables: Mapping[str, pa.Table], con: Connection) -> Batches:
     yield from tables.items()
 
 
 def rows_by_kind(con: Connection, sources: Iterable[Any]) -> dict[str, pa.Table]:
-    """The rows of all parts, as the engine brings them together."""
+    """Return the rows of all parts, collected as the engine does."""
     held: dict[str, list[pa.Table]] = {}
     for part in (part for source in sources for part in source):
         for kind, rows in part.read(con):
@@ -188,12 +188,12 @@ def rows_by_kind(con: Connection, sources: Iterable[Any]) -> dict[str, pa.Table]
     return {kind: pa.concat_tables(tables) for kind, tables in held.items()}
 
 
-def _folded(kind: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
+def _rows_or_empty(kind: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
     return duck.relation(con, rows.get(kind, CLAIM.empty_table()))
 
 
 def folded_objects(con: Connection, rows: Rows) -> Relation:
-    """What `SourceFacts.objects` is where objects come as one row a key."""
+    """Return `SourceFacts.objects` for objects with one row a key."""
     given = duck.relation(con, rows)
     return given if "presence" in given.types else duck.relation(con, STORED.empty_table())
 

@@ -32,7 +32,7 @@ NOT_COMPARED = (
     *("started_at", "finished_at", "opened_at", "resolved_at", "at", "made_at", "sent_at"),
     *("transition_id", "notice_id"),
 )
-"""What a clock says, and ids that hold the run's."""
+"""Clock values, and ids that contain the run's id."""
 RECEIVER = "LAKEAUDIT_TEST_RECEIVER"
 """The variable that says where messages go."""
 _TOLD = f"alerts: [{{kind: apprise, url_env: {RECEIVER}, min_severity: info}}]\n"
@@ -63,12 +63,12 @@ class Frozen:
     def audited(self, lake: Lake, run_id: str = NIGHTLY) -> Outcome:
         """One whole audit, in this process, and the telling of it."""
         outcome = audited(lake, run_id=run_id, as_of=self.as_of)
-        assert told_of(lake) == ()
+        assert send_notifications(lake) == ()
         return outcome
 
 
-def told_of(lake: Lake) -> tuple[str, ...]:
-    """Tell of what was found; what could not be told."""
+def send_notifications(lake: Lake) -> tuple[str, ...]:
+    """Send the notifications of an audit; return the problems."""
     return after_audit(lake, "lake.yaml", clients_of(lake), datetime.now(UTC))
 
 
@@ -144,7 +144,7 @@ def assert_same(found: Tables, expected: Tables) -> None:
 
 
 def check_what_readers_see(frozen: Frozen, lake: Lake, *, first: bool) -> None:
-    """The killed run is either published whole, told or not, or not at all."""
+    """The killed run is published completely, with or without notifications, or not at all."""
     results = results_of(lake)
     if any(run["run_id"] == NIGHTLY and run["status"] != "running" for run in results.runs()):
         before_telling = {name: rows for name, rows in frozen.expected[first].items() if name != "notices"}

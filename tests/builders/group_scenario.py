@@ -1,4 +1,4 @@
-"""Scenarios about what is no single file: one row of its table of rules, and the verdict that an expert expects."""
+"""Scenarios about subjects other than single files: a row for their table of rules, and an expert's verdict."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -41,14 +41,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     "watched": WATCHED_PREFIX,
     "lineage": LINEAGE,
 }
-"""What the rows of each table of rules look like."""
+"""The columns of each table of rules."""
 
 NOON = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times inside an audit have no zone
 
 
 @dataclass(frozen=True)
 class GroupScenario:
-    """`table` names the table of rules that is asked of the row."""
+    """A row, and the verdict that the rules named by `table` must give."""
 
     name: str
     table: str
@@ -69,7 +69,7 @@ def minutes(after: float) -> datetime:
 
 
 def claimed(claim: str, **given: Any) -> Row:
-    """What a witness claims of a state of a table that the lake file names."""
+    """Return a witness's claim about a state of a table in the lake file."""
     healthy = {
         "proved": False,
         "built_on": 0,
@@ -106,7 +106,7 @@ def compared(files: int = 0, *, removals: int = 0, of_table: bool = False) -> Ro
 UNREADABLE: Row = {"versions_asked": True, "versions_read": False}
 """One of the two versions cannot be read."""
 BY_KMS: Row = {"differs": False}
-"""Of two ETags that are no MD5s nobody knows whether the contents differ."""
+"""Two ETags that are not MD5s do not show whether the contents differ."""
 DOUBTED: Row = {"doubted": True, "proved": False}
 """Its file was written after the next commit's, and both as soon as they were made."""
 PROVED: Row = {"doubted": True, "proved": True}
@@ -139,7 +139,7 @@ def clone(source: str | None, **given: Any) -> Row:
 def folders(files: int, *, unrepeated: bool = False, dated: bool = False) -> Row:
     """Two folders with so many files of the same names, sizes and contents.
 
-    `unrepeated`: a name holds what no two writers give; `dated`: the folders differ in numbers or values alone.
+    `unrepeated`: a name has a token that no two writers share; `dated`: folders differ only in numbers or values.
     """
     return {"files": files, "unrepeated": unrepeated, "dated": dated}
 
@@ -150,7 +150,7 @@ def rule(does: str = "deletes", days: int | None = 30, files: int = 5, **given: 
 
 
 Amount = tuple[int, int]
-"""Of files, rows or bytes: how many were committed, and how many are there."""
+"""How many files, rows or bytes were committed, and how many exist."""
 
 
 def declared(
@@ -238,10 +238,10 @@ def watched(files: int = 3, format: str | None = None, **given: Any) -> Row:  # 
     } | given
 
 
-def counted(
+def checksum(
     files: int | None, size: int | None, *, listed: tuple[int, int | None] = (3, 300), **given: Any
 ) -> Row:
-    """A checksum that counts so many files and bytes, beside what the log lists."""
+    """Return a checksum file's counts of files and bytes, with the counts of the log."""
     told = {
         "files": files,
         "bytes": size,

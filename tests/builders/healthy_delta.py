@@ -85,7 +85,7 @@ class DeltaHistory:
         chosen()
 
     def rows(self) -> dict[str, list[int]]:
-        """What real readers get."""
+        """Return the files that real readers read."""
         return {} if self.dropped else {"delta": sorted(self.table.to_pyarrow_table()["amount"].to_pylist())}
 
     def some_rows(self) -> pa.Table:
@@ -131,7 +131,7 @@ class DeltaHistory:
         self.table.create_checkpoint()
 
     def clean_log(self) -> None:
-        """What is older than the promise is removed from the log, below a checkpoint."""
+        """Remove log files before a checkpoint that are older than the retention."""
         self.table.create_checkpoint()
         self.table.cleanup_metadata()
 
@@ -224,7 +224,7 @@ class DeltaHistory:
         self._note()
 
     def _note(self) -> None:
-        """What the versions since the last note list."""
+        """Record the files that versions since the last call list."""
         table = self.table
         for version in range(max(self.states, default=-1) + 1, table.version() + 1):
             live = set(self.states.get(version - 1, ()))

@@ -1,4 +1,4 @@
-"""Healthy histories of Hudi tables, laid by hand as Hudi's writers leave them, in both layouts of the timeline."""
+"""Healthy histories of Hudi tables, written by hand as Hudi's writers leave them, in both layouts of the timeline."""
 
 import io
 import json

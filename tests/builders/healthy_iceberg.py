@@ -136,7 +136,7 @@ class IcebergHistory:
             client.update_table(DatabaseName=database, TableInput=given)
 
     def rows(self) -> dict[str, list[int]]:
-        """What a real reader gets, by branch and tag."""
+        """Return the files that a real reader reads, by branch and tag."""
         table = self.table
         return {
             f"iceberg {name}": sorted(
@@ -227,7 +227,7 @@ class IcebergHistory:
             change.add_column(f"extra{next(self.numbers)}", LongType())
 
     def race(self) -> None:
-        """Two writers commit on one state: one wins, the other cleans up what it can, and may try again."""
+        """Two writers commit on one state: one wins, the other deletes its files where possible and may retry."""
         start = self.table.metadata_location
         first = self.chance.random() < 0.5
         if first:

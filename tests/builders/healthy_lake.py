@@ -103,12 +103,12 @@ class HealthyLake:
 
     @property
     def rows(self) -> dict[str, dict[str, list[int]]]:
-        """What real readers get, by table."""
+        """Return the files that real readers read, by table."""
         return {each.name: each.rows() for each in self.tables}
 
     @property
     def story(self) -> str:
-        """What was done to each table."""
+        """Return the settings of the lake and the acts on each table."""
         how = f"by {'inventory' if self.by_inventory else 'listing'}, grace {self.grace}"
         words = (f"{each.name} {'(dropped) ' * each.dropped}{each.entry}: {', '.join(each.done)}"
                 for each in (*self.named, *self.discovered))  # fmt: skip

@@ -1,6 +1,6 @@
 """A stand-in for a Hive Metastore: the Thrift service of PyIceberg's generated code over tables in memory.
 
-It is not Hive: it answers the requests that are asked here as Hive Metastore 4.0.1 was seen to do (tests/soak/
+It is not Hive: it answers the requests of these tests as Hive Metastore 4.0.1 was seen to do (tests/soak/
 test_hive_metastore.py asks the same of a real one). `retired` are requests that it does not know; `faults` see each
 request before it is answered, and may raise, wait or answer something else.
 Where `conditional` is false it alters tables whatever is expected of them, as servers before Hive 4 did.
@@ -24,7 +24,7 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 TEXT = "org.apache.hadoop.mapred.TextInputFormat"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 RETIRED = ("get_table", "get_table_objects_by_name")
-"""What Hive 4 knows no more."""
+"""Requests that Hive 4 no longer supports."""
 Fault = Callable[[str, tuple[Any, ...]], Any]
 
 
@@ -126,16 +126,16 @@ class MetastoreStandIn:
         of = self.partitions[partition.dbName, partition.tableName]
         if tuple(partition.values) in of:
             raise ttypes.AlreadyExistsException("Partition already exists")
-        return self._entered(of, partition)
+        return self._store_partition(of, partition)
 
     def alter_partitions_with_environment_context(
         self, database: str, name: str, partitions: Sequence[Any], _: Any
     ) -> None:
         for each in partitions:
             self.get_partition(database, name, each.values)
-            self._entered(self.partitions[database, name], each)
+            self._store_partition(self.partitions[database, name], each)
 
-    def _entered(self, of: dict[tuple[str, ...], Any], partition: Any) -> Any:
+    def _store_partition(self, of: dict[tuple[str, ...], Any], partition: Any) -> Any:
         partition.createTime = int(time.time())
         partition.parameters = {**partition.parameters, "transient_lastDdlTime": "7"}
         of[tuple(partition.values)] = partition
@@ -158,7 +158,7 @@ class MetastoreStandIn:
         return ttypes.AlterTableResponse()
 
     def answer(self, request: str, *given: Any) -> Any:
-        """What a request is answered with, whatever faults say."""
+        """Answer a request, without the faults."""
         self.asked.append(request)
         for fault in self.faults:
             if (found := fault(request, given)) is not None:

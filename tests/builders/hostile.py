@@ -1,4 +1,4 @@
-"""Writers that work on a table while it is mended: between any two requests of ours one of them may do something.
+"""Writers that work on a table during a repair: between any two requests of ours one of them may act.
 
 Everything follows from a seed: requests are made one after the other, and the writers choose by one generator.
 """
@@ -34,7 +34,7 @@ class Writers:
     Attributes:
         live: by file the bytes that the newest state lists.
         kept: files whose object somebody but us may rely on: current bytes by file.
-        gone: files that a writer deleted, vacuumed or gave up, and at which tick.
+        removed: files that a writer deleted, vacuumed or abandoned, and at which tick.
         touched: files that a writer did anything about while we were at work.
     """
 
@@ -42,7 +42,7 @@ class Writers:
     chance: random.Random
     live: dict[str, bytes] = field(default_factory=dict)
     stored: dict[str, bytes] = field(default_factory=dict)
-    lost_rows_text: dict[str, int] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     done: Counter[str] = field(default_factory=Counter)
     tick: int = 0
@@ -95,18 +95,18 @@ class Writers:
             patch.setattr(BaseClient, "_make_api_call", watched)
             patch.setattr(reconcile_run, "THREADS", 1)
             for action in {type(each) for each in ACTIONS.values()}:
-                patch.setattr(action, "act", self._counted(action.act))
+                patch.setattr(action, "act", self._with_count(action.act))
             yield
 
-    def _counted(self, act: Any) -> Any:
-        def counted(action: Any, step: Any, target: Any) -> Any:
+    def _with_count(self, act: Any) -> Any:
+        def act_and_count(action: Any, step: Any, target: Any) -> Any:
             self.acts[step.action_id] += 1
             try:
                 return act(action, step, target)
             finally:
                 self.acted_at = self.tick
 
-        return counted
+        return act_and_count
 
     def _interrupt(self, operation: str, given: dict[str, Any], how_often: float) -> None:
         self._busy = True
@@ -125,7 +125,7 @@ class Writers:
                     self.delete,
                     self.commit_late,
                 )
-                known = sorted({*self.live, *self.stored, *self.lost_rows_text})
+                known = sorted({*self.live, *self.stored, *self.removed})
                 self._do(self.chance.choice(acts), self.chance.choice(known))
         finally:
             self._busy = False
@@ -154,8 +154,8 @@ class Writers:
         return True
 
     def vacuum(self, _file: str) -> bool:
-        """What was given up goes."""
-        left = [name for name in self.lost_rows_text if name in self.stored and name not in self.live]
+        """Delete removed files that still exist, as a vacuum does."""
+        left = [name for name in self.removed if name in self.stored and name not in self.live]
         for name in left:
             self._delete(name)
         return bool(left)
@@ -168,12 +168,12 @@ class Writers:
         return True
 
     def overwrite(self, file: str) -> bool:
-        """A job that runs again and writes the same name, and commits it anew."""
-        if file not in self.live and file not in self.lost_rows_text:
+        """Act as a job that runs again: write the same name and commit it again."""
+        if file not in self.live and file not in self.removed:
             return False
         self._put(file, self._body())
         self.live[file] = self.stored[file]
-        self.lost_rows_text.pop(file, None)
+        self.removed.pop(file, None)
         self._commit(self._add(file))
         return True
 
@@ -185,8 +185,8 @@ class Writers:
         return True
 
     def commit_late(self, file: str) -> bool:
-        """A job that comes back to life after days and commits what it left."""
-        if file in self.live or file in self.lost_rows_text or file not in self.stored:
+        """Act as a job that resumes after days and commits its old files."""
+        if file in self.live or file in self.removed or file not in self.stored:
             return False
         if not self._is_there(file):
             return False
@@ -197,15 +197,15 @@ class Writers:
 
     # --- afterwards -----------------------------------------------------------------------------------------
 
-    def lost(self) -> list[str]:
-        """Live files that a writer had stored and nobody but us can have taken away, or changed."""
+    def lost_files(self) -> list[str]:
+        """Return live files that a writer stored and that only our requests can have removed or changed."""
         return [name for name in self.live if name in self.stored and self._now(name) != self.stored[name]]
 
     def came_back(self) -> list[str]:
-        """Files that the table gave up before our last act, and that are there although no writer put them."""
+        """Return files that the table removed before our last act and that exist although no writer stored them."""
         return [
             name
-            for name, tick in self.lost_rows_text.items()
+            for name, tick in self.removed.items()
             if tick <= self.acted_at
             and name not in self.live
             and name not in self.stored
@@ -224,7 +224,7 @@ class Writers:
         return self.shop.s3.get_object(Bucket=self.shop.bucket, Key=self.key(file))["Body"].read()
 
     def _body(self) -> bytes:
-        """Equal bytes each time, so that every version of a file has one ETag: only its version id tells it apart."""
+        """Return equal bytes each time: all versions of a file have one ETag and differ only in their version id."""
         return b"the rows of a job that runs again"
 
     def _put(self, file: str, body: bytes) -> None:
@@ -242,7 +242,7 @@ class Writers:
 
     def _removed(self, file: str) -> dict[str, Any]:
         del self.live[file]
-        self.lost_rows_text[file] = self.tick
+        self.removed[file] = self.tick
         self.touched.add(file)
         return remove(file, removed=datetime.now(UTC))
 

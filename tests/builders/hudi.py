@@ -16,11 +16,11 @@ __all__ = [
     "PACKED",
     "commit",
     "instant_text",
-    "laid",
     "lake_of",
     "names_of",
     "stat",
     "unpacked",
+    "write_timeline",
 ]
 
 PACKED = Path(__file__).parents[1] / "data" / "hudi"
@@ -30,13 +30,13 @@ NO_WAIT = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1MiB
 
 
 def names_of(layout: int) -> list[str]:
-    """The tables there are."""
+    """Return the names of all tables."""
     with zipfile.ZipFile(PACKED / LAYOUTS[layout]) as packed:
         return sorted({info.filename.split("/")[0] for info in packed.infolist()})
 
 
 def unpacked(folder: Path, layout: int, names: Sequence[str] = ()) -> Path:
-    """Some tables (none named: all) in `folder/wh`, each file as old as it was."""
+    """Unpack the named tables (default: all) into `folder/wh` with the original times of their files."""
     with zipfile.ZipFile(PACKED / LAYOUTS[layout]) as packed:
         for info in packed.infolist():
             if not names or info.filename.split("/")[0] in names:
@@ -49,7 +49,7 @@ def unpacked(folder: Path, layout: int, names: Sequence[str] = ()) -> Path:
 
 
 def lake_of(folder: Path, names: Sequence[str]) -> Lake:
-    """The lake file of some of them, loaded."""
+    """Write and load a lake file of the named tables."""
     entries = ", ".join(
         f"{{name: {name}, location: '{folder}/wh/{name}', manifests: [{{kind: hudi}}]}}" for name in names
     )
@@ -62,16 +62,16 @@ def lake_of(folder: Path, names: Sequence[str]) -> Lake:
     return load_lake(path, {})
 
 
-def laid(
+def write_timeline(
     home: Path,
     instants: Mapping[str, str],
     *,
     layout: int = 1,
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
-    """A timeline by hand: by the names of its files their content. Gives its folder.
+    """Write a timeline, given the content of its files by name; return its folder.
 
-    The files are as old as their names tell; `properties` are more of hoodie.properties, an empty one is left out.
+    The files get the time in their names. `properties` are added to hoodie.properties; an empty value removes one.
     """
     (home / timeline(layout)).mkdir(parents=True, exist_ok=True)
     for name, content in timeline_files(instants, layout=layout, properties=properties).items():

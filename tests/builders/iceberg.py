@@ -48,7 +48,7 @@ def rows(first: int = 0, days: Sequence[str] = ("2026-11-01", "2026-11-02"), eac
 
 @dataclass
 class IcebergLake:
-    """One bucket with Iceberg tables below `warehouse/`, and a listing of it as the picture of storage."""
+    """One bucket with Iceberg tables below `warehouse/`, and a listing of it as the storage snapshot."""
 
     s3: "S3Client"
     endpoint: Endpoint
@@ -112,8 +112,8 @@ class IcebergLake:
         """Keys that have `part` somewhere, in order."""
         return [key for key in present(self.bucket, "warehouse/") if part in key]
 
-    def needed(self, table: Table) -> set[str]:
-        """Keys of what retained snapshots list, by PyIceberg."""
+    def required_keys(self, table: Table) -> set[str]:
+        """Return the keys that retained snapshots list, according to PyIceberg."""
         files = {entry.data_file.file_path for one in table.metadata.snapshots for m in one.manifests(table.io)
                  for entry in m.fetch_manifest_entry(table.io, discard_deleted=True)}  # fmt: skip
         lists = {one.manifest_list for one in table.metadata.snapshots}

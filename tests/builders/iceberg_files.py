@@ -1,4 +1,4 @@
-"""Iceberg tables laid by hand in a local folder."""
+"""Iceberg tables, written by hand into a local folder."""
 
 import io
 import json
@@ -48,11 +48,11 @@ __all__ = [
     "Snapshot",
     "avro",
     "epoch_ms",
-    "written",
+    "write_metadata",
 ]
 
 
-def written(
+def write_metadata(
     home: Path,
     snapshots: Mapping[int, Snapshot],
     *,
@@ -61,9 +61,9 @@ def written(
     codec: str = "deflate",
     **more: Any,
 ) -> Path:
-    """The metadata, lists and manifests of a table; main is the last snapshot. Gives the metadata.json.
+    """Write metadata, manifest lists and manifests of a table; return the path of the metadata.json.
 
-    `more` is what `metadata_content` takes.
+    The last snapshot is `main`; `more` are arguments of `metadata_content`.
     """
     folder, form = home / "metadata", Form(f"file://{home}", version, codec)
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.builders.hostile import OLD, Writers
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending, found
+from tests.builders.repair_plans import RepairPlans, finding_rows
 from tests.builders.shop import Shop
 
 FILES = 8
@@ -23,8 +23,8 @@ def _leftover(bucket: str, key: str, size: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """Of one interleaving: `held` steps whose files no writer touched, and how many of those were applied."""
+class InterleavingResult:
+    """Counts of one interleaving; `held` steps are those whose files no writer touched, `applied` is a part of them."""
 
     steps: int
     held: int
@@ -33,11 +33,11 @@ class Ended:
     statuses: dict[str, str]
 
 
-def interleaved(shop: Shop, folder: Path, seed: int, how_often: float = 0.12) -> Ended:
+def interleaved(shop: Shop, folder: Path, seed: int, how_often: float = 0.12) -> InterleavingResult:
     """Break a table, plan, and apply while writers work on it; nothing of theirs may be lost.
 
     Raises:
-        AssertionError: a live file is lost, a step was done twice, or what was given up came back.
+        AssertionError: a live file is lost, a step was applied twice, or a removed file came back.
     """
     chance = random.Random(seed)
     writers = Writers(shop, chance)
@@ -47,13 +47,13 @@ def interleaved(shop: Shop, folder: Path, seed: int, how_often: float = 0.12) ->
     for name in chance.sample(sorted(writers.live), 4):
         writers.lose(name, markers=chance.choice((1, 2)))
         kinds[writers.key(name)] = "dropped"
-    known = found(shop, kinds)
+    known = finding_rows(shop, kinds)
     for number in range(3):
         left = f"left-{number}.parquet"
         writers.leave(left)
         known.append(_leftover(shop.bucket, writers.key(left), len(writers.stored[left])))
     quarantine = f"quarantine: {{location: 's3://{shop.bucket}-quarantine/q', keep: 30d}}\n"
-    mending = Mending(shop.lake(folder, extra=quarantine), folder)
+    mending = RepairPlans(shop.lake(folder, extra=quarantine), folder)
     opened(mending.lake, known)
     mending.plan(io.StringIO(), allow=("restore", "older_than_onboarding"))
     writers.touched.clear()
@@ -61,9 +61,9 @@ def interleaved(shop: Shop, folder: Path, seed: int, how_often: float = 0.12) ->
         mending.apply()
     statuses = mending.statuses()
     told = f"seed {seed}: {dict(writers.done)}, {statuses}"
-    assert not writers.lost(), f"lost: {writers.lost()}; {told}"
+    assert not writers.lost_files(), f"lost: {writers.lost_files()}; {told}"
     assert not writers.came_back(), f"came back: {writers.came_back()}; {told}"
     assert all(number == 1 for number in writers.acts.values()), f"done twice; {told}"
     held = [key for key in statuses if key.rpartition("/")[2] not in writers.touched]
     applied = sum(statuses[key] == "applied" for key in held)
-    return Ended(len(statuses), len(held), applied, sum(writers.done.values()), statuses)
+    return InterleavingResult(len(statuses), len(held), applied, sum(writers.done.values()), statuses)

@@ -97,8 +97,8 @@ _SUFFIX = {"CSV": "csv.gz", "ORC": "orc", "Parquet": "parquet"}
 
 
 @dataclass(frozen=True)
-class Laid:
-    """Where a report was laid: keys of its manifest and of its data files."""
+class ReportKeys:
+    """Keys of a report's manifest and of its data files."""
 
     manifest: str
     data: tuple[str, ...]
@@ -116,7 +116,7 @@ def lay(
     destination: str = "reports",
     checksum: bool = True,
     **overrides: Any,
-) -> Laid:
+) -> ReportKeys:
     """Write data files, manifest and, last, checksum; `overrides` replace fields of the manifest."""
     names = [f"{under}/data/{at:%d%H}-{i}.{_SUFFIX[form]}" for i in range(len(contents))]
     for name, content in zip(names, contents, strict=True):
@@ -139,7 +139,7 @@ def lay(
     put(f"{folder}/manifest.json", content)
     if checksum:
         put(f"{folder}/manifest.checksum", hashlib.md5(content).hexdigest().encode() + b"\n")
-    return Laid(f"{folder}/manifest.json", tuple(names))
+    return ReportKeys(f"{folder}/manifest.json", tuple(names))
 
 
 def into(folder: Path) -> Put:

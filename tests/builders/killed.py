@@ -36,11 +36,11 @@ PATIENCE = 300.0
 
 @dataclass(frozen=True)
 class Submitted:
-    """An audit that spark-submit ran: its folder, exit code and what it said on both streams, of which it makes one."""
+    """An audit that spark-submit ran: its folder, exit code and output, which merges both streams."""
 
     home: Path
     code: int
-    told: str
+    output: str
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _killed(home: Path, as_of: datetime, left: Sequence[tuple[Moment, Path]], *,
 
 
 def _halt(process: subprocess.Popen[bytes], over: Sequence["_Wait"], *, finally_: bool) -> None:
-    """What is on disk is all that a kill would leave: nothing that the audit still holds in memory is written."""
+    """The disk holds exactly the state after a kill: nothing in the audit's memory is written."""
     _signal(process, signal.SIGKILL if finally_ else signal.SIGSTOP)
     for wait in over:
         wait.keep()

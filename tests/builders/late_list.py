@@ -16,7 +16,7 @@ class LateList:
     """Lists of a bucket lack some keys for a while after they were written, as S3's did before December 2020.
 
     HEAD, GET and PUT see them at once. Which ones is drawn from the seed and the name of the task that wrote them;
-    `hidden` tells them.
+    `hidden` returns them.
     """
 
     bucket: str

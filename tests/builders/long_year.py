@@ -1,4 +1,4 @@
-"""What years of nightly audits leave beside what is open: coverage of all runs, a long ledger, tables' commits."""
+"""Results of years of nightly audits besides open discrepancies: coverage of all runs, a long ledger, commits."""
 
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 TABLES = tuple(f"area{n % 7}.table_{n:02d}" for n in range(50))
 PARTITIONS = 100
-"""Of each table, two columns deep."""
+"""Partitions of each table, two columns deep."""
 FILE_ROWS = 100_000
 _KINDS = (
     "dropped",

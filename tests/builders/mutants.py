@@ -31,11 +31,11 @@ def swaps(table: Table) -> Iterator[tuple[int, int, Table]]:
     """The table with two rules of different verdicts in each other's place, for every such pair."""
     for low in range(len(table) - 1):
         for high in range(low + 1, len(table) - 1):
-            if spoken(table[low]) != spoken(table[high]):
+            if outcome(table[low]) != outcome(table[high]):
                 yield low, high, _with(_with(table, low, table[high]), high, table[low])
 
 
-def spoken(rule: Rule) -> tuple[str, str | None]:
+def outcome(rule: Rule) -> tuple[str, str | None]:
     return rule.verdict, rule.severity
 
 
@@ -75,7 +75,7 @@ IMPLIED: tuple[tuple[str, str], ...] = (
     ("object_there", "is_folder"), ("children_missing", "is_folder"),
     ("source_lists", "source_knows"), ("log_proves", "log_doubts"), ("both_live", "batches_read"),
 )  # fmt: skip
-"""What the columns themselves exclude; everything else may come together. Checked against random rows in test_expr."""
+"""Combinations that the columns exclude; all others may occur. Checked against random rows in test_expr."""
 
 
 _IMPLIED = (

@@ -14,7 +14,7 @@ def millis(at: datetime) -> dict[str, str]:
 
 
 def emrfs(bucket: str, key: str, at: datetime, *, ttl: datetime | None = None) -> Item:
-    """What EMRFS keeps of a file, a folder or (with a ttl) a deletion: its payload is anybody's guess."""
+    """Return EMRFS's item for a file, a folder or (with a ttl) a deletion; the payload's format is not documented."""
     folder, _, name = f"/{bucket}/{key}".rpartition("/")
     return {
         "hashKey": {"S": folder},

@@ -1,6 +1,6 @@
 """Stores with habits: the tests' own server, whose responses are changed on their way out.
 
-Whoever makes a request (boto3, obstore, delta-rs) gets the changed response.
+Every client (boto3, obstore, delta-rs) gets the changed response.
 """
 
 import re
@@ -50,19 +50,19 @@ Habit = Callable[[Request, Response], Response]
 
 
 @dataclass
-class Seen:
+class RequestLog:
     """The requests that reached the server while the habit was on."""
 
     requests: list[Request] = field(default_factory=list)
 
 
 @contextmanager
-def habit(change: Habit) -> Iterator[Seen]:
+def habit(change: Habit) -> Iterator[RequestLog]:
     """Responses of every server of this process are changed while the block runs."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication as Application
 
     answered: Any = Application.__call__
-    seen = Seen()
+    seen = RequestLog()
 
     def changed(self: Any, environ: dict[str, Any], start: Any) -> Any:
         if "HTTP_X_AMZ_TARGET" in environ:
@@ -125,12 +125,12 @@ def cut_off(where: str, *, keep: int, says: str = "true", token: str = "") -> Ha
             return response
         text, count = response.body.decode(), 0
 
-        def kept(match: re.Match[str]) -> str:
+        def keep_first(match: re.Match[str]) -> str:
             nonlocal count
             count += 1
             return match[0] if count <= keep else ""
 
-        text = _ENTRY.sub(kept, text)
+        text = _ENTRY.sub(keep_first, text)
         text = re.sub(r"<Next\w*>.*?</Next\w*>|<Next\w*/>", "", text)
         more = f"<NextContinuationToken>{token}</NextContinuationToken>" if token else ""
         text = re.sub(r"<IsTruncated>.*?</IsTruncated>", f"<IsTruncated>{says}</IsTruncated>{more}", text)

@@ -1,4 +1,4 @@
-"""What an engineer on call asks a dashboard in a browser, by role and text, in two clicks from its first screen."""
+"""An engineer on call reads a dashboard in a browser, by role and text, within two clicks of its first screen."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 
 from lakeaudit.formatting import shortened
 from lakeaudit.kinds import KINDS
-from tests.builders.drawn import Drawn, told_number
+from tests.builders.random_results import RandomResults, kind_heading
 
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -33,7 +33,7 @@ def settled(opened: Page, address: str) -> None:
     opened.wait_for_selector('[data-test-script-state="notRunning"]')
 
 
-def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
+def answers(page: Page, address: str, drawn: RandomResults, seed: int) -> None:
     """What broke, when, how bad, until when it is recoverable, and what to type; a failure names the seed."""
     from lakeaudit.dashboard.table_page import NAME  # takes a second
 
@@ -47,13 +47,13 @@ def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
     expect(link, told).to_be_in_viewport()
     main = page.get_by_test_id("stMain")
     for loss in critical:
-        expect(main, told).to_contain_text(told_number(loss))
+        expect(main, told).to_contain_text(kind_heading(loss))
 
     link.click()  # the first click
     expect(page.get_by_role("heading", name=drawn.table, level=1), told).to_be_visible(timeout=PATIENCE)
     broken = page.get_by_role("table").first
     for loss in drawn.losses:
-        row = broken.get_by_role("row").filter(has_text=told_number(loss))
+        row = broken.get_by_role("row").filter(has_text=kind_heading(loss))
         expect(row, told).to_be_visible(timeout=PATIENCE)
         expect(row, told).to_contain_text(KINDS[loss.kind].severity)
         expect(row, told).to_contain_text(" ago")

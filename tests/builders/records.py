@@ -31,7 +31,7 @@ def other_json(content: bytes, draw: Draw) -> bytes:
 
 
 @dataclass(frozen=True)
-class Told:
+class RecordKind:
     """A kind of records: its files below a table that names NAMES, and the one of them that is changed in tests.
 
     `more` is the rest of the manifest's entry in the lake file, where `{home}` is the table's location. `listed`: a
@@ -151,7 +151,7 @@ def _symlink(home: Location, names: tuple[str, ...]) -> Files:
 
 
 def unloaded(home: Location, names: tuple[str, ...]) -> dict[str, Any]:
-    """What UNLOAD ... MANIFEST VERBOSE writes, as the Redshift developer guide shows it."""
+    """Return the manifest of UNLOAD ... MANIFEST VERBOSE, as the Redshift developer guide shows it."""
     entries = [
         {"url": f"s3://{home.bucket}/{home.prefix}{name}",
          "meta": {"content_length": SIZES.get(name, 1), "record_count": 2}} for name in names
@@ -185,14 +185,23 @@ def other_lines(content: bytes, draw: Draw) -> bytes:
 
 _UNKNOWN: dict[str, int | None] = dict.fromkeys(NAMES)
 _LISTED: Any = {"listed": True}
-KINDS: dict[str, tuple[str, Told]] = {
-    "s3a marker": ("s3a_committer", Told(_s3a, "_SUCCESS", _UNKNOWN)),
-    "s3a tasks": ("s3a_committer", Told(_s3a_leftovers, ".pendingset", SIZES)),
-    "manifest committer": ("manifest_committer", Told(_manifest, "-manifest.json", SIZES)),
-    "sink": ("spark_sink", Told(_spark_sink, "_spark_metadata/0", SIZES, harmless=other_lines, **_LISTED)),
-    "compacted sink": ("spark_sink", Told(_compacted, "9.compact", SIZES, harmless=other_lines, **_LISTED)),
-    "symlink": ("symlink", Told(_symlink, "/manifest", _UNKNOWN, harmless=other_lines, **_LISTED)),
-    "redshift": ("redshift_unload", Told(_redshift, "_manifest", SIZES, ", location: '{home}'", **_LISTED)),
-    "databricks": ("databricks_commits", Told(_databricks, "_committed_8617", _UNKNOWN)),
+KINDS: dict[str, tuple[str, RecordKind]] = {
+    "s3a marker": ("s3a_committer", RecordKind(_s3a, "_SUCCESS", _UNKNOWN)),
+    "s3a tasks": ("s3a_committer", RecordKind(_s3a_leftovers, ".pendingset", SIZES)),
+    "manifest committer": ("manifest_committer", RecordKind(_manifest, "-manifest.json", SIZES)),
+    "sink": (
+        "spark_sink",
+        RecordKind(_spark_sink, "_spark_metadata/0", SIZES, harmless=other_lines, **_LISTED),
+    ),
+    "compacted sink": (
+        "spark_sink",
+        RecordKind(_compacted, "9.compact", SIZES, harmless=other_lines, **_LISTED),
+    ),
+    "symlink": ("symlink", RecordKind(_symlink, "/manifest", _UNKNOWN, harmless=other_lines, **_LISTED)),
+    "redshift": (
+        "redshift_unload",
+        RecordKind(_redshift, "_manifest", SIZES, ", location: '{home}'", **_LISTED),
+    ),
+    "databricks": ("databricks_commits", RecordKind(_databricks, "_committed_8617", _UNKNOWN)),
 }
 """By name a kind of manifest and a way in which it is written."""

@@ -1,6 +1,6 @@
-"""A store that fails: from the k-th request of some kind on, or at that one alone, whoever sends it.
+"""A store that fails: from the k-th request of some kind on, or only at that one, from any client.
 
-It refuses, answers slowly, or cuts what it sends: so that the client can tell by Content-Length, or not.
+It refuses, answers slowly, or truncates its response, with the full Content-Length or a shortened one.
 """
 
 import time
@@ -83,7 +83,7 @@ def refusing(rules: Refusals) -> Iterator[Refusals]:
         if answer is None:
             return answered(self, environ, start)
         if answer in (BROKEN_OFF, SHORTENED, LINES_SHORT):
-            return _cut(answer, answered(self, environ, start_of := _Start()), start_of, start)
+            return _truncated(answer, answered(self, environ, start_of := _Start()), start_of, start)
         if answer == SLOW:
             time.sleep(2)
             return answered(self, environ, start)
@@ -111,7 +111,7 @@ class _Start:
         return lambda _: None
 
 
-def _cut(how: tuple[str, str], body: Any, of: _Start, start: Any) -> list[bytes]:
+def _truncated(how: tuple[str, str], body: Any, of: _Start, start: Any) -> list[bytes]:
     content = b"".join(body)
     kept = content[: len(content) // 2]
     if how == LINES_SHORT:

@@ -10,7 +10,7 @@ from botocore.client import BaseClient
 
 POLICY = Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json"
 OF_LEFTOVERS = "Quarantine"
-"""How the names of statements begin that only steps upon leftovers need."""
+"""Prefix of the names of statements that only steps on unused files need."""
 
 VERSIONED = {
     "GetObject": "s3:GetObject", "HeadObject": "s3:GetObject", "DeleteObject": "s3:DeleteObject",
@@ -28,7 +28,7 @@ PLAIN = {
 def rights_of(operation: str, given: dict[str, Any]) -> set[tuple[str, str]]:
     """(bucket, right) of all that a request needs (Service Authorization Reference, Amazon S3).
 
-    A copy of what has tags reads and writes them, which canaries have not; a HEAD answers 404 to who may list.
+    To copy an object with tags needs the tag rights; canaries have none. A HEAD returns 404 if the principal may list.
     """
     bucket = given["Bucket"]
     if operation in ("CopyObject", "UploadPartCopy"):
@@ -44,22 +44,22 @@ def rights_of(operation: str, given: dict[str, Any]) -> set[tuple[str, str]]:
     return {(bucket, PLAIN[operation])} | ({(bucket, "s3:PutObjectTagging")} if "Tagging" in given else set())
 
 
-def rights_asked_for(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """By bucket the rights that requests need from now on."""
+def required_rights(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """Record, by bucket, the rights that requests need from now on."""
     asked: dict[str, set[str]] = defaultdict(set)
     call: Any = vars(BaseClient)["_make_api_call"]
 
-    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+    def record_rights(self: Any, operation: str, given: dict[str, Any]) -> Any:
         for bucket, right in rights_of(operation, given):
             asked[bucket].add(right)
         return call(self, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    monkeypatch.setattr(BaseClient, "_make_api_call", record_rights)
     return asked
 
 
-def granted(bucket: str, *, leftovers: bool = False, uploads: bool = False) -> set[str]:
-    """What the policy grants of the bucket of that name; of what only leftovers need, or uploads, if that is wanted."""
+def granted_rights(bucket: str, *, leftovers: bool = False, uploads: bool = False) -> set[str]:
+    """Return the rights that the policy grants on a bucket, with those for unused files or only those for uploads."""
     statements = json.loads(POLICY.read_text())["Statement"]
     of_bucket = [each for each in statements if bucket in str(each["Resource"])]
     if uploads:

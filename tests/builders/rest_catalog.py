@@ -25,7 +25,7 @@ Parts = tuple[str, ...]
 
 @dataclass
 class RestCatalog:
-    """What it serves, what it was asked, and how it misbehaves.
+    """The tables that it serves, the requests that it received, and its faults.
 
     `heeds`: a commit whose requirements do not hold is refused. A body of JSON is the parameter `body`.
     `faults` are tried first: (method, path, params) -> an answer of their own, or None. `tokens` are those that are let
@@ -49,7 +49,7 @@ class RestCatalog:
         return f"http://127.0.0.1:{self.port}/iceberg"
 
     def paths(self, part: str = "") -> list[str]:
-        """Below the prefix, in the order they were asked for."""
+        """Return the requested paths below the prefix, in order."""
         return [path for _, path, _ in self.asked if part in path]
 
     def answer(self, method: str, path: str, params: Params, token: str) -> Answer:
@@ -67,7 +67,7 @@ class RestCatalog:
         return self.commit(path, params["body"]) if "body" in params else self.content(path, params)
 
     def content(self, path: str, params: Params) -> Answer:
-        """What it serves to whom it lets in."""
+        """Answer an authorized request."""
         if path == "/v1/config":
             return 200, {"defaults": {}, "overrides": {"prefix": self.prefix}}
         root = f"/v1/{self.prefix}/namespaces"

@@ -1,4 +1,4 @@
-"""What rights a server was asked for: every request that reached it, whoever made it, in the words of IAM policies.
+"""The rights that requests to a server need, as names of IAM actions: every request of every client counts.
 
 Which right a request needs: Service Authorization Reference, Amazon S3, DynamoDB and Glue.
 """
@@ -27,23 +27,23 @@ Rights = dict[str, set[str]]
 
 @contextmanager
 def watched() -> Iterator[Rights]:
-    """What every request to any server of this process needs, while the block runs."""
+    """Record the rights of every request to any server of this process inside the block."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication as Application
 
     asked: Rights = defaultdict(set)
     answered: Any = Application.__call__
 
-    def noted(self: Any, environ: dict[str, Any], start: Any) -> Any:
-        where, right = _needed(environ)
+    def record_right(self: Any, environ: dict[str, Any], start: Any) -> Any:
+        where, right = _required_right(environ)
         asked[where].add(right)
         return answered(self, environ, start)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Application, "__call__", noted)
+        patch.setattr(Application, "__call__", record_right)
         yield asked
 
 
-def _needed(environ: dict[str, Any]) -> tuple[str, str]:
+def _required_right(environ: dict[str, Any]) -> tuple[str, str]:
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     if target.startswith("DynamoDB"):
         return "dynamodb", f"dynamodb:{target.rpartition('.')[2]}"

@@ -119,7 +119,7 @@ def export(
     files: int = 2,
     **summary: Any,
 ) -> str:
-    """Write an export the way DynamoDB lays it down; the folder `AWSDynamoDB/<id>`, without the prefix.
+    """Write an export as DynamoDB does; return its folder `AWSDynamoDB/<id>`, without the prefix.
 
     `summary` overrides keys of manifest-summary.json. One more data file than asked for stays empty, as partitions
     without items leave one.

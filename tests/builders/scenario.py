@@ -44,7 +44,7 @@ def table(
     moved: bool = False,
     **settings: Any,
 ) -> TableFacts:
-    """A table in the folder `at`, else of its own name, with the lake file's defaults; `state` is what it says."""
+    """A table in the folder `at`, else of its own name, with the lake file's defaults; `state` is its own state."""
     place = Location(BUCKET, name if at is None else at)
     entry = Table(
         name=name, location=place, manifests=tuple(manifests), shares=shares, settings=Settings(**settings),
@@ -58,7 +58,7 @@ _UNSAID = ("size", "etag", "storage_class", "archived", "multipart", "encryption
 
 
 NOW = after(7)
-"""When storage is asked about what seems lost, and about fresh files."""
+"""Time of the live check of missing and recent files."""
 
 
 def deleted(key: str, **given: Any) -> Row:
@@ -68,13 +68,13 @@ def deleted(key: str, **given: Any) -> Row:
 
 
 def unclear(key: str) -> Row:
-    """A key without exactly one latest version: nothing more is said of it."""
+    """A key without exactly one latest version: no other column has a value."""
     return stored(key) | dict.fromkeys((*_UNSAID, "modified_at", "delete_marker")) | {"presence": "unclear"}
 
 
 @dataclass(frozen=True)
 class Storage:
-    """A storage source: begin of its cut, margin, the prefixes it covers, and whether it has a hole."""
+    """A storage source: begin of its snapshot window, margin, covered prefixes, and whether it has an evidence gap."""
 
     cut: datetime = CUT
     margin: timedelta = ZERO
@@ -153,6 +153,6 @@ def _subject(about: str) -> tuple[str, str]:
 
 
 def _line(line: str) -> dict[str, str]:
-    """{axis: verdict} of `content dropped, duplicate ok`; an axis that is not named is not asked of the file."""
+    """{axis: verdict} of `content dropped, duplicate ok`; an axis that is not named does not judge the file."""
     pairs = (part.split() for part in line.split(",")) if line else ()
     return {axis: WORDS.get(word, word) for axis, word in pairs}

@@ -30,7 +30,7 @@ from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import KNOWN, LIVE, plain_time
 from tests.builders.evidence import claims_of, entries_of, folded_objects, rows_by_kind, rows_table, stored_of
 from tests.builders.scenario import NOW, Row, Scenario, Storage, Store
-from tests.builders.twin import spoken
+from tests.builders.twin import verdict_text
 from tests.builders.twin_match import EVENT_KINDS
 
 TODAY = date(2026, 11, 20)
@@ -99,11 +99,11 @@ class Lake:
         return roots([fact.table for fact in self.tables])
 
     @property
-    def holed(self) -> set[str]:
+    def sources_with_gaps(self) -> set[str]:
         storage = {
             _id(n, s) for each in self.scenarios for n, s in enumerate(each.scenario.storage) if s.holed
         }
-        return storage | {each.store_id for each in self.scenarios if _has_hole(each.scenario.store)}
+        return storage | {each.store_id for each in self.scenarios if _has_gap(each.scenario.store)}
 
     def evidence(self) -> Sources:
         stores = self._stores()
@@ -112,7 +112,7 @@ class Lake:
 
     @cached_property
     def sources(self) -> SourceFacts:
-        """What holds for all sources; claims and objects come folded."""
+        """Return the facts about all sources; claims and objects are grouped by key."""
         facts = self.tables
         known = source_facts(self.evidence(), [fact.table for fact in facts], facts)
         return replace(known, objects=folded_objects)
@@ -178,7 +178,7 @@ class Lake:
         return entries_of(rows, cut=cut, source=name, scope=scope, ttl=store.ttl), source
 
     def answers(self) -> pa.Table:
-        """What storage answers now, where a scenario says so."""
+        """Return the live answers of storage that scenarios define."""
         rows = [
             answer
             | {"bucket": each.bucket, "key": key, "l_versions_known": answer["l_confirmation"] == "live"}
@@ -192,7 +192,7 @@ def _id(number: int, source: Storage) -> str:
     return f"storage:{number} {source.cut} {source.margin} {source.holed}"
 
 
-def _has_hole(store: Store | None) -> bool:
+def _has_gap(store: Store | None) -> bool:
     return store is not None and store.holed
 
 
@@ -218,7 +218,7 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     every = duck.hold(
         con, duck.query(con, recalled, input=verdicts(con, with_rules(con, world), lake.policy))
     )
-    young = _fresh(lake, world)
+    young = _recent(lake, world)
     settled = """
         SELECT * FROM every ANTI JOIN young USING (axis, judged_table, bucket, key) WHERE outcome <> 'finding'
     """
@@ -226,7 +226,7 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     parts += [
         _judged_again(lake, world, duck.union(con, [every, young])),
         _duplicates(lake, world),
-        _alike(lake, world),
+        _undecided_copies(lake, world),
         _tree(lake, world),
     ]
     tables = [fact.table for fact in lake.tables]
@@ -235,7 +235,7 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     return _by_number([row for part in parts for row in duck.rows_of(part)])
 
 
-def _fresh(lake: Lake, world: pa.Table) -> Relation:
+def _recent(lake: Lake, world: pa.Table) -> Relation:
     """Files too young for the evidence, of which a scenario says what storage answers now."""
     con = lake.con
     everything = RecentFileLimits(plain_time(NOW), dict.fromkeys(lake.policy.scope, 99), 9999)
@@ -252,7 +252,7 @@ def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
         row["vacuumed"]
         for row in assumed_vacuums(con, removals(con, under_own_root(con, world, lake.sources.homes)))
     ]
-    suspects = with_gaps(con, duck.query(con, finding, input=every), lake.holed)
+    suspects = with_gaps(con, duck.query(con, finding, input=every), lake.sources_with_gaps)
     marked = duck.hold(con, with_vacuums(con, suspects, vacuumed))
     return judge_again(con, live_check.with_answers(con, marked, lake.answers()), lake.policy)
 
@@ -264,7 +264,7 @@ def _duplicates(lake: Lake, world: pa.Table) -> Relation:
     return duplicates.same_content(lake.con, candidates)
 
 
-def _alike(lake: Lake, world: pa.Table) -> Relation:
+def _undecided_copies(lake: Lake, world: pa.Table) -> Relation:
     rows = duplicates.candidates_without_content(
         lake.con, with_rules(lake.con, world), lake.sources, lake.policy.scope
     )
@@ -282,7 +282,7 @@ def _tree(lake: Lake, world: pa.Table) -> Relation:
     habits = metastore_tree.etag_habits(con, entries)
     sql = f"""
         SELECT judged.* EXCLUDE (rule, outcome, kind, severity)
-            REPLACE (judged.source IN ({duck.literals(sorted(lake.holed))}) AS h_metastore)
+            REPLACE (judged.source IN ({duck.literals(sorted(lake.sources_with_gaps))}) AS h_metastore)
         FROM judged LEFT JOIN habits ON judged.source = habits.source
         WHERE mostly_etags = coalesce(with_etag * 2 > live_files, false)
     """
@@ -294,6 +294,6 @@ def _by_number(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[Answer]]:
     found: dict[int, list[Answer]] = {}
     for row in rows:
         number, _, table = row["judged_table"].partition("/")
-        verdict = spoken(file_rules.RULES[row["rule"]])
+        verdict = verdict_text(file_rules.RULES[row["rule"]])
         found.setdefault(int(number), []).append((table, row["key"], row["axis"], verdict))
     return found

@@ -89,7 +89,7 @@ class ScreenLake:
     """One part of the first storage source proves to be broken while it is read."""
     results: Location = NOWHERE
     pinned: str = ""
-    """What tells parts of storage, stores and logs apart from those of another lake; empty: nothing does."""
+    """Distinguishes the fingerprints of parts from those of another lake; empty: they have none."""
 
     def add(
         self, key: str, versions: Iterable[Any], entries: Iterable[Any], steps: Iterable[Any], **of: Any
@@ -126,7 +126,7 @@ class ScreenLake:
         return {kind: rows_table(KINDS[kind], rows) for kind, rows in self.rows.items() if rows}
 
     def evidence(self) -> Evidence:
-        """What an audit of the lake knows before it reads the rows."""
+        """Return an audit's evidence of the lake before it reads rows."""
         configured = [fact.table for fact in self.tables]
         scope = [each for each in configured if self.scope is None or each.name in self.scope]
         open_files = rows_table(KNOWN, self.known) if self.known else None
@@ -152,7 +152,7 @@ class ScreenLake:
 
     def _observed(self) -> Observed:
         storage = [self._stored(number, source) for number, source in enumerate(self.storage)]
-        stores = [self._entered(number, source) for number, source in enumerate(self.metastores)]
+        stores = [self._entries_of(number, source) for number, source in enumerate(self.metastores)]
         guards = {
             f"metastore:{n}": S3Guard(kind="s3guard", table="guard", authoritative=source.authoritative)
             for n, source in enumerate(self.metastores)
@@ -169,7 +169,7 @@ class ScreenLake:
         rows = InProcessEngine(1).keep(parts) if "versions" in self.kept else tuple(parts)
         return Stored(info, rows, source.places, lists_uploads=True)
 
-    def _entered(self, number: int, source: Source) -> Entries:
+    def _entries_of(self, number: int, source: Source) -> Entries:
         info = _info(f"metastore:{number}", source)
         parts = self._parts("entries", info.id)
         rows = InProcessEngine(1).keep(parts) if "entries" in self.kept else parts
@@ -179,7 +179,7 @@ class ScreenLake:
         constants = replay_table([fact for fact in self.tables if DELTA in fact.table.manifests])
         parts = self._parts("steps")
         rows = InProcessEngine(1).keep(parts) if "steps" in self.kept else parts
-        newer = Part("", partial(_given, "steps", rows_table(KINDS["steps"], self.commits)))
+        newer = Part("", partial(_single_batch, "steps", rows_table(KINDS["steps"], self.commits)))
         states = {state.table: state for fact in self.tables for state in fact.states}
         info = SourceInfo("manifest:delta", "manifest", "delta", "", "", None)
         traces = {paths.KIND: partial(replay.fingerprints, constants)}
@@ -209,7 +209,7 @@ class ScreenLake:
         return tuple(
             Part(
                 source or "",
-                partial(_given, kind, rows.slice(at, half)),
+                partial(_single_batch, kind, rows.slice(at, half)),
                 WORTH if pinned else 1,
                 identity_of(pinned, source, kind, at) if pinned else "",
                 slow=True,
@@ -224,7 +224,7 @@ def _info(source_id: str, source: Source) -> SourceInfo:
     )
 
 
-def _given(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:
+def _single_batch(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:
     yield kind, duck.query(con, "FROM input", input=rows)
 
 

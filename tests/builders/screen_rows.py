@@ -1,4 +1,4 @@
-"""What each source may say of a key, by name, as changes to the row of a plain key, on which all sources agree."""
+"""Possible rows of each source about a key, by name, as changes to the row of a plain key, on which sources agree."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Named = Mapping[str, Sequence[Mapping[str, Any]]]
 
 MD5, OTHER_MD5 = "0cc175b9c0f1b6a831c399e269772661", "92eb5ffee6ae2fec3ad71c777531578f"
 MARGIN = timedelta(minutes=10)
-"""Of every source."""
+"""Margin of every source."""
 
 VERSIONS: Named = {
     "plain": [{}],
@@ -43,7 +43,7 @@ VERSIONS: Named = {
     "latest twice": [{"version_id": "v1"}, {"version_id": "v2"}],
     "latest thrice": [{"version_id": "v1"}, {"version_id": "v2"}, {"version_id": "v3"}],
 }  # fmt: skip
-"""What storage says of a key; one that is plain was written six minutes before its claim."""
+"""Return storage's row of a key; a plain one was written six minutes before its claim."""
 
 OPAQUE: Mapping[str, Any] = {"bare": True, "opaque": True, "size": None, "etag": None, "mod_time": None}
 
@@ -182,8 +182,8 @@ def event(key: str, table_name: str, **given: Any) -> Row:
     } | given  # fmt: skip
 
 
-def known(key: str, table_name: str = "shop", **given: Any) -> Row:
-    """A file that the ledger holds open."""
+def open_row(key: str, table_name: str = "shop", **given: Any) -> Row:
+    """Return a row of a file that is open in the ledger."""
     return {
         "axis": "content", "judged_table": table_name, "bucket": BUCKET, "key": key, "known_as": f"d-{key}",
         "known_at": CUT,

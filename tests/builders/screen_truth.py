@@ -1,4 +1,4 @@
-"""What a screen lets go of in a lake, held against what the rules say of each of these keys, in plain Python."""
+"""Keys that a prefilter clears in a lake, compared with the verdicts of the rules for each key, in plain Python."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Gone:
-    """Keys that were let go, and by table the files and bytes that the screen counted."""
+class ClearedKeys:
+    """Keys that were cleared, and the prefilter's counts of files and bytes by table."""
 
     keys: frozenset[Key]
     sums: Mapping[str, tuple[int, int]]
@@ -60,7 +60,7 @@ class Truth:
         self.screen = lake.screen()
         self.sides = {row["name"]: row["sides"] for row in self.screen.tables.to_pylist()}
         self._made: dict[Any, list[tuple[str, pa.Table]]] = {}
-        self._said: dict[Key, list[Any]] = {}
+        self._faults_of_key: dict[Key, list[Any]] = {}
         self.known = {(row["bucket"], row["key"]) for row in lake.known}
 
     @cached_property
@@ -82,16 +82,16 @@ class Truth:
         rows = duck.rows_of(duck.query(self.con, sql, input=keys))
         return [((row["bucket"], row["key"]), row["at"]) for row in rows]
 
-    def traces(self) -> dict[str, pa.Table]:
-        """What the narrow reading makes of all rows."""
+    def fingerprints(self) -> dict[str, pa.Table]:
+        """Return the fingerprints that a projection pass makes of all rows."""
         held: dict[str, list[pa.Table]] = defaultdict(list)
         for kind, rows in {**self.lake.arrow, "known": self.rows["known"]}.items():
-            for of_kind, made in self._traces(kind, rows):
+            for of_kind, made in self._fingerprints_of_kind(kind, rows):
                 held[of_kind].append(made)
         return {kind: pa.concat_tables(tables) for kind, tables in held.items()}
 
-    def _traces(self, kind: str, rows: pa.Table) -> list[tuple[str, pa.Table]]:
-        """Those of one kind of row; made anew only where conditions about this kind are others."""
+    def _fingerprints_of_kind(self, kind: str, rows: pa.Table) -> list[tuple[str, pa.Table]]:
+        """Return those of one kind of row; cached while the conditions about this kind stay equal."""
         about = {
             "versions": (prefilter_fingerprints.OBJECT_PLAIN, prefilter_fingerprints.ODD),
             "entries": prefilter_fingerprints.ENTRY_PLAIN,
@@ -104,16 +104,17 @@ class Truth:
             self._made[conditions] = [(of, duck.table(duck.relation(self.con, each))) for of, each in made]
         return self._made[conditions]
 
-    def cleared_keys(self) -> Gone:
-        """What the screen lets go of, as its conditions stand."""
+    def cleared_keys(self) -> ClearedKeys:
+        """Return the keys that the prefilter clears with its current conditions."""
         answers = {
-            k: duck.table(rows) for k, rows in prefilter.cleared_keys(self.screen, self.con, self.traces())
+            k: duck.table(rows)
+            for k, rows in prefilter.cleared_keys(self.screen, self.con, self.fingerprints())
         }
         again = set(answers["buckets"]["bucket"].to_pylist())
         sums = {row["name"]: (row["files"], row["bytes"]) for row in answers["settled"].to_pylist()}
-        return Gone(frozenset(key for key, at in self._buckets if at not in again), sums)
+        return ClearedKeys(frozenset(key for key, at in self._buckets if at not in again), sums)
 
-    def faults(self, gone: Gone) -> list[Any]:
+    def faults(self, gone: ClearedKeys) -> list[Any]:
         """Keys of which the rules have another word than the screen; and sums that are not those of the keys."""
         found: list[Any] = [(key, "is open in the ledger") for key in gone.keys & self.known]
         sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
@@ -127,11 +128,11 @@ class Truth:
         return found if counted == gone.sums else [*found, (counted, dict(gone.sums))]
 
     def _of_key(self, key: Key) -> list[Any]:
-        """What the rules have against letting go of it; the screen's conditions have no part in it."""
-        if key not in self._said:
+        """Return the verdicts that forbid clearing the key; the prefilter's conditions are not used."""
+        if key not in self._faults_of_key:
             of_pairs = [fault for row in self._pairs.get(key, ()) for fault in self._of_pair(key, row)]
-            self._said[key] = self._of_tree(key) + of_pairs
-        return self._said[key]
+            self._faults_of_key[key] = self._of_tree(key) + of_pairs
+        return self._faults_of_key[key]
 
     def _of_pair(self, key: Key, row: Row) -> list[Any]:
         verdicts = self._verdicts(row)
@@ -155,7 +156,7 @@ class Truth:
         }
 
     def _of_tree(self, key: Key) -> list[Any]:
-        """What a folder's own entry does to those below it is found out later."""
+        """Return the verdicts of the tree, except for effects of a folder's own entry, which are computed later."""
         later = ("parent_untold", "parent_missing", "parent_tombstone", "parent_file", "parent_young")
         return [
             (key, row["rule"])

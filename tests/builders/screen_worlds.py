@@ -19,7 +19,7 @@ from tests.builders.screen_rows import (
     entry,
     event,
     folder,
-    known,
+    open_row,
     original,
     step,
     version,
@@ -28,7 +28,7 @@ from tests.builders.screen_rows import (
 PLAIN: Any = {"plain": [{}]}
 FEW: Any = {"plain": [{}], "none": []}
 ROOT, BARE, STRANGE, HABIT, COPIED = "root", "bare", "strange", "habit", "copied"
-"""Buckets beside BUCKET: one table owns all of it; no store speaks of it; no table lies in it; has its own store."""
+"""Buckets beside BUCKET: one table owns all of it; no store covers it; it has no table; it has its own store."""
 
 ODD_KEYS = (
     *("a:b", "a//b", "./x", "../x", ".x", "a/./b", "a/../b", "a/.x"),
@@ -116,7 +116,7 @@ def everything() -> ScreenLake:
 
 
 def _products(lake: ScreenLake) -> None:
-    """What two sources say at a time, with all a third one may say, or nothing."""
+    """Add combinations of rows of two sources, with a few rows of a third one, or none."""
     lake.grid("shop/vs/", VERSIONS, FEW, STEPS)
     lake.grid("shop/ve/", VERSIONS, ENTRIES, PLAIN)
     lake.grid("shop/es/", FEW, ENTRIES, STEPS)
@@ -172,7 +172,7 @@ def _every_table(lake: ScreenLake) -> None:
 
 
 def _sources(lake: ScreenLake) -> None:
-    """What a source says of a place that another one answers for."""
+    """Add rows of a source about a place that another source decides."""
     lake.rows["versions"] += [
         version("twice/plain,plain,plain", size=9),  # storage:0 does not decide there
         version("twice/plain,other_size,plain/below"),
@@ -188,7 +188,7 @@ def _sources(lake: ScreenLake) -> None:
 
 
 def _habits(lake: ScreenLake) -> None:
-    """A store in which most entries have an ETag, because of those that are let go."""
+    """A store in which most entries have an ETag, because of those that are cleared."""
     store = {"source": "metastore:2"}
     for n in range(4):
         lake.add(f"{n}", [{}], [store], [{}], bucket=HABIT, table_name="habit")
@@ -227,7 +227,7 @@ PARENTS: Mapping[str, Mapping[str, Any] | None] = {
     "no times": {"last_updated": None, "mod_time": None},
     "no field": {"last_updated": None, "last_updated_given": False},
 }
-"""What a folder's own entry may be."""
+"""The possible entries of a folder."""
 
 
 def _originals(lake: ScreenLake) -> None:
@@ -255,7 +255,7 @@ def _folders(lake: ScreenLake) -> None:
 
 
 def _copies(lake: ScreenLake) -> None:
-    """Equal contents, each group of its own size: let go or not, here and there, seen and hidden."""
+    """Equal contents, each group of its own size: cleared or not, in one or several places, visible and hidden."""
     groups: Mapping[int, tuple[str, ...]] = {
         1000: ("one", "two", "day=1/three", "day=1/four", "day=2/five"),
         1001: ("unclaimed-1", "six"),
@@ -291,6 +291,10 @@ def _copy(lake: ScreenLake, key: str, size: int, name: str) -> None:
 
 
 def _ledger(lake: ScreenLake) -> None:
-    """Files that the ledger holds open, mended since; and one that is gone from everywhere."""
+    """Files that are open in the ledger and were repaired since, and one that no source lists."""
     lake.plain("shop/open", "shop/open_leftover", "bare/open")
-    lake.known += [known("shop/open"), known("shop/gone"), known("shop/open_leftover", axis="leftover")]
+    lake.known += [
+        open_row("shop/open"),
+        open_row("shop/gone"),
+        open_row("shop/open_leftover", axis="leftover"),
+    ]

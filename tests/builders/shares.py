@@ -13,7 +13,7 @@ from lakeaudit.runtime.duck import task_connection
 
 @dataclass
 class Shared:
-    """What parts and stages answer, by kind of row, and how many shares the first stage had rows for."""
+    """The answers of parts and stages by kind of row, and how many shares of the first stage had rows."""
 
     answers: Mapping[str, pa.Table] = field(default_factory=dict)
     filled: int = 0

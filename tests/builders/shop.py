@@ -1,4 +1,4 @@
-"""A small real lake on the tests' S3 server: Delta tables written by delta-rs, an inventory of what is there."""
+"""A small real lake on the tests' S3 server: Delta tables written by delta-rs, and an inventory of its bucket."""
 
 import json
 import time
@@ -97,10 +97,10 @@ class Shop:
         lacks: Collection[str] = (),
         all_versions: bool = False,
         **how: Any,
-    ) -> inventory.Laid:
+    ) -> inventory.ReportKeys:
         """Lay a report of the bucket as it is now; its scan begins when every object is at least a second old.
 
-        Keys that it `lacks` are there all the same.
+        Keys in `lacks` exist but are not in the report.
         """
         if at is None:
             time.sleep(1.1)

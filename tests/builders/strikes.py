@@ -43,7 +43,7 @@ def striking(strike: Strike) -> Iterator[Strike]:
 
     served: Any = Application.__call__
 
-    def struck(self: Any, environ: dict[str, Any], start: Any) -> Any:
+    def serve_or_strike(self: Any, environ: dict[str, Any], start: Any) -> Any:
         if f"Credential={VICTIM}/" not in environ.get("HTTP_AUTHORIZATION", ""):
             return served(self, environ, start)
         request = (
@@ -55,14 +55,14 @@ def striking(strike: Strike) -> Iterator[Strike]:
             strike.act()
         statuses: list[str] = []
 
-        def noted(status: str, *rest: Any) -> Any:
+        def record_status(status: str, *rest: Any) -> Any:
             statuses.append(status)
             return start(status, *rest)
 
         if is_it and not strike.after and strike.act.__name__ == "kill":
             start("503 Service Unavailable", [("Content-Length", "0")])
             return []
-        body = served(self, environ, noted)
+        body = served(self, environ, record_status)
         if strike.done and environ["REQUEST_METHOD"] in WRITES and statuses and statuses[0][0] == "2":
             strike.written.append(request)
         if is_it and strike.after:
@@ -72,19 +72,19 @@ def striking(strike: Strike) -> Iterator[Strike]:
         return body
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Application, "__call__", struck)
+        patch.setattr(Application, "__call__", serve_or_strike)
         yield strike
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What the tests' own server holds of some buckets, to be put back as often as needed."""
+    """The content of some buckets of the tests' own server, which can be restored any number of times."""
 
     buckets: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]]
 
     @classmethod
     def of(cls, *names: str) -> "Contents":
-        return cls({name: _held(name) for name in names})
+        return cls({name: _content_of(name) for name in names})
 
     def restore(self) -> None:
         """Put it back."""
@@ -109,7 +109,7 @@ def undisposed() -> Iterator[None]:
         yield
 
 
-def _held(name: str) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+def _content_of(name: str) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     bucket = _bucket(name)
     return {key: list(bucket.keys.getlist(key)) for key in dict(bucket.keys)}, dict(bucket.multiparts)
 

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from lakeaudit.rules import file_rules
 from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 from tests.builders.scenario import NOW, ZERO, Row, Scenario
-from tests.builders.twin_groups import alike, same_content, unfinished_uploads
+from tests.builders.twin_groups import same_content, undecided_copies, unfinished_uploads
 from tests.builders.twin_match import deciding, pair_rows
 from tests.builders.twin_tree import tree_rows
 
 
 def judged(s: Scenario) -> dict[tuple[str, str], dict[str, str]]:
     """{(judged table, key): {axis: verdict}} of a scenario, as the rules say; the axis `none` answers are left out."""
-    return by_subject((name, key, axis, spoken(rule)) for name, key, axis, rule in _fired(s, pair_rows(s)))
+    return by_subject(
+        (name, key, axis, verdict_text(rule)) for name, key, axis, rule in _fired(s, pair_rows(s))
+    )
 
 
-def spoken(rule: file_rules.Rule) -> str:
+def verdict_text(rule: file_rules.Rule) -> str:
     """A verdict in a scenario's words: the kind, with its severity where the rule gives one of its own."""
     return f"{rule.verdict}:{rule.severity}" if rule.severity else rule.verdict
 
@@ -40,14 +42,14 @@ def _fired(s: Scenario, pairs: Sequence[Row]) -> Iterator[Fired]:
     for subject in subjects(s, pairs):
         yield (subject.table, subject.row["key"], subject.axis, subject.fired())
     for axis, rule, found in (("duplicate", "duplicate.same_content", same_content(s, pairs)),
-                              ("duplicate", "duplicate.alike", alike(s, pairs)),
+                              ("duplicate", "duplicate.alike", undecided_copies(s, pairs)),
                               ("leftover", "leftover.unfinished_upload", unfinished_uploads(s))):  # fmt: skip
         yield from ((table_name, key, axis, file_rules.RULES[rule]) for table_name, key in found)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One question of one axis: the row as first read, with all holes and vacuums, and with storage's answer of now."""
+    """One question of one axis: the row as matched, with all gaps and vacuums, and with the live answer of storage."""
 
     axis: str
     table: str
@@ -59,27 +61,27 @@ class Subject:
         return file_rules.facts_of(row, TREE_FACTS if self.axis == "metastore_tree" else ALL_FACTS)
 
     def fired(self, given: Mapping[str, tuple[file_rules.Rule, ...]] = file_rules.AXES) -> file_rules.Rule:
-        """The rule that fires: at once, or after the second look where the first reading is a finding."""
+        """Return the rule that fires: at the match, or after the confirmation where the match gives a finding."""
         return file_rules.judge(given[self.axis], self.facts(self.evidence()))
 
     def evidence(self) -> Row:
-        """Everything that is known of the subject in the end: findings and fresh files are looked at again."""
+        """Return all final facts of the subject: findings and recent files are confirmed."""
         first = file_rules.judge(file_rules.AXES[self.axis], self.facts(self.row))
-        return self.again if first.is_finding or self._is_fresh(first) else self.row
+        return self.again if first.is_finding or self._is_recent(first) else self.row
 
-    def _is_fresh(self, first: file_rules.Rule) -> bool:
-        """Too young for the evidence, and old enough to be looked at now."""
+    def _is_recent(self, first: file_rules.Rule) -> bool:
+        """Return whether it is too young for the evidence and old enough for a live check."""
         if self.axis != "content" or first.verdict != file_rules.OUT or self.row["c_state"] != "live":
             return False
         return bool(self.row["c_certain"]) and self.row["c_claimed_at"] + self.row["t_grace"] <= NOW
 
 
 def subjects(s: Scenario, pairs: Sequence[Row]) -> Iterator[Subject]:
-    """Everything that is asked of the rows of a scenario."""
+    """Yield every question about the rows of a scenario."""
     assumed = assumed_vacuums(pairs)
     for row in pairs:
         known = row | _known_late(s, row, assumed)
-        again = known | _answered(row, s.live.get(row["key"]))
+        again = known | _with_answer(row, s.live.get(row["key"]))
         asked = {"content": row["table_name"], "duplicate": row["table_name"] or row["owner"]}
         asked |= dict.fromkeys(("leftover", "metastore"), row["owner"] if row["first"] else None)
         for axis, name in asked.items():
@@ -90,7 +92,7 @@ def subjects(s: Scenario, pairs: Sequence[Row]) -> Iterator[Subject]:
 
 
 def _known_late(s: Scenario, row: Row, assumed: set[str]) -> Row:
-    """Holes and assumed vacuums, known only once all evidence has been read."""
+    """Return evidence gaps and assumed vacuums, which are known only after all evidence was read."""
     number = deciding(s, row["key"])
     return {
         "h_storage": number is not None and s.storage[number].holed,
@@ -99,8 +101,8 @@ def _known_late(s: Scenario, row: Row, assumed: set[str]) -> Row:
     }
 
 
-def _answered(row: Row, answer: Row | None) -> Row:
-    """Storage's answer of now in place of what the cut said."""
+def _with_answer(row: Row, answer: Row | None) -> Row:
+    """Return the row with the live answer of storage in place of the storage snapshot."""
     if answer is None or answer["l_confirmation"] != "live":
         return {"l_confirmation": answer["l_confirmation"]} if answer else {}
     seen = (
@@ -127,9 +129,9 @@ def _answered(row: Row, answer: Row | None) -> Row:
 
 
 def assumed_vacuums(pairs: Sequence[Row]) -> set[str]:
-    """Tables where every removal at least as old as the youngest absent one is absent too, and that is no chance.
+    """Tables where every removal at least as old as the youngest absent one is absent too, unless by chance.
 
-    One absent file alone is none unless its removal had passed the retention before the cutoff.
+    A single absent file counts only if its removal had passed the retention before the cutoff.
     """
     found = set()
     for name in {row["table_name"] for row in pairs}:

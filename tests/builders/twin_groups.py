@@ -11,7 +11,7 @@ from tests.builders.scenario import Row, Scenario
 
 
 def matches(text: str, pattern: str) -> bool:
-    """A pattern asked of a plain text, in the dialect of the facts."""
+    """Match a pattern with a plain text, in the dialect of the facts."""
     return bool(evaluate(lit(text).matches(pattern), {}))
 
 
@@ -22,7 +22,7 @@ def same_content(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
     return [(at[0], row["key"]) for at, group in ordered.items() for row in group[1:] if not _conflicts(row)]
 
 
-def alike(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
+def undecided_copies(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
     """(table, key) of visible files of one partition, name and size, whose bytes nobody can compare."""
 
     def name(row: Row) -> str | None:

@@ -13,7 +13,7 @@ EVENT_KINDS = ("file_list",)
 
 
 def pair_rows(s: Scenario) -> list[Row]:
-    """PAIR rows of everything that any source names, holes and vacuums not yet looked at."""
+    """Return PAIR rows of every key that a source names, before gaps and vacuums are known."""
     places = sorted({(row["bucket"], row["key"]) for row in (*s.claims, *s.objects, *s.entries)})
     return [row for bucket, key in places for row in _rows_of(s, bucket, key)]
 
@@ -32,20 +32,20 @@ def _rows_of(s: Scenario, bucket: str, key: str) -> Iterator[Row]:
         row["category"] = row["category"] or _category(row["relative"])
         if row["partition_path"] is None:
             row["partition_path"] = _partition(row["relative"])
-        yield row | {"h_references": _holed(s, key), **LATE}
+        yield row | {"h_references": _has_gap(s, key), **LATE}
 
 
 LATE: Row = {"h_storage": False, "h_metastore": False, "v_assumed": False, "l_confirmation": "none"}
-"""What a first reading does not know yet."""
+"""Columns that have no value yet during the match."""
 
 
-def _holed(s: Scenario, key: str) -> bool:
-    """Whether a manifest that could list the key has a hole."""
+def _has_gap(s: Scenario, key: str) -> bool:
+    """Return whether a manifest that could list the key has an evidence gap."""
     return any(fact.has_gap and fact.table.location.holds(BUCKET, key) for fact in s.tables)
 
 
 def _references(s: Scenario, here: Sequence[Row], owner: str | None) -> Row:
-    """What all tables together say of the key."""
+    """Return the facts about the key from all tables together."""
     stated = [row for row in here if not _beside_state(s, row)]
     removals = [row.get("removed_at") for row in stated if row["state"] in ("gone", "history")]
     own = sorted(row["table_name"] for row in stated if row["state"] == "live" and row["own_root"])
@@ -66,7 +66,7 @@ def _share(s: Scenario, one: str, other: str | None) -> bool:
 
 
 def _beside_state(s: Scenario, row: Row) -> bool:
-    """A writer's own list beside a state manifest is checked against it and is no reference itself."""
+    """A writer's own list beside a state manifest is checked against it and does not count as a reference."""
     stateful = {fact.table.name for fact in s.tables if fact.stateful}
     return row["manifest_kind"] in EVENT_KINDS and row["table_name"] in stateful
 
@@ -179,6 +179,6 @@ def _partition(relative: str) -> str:
 
 
 def _category(relative: str) -> str:
-    """What an object is by its name alone."""
+    """Return the category of an object by its name."""
     starts = {"_delta_log/": "log", "_change_data/": "changes", "deletion_vector_": "deletes"}
     return next((what for start, what in starts.items() if relative.startswith(start)), "data")

@@ -25,7 +25,7 @@ def tree_rows(s: Scenario, pairs: Sequence[Row]) -> Iterator[Row]:
                 | {
                     "owner": owner,
                     "grace": graces[owner],
-                    "touched_at": _touched(row),
+                    "touched_at": _changed_at(row),
                     "tree_edge": s.store.cut - s.store.margin,
                     "h_metastore": s.store.holed,
                     "field_absent": _lacks(s, s.store, row),
@@ -34,11 +34,11 @@ def tree_rows(s: Scenario, pairs: Sequence[Row]) -> Iterator[Row]:
 
 
 def _of_trees(s: Scenario) -> Sequence[Row]:
-    """What knows names alone has no tree."""
+    """Return the entries of trees; a store that has only names has no tree."""
     return [row for row in s.entries if not row.get("bare")]
 
 
-def _touched(row: Row) -> datetime | None:
+def _changed_at(row: Row) -> datetime | None:
     at = row.get("last_updated") if row["last_updated_given"] else row.get("mod_time")
     return at if isinstance(at, datetime) else None
 
@@ -55,12 +55,12 @@ def _of_parent(parent: Row | None) -> Row:
         "parent_found": not (parent["tombstone"] and parent["expired"]),
         "parent_is_tombstone": parent["tombstone"] and not parent["expired"],
         "parent_is_file": not parent["tombstone"] and not parent["is_dir"],
-        "parent_touched_at": _touched(parent),
+        "parent_touched_at": _changed_at(parent),
     }
 
 
 def _children(s: Scenario, store: Store, row: Row, there: Sequence[Row]) -> Row:
-    """What storage has at the entry and below it."""
+    """Return the facts of storage about the entry and the keys below it."""
     below = [r for r in there if r["key"].startswith(f"{row['key']}/")]
     children = [r for r in below if "/" not in r["key"].removeprefix(f"{row['key']}/").rstrip("/")]
     unentered = [r for r in children if _unentered(store, r)]

@@ -41,7 +41,7 @@ class TwoFormats:
 
     @cached_property
     def iceberg(self) -> Table:
-        """The table, created when it is first asked for."""
+        """Return the table; create it at the first call."""
         from pyiceberg.catalog.memory import InMemoryCatalog  # takes a second
 
         at = {
@@ -127,11 +127,11 @@ class TwoFormats:
         return {key for key in self.keys if f"s3://{self.shop.bucket}/{key}" not in listed}
 
     def read_delta(self) -> list[int]:
-        """What its readers get."""
+        """Return the files that its readers read."""
         return sorted(self.delta.to_pyarrow_table()["amount"].to_pylist())
 
     def read_iceberg(self) -> list[int]:
-        """What its readers get, by the state that its catalog names."""
+        """Return the files that its readers read, by the state that its catalog names."""
         return sorted(self.iceberg.refresh().scan().to_arrow()["amount"].to_pylist())
 
     def days_ago(self, age: timedelta = OLD) -> None:

@@ -1,6 +1,6 @@
 """A stand-in for Unity Catalog: the lists of its open API (version 2.1) over real HTTP. No real catalog is at hand.
 
-Like Databricks it rejects lists that are asked for without `max_results`.
+Like Databricks it rejects list requests without `max_results`.
 """
 
 from dataclasses import dataclass, field

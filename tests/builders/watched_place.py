@@ -51,14 +51,14 @@ class Place:
         return f"{self.folder}/wh/{key}".lstrip("/")
 
 
-def found(lake: Lake, run_id: str = "r1") -> dict[str, dict[str, Any]]:
-    """Findings by the end of their prefix below the watched place."""
+def findings_by_prefix(lake: Lake, run_id: str = "r1") -> dict[str, dict[str, Any]]:
+    """Return the findings by the path of their subject below the watched place."""
     rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
     return {str(row["subject"]).partition("/wh/")[2]: row for row in rows}
 
 
 def kinds(lake: Lake, run_id: str = "r1") -> dict[str, tuple[str, int]]:
-    return {place: (row["kind"], row["files"]) for place, row in found(lake, run_id).items()}
+    return {place: (row["kind"], row["files"]) for place, row in findings_by_prefix(lake, run_id).items()}
 
 
 def covered(lake: Lake, run_id: str = "r1") -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Watched:
         events = f"events: [{{kind: {kind}, location: 's3://{self.bucket}/logs/'}}]\n"
         return self.shop.lake(self.folder, extra=events + more)
 
-    def found(self, lake: Lake, run_id: str) -> dict[str, tuple[Any, ...]]:
+    def findings_of_run(self, lake: Lake, run_id: str) -> dict[str, tuple[Any, ...]]:
         names = ("kind", "cause", "cause_principal", "cause_at")
         rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
         return {row["key"] or row["subject"]: tuple(row[name] for name in names) for row in rows}

@@ -68,7 +68,7 @@ class Week:
         acknowledge(self.shop.lake(self.folder), self.results, [row["discrepancy_id"][:8]], ack, self.now)
 
     def wiped(self) -> list[str]:
-        """What a lifecycle rule took: three in ten of `orders`, and all of `customers`."""
+        """Return the keys that a lifecycle rule deleted: three in ten of `orders`, and all of `customers`."""
         days = [key for key in self.all["orders"] if key.split("day=")[1][:10] in WIPED]
         return [*days, *self.all["customers"]]
 

@@ -23,8 +23,8 @@ VICTIM = "victim"
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a command ended: its exit code, negative for a signal, and what it printed."""
+class CommandResult:
+    """The exit code of a command, negative for a signal, and its output."""
 
     code: int
     output: str
@@ -51,11 +51,11 @@ class Zygote:
         self.pid = int(self._answer())
         return self.pid
 
-    def end(self) -> Ended:
+    def end(self) -> CommandResult:
         """Wait for the end of the command that was started last."""
         code = os.waitstatus_to_exitcode(int(self._answer()))
         self.pid = 0
-        return Ended(code, (self.folder / "out").read_text(errors="replace"))
+        return CommandResult(code, (self.folder / "out").read_text(errors="replace"))
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the command that runs, if any does."""
@@ -68,7 +68,7 @@ class Zygote:
         assert self.process.stdout
         return bool(select.select([self.process.stdout], [], [], 0)[0])
 
-    def run(self, *argv: str, ahead: float = 0) -> Ended:
+    def run(self, *argv: str, ahead: float = 0) -> CommandResult:
         """A whole command."""
         self.start(*argv, ahead=ahead)
         return self.end()

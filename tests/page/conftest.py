@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
 
 from lakeaudit.keys import Location
-from tests.builders.drawn import Drawn, draw
 from tests.builders.on_call import PATIENCE, WIDE, browsing
+from tests.builders.random_results import RandomResults, draw
 from tests.builders.results import lake_file
 from tests.builders.served import serving
 
@@ -27,7 +27,7 @@ class Served:
     """A running dashboard, and the facts that it must show."""
 
     url: str
-    drawn: Drawn
+    drawn: RandomResults
 
 
 @dataclass(frozen=True)

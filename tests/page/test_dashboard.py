@@ -13,9 +13,9 @@ from playwright.sync_api import Page, expect
 
 from lakeaudit.formatting import shortened, visible
 from lakeaudit.keys import Location
-from tests.builders.drawn import draw
 from tests.builders.on_call import BROWSERS, CHROMIUM, PATIENCE, answers, settled
 from tests.builders.pagedata import HOSTILE
+from tests.builders.random_results import draw
 from tests.builders.results import lake_file
 from tests.builders.served import serving
 from tests.page.conftest import SEED, Served, Visitor

@@ -162,7 +162,7 @@ CHANGED = (
 )  # fmt: skip
 
 HISTORY: dict[str, Any] = {"state": "history", "removed_at": ago(30)}
-"""A claim that only an older state makes, which readers may still ask for."""
+"""A claim that only an older state makes, which readers may still read."""
 
 PROMISED = (
     case("a promised file of other size", "content size_mismatch:warning, leftover ok",

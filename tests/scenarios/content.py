@@ -1,4 +1,4 @@
-"""What a table lists against what storage holds: the content axis, and the quiet answers it must give.
+"""The content axis: listed files compared with storage, and healthy cases that must have no finding.
 
 Times are hours before the storage cut. Unless said otherwise a file is claimed 72 h before the cut, its object was
 written six minutes earlier with 100 bytes, and the table was read 6 h after the cut. `ok` is consistent, `young` is

@@ -27,7 +27,7 @@ def original(**given: Any) -> Row:
 
 
 def by_parts(**given: Any) -> Row:
-    """One that was stored in parts: its ETag says nothing of the content."""
+    """An object that was uploaded in parts: its ETag does not depend only on the content."""
     return original(etag=PARTS, checksum=None, **given)
 
 

@@ -1,4 +1,4 @@
-"""What lies in a table's place and no table lists: the leftover axis."""
+"""The leftover axis: files in a table's location that no table lists."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a bucket's lifecycle rules will do to the live files of a table."""
+"""Effects of a bucket's lifecycle rules on the live files of a table."""
 
 from tests.builders.group_scenario import GroupScenario, group, rule
 from tests.builders.scenario import Row

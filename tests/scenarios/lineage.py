@@ -1,4 +1,4 @@
-"""What else names states of a table, beside the state that was read."""
+"""Witnesses that name states of a table besides the state that was read."""
 
 from lakeaudit.evidence.lineage import CLAIMS_ABOUT_STATES
 from tests.builders.group_scenario import GroupScenario, claimed, group

@@ -1,4 +1,4 @@
-"""What the metadata store says against what storage holds: the metastore axis."""
+"""The metastore axis: entries of the metadata store compared with storage."""
 
 from datetime import timedelta
 

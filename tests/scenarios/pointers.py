@@ -1,4 +1,4 @@
-"""What catalogs point at: partitions, folders that no partition holds, and tables."""
+"""Pointers of catalogs: partitions, folders without a partition, and tables."""
 
 from typing import Any
 

@@ -15,7 +15,16 @@ from lakeaudit.config import load_lake
 from lakeaudit.ledger import lease
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import rows_of
-from tests.builders.attacked import CODES, NEXT, PACE, Attacked, attacked, difference, drawn_positions, struck
+from tests.builders.attacked import (
+    CODES,
+    NEXT,
+    PACE,
+    Attacked,
+    attacked,
+    difference,
+    drawn_positions,
+    start_victim,
+)
 from tests.builders.audits import audited, results_of
 from tests.builders.killed import new_seed
 from tests.builders.strikes import Strike, striking, undisposed
@@ -42,7 +51,7 @@ def interrupted(
             said.append(second())
 
         with striking(Strike(which.at, which.after, within)):
-            struck(one, victims, first)
+            start_victim(one, victims, first)
             code = victims.end().code
         wrong += [f"{which}: {each}" for each in said if each]
         wrong += [] if code == CODES[first] else [f"{which}: ended with {code}"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.keys import Location
-from tests.builders.drawn import draw
 from tests.builders.on_call import CHROMIUM, PATIENCE, WIDE, answers, browsing
+from tests.builders.random_results import draw
 from tests.builders.results import lake_file
 from tests.builders.served import serving
 

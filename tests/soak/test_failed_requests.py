@@ -88,14 +88,14 @@ def test_no_failed_request_hides_a_loss_or_makes_one(
 
 def failed_and_run_again(one: Attacked, command: str, rules: Refusals) -> str:
     one.back(command)
-    content = one.held()
+    content = one.stored_versions()
     with refusing(rules):
         code, said = one.run(command)
     wrong = []
     if code == 70:
         wrong.append(f"ended with 70: {said[-600:]}")
-    if command != "purge" and content - one.held():
-        wrong.append(f"gone: {content - one.held()}")
+    if command != "purge" and content - one.stored_versions():
+        wrong.append(f"gone: {content - one.stored_versions()}")
     one.expire_lease()
     code, said = one.run(command)
     if code not in ENDS[command]:

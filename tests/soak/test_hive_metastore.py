@@ -33,7 +33,7 @@ from lakeaudit.reconcile.table_pointers import HivePointer, PointerState
 from lakeaudit.runtime.aws import Clients
 from tests.audits.test_pointers import findings_of
 from tests.builders.audits import audited
-from tests.builders.mending import Mending
+from tests.builders.repair_plans import RepairPlans
 from tests.sources.test_hive import read, rows_of
 
 pytestmark = pytest.mark.soak
@@ -218,7 +218,7 @@ def test_partitions_are_repaired_and_the_repair_is_undone(uri: str, tmp_path: Pa
     )
     lake.put("wh/orders/day=4/part-0.parquet")
     moved = store.partition(["4"])
-    mending = Mending(load_lake(lake_file(lake, uri, tmp_path), {}), tmp_path)
+    mending = RepairPlans(load_lake(lake_file(lake, uri, tmp_path), {}), tmp_path)
     audited(mending.lake, run_id="r1")
     done = mending.plan(StringIO(), allow=("drop_partition",))
     assert done.more["actions"] == {

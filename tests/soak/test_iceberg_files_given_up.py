@@ -8,7 +8,7 @@ import pytest
 from tests.audits.test_reconcile_iceberg_files import ALLOW, drop_files, repair, server, shop, table
 from tests.builders.audits import audited
 from tests.builders.iceberg import IcebergLake
-from tests.builders.mending import Mending, states
+from tests.builders.repair_plans import RepairPlans, states
 from tests.builders.rest_catalog import RestCatalog
 
 pytestmark = pytest.mark.soak
@@ -16,7 +16,7 @@ __all__ = ["repair", "server", "shop"]
 
 
 def test_it_is_resolved_once_no_snapshot_lists_it(
-    shop: IcebergLake, server: RestCatalog, repair: Mending
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
 ) -> None:
     """After that there is nothing to go back to."""
     (key,) = drop_files(shop)

@@ -20,7 +20,7 @@ from lakeaudit.config import Lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.delta_lake import add, metadata, protocol
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending
+from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -118,7 +118,7 @@ def test_many_restores(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture
         with capsys.disabled():
             sys.stdout.write(f"{step[0]}: {STEPS} steps, {cost}\n  {said.strip().splitlines()[-1]}\n")
         assert peak < 1024
-    assert set(Mending(lake, tmp_path).statuses().values()) == {"applied"}
+    assert set(RepairPlans(lake, tmp_path).statuses().values()) == {"applied"}
 
 
 @pytest.mark.soak
@@ -129,7 +129,7 @@ def test_requests_of_a_step(
     """The number of requests per step does not depend on the plan's length; a batch lists the table's log twice."""
     shop = Shop(aws.s3, s3, bucket, ["orders"])
     lose_many(shop, 400)
-    mending = Mending(shop.lake(tmp_path), tmp_path)
+    mending = RepairPlans(shop.lake(tmp_path), tmp_path)
     opened(mending.lake, lost_files(bucket, 400))
     asked: Counter[str] = Counter()
     call: Any = vars(BaseClient)["_make_api_call"]

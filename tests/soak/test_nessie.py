@@ -25,8 +25,8 @@ from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.audits.test_iceberg_catalog import findings, run
 from tests.builders.iceberg import BY_DAY, NO_WAIT, SCHEMA, rows
-from tests.builders.mending import Mending
-from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.repair_plans import RepairPlans
+from tests.builders.repair_rows import ledger_row, planned
 from tests.conftest import Aws
 
 pytestmark = pytest.mark.soak
@@ -162,7 +162,7 @@ def test_a_lost_file_is_taken_out_by_its_commit_and_stays_out(
     listed = [each.file.file_path for each in table.scan().plan_files()]
     lost = listed[0].removeprefix(f"s3://{bucket}/")
     aws.s3.delete_object(Bucket=bucket, Key=lost)
-    mending = Mending(load_lake(file, {}), tmp_path)
+    mending = RepairPlans(load_lake(file, {}), tmp_path)
     (step,) = planned(mending, [ledger_row("dropped", bucket, lost)], ("remove_reference",))
     assert (step.action, mending.apply().exit_code) == ("remove_iceberg_reference", 0), mending.statuses()
     after = {each.file.file_path for each in table.refresh().scan().plan_files()}

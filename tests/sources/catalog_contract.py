@@ -1,4 +1,4 @@
-"""What every reader of a catalog promises, whatever it reads. A new reader is one more world below these tests.
+"""The contract of every reader of a catalog. A new reader adds one world below these tests.
 
 A world serves the tables of PLACES, in a catalog that can be broken in three ways: it refuses one of its namespaces,
 all of it, or nobody listens.

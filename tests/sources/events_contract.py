@@ -1,4 +1,4 @@
-"""What every reader of events promises, whatever it reads. A new reader is one more world below these tests.
+"""The contract of every reader of events. A new reader adds one world below these tests.
 
 A world lays the requests of `REQUESTS` somewhere, in its own way, as far as its kind of record says them.
 """

@@ -1,4 +1,4 @@
-"""What every reader of manifests promises, whatever it reads. A new reader is one more world below these tests.
+"""The contract of every reader of manifests. A new reader adds one world below these tests.
 
 A world lays the writing of FILES into the table `events` somewhere, in its own way, and a table of which no record is.
 """

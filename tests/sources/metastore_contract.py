@@ -1,4 +1,4 @@
-"""What every metadata store's reader promises, whatever it reads. A new reader is one more world below these tests.
+"""The contract of every reader of a metadata store. A new reader adds one world below these tests.
 
 A world holds the files and folders of `FILES` and `FOLDERS` in its own way, in the two buckets of one store, and
 reads them once. A store of tables' logs holds the commits of `COMMITS` instead, and those of one table on this machine.
@@ -42,7 +42,7 @@ BUCKETS = ("lake", "lake-2")
 
 @dataclass(frozen=True)
 class World:
-    """What was laid and what a reader made of it, read whole and below `lake/wh/orders`.
+    """The written items and a reader's rows, of the whole store and below `lake/wh/orders`.
 
     `sized`: the store knows sizes. `opaque`: nobody can tell its entries of files from those of folders.
     """
@@ -169,7 +169,7 @@ LOGGED, LOST = (0, 1, 2), 3
 
 @dataclass(frozen=True)
 class LogWorld:
-    """What a reader made of a store of commits, read whole and below `lake/wh/orders`.
+    """A reader's rows of a store of commits, of the whole store and below `lake/wh/orders`.
 
     `home` is the table on this machine. `get` and `probe` are the kind's own, of the whole store.
     """

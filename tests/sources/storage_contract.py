@@ -1,4 +1,4 @@
-"""What every storage reader promises, whatever it reads. A new reader is one more world below these tests.
+"""The contract of every storage reader. A new reader adds one world below these tests.
 
 A world lays the objects of `OBJECTS` somewhere, in its own way, and reads them once.
 """
@@ -43,7 +43,7 @@ VERSIONED: dict[str, tuple[bytes, bytes | None]] = {
 
 @dataclass(frozen=True)
 class World:
-    """What was laid and what a reader made of it.
+    """The written versions and a reader's rows.
 
     `versions` says that older versions are known here; `etags` that ETags are.
     """

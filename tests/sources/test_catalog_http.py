@@ -1,4 +1,4 @@
-"""Catalogs over HTTP: what is sent for a token, what refusals say, where redirects may lead, whom TLS trusts."""
+"""Catalogs over HTTP: token requests, messages of refusals, allowed redirects, trusted certificates."""
 
 import json
 import threading

@@ -131,7 +131,7 @@ def mutants(
 def silent_mutants(kind: str, folder: Path, number: int, seed: int) -> Counter[str]:
     """Count by mutation the mutants that changed the rows without any gap, and that no list allows."""
     artefact, draw = KINDS[kind], random.Random(f"{kind} {seed}")
-    lake = artefact.laid(folder)
+    lake = artefact.write_lake(folder)
     before = read_all(lake, artefact.rows)
     assert before.rows or kind == "previous", "the artefact is read"
     wrong: Counter[str] = Counter()
@@ -171,7 +171,7 @@ def test_every_bomb(kind: str, name: str, tmp_path: Path) -> None:
 
 
 def _explode(artefact: Artefact, name: str, folder: Path) -> None:
-    lake = artefact.laid(folder / "lake")
+    lake = artefact.write_lake(folder / "lake")
     before = read_all(lake, artefact.rows)
     path = artefact.files(folder / "lake")[-1]
     content = gzip.compress(BOMBS[name]) if path.name.endswith(".gz") else BOMBS[name]

@@ -1,4 +1,4 @@
-"""What tells the batch of one commit from that of another: digests taken while logs are read."""
+"""Digests that distinguish the batch of one commit from that of another, computed while logs are read."""
 
 import json
 from collections.abc import Mapping, Sequence

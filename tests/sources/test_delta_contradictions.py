@@ -1,4 +1,4 @@
-"""What commits of Delta logs do to a state that does not fit them, found by the stages that all steps pass.
+"""Commits of Delta logs that contradict the state, detected by the stages that all steps pass.
 
 Logs are written by hand; whole audits of such tables are in tests/audits/test_delta_commits.py.
 """

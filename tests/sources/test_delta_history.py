@@ -1,4 +1,4 @@
-"""What a Delta log says of each file: hand-written logs in, claims out. All logs are read together."""
+"""Claims of a Delta log about each file: hand-written logs in, claims out. All logs are read together."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.builders.delta_lake import (
     at,
     change,
     claim_rows,
+    claim_summary,
     context,
     frozen,
     info,
@@ -26,7 +27,6 @@ from tests.builders.delta_lake import (
     protocol,
     remove,
     table,
-    told,
     vacuum,
     vector,
     vector_file,
@@ -253,7 +253,7 @@ def _claims_in_short(rows: list[Row], name: str, root: Path) -> dict[str, str]:
     home = root / name.replace(" ", "_")
     prefix = f"{str(home)[1:]}/"
     return {
-        f"/{row['key']}".removeprefix(f"/{prefix}"): told(row, home, times)
+        f"/{row['key']}".removeprefix(f"/{prefix}"): claim_summary(row, home, times)
         for row in rows
         if row["table_name"] == name
     }

@@ -17,6 +17,7 @@ from tests.builders.delta_lake import (
     add,
     at,
     claim_rows,
+    claim_summary,
     context,
     features,
     frozen,
@@ -25,7 +26,6 @@ from tests.builders.delta_lake import (
     protocol,
     remove,
     table,
-    told,
     vector,
     vector_file,
 )
@@ -305,7 +305,9 @@ def test_what_a_damaged_log_still_tells(name: str, read: tuple[Claims, list[Row]
     holes = {(h.kind, h.subject.removeprefix(f"{home}/"), h.count) for h in claims.holes if h.table == name}
     assert holes == damage.holes
     assert {
-        row["key"].removeprefix(f"{home}/"[1:]): told(row, home, {at(hours): hours for hours in range(10)})
+        row["key"].removeprefix(f"{home}/"[1:]): claim_summary(
+            row, home, {at(hours): hours for hours in range(10)}
+        )
         for row in rows
         if row["table_name"] == name
     } == damage.claims

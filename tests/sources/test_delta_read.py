@@ -27,7 +27,7 @@ from tests.builders.delta_lake import (
     at,
     change,
     claim_rows,
-    claims_and_holes,
+    claims_and_gaps,
     context,
     features,
     frozen,
@@ -365,7 +365,7 @@ class TestLargeCheckpoints:
         assert (claims.holes, claims.states["t"].refused) == ((), None)
         content = (log.folder / name).read_bytes()
         log.drop(name) if how == "gone" else log.put(name, content[:40] + b"\0" * 2000 + content[2040:])
-        rows, (hole,) = claims_and_holes(claims)
+        rows, (hole,) = claims_and_gaps(claims)
         assert rows == []
         assert (hole.kind, hole.table, hole.subject) == ("missing_metadata", "t", str(log.folder / name))
         assert (hole.reason, hole.hides) == (
@@ -376,7 +376,7 @@ class TestLargeCheckpoints:
     def test_paths_that_cannot_be_understood_are_an_evidence_gap(self, tmp_path: Path) -> None:
         bad = [add("b%zz"), add("c", {"storageType": "u", "pathOrInlineDv": "too short"})]
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"), *bad)
-        rows, (hole,) = claims_and_holes(
+        rows, (hole,) = claims_and_gaps(
             delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
         )
         assert {row["key"].rpartition("/")[2] for row in rows} == {"a", "c"}
@@ -400,7 +400,7 @@ class TestLargeCheckpoints:
         assert "partitionValues" not in plan
 
     def batches(self, log: Log, con: duck.Connection) -> Any:
-        """What the only part gives, as a generator."""
+        """Yield the rows of the only part."""
         (source,) = delta.read([table("t", log.table)], context(), "manifest:delta", frozen).rows
         assert isinstance(source, tuple)
         return source[0].read(con)

@@ -25,11 +25,11 @@ from tests.builders.delta_lake import (
     add,
     at,
     claim_rows,
+    claim_summary,
     context,
     frozen,
     remove,
     table,
-    told,
     vector,
 )
 
@@ -67,7 +67,7 @@ def test_logs_are_replayed_as_plain_python_does(
         for row in claim_rows(claims):
             number = int(row["table_name"])
             if row["category"] == "data":
-                found[number][row["key"].rpartition("/")[2]] = told(row, homes[number], times)
+                found[number][row["key"].rpartition("/")[2]] = claim_summary(row, homes[number], times)
     assert found == [replay(history, base) for history, base in zip(histories, bases, strict=True)]
 
 

@@ -40,7 +40,7 @@ def log_of(writes: list[tuple[dict[int, tuple[int, int]], str, dict[str, Any]]])
     app = App()
     for splits, mode, how in writes:
         app.write(OUT, splits, mode, **how)
-    return app.ended()
+    return app.end()
 
 
 def read_log(folder: Path) -> LogContent:

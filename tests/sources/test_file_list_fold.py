@@ -1,4 +1,4 @@
-"""Folding of event manifests: told cases, and random histories against a replay that a reader can check by eye."""
+"""Grouping of event manifests: chosen cases, and random histories compared with a simple replay."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ def below(scope: str | None, keys: Iterable[str]) -> list[str]:
 
 
 def replay(history: Sequence[Event]) -> dict[str, Claim]:
-    """What the events leave of every path, one event after the other."""
+    """Return the state of every path after all events, applied one after the other."""
     claims: dict[str, Claim] = {}
     settled: dict[str, tuple[int, int, int]] = {}
     acts: set[tuple[int, int, str | None]] = set()

@@ -1,4 +1,4 @@
-"""What the ends of files say, of local files and of objects."""
+"""Footers of local files and of objects."""
 
 import io
 from pathlib import Path

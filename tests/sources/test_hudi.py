@@ -1,4 +1,4 @@
-"""What the Hudi reader makes of timelines: laid by hand, in all states they can have."""
+"""The Hudi reader on timelines that are written by hand, in all states they can have."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.schemas import plain_time
-from tests.builders.hudi import commit, laid, stat, unpacked
+from tests.builders.hudi import commit, stat, unpacked, write_timeline
 from tests.sources.manifest_contract import claim_table
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -83,7 +83,7 @@ def name(path: str) -> str:
 
 def test_the_newest_slice_is_live_and_older_ones_are_history_until_they_are_cleaned(tmp_path: Path) -> None:
     a1, a2, a3 = (base("a", each) for each in (T1, T2, T3))
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.commit": commit(stat(a1), stat(base("b", T1))),
         f"{T2}.commit": commit(stat(a2, prevCommit=T1)),
         f"{T3}.commit": commit(stat(a3, size=300, rows=7, prevCommit=T2)),
@@ -104,7 +104,7 @@ def test_the_newest_slice_is_live_and_older_ones_are_history_until_they_are_clea
 
 
 def test_an_instant_under_way_or_only_planned_is_not_a_commit(tmp_path: Path) -> None:
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.commit": commit(stat(base("a", T1))),
         f"{T2}.commit.requested": "", f"{T2}.inflight": commit(stat(base("a", T2))),
         f"{T3}.deltacommit.inflight": commit(stat(base("a", T3))), f"{T4}.compaction.requested": "plan",
@@ -117,13 +117,13 @@ def test_log_files_are_live_since_the_newest_base_file(tmp_path: Path, layout: i
     """By the base instant in their names, or by when they were completed."""
     before, after = log("a", T1 if layout == 1 else T2), log("a", T3 if layout == 1 else T4, 2)
     named = {each: each if layout == 1 else f"{each}_{DONE[each]}" for each in (T1, T2, T3, T4)}
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{named[T1]}.deltacommit": commit(stat(base("a", T1))),
         f"{named[T2]}.deltacommit": commit(stat(before, size=40)),
         f"{named[T4]}.deltacommit": commit(stat(after, size=50)),
     }, layout=layout)  # fmt: skip
     assert states_of(tmp_path) == {base("a", T1): "live", before: "live", after: "live"}
-    laid(tmp_path, {f"{named[T3]}.commit": commit(stat(base("a", T3)))}, layout=layout)
+    write_timeline(tmp_path, {f"{named[T3]}.commit": commit(stat(base("a", T3)))}, layout=layout)
     rows = rows_of(tmp_path)
     assert {key: row["state"] for key, row in rows.items()} == {
         base("a", T1): "history", before: "history", base("a", T3): "live", after: "live",
@@ -132,7 +132,7 @@ def test_log_files_are_live_since_the_newest_base_file(tmp_path: Path, layout: i
 
 
 def test_a_replaced_file_group_has_nothing_live(tmp_path: Path) -> None:
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.commit": commit(stat(base("a", T1)), stat(base("a", T1, "d=2"))),
         f"{T2}.replacecommit": commit(stat(base("n", T2)), replaced={"d=1": ["a"]}),
     })  # fmt: skip
@@ -155,7 +155,7 @@ def test_what_a_rollback_removed_is_gone_unless_its_instant_was_done_again(tmp_p
     Readers that list folders take a file of that instant, so what the rollback removed is claimed by nobody.
     """
     again, never = base("a", T3), base("b", T3)
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.commit": commit(stat(base("a", T1))),
         f"{T4}.rollback": json.dumps(rolled(again, never)),
         f"{T3}.commit": commit(stat(again)),
@@ -165,7 +165,7 @@ def test_what_a_rollback_removed_is_gone_unless_its_instant_was_done_again(tmp_p
 
 def test_a_rollback_of_log_files_leaves_the_failed_ones_and_adds_its_own(tmp_path: Path) -> None:
     failed, mark = log("a", T1, 1), log("a", T1, 2)
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.deltacommit": commit(stat(base("a", T1))),
         f"{T3}.rollback": json.dumps(rolled(logs={f"/x/{mark}": 9}, failed={name(failed): 5, "file:/wh/t": 1})),
     })  # fmt: skip
@@ -177,7 +177,7 @@ def test_what_a_clean_or_rollback_under_way_names_may_be_absent(tmp_path: Path) 
     back = {
         "RollbackRequests": [{"partitionPath": "d=1", "filesToBeDeleted": [f"s3a://b/t/{base('a', T3)}"]}]
     }
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.commit": commit(stat(base("a", T2))),
         f"{T3}.commit": commit(stat(base("a", T3))),
         f"{T4}.clean.requested": json.dumps(plan), f"{T5}.rollback.requested": json.dumps(back),
@@ -194,7 +194,7 @@ def test_a_restore_and_a_savepoint(tmp_path: Path) -> None:
     saved = {
         "partitionMetadata": {"d=1": {"partitionPath": "d=1", "savepointDataFile": [name(base("z", T1))]}}
     }
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T2}.commit": commit(stat(base("a", T2))),
         f"{T2}.savepoint": json.dumps(saved), f"{T4}.restore": json.dumps(restored),
     })  # fmt: skip
@@ -202,7 +202,7 @@ def test_a_restore_and_a_savepoint(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_clean_failed_to_delete_may_be_there_or_not(tmp_path: Path) -> None:
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.commit": commit(stat(base("a", T2))),
         f"{T3}.clean": clean("d=1", failed=(name(base("a", T1)),)),
     })  # fmt: skip
@@ -216,7 +216,7 @@ def test_times_are_those_of_the_files_or_of_the_names_where_they_are_utc(tmp_pat
         ("LOCAL", datetime(2026, 11, 9, tzinfo=UTC)),
         ("UTC", datetime(2026, 11, 1, 11, tzinfo=UTC)),
     ):
-        laid(tmp_path, instants, layout=2, properties={"hoodie.table.timeline.timezone": zone})
+        write_timeline(tmp_path, instants, layout=2, properties={"hoodie.table.timeline.timezone": zone})
         for path in (tmp_path / ".hoodie" / "timeline").iterdir():
             os.utime(path, (late, late))
         assert rows_of(tmp_path)[base("a", T1)]["claimed_at"] == plain_time(at)
@@ -227,7 +227,7 @@ def test_times_are_those_of_the_files_or_of_the_names_where_they_are_utc(tmp_pat
 
 
 def test_partitions_are_read_as_their_writer_meant_them(tmp_path: Path) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(*(stat(f"d={each}/x_0-1-2_1.parquet") for each in ENCODED))},
+    write_timeline(tmp_path, {f"{T1}.commit": commit(*(stat(f"d={each}/x_0-1-2_1.parquet") for each in ENCODED))},
          properties={"hoodie.datasource.write.partitionpath.urlencode": "true"})  # fmt: skip
     told = {key: row["partition_path"] for key, row in rows_of(tmp_path).items()}
     assert told == {f"d={each}/x_0-1-2_1.parquet": f"d={plain}" for each, plain in ENCODED.items()}
@@ -237,7 +237,9 @@ ENCODED = {"a%3Ab": "a:b", "a+b": "a+b", "%ff": "%ff", "%zz": "%zz"}
 
 
 def test_the_state_of_another_day_has_no_later_instant(tmp_path: Path) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T3}.commit": commit(stat(base("a", T3)))})
+    write_timeline(
+        tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T3}.commit": commit(stat(base("a", T3)))}
+    )
     then = datetime(2026, 11, 2, tzinfo=UTC)
     assert rows_of(tmp_path, replace(CONTEXT, as_of=then, live=False)).keys() == {base("a", T1)}
 
@@ -263,7 +265,7 @@ REFUSED = [
 def test_a_table_that_cannot_be_read_is_refused_with_one_line(
     tmp_path: Path, said: dict[str, str], why: str
 ) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))}, properties=said)
+    write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))}, properties=said)
     claims = read(tmp_path)
     assert (claims.states["t"].refused, claim_table(claims).num_rows) == (why, 0)
     with pytest.raises(SourceError):
@@ -276,7 +278,7 @@ def test_a_table_that_cannot_be_read_is_refused_with_one_line(
 
 
 def test_without_properties_it_is_not_a_table_and_their_backup_replaces_them(tmp_path: Path) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
+    write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
     own = tmp_path / ".hoodie" / "hoodie.properties"
     own.rename(own.with_name("hoodie.properties.backup"))
     assert states_of(tmp_path) == {base("a", T1): "live"}
@@ -288,7 +290,7 @@ def test_without_properties_it_is_not_a_table_and_their_backup_replaces_them(tmp
 def test_properties_that_are_not_whole_are_named_as_such_and_their_backup_is_read(
     tmp_path: Path, content: bytes
 ) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
+    write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
     own = tmp_path / ".hoodie" / "hoodie.properties"
     whole = own.read_bytes()
     own.write_bytes(content)
@@ -307,7 +309,7 @@ def test_properties_that_are_not_whole_are_named_as_such_and_their_backup_is_rea
     ("content", "missing"), [(b"\x00\xff=\x01", TORN), (b"a=b", TORN), (b"hoodie.table.version=99", "")]
 )
 def test_properties_without_any_of_hudi_are_torn(tmp_path: Path, content: bytes, missing: str) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
+    write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
     (tmp_path / ".hoodie" / "hoodie.properties").write_bytes(content)
     assert read(tmp_path).states["t"].missing == missing
 
@@ -319,7 +321,7 @@ def test_properties_without_any_of_hudi_are_torn(tmp_path: Path, content: bytes,
 def test_a_table_whose_properties_or_all_instants_are_archived_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold: str, missing: str
 ) -> None:
-    laid(
+    write_timeline(
         tmp_path,
         {f"{time}.commit": commit(stat(base(group, time))) for group, time in (("a", T1), ("b", T2))},
     )
@@ -362,7 +364,7 @@ BROKEN = [
 def test_an_instant_that_cannot_be_read_is_reported_and_the_others_count(
     tmp_path: Path, action: str, content: str, why: str
 ) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.{action}": content})
+    write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.{action}": content})
     claims = read(tmp_path)
     (hole,) = claims.holes
     assert (hole.reason, hole.subject.rpartition("/")[2], hole.table) == (why, f"{T2}.{action}", "t")
@@ -373,7 +375,7 @@ def test_an_instant_that_cannot_be_read_is_reported_and_the_others_count(
 
 def test_foreign_names_in_the_timeline_are_left_alone(tmp_path: Path) -> None:
     odd = {"20261101.commit": "x", "x.commit": "x", f"{T2}.indexing": "x", f"{T3}.commit.old": "x"}
-    folder = laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
+    folder = write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
     for each, content in odd.items():
         (folder / each).write_text(content)
     claims = read(tmp_path)
@@ -387,7 +389,10 @@ def test_archived_instants_of_layout_2_are_as_those_that_are_not(tmp_path: Path)
     archived = [
         {"instantTime": T2, "completionTime": done, "action": a, "metadata": m.encode()} for a, m in rows
     ]
-    folder = laid(tmp_path, {f"{T3}_{DONE[T3]}.commit": commit(stat(base("a", T3)))}, layout=2) / "history"
+    folder = (
+        write_timeline(tmp_path, {f"{T3}_{DONE[T3]}.commit": commit(stat(base("a", T3)))}, layout=2)
+        / "history"
+    )
     folder.mkdir()
     pq.write_table(pa.Table.from_pylist(archived), folder / "1_2_0.parquet")
     (folder / "manifest_1").write_text('{"files": [{"fileName": "1_2_0.parquet", "fileLen": 1}]}')
@@ -406,7 +411,10 @@ def test_archived_instants_of_layout_2_are_as_those_that_are_not(tmp_path: Path)
     "content", [None, b"", b"{", b'{"files": [{}]}', b'{"files": [{"fileName": "gone"}]}']
 )
 def test_an_archive_of_unknown_files_is_reported(tmp_path: Path, content: bytes | None) -> None:
-    folder = laid(tmp_path, {f"{T1}_{DONE[T1]}.commit": commit(stat(base("a", T1)))}, layout=2) / "history"
+    folder = (
+        write_timeline(tmp_path, {f"{T1}_{DONE[T1]}.commit": commit(stat(base("a", T1)))}, layout=2)
+        / "history"
+    )
     folder.mkdir()
     (folder / "_version_").write_text("3")
     if content is not None:
@@ -416,15 +424,15 @@ def test_an_archive_of_unknown_files_is_reported(tmp_path: Path, content: bytes 
 
 
 def test_a_file_group_of_unknown_origin_is_reported(tmp_path: Path) -> None:
-    laid(tmp_path, {f"{T3}.commit": commit(stat(base("a", T3), prevCommit=T1))})
+    write_timeline(tmp_path, {f"{T3}.commit": commit(stat(base("a", T3), prevCommit=T1))})
     (hole,) = read(tmp_path).holes
     assert hole.reason == f"its timeline does not reach back to {T1}, from which 1 file groups come"
 
 
 def test_writes_that_record_lost_rows_are_reported(tmp_path: Path) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1), totalWriteErrors=0))})
+    write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1), totalWriteErrors=0))})
     assert read(tmp_path).warnings == ()
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{each}.commit": commit(stat(base("a", each), totalWriteErrors=2), stat(base("b", each), totalWriteErrors=3))
         for each in (T2, T3)
     })  # fmt: skip
@@ -439,12 +447,14 @@ def test_unused_files_of_a_long_timeline_without_an_archive_are_kept(tmp_path: P
         (19, None),
         (20, "its timeline has 20 writes and no archive, so that older ones may not be known"),
     ):
-        laid(tmp_path, {f"202611{n + 1:02}100000000.commit": commit() for n in range(number)})
+        write_timeline(tmp_path, {f"202611{n + 1:02}100000000.commit": commit() for n in range(number)})
         assert read(tmp_path).states["t"].leftovers_kept == why
 
 
 def test_an_instant_that_is_archived_while_it_is_read_is_read_again(tmp_path: Path) -> None:
-    folder = laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.clean": clean("d=1")})
+    folder = write_timeline(
+        tmp_path, {f"{T1}.commit": commit(stat(base("a", T1))), f"{T2}.clean": clean("d=1")}
+    )
     found = find([table_at(tmp_path)], Clients(), None, lambda: NOW)
     (folder / f"{T2}.clean").unlink()
     reading = read_tables(found, CONTEXT, "manifest:hudi", lambda: NOW)
@@ -457,18 +467,18 @@ def changed(home: Path, claims: Claims) -> dict[str, str]:
 
 
 def test_changes_are_what_newer_instants_made_otherwise(tmp_path: Path) -> None:
-    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)), stat(base("b", T1)))})
+    write_timeline(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)), stat(base("b", T1)))})
     claims = read(tmp_path)
     assert changed(tmp_path, claims) == {}
-    laid(tmp_path, {f"{T2}.commit": commit(stat(base("a", T2)))})
+    write_timeline(tmp_path, {f"{T2}.commit": commit(stat(base("a", T2)))})
     assert changed(tmp_path, claims) == {base("a", T1): "history", base("a", T2): "live"}
-    laid(tmp_path, {f"{T3}.commit": "{"})
+    write_timeline(tmp_path, {f"{T3}.commit": "{"})
     assert "torn" in HUDI.changes(claims, [table_at(tmp_path)], CONTEXT).unsure["t"]
 
 
 def test_what_a_timeline_says_of_one_file(tmp_path: Path) -> None:
     a1, a2 = base("a", T1), base("a", T2)
-    laid(tmp_path, {
+    write_timeline(tmp_path, {
         f"{T1}.commit": commit(stat(a1, size=5)), f"{T2}.commit": commit(stat(a2)),
         f"{T3}.clean": clean("d=1", name(a1)), f"{T4}.replacecommit": commit(replaced={"d=1": ["a"]}),
     })  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.hudi import KIND as HUDI
-from tests.builders.hudi import commit, laid, stat
+from tests.builders.hudi import commit, stat, write_timeline
 from tests.sources.manifest_contract import claim_table
 from tests.sources.test_hudi import CONTEXT, base, clean, name, read, rows_of, table_at
 
@@ -23,7 +23,7 @@ acts = st.lists(
 
 @dataclass
 class Model:
-    """What a table is after some acts: by file its state, and the timeline as a writer keeps it."""
+    """A table after some acts: the state of each file, and the timeline as a writer keeps it."""
 
     layout: int
     instants: dict[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Model:
 
     def write(self, home: Path) -> None:
         shutil.rmtree(home, ignore_errors=True)
-        laid(home, self.instants, layout=self.layout)
+        write_timeline(home, self.instants, layout=self.layout)
 
 
 def modelled(steps: list[tuple[str, int]], layout: int = 1) -> Model:

@@ -1,4 +1,4 @@
-"""What the Iceberg reader makes of metadata, lists and manifests: tables laid by hand, in all states they can have."""
+"""The Iceberg reader on metadata, lists and manifests that are written by hand, in all states they can have."""
 
 import gzip
 import json
@@ -39,7 +39,7 @@ from tests.builders.iceberg_files import (
     Entry,
     Snapshot,
     avro,
-    written,
+    write_metadata,
 )
 from tests.builders.iceberg_files import MANIFEST as SCHEMA
 from tests.sources.manifest_contract import claim_table
@@ -92,7 +92,7 @@ TWO = Snapshot(
 def test_live_is_what_a_head_lists_and_history_what_another_snapshot_does(
     tmp_path: Path, version: int, codec: str
 ) -> None:
-    written(tmp_path, {1: ONE, 2: TWO}, version=version, codec=codec)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, version=version, codec=codec)
     assert states_of(tmp_path) == {"a": "history", "b": "live", "c": "live"}
 
 
@@ -107,12 +107,12 @@ HEADS: Mapping[str, tuple[Mapping[str, int], Mapping[str, str]]] = {
 @pytest.mark.parametrize("case", HEADS)
 def test_branches_and_tags_decide(tmp_path: Path, case: str) -> None:
     refs, expected = HEADS[case]
-    written(tmp_path, {1: ONE, 2: TWO}, refs=refs)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, refs=refs)
     assert states_of(tmp_path) == expected
 
 
 def test_what_an_expired_snapshot_had_is_gone_since_it_was_removed(tmp_path: Path) -> None:
-    written(tmp_path, {2: TWO})
+    write_metadata(tmp_path, {2: TWO})
     rows = rows_of(tmp_path)
     assert (rows["a"]["state"], rows["a"]["removed_at"]) == ("gone", plain_time(LATER))
     # who added it has expired: the oldest state that lists it
@@ -120,7 +120,7 @@ def test_what_an_expired_snapshot_had_is_gone_since_it_was_removed(tmp_path: Pat
 
 
 def test_a_claim_is_as_old_as_the_snapshot_that_added_the_file(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE, 2: TWO})
+    write_metadata(tmp_path, {1: ONE, 2: TWO})
     rows = rows_of(tmp_path)
     assert {name: row["claimed_at"] for name, row in rows.items()} == {
         "a": plain_time(AT), "b": plain_time(AT), "c": plain_time(LATER),
@@ -148,7 +148,7 @@ def test_no_snapshot_is_younger_than_its_metadata_or_than_what_was_built_on_it()
 
 
 def test_a_metadata_json_of_another_year_makes_no_file_young(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE, 2: TWO})
+    write_metadata(tmp_path, {1: ONE, 2: TWO})
     for path in tmp_path.rglob("*.metadata.json"):
         os.utime(path, (AT.timestamp() - 60, AT.timestamp() - 60))
     assert {row["claimed_at"] for row in rows_of(tmp_path).values()} == {
@@ -163,7 +163,7 @@ def test_delete_files_are_deletes_and_vectors_of_one_puffin_file_are_one_file(tm
         Entry("v.puffin", 500, 2, content=POSITION_DELETES, offset=4),
         Entry("v.puffin", 500, 5, content=POSITION_DELETES, offset=90),
     ]
-    written(tmp_path, {1: Snapshot({"m": [A], "d": deletes})}, version=3)
+    write_metadata(tmp_path, {1: Snapshot({"m": [A], "d": deletes})}, version=3)
     rows = rows_of(tmp_path)
     assert {name: (r["category"], r["records"], r["listed"]) for name, r in rows.items()} == {
         "a": ("data", 10, 1), "p": ("deletes", 3, 1), "e": ("deletes", 4, 1), "v.puffin": ("deletes", 7, 1),
@@ -185,14 +185,14 @@ LISTINGS: Mapping[str, tuple[Snapshot, int]] = {
 @pytest.mark.parametrize("case", LISTINGS)
 def test_a_file_that_one_state_lists_twice_is_counted_twice(tmp_path: Path, case: str) -> None:
     snapshot, listed = LISTINGS[case]
-    written(tmp_path, {1: snapshot})
+    write_metadata(tmp_path, {1: snapshot})
     (row,) = rows_of(tmp_path).values()
     assert (row["state"], row["listed"]) == ("live", listed)
 
 
 def test_two_branches_that_share_a_manifest_list_its_files_once(tmp_path: Path) -> None:
     shared = Snapshot({"m1": [A, B], "m2": [C]}, LATER, parent=1, wrote={"m1": 1})
-    written(tmp_path, {1: ONE, 2: shared}, refs={"main": 2, "old": 1})
+    write_metadata(tmp_path, {1: ONE, 2: shared}, refs={"main": 2, "old": 1})
     assert {row["listed"] for row in rows_of(tmp_path).values()} == {1}
 
 
@@ -203,7 +203,7 @@ def test_the_metadata_of_every_retained_state_is_claimed(tmp_path: Path) -> None
         "file-size-in-bytes": 7,
     }
     old = {"metadata-file": f"file://{tmp_path}/metadata/00000-x.metadata.json", "timestamp-ms": 0}
-    written(tmp_path, {1: ONE, 2: TWO}, statistics=[statistics], metadata_log=[old])
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, statistics=[statistics], metadata_log=[old])
     rows = [r for r in claim_table(read(tmp_path)).to_pylist() if r["category"] in ("log", "statistics")]
     assert {r["key"].rpartition("/")[2][:8]: (r["state"], r["explained"]) for r in rows} == {
         "00001-11": ("live", False), "00000-x.": ("history", True), "snap-1-1": ("history", False),
@@ -213,7 +213,7 @@ def test_the_metadata_of_every_retained_state_is_claimed(tmp_path: Path) -> None
 
 
 def test_old_writers_name_manifests_in_the_metadata_itself(tmp_path: Path) -> None:
-    path = written(tmp_path, {1: ONE}, version=1)
+    path = write_metadata(tmp_path, {1: ONE}, version=1)
     told = json.loads(path.read_text())
     del told["snapshots"][0]["manifest-list"], told["refs"]
     told["snapshots"][0]["manifests"] = [f"file://{tmp_path}/metadata/m1.avro"]
@@ -222,7 +222,7 @@ def test_old_writers_name_manifests_in_the_metadata_itself(tmp_path: Path) -> No
 
 
 def test_a_table_without_snapshots_lists_nothing(tmp_path: Path) -> None:
-    written(tmp_path, {})
+    write_metadata(tmp_path, {})
     claims = read(tmp_path)
     assert (states_of(tmp_path), claims.holes, claims.states["t"].refused) == ({}, (), None)
 
@@ -238,7 +238,7 @@ PATHS: Mapping[str, tuple[str, tuple[str, str], bool]] = {
 @pytest.mark.parametrize("case", PATHS)
 def test_paths_are_raw(tmp_path: Path, case: str) -> None:
     path, place, own = PATHS[case]
-    written(tmp_path, {1: Snapshot({"m": [Entry(path)]})})
+    write_metadata(tmp_path, {1: Snapshot({"m": [Entry(path)]})})
     (row,) = rows_of(tmp_path).values()
     assert ((row["bucket"], row["key"]), row["own_root"]) == (place, own)
 
@@ -278,7 +278,7 @@ def test_missing_metadata_is_an_evidence_gap_with_its_hidden_files_and_the_rest_
     tmp_path: Path, case: str
 ) -> None:
     harm, name, hole, left = LOST[case]
-    written(tmp_path, {1: ONE, 2: replace(TWO, summary=SUMMARY)})
+    write_metadata(tmp_path, {1: ONE, 2: replace(TWO, summary=SUMMARY)})
     harm(tmp_path, name)
     claims = read(tmp_path)
     assert gaps_of(claims) == [hole]
@@ -319,7 +319,7 @@ def test_a_manifest_that_cannot_be_understood_is_reported_and_stops_nothing(
     tmp_path: Path, case: str
 ) -> None:
     content, kind, reason = HOSTILE[case]
-    written(tmp_path, {1: Snapshot({"m1": [A], "m2": [B]})})
+    write_metadata(tmp_path, {1: Snapshot({"m1": [A], "m2": [B]})})
     (tmp_path / "metadata" / "m2.avro").write_bytes(content)
     claims = read(tmp_path)
     assert [(hole.kind, hole.reason) for hole in claims.holes] == [(kind, reason)]
@@ -327,7 +327,7 @@ def test_a_manifest_that_cannot_be_understood_is_reported_and_stops_nothing(
 
 
 def test_one_entry_that_is_not_understood_hides_itself_alone(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE})
+    write_metadata(tmp_path, {1: ONE})
     (tmp_path / "metadata" / "m1.avro").write_bytes(manifest([entry(content=9), entry(), entry(content=9)]))
     claims = read(tmp_path)
     assert [(hole.count, hole.hides) for hole in claims.holes] == [(2, "2 of the files that it names")]
@@ -460,24 +460,24 @@ def test_metadata_that_cannot_be_understood_refuses_its_table(tmp_path: Path, ca
 
 
 def test_packed_metadata_is_unpacked(tmp_path: Path) -> None:
-    path = written(tmp_path, {1: ONE})
+    path = write_metadata(tmp_path, {1: ONE})
     path.with_name("00002-x.gz.metadata.json").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
     assert states_of(tmp_path) == {"a": "live", "b": "live"}
 
 
 def metadata_of(home: Path, **more: Any) -> Metadata:
-    return parse_metadata(written(home, {1: ONE, 2: TWO}, **more).read_bytes())
+    return parse_metadata(write_metadata(home, {1: ONE, 2: TWO}, **more).read_bytes())
 
 
 def test_the_horizon_is_where_the_ancestors_of_a_head_end(tmp_path: Path) -> None:
     assert metadata_of(tmp_path).horizon == AT
     expired = {1: replace(ONE, parent=99), 2: TWO}
-    assert parse_metadata(written(tmp_path, expired).read_bytes()).horizon == AT
+    assert parse_metadata(write_metadata(tmp_path, expired).read_bytes()).horizon == AT
     gap = {1: ONE, 3: replace(TWO, parent=2)}
-    assert parse_metadata(written(tmp_path, gap).read_bytes()).horizon == LATER
+    assert parse_metadata(write_metadata(tmp_path, gap).read_bytes()).horizon == LATER
     circle = {1: replace(ONE, parent=2), 2: TWO}
-    assert parse_metadata(written(tmp_path, circle).read_bytes()).horizon == AT
+    assert parse_metadata(write_metadata(tmp_path, circle).read_bytes()).horizon == AT
 
 
 def age(path: Path, at: datetime) -> None:
@@ -485,15 +485,15 @@ def age(path: Path, at: datetime) -> None:
 
 
 def test_the_newest_metadata_is_taken_by_number_whatever_a_copy_did_to_its_time(tmp_path: Path) -> None:
-    age(written(tmp_path, {1: ONE}, number=1), LAST)
-    age(written(tmp_path, {1: ONE, 2: TWO}, number=2), AT)
+    age(write_metadata(tmp_path, {1: ONE}, number=1), LAST)
+    age(write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2), AT)
     assert states_of(tmp_path)["c"] == "live"
 
 
 def test_a_table_that_was_created_again_in_the_same_place_is_the_younger_one(tmp_path: Path) -> None:
     """Its numbers begin again."""
-    written(tmp_path, {1: ONE}, number=57, uuid="the-dropped-one")
-    written(tmp_path, {3: Snapshot({"new": [C]}, LAST)}, number=1, uuid="the-new-one")
+    write_metadata(tmp_path, {1: ONE}, number=57, uuid="the-dropped-one")
+    write_metadata(tmp_path, {3: Snapshot({"new": [C]}, LAST)}, number=1, uuid="the-new-one")
     assert states_of(tmp_path) == {"c": "live"}
     (warning,) = read(tmp_path).warnings
     assert "is of another table (the-dropped-one)" in warning
@@ -513,12 +513,12 @@ COUNTED = {
 @pytest.mark.parametrize("case", COUNTED)
 def test_totals_that_differ_from_the_manifests_are_reported(tmp_path: Path, case: str) -> None:
     summary, warnings = COUNTED[case]
-    written(tmp_path, {1: replace(ONE, summary=summary)})
+    write_metadata(tmp_path, {1: replace(ONE, summary=summary)})
     assert list(read(tmp_path).warnings) == warnings
 
 
 def test_a_manifest_that_lists_less_than_its_list_counts_is_reported(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE})
+    write_metadata(tmp_path, {1: ONE})
     (tmp_path / "metadata" / "m1.avro").write_bytes(manifest([entry()]))
     (hole,) = read(tmp_path).holes
     assert (hole.kind, hole.reason) == (
@@ -527,9 +527,9 @@ def test_a_manifest_that_lists_less_than_its_list_counts_is_reported(tmp_path: P
 
 
 def test_two_files_of_one_step_are_reported_and_the_later_is_used(tmp_path: Path) -> None:
-    first = written(tmp_path, {1: ONE}, number=2)
+    first = write_metadata(tmp_path, {1: ONE}, number=2)
     first.rename(first.with_name("00002-lost.metadata.json"))
-    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     claims = read(tmp_path)
     assert states_of(tmp_path)["c"] == "live"
     (warning,) = claims.warnings
@@ -537,14 +537,14 @@ def test_two_files_of_one_step_are_reported_and_the_later_is_used(tmp_path: Path
 
 
 def test_the_lake_file_may_name_one_metadata_json(tmp_path: Path) -> None:
-    first = written(tmp_path, {1: ONE}, number=1)
-    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    first = write_metadata(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     rows = claim_table(read(tmp_path, metadata=first)).to_pylist()
     assert {r["key"][-1] for r in rows if r["category"] == "data"} == {"a", "b"}
 
 
 def test_the_lake_file_may_name_another_folder(tmp_path: Path) -> None:
-    written(tmp_path / "home", {1: ONE})
+    write_metadata(tmp_path / "home", {1: ONE})
     other = tmp_path / "elsewhere"
     (tmp_path / "home" / "metadata").rename(other)
     claims = read(tmp_path / "home", metadata=other)
@@ -553,8 +553,8 @@ def test_the_lake_file_may_name_another_folder(tmp_path: Path) -> None:
 
 
 def test_as_of_a_time_the_state_of_then_is_read(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE}, number=1)
-    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    write_metadata(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     then = replace(CONTEXT, live=False, as_of=AT + timedelta(minutes=1))
     assert states_of(tmp_path, then) == {"a": "live", "b": "live"}
     before = replace(CONTEXT, live=False, as_of=AT - timedelta(minutes=1))
@@ -573,28 +573,28 @@ def changed(home: Path, claims: Claims) -> dict[str, str]:
 
 
 def test_changes_are_the_files_whose_part_is_another_one_now(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE}, number=1)
     claims = read(tmp_path)
-    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     assert changed(tmp_path, claims) == {"a": "history", "c": "live"}
-    written(tmp_path, {2: TWO}, number=3)
+    write_metadata(tmp_path, {2: TWO}, number=3)
     assert changed(tmp_path, claims) == {"a": "gone", "c": "live"} or changed(tmp_path, claims) == {
         "c": "live"
     }
 
 
 def test_rewritten_manifests_change_no_file(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE}, number=1)
     claims = read(tmp_path)
     kept = [replace(A, status=EXISTING, snapshot=1), replace(B, status=EXISTING, snapshot=1)]
-    written(tmp_path, {2: Snapshot({"merged": kept}, LATER)}, number=2)
+    write_metadata(tmp_path, {2: Snapshot({"merged": kept}, LATER)}, number=2)
     assert changed(tmp_path, claims) == {}
 
 
 def test_a_newer_state_that_cannot_be_read_is_unsure(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE}, number=1)
     claims = read(tmp_path)
-    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     drop(tmp_path, "m2.avro")
     assert set(ICEBERG.changes(claims, [table_at(tmp_path)], CONTEXT).unsure) == {"t"}
 
@@ -602,12 +602,12 @@ def test_a_newer_state_that_cannot_be_read_is_unsure(tmp_path: Path) -> None:
 def test_a_snapshot_that_expires_while_it_is_read_is_read_from_the_newer_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path, {1: ONE, 2: TWO}, number=1)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=1)
     first = lists.read_lists
 
     def expire(*given: Any) -> Any:
         monkeypatch.setattr(readings, "read_lists", first)
-        written(tmp_path, {2: TWO}, number=2)
+        write_metadata(tmp_path, {2: TWO}, number=2)
         drop(tmp_path, "snap-1-1.avro")
         drop(tmp_path, "m1.avro")
         return first(*given)
@@ -628,26 +628,26 @@ ANSWERS = {"a": ("deleted", 2), "b": ("present", 2), "c": ("present", 1), "x": (
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_one_file_is_looked_up(tmp_path: Path, name: str) -> None:
-    written(tmp_path, {1: ONE, 2: TWO})
+    write_metadata(tmp_path, {1: ONE, 2: TWO})
     answer, history, reason = look_up(table_at(tmp_path), Clients(), "", f"{tmp_path}/data/{name}"[1:])
     assert ((answer, len(history)), reason) == (ANSWERS[name], "")
 
 
 def test_unreadable_metadata_does_not_prove_that_a_file_is_absent(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE, 2: TWO})
+    write_metadata(tmp_path, {1: ONE, 2: TWO})
     drop(tmp_path, "m2.avro")
     assert look_up(table_at(tmp_path), Clients(), "", "nowhere")[0] == "unknown"
     assert look_up(table_at(tmp_path / "none"), Clients(), "", "nowhere")[0] == "unknown"
 
 
 def test_evidence_gaps_belong_to_the_table(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE})
+    write_metadata(tmp_path, {1: ONE})
     drop(tmp_path, "m1.avro")
     assert {(type(hole), hole.table) for hole in read(tmp_path).holes} == {(EvidenceGap, "t")}
 
 
 def test_a_probe_says_what_an_audit_would_be_refused_for(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE})
+    write_metadata(tmp_path, {1: ONE})
     probe(table_at(tmp_path), Clients())
     with pytest.raises(
         SourceError, match=r"not an Iceberg table: no metadata.json in .*; check the table's location"
@@ -658,7 +658,7 @@ def test_a_probe_says_what_an_audit_would_be_refused_for(tmp_path: Path) -> None
 def test_places_of_its_own_outside_the_location_are_the_table_s_too(tmp_path: Path) -> None:
     places = {"write.data.path": "s3a://lake/files/", "write.metadata.path": f"file://{tmp_path}/metadata",
               "write.object-storage.path": "gopher://x"}  # fmt: skip
-    written(tmp_path, {1: ONE}, properties=places)
+    write_metadata(tmp_path, {1: ONE}, properties=places)
     assert read(tmp_path).states["t"].roots == (Location("lake", "files"),)
 
 
@@ -673,7 +673,7 @@ KEPT: Mapping[str, tuple[Mapping[str, Any], str]] = {
 def test_what_a_table_may_share_is_nobody_s_to_remove(tmp_path: Path, case: str) -> None:
     more, answer = KEPT[case]
     home = tmp_path / "t"
-    written(home, {1: ONE}, **more)
+    write_metadata(home, {1: ONE}, **more)
     path = tmp_path / "lake.yaml"
     path.write_text(
         f"version: 1\nlake: l\nresults: {tmp_path / 'results'}\n"

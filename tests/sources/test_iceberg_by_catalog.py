@@ -29,7 +29,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.connections import connection
-from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, epoch_ms, written
+from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, epoch_ms, write_metadata
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.sources.manifest_contract import claim_table
 
@@ -88,8 +88,8 @@ def test_the_state_is_the_one_the_catalog_points_at_not_the_newest_of_the_folder
     tmp_path: Path, server: RestCatalog
 ) -> None:
     """A commit that lost its race leaves a newer metadata.json, which nobody has committed."""
-    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
-    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     claims = read(table_at(tmp_path, server))
     assert (states(claims), claims.warnings, claims.holes) == (FIRST, (), ())
     assert claims.info.location.endswith("/metadata/00001-11111111-2222-4333-8444-555555555555.metadata.json")
@@ -100,7 +100,7 @@ def test_the_state_is_the_one_the_catalog_points_at_not_the_newest_of_the_folder
 def test_a_catalog_that_is_down_or_knows_no_such_table_refuses_it_and_no_other(
     tmp_path: Path, server: RestCatalog
 ) -> None:
-    path = written(tmp_path, {1: ONE}, number=1)
+    path = write_metadata(tmp_path, {1: ONE}, number=1)
     assert "c0 shop.t: the catalog answers 404" in refusal_of(table_at(tmp_path, server))
     server.tables[NAME] = path
     plain = Table(name="p", location=Location.parse(str(tmp_path)),
@@ -123,7 +123,7 @@ def test_a_catalog_that_is_down_or_knows_no_such_table_refuses_it_and_no_other(
 def test_a_pointer_that_leads_nowhere_refuses_the_table(
     tmp_path: Path, server: RestCatalog, points_at: str, told: str
 ) -> None:
-    written(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE}, number=1)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a").write_bytes(b"x")
     answer = {"metadata-location": points_at.format(home=tmp_path), "metadata": {}}
@@ -135,7 +135,7 @@ def test_a_commit_between_the_answer_and_the_file_is_requested_again(
     tmp_path: Path, server: RestCatalog
 ) -> None:
     """`write.metadata.delete-after-commit.enabled` takes the older metadata.json away at once."""
-    server.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     before = iter([{"metadata-location": f"file:{tmp_path}/metadata/1.json", "metadata": {}}])
     server.faults.append(
         lambda _, path, __: (200, gone) if path.endswith("/t") and (gone := next(before, None)) else None
@@ -145,8 +145,8 @@ def test_a_commit_between_the_answer_and_the_file_is_requested_again(
 
 
 def test_catalogs_that_disagree_say_no_state(tmp_path: Path, server: RestCatalog, other: RestCatalog) -> None:
-    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
-    other.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE}, number=1)
+    other.tables[NAME] = write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     told = refusal_of(table_at(tmp_path, server, other))
     assert told.startswith("catalogs disagree: c0 shop.t points at ")
     assert "; c1 shop.t points at " in told
@@ -157,12 +157,12 @@ def test_catalogs_that_disagree_say_no_state(tmp_path: Path, server: RestCatalog
 def test_catalogs_that_each_commit_to_one_table_are_named_with_both_lines(
     tmp_path: Path, server: RestCatalog, other: RestCatalog
 ) -> None:
-    before = written(tmp_path, {1: ONE}, number=1)
+    before = write_metadata(tmp_path, {1: ONE}, number=1)
     log = [{"metadata-file": f"file://{before}", "timestamp-ms": epoch_ms(AT)}]
     mine = Snapshot({"m1": [A, B], "m3": [Entry("d")]}, LATER, parent=1, wrote={"m1": 1})
-    fork = written(tmp_path, {1: ONE, 3: mine}, number=2, metadata_log=log)
+    fork = write_metadata(tmp_path, {1: ONE, 3: mine}, number=2, metadata_log=log)
     other.tables[NAME] = fork.rename(fork.with_name("00002-fork.metadata.json"))
-    server.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=2, metadata_log=log)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2, metadata_log=log)
     claims = read(table_at(tmp_path, server, other))
     (witness,) = claims.witnesses
     assert (witness.claim, witness.proved) == (TWO_LINES, True)
@@ -177,7 +177,7 @@ def test_catalogs_that_each_commit_to_one_table_are_named_with_both_lines(
 def test_a_catalog_that_points_below_its_previous_state_has_gone_back(
     tmp_path: Path, server: RestCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.tables[NAME] = path = written(tmp_path, {1: ONE}, number=3)
+    server.tables[NAME] = path = write_metadata(tmp_path, {1: ONE}, number=3)
     table, newer = table_at(tmp_path, server), f"file://{path.with_name('00007-x.metadata.json')}"
     for previous, found in ((newer, [LOST_STATE]), (f"file://{path.with_name('00002-x.metadata.json')}", [])):
         said = partial(_with_previous, current.current_tables, previous)
@@ -215,7 +215,7 @@ def test_a_state_that_lies_elsewhere_and_names_another_location_belongs_to_anoth
 ) -> None:
     folder, named, last_id, last_at, expected = FOREIGN[case]
     location = f"file://{tmp_path / named}"
-    server.tables[NAME] = written(tmp_path / folder, {1: ONE}, location=location, table_uuid=OWN)
+    server.tables[NAME] = write_metadata(tmp_path / folder, {1: ONE}, location=location, table_uuid=OWN)
     table = table_at(tmp_path / "orders", server)
     state = StateRef(3, "00003-x.metadata.json", last_id, AT + timedelta(days=1), "e")
     last = LastState(state, NOW, "r", Location.parse(str(tmp_path / last_at)).uri)
@@ -234,7 +234,10 @@ def test_catalogs_that_differ_for_a_moment_agree_on_the_second_request(
     tmp_path: Path, server: RestCatalog, other: RestCatalog
 ) -> None:
     """A commit reached the second one between two requests, and the first one is behind by a moment."""
-    first, second = written(tmp_path, {1: ONE}, number=1), written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    first, second = (
+        write_metadata(tmp_path, {1: ONE}, number=1),
+        write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2),
+    )
     server.tables[NAME] = other.tables[NAME] = second
     lagging = iter([{"metadata-location": f"file://{first}", "metadata": {}}])
     server.faults.append(
@@ -252,10 +255,10 @@ def changed(claims: Claims, table: Table) -> dict[str, str]:
 
 
 def test_changes_follow_the_catalog(tmp_path: Path, server: RestCatalog) -> None:
-    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE}, number=1)
     table = table_at(tmp_path, server)
     claims = read(table)
-    second = written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    second = write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     assert changed(claims, table) == {}
     server.tables[NAME] = second
     assert changed(claims, table) == {"a": "history", "c": "live"}
@@ -265,8 +268,8 @@ def test_changes_follow_the_catalog(tmp_path: Path, server: RestCatalog) -> None
 
 
 def test_one_file_is_looked_up_by_the_catalog(tmp_path: Path, server: RestCatalog) -> None:
-    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
-    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     table = table_at(tmp_path, server)
     assert look_up(table, Clients(), "", f"{tmp_path}/data/a"[1:])[0] == "present"
     assert look_up(table, Clients(), "", f"{tmp_path}/data/c"[1:])[0] == "absent"
@@ -280,10 +283,10 @@ def test_as_of_a_time_the_state_before_it_is_the_one_the_metadata_came_after(
     tmp_path: Path, server: RestCatalog
 ) -> None:
     """A catalog knows no past; a metadata.json names the files that were current before it, and no loser of a race."""
-    first = written(tmp_path, {1: ONE}, number=1)
-    written(tmp_path, {}, number=2, last_updated_ms=epoch_ms(AT + timedelta(minutes=1)))
+    first = write_metadata(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {}, number=2, last_updated_ms=epoch_ms(AT + timedelta(minutes=1)))
     log = [{"metadata-file": f"file://{first}", "timestamp-ms": epoch_ms(AT)}]
-    server.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=3, metadata_log=log)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE, 2: TWO}, number=3, metadata_log=log)
     table = table_at(tmp_path, server)
     then = replace(CONTEXT, live=False, as_of=AT + timedelta(minutes=2))
     assert states(read(table, then)) == FIRST
@@ -295,7 +298,7 @@ def test_as_of_a_time_the_state_before_it_is_the_one_the_metadata_came_after(
 def test_unused_files_of_a_table_elsewhere_by_its_catalog_are_left_to_people(
     tmp_path: Path, server: RestCatalog
 ) -> None:
-    server.tables[NAME] = written(tmp_path / "there", {1: ONE}, number=1)
+    server.tables[NAME] = write_metadata(tmp_path / "there", {1: ONE}, number=1)
     claims = read(table_at(tmp_path / "here", server))
     (warning,) = claims.warnings
     assert "c0 shop.t lies in /" in warning
@@ -303,7 +306,7 @@ def test_unused_files_of_a_table_elsewhere_by_its_catalog_are_left_to_people(
 
 
 def test_a_probe_says_what_the_catalog_says(tmp_path: Path, server: RestCatalog) -> None:
-    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
+    server.tables[NAME] = write_metadata(tmp_path, {1: ONE}, number=1)
     probe(table_at(tmp_path, server), Clients())
     server.tables.clear()
     with pytest.raises(SourceError, match=r"c0 shop\.t: the catalog answers 404"):

@@ -19,7 +19,7 @@ from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection
-from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, written
+from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, write_metadata
 from tests.sources.manifest_contract import claim_table
 from tests.sources.test_iceberg import CONTEXT, A, B, C, changed, read, table_at
 
@@ -37,7 +37,7 @@ acts = st.lists(
 
 @dataclass
 class Model:
-    """What a table is after some acts: its files by snapshot, its heads, and the manifests as a writer keeps them."""
+    """A table after some acts: its files by snapshot, its heads, and the manifests as a writer keeps them."""
 
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     files: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Model:
         return None if added is None else plain_time(added.at)
 
     def write(self, home: Path, number: int = 1, version: int = 2) -> None:
-        written(home, self.snapshots, refs=self.refs, number=number, version=version)
+        write_metadata(home, self.snapshots, refs=self.refs, number=number, version=version)
 
 
 def modelled(steps: list[tuple[str, int]], model: Model | None = None) -> Model:
@@ -216,7 +216,7 @@ def test_damaged_bytes_are_reported_or_harmless_and_never_raise(
     tmp_path: Path, name: str, harms: list[tuple[int, bytes | None]]
 ) -> None:
     home = emptied(tmp_path / "t")
-    metadata = written(home, BASE, codec="null")
+    metadata = write_metadata(home, BASE, codec="null")
     path = metadata if name == "json" else home / "metadata" / name
     content = path.read_bytes()
     for at, given_bytes in harms:
@@ -246,7 +246,7 @@ def test_damaged_bytes_are_reported_or_harmless_and_never_raise(
 def test_a_field_of_another_kind_refuses_the_table_or_is_harmless(
     tmp_path: Path, field_name: str, value: object
 ) -> None:
-    metadata = written(tmp_path, BASE)
+    metadata = write_metadata(tmp_path, BASE)
     told = json.loads(metadata.read_text()) | {field_name: value}
     metadata.write_text(json.dumps(told))
     claims = read(tmp_path)

@@ -16,7 +16,7 @@ from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
-from tests.builders.iceberg_files import AT, UUID, Entry, Snapshot, epoch_ms, written
+from tests.builders.iceberg_files import AT, UUID, Entry, Snapshot, epoch_ms, write_metadata
 
 LATER, LAST = AT + timedelta(hours=1), AT + timedelta(hours=2)
 NOW = AT + timedelta(days=20)
@@ -64,9 +64,9 @@ def age(path: Path, at: datetime) -> None:
 
 def test_a_younger_file_with_a_lower_number_is_not_the_current_state(tmp_path: Path) -> None:
     """Another catalog has registered an old state and commits to it: neither line reaches back through the other."""
-    written(tmp_path, {1: ONE}, number=1)
-    written(tmp_path, {1: ONE, 2: TWO}, number=3, metadata_log=log(tmp_path, 1, 2))
-    other = written(tmp_path, {1: ONE, 3: OTHER}, number=2, metadata_log=log(tmp_path, 1))
+    write_metadata(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=3, metadata_log=log(tmp_path, 1, 2))
+    other = write_metadata(tmp_path, {1: ONE, 3: OTHER}, number=2, metadata_log=log(tmp_path, 1))
     other.rename(other.with_name("00002-of-another-catalog.metadata.json"))
     claims = read(tmp_path)
     assert number_read(claims) == 3
@@ -77,26 +77,26 @@ def test_a_younger_file_with_a_lower_number_is_not_the_current_state(tmp_path: P
 
 def test_a_line_that_begins_to_count_again_is_followed_where_it_names_the_old_one(tmp_path: Path) -> None:
     """A catalog that takes a table over may number its files from the start."""
-    written(tmp_path, {1: ONE}, number=7)
-    new = written(tmp_path, {1: ONE, 2: TWO}, number=1, metadata_log=log(tmp_path, 7))
+    write_metadata(tmp_path, {1: ONE}, number=7)
+    new = write_metadata(tmp_path, {1: ONE, 2: TWO}, number=1, metadata_log=log(tmp_path, 7))
     age(new, LATER)
     claims = read(tmp_path)
     assert (number_read(claims), claims.witnesses, claims.warnings) == (1, (), ())
 
 
 def test_a_commit_that_lost_its_race_below_the_current_state_raises_no_doubt(tmp_path: Path) -> None:
-    written(tmp_path, {1: ONE}, number=1)
-    loser = written(tmp_path, {1: ONE}, number=2, metadata_log=log(tmp_path, 1))
+    write_metadata(tmp_path, {1: ONE}, number=1)
+    loser = write_metadata(tmp_path, {1: ONE}, number=2, metadata_log=log(tmp_path, 1))
     loser.rename(loser.with_name("00002-lost-its-race.metadata.json"))
-    written(tmp_path, {1: ONE, 2: TWO}, number=3, metadata_log=log(tmp_path, 1, 2))
+    write_metadata(tmp_path, {1: ONE, 2: TWO}, number=3, metadata_log=log(tmp_path, 1, 2))
     claims = read(tmp_path)
     assert (number_read(claims), claims.witnesses, claims.warnings) == (3, (), ())
 
 
 def test_lists_that_no_metadata_names_are_a_doubt(tmp_path: Path) -> None:
-    newest = written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    newest = write_metadata(tmp_path, {1: ONE, 2: TWO}, number=2)
     newest.unlink()
-    written(tmp_path, {1: ONE}, number=1)
+    write_metadata(tmp_path, {1: ONE}, number=1)
     age(tmp_path / "metadata" / "snap-1-1.avro", AT)
     age(tmp_path / "metadata" / "snap-2-1.avro", LATER)
     assert claims_of(read(tmp_path)) == [(LOST_STATE, (MANIFESTS,))]
@@ -107,7 +107,7 @@ def test_the_second_look_requests_the_next_state_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hinted: bool
 ) -> None:
     """The listing leaves the newest file out, as one that was cut off does."""
-    path = written(tmp_path, {1: ONE}, number=1)
+    path = write_metadata(tmp_path, {1: ONE}, number=1)
     path.rename(path.with_name("v1.metadata.json"))
     claims = read(tmp_path)
     assert look_again(claims, tmp_path).unsure == {}

@@ -24,7 +24,7 @@ from lakeaudit.runtime.aws import Clients
 from tests.builders.artefacts import KINDS, Artefact, put
 from tests.builders.damage import damaged, read_all
 from tests.builders.delta_lake import BORN, add, checkpoint_rows
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.builders.s3guard import with_checksum
 from tests.sources.manifest_contract import claim_table
 from tests.sources.test_iceberg import read as read_iceberg
@@ -77,7 +77,7 @@ def export(folder: Path, content: bytes) -> None:
 def test_a_line_of_an_export_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_files, "LONGEST_LINE", 2 * MIB)
     kind = KINDS["dynamodb export"]
-    lake = kind.laid(tmp_path)
+    lake = kind.write_lake(tmp_path)
     export(tmp_path, one_line(4 * MIB))
     gaps = read_all(lake, kind.rows).gaps
     assert any("has a line of more than 2 MiB" in gap for gap in gaps), gaps
@@ -87,7 +87,7 @@ def test_a_line_of_events_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(event_files, "LONGEST", 2 * MIB)
     monkeypatch.setattr(event_files, "BLOCK", MIB)
     kind = KINDS["journal json"]
-    lake = kind.laid(tmp_path)
+    lake = kind.write_lake(tmp_path)
     with damaged(kind.files(tmp_path)[0], one_line(5 * MIB)):
         gaps = read_all(lake, kind.rows).gaps
     assert any("has a line of more than 2 MiB" in gap for gap in gaps), gaps
@@ -110,7 +110,7 @@ def test_a_small_file_that_unpacks_to_much_is_not_held_whole(
 def test_a_list_that_many_snapshots_share_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = written(tmp_path, {1: Snapshot({"m1": [Entry("a"), Entry("b")]})})
+    path = write_metadata(tmp_path, {1: Snapshot({"m1": [Entry("a"), Entry("b")]})})
     told = json.loads(path.read_text())
     first = told["snapshots"][0]
     told["snapshots"] = [
@@ -179,7 +179,7 @@ from lakeaudit.config import load_lake
 from tests.builders.artefacts import KINDS
 from tests.builders.damage import read_all
 kind, folder = sys.argv[1:]
-calm = KINDS[kind].laid(Path(folder) / "calm")
+calm = KINDS[kind].write_lake(Path(folder) / "calm")
 read_all(calm, KINDS[kind].rows)
 idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 begun = time.monotonic()
@@ -193,7 +193,7 @@ print(len(read.rows), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle,
 @pytest.mark.parametrize("name", BOMBS)
 def test_real_bombs_take_little_memory(name: str, tmp_path: Path) -> None:
     kind, lay, reason = BOMBS[name]
-    KINDS[kind].laid(tmp_path)
+    KINDS[kind].write_lake(tmp_path)
     lay(tmp_path, KINDS[kind])
     line = [sys.executable, "-c", MEASURED, kind, str(tmp_path)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])

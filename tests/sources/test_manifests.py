@@ -31,8 +31,8 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 from tests.builders.event_logs import App, millis
-from tests.builders.hudi import commit, instant_text, laid, stat
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.hudi import commit, instant_text, stat, write_timeline
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.builders.inventory import Version, csv, into, lay
 from tests.builders.records import JOB, success, task_manifest
 from tests.sources.manifest_contract import (
@@ -65,7 +65,7 @@ def place(folder: Path, name: str) -> Location:
 
 
 def record(path: Path, content: str) -> None:
-    """What a writer left when the job ended."""
+    """Write a record as a writer leaves it at the end of its job."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     os.utime(path, (WRITTEN.timestamp(), WRITTEN.timestamp()))
@@ -79,7 +79,7 @@ class TestEventLogs(ManifestContract):
     def world(cls, site: Path) -> World:
         app = App(at=WRITTEN - timedelta(minutes=1))  # a write takes a minute
         app.write(f"file:{site / 'events'}", dict(enumerate(FILES.values())))
-        app.ended().save(site / "records")
+        app.end().save(site / "records")
         return world_of(
             site,
             SparkEventLogManifest(kind="spark_event_log", location=place(site, "records")),
@@ -279,7 +279,7 @@ class TestIceberg(ManifestContract):
     def world(cls, site: Path) -> World:
         home = site / "events"
         entries = [Entry(f"file://{home / name}", size, rows) for name, (rows, size) in FILES.items()]
-        written(home, {1: Snapshot({"m0": entries}, WRITTEN)})
+        write_metadata(home, {1: Snapshot({"m0": entries}, WRITTEN)})
         return world_of(site, IcebergManifest(kind="iceberg"))
 
 
@@ -290,7 +290,7 @@ class TestHudi(ManifestContract):
     @classmethod
     def world(cls, site: Path) -> World:
         stats = [stat(name, size, rows) for name, (rows, size) in FILES.items()]
-        laid(site / "events", {f"{instant_text(WRITTEN)}.commit": commit(*stats)})
+        write_timeline(site / "events", {f"{instant_text(WRITTEN)}.commit": commit(*stats)})
         return world_of(site, HudiManifest(kind="hudi"))
 
 

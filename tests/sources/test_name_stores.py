@@ -326,7 +326,7 @@ class Site:
 
     @property
     def mark(self) -> dict[str, Any]:
-        """What makes an item one of a deletion."""
+        """The attribute that marks a deletion."""
         return {"ttl": datetime.now(UTC) + DAY} if self.kind == "emrfs" else {"deleted": "true"}
 
     # what is laid before the audit

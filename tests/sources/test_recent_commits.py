@@ -79,7 +79,7 @@ def test_commits_before_the_base_checkpoint_are_left_out(tmp_path: Path) -> None
 )
 def test_a_snapshot_by_its_summary(summary: dict[str, str], files: Row, tmp_path: Path) -> None:
     one = of_iceberg.Snapshot({"m1": [of_iceberg.Entry("a")]}, summary=summary)
-    of_iceberg.written(tmp_path, {7: one})
+    of_iceberg.write_metadata(tmp_path, {7: one})
     manifest = IcebergManifest(kind="iceberg", metadata=None)
     table = Table(
         name="t", location=Location.parse(str(tmp_path)), manifests=(manifest,), settings=Settings()
@@ -93,7 +93,7 @@ def test_instants_with_numbers_of_written_and_removed_files(tmp_path: Path) -> N
     first, second, third = (f"2026110{n}100000000" for n in range(1, 4))
     a, b = f"d=1/a_0-1-2_{first}.parquet", f"d=1/b_0-1-2_{second}.parquet"
     replaced = hudi_tables.commit(hudi_tables.stat(b), replaced={"d=1": ["a"]})
-    hudi_tables.laid(tmp_path, {
+    hudi_tables.write_timeline(tmp_path, {
         f"{first}.commit": hudi_tables.commit(hudi_tables.stat(a)),
         f"{second}.replacecommit": replaced, f"{third}.commit.requested": "",
     })  # fmt: skip

@@ -19,7 +19,7 @@ from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.builders import access_logs
-from tests.builders.access_logs import AT, JOB, LIFECYCLE, PERSON, Line, content, deleted, expired, written
+from tests.builders.access_logs import AT, JOB, LIFECYCLE, PERSON, Line, content, deleted, expired, write_line
 from tests.conftest import Aws
 from tests.sources.events_contract import (
     NOW,
@@ -114,16 +114,16 @@ def test_what_a_client_writes_moves_no_field(tmp_path: Path) -> None:
 
 
 KEYS: dict[str, tuple[Line, str]] = {
-    "encoded twice": (written("t/x", AT, encoded="t/day%253D1/a%2520b"), "t/day=1/a b"),
-    "encoded once, as the request's path shows": (written("t/a%20b", AT, encoded="t/a%2520b"), "t/a%20b"),
-    "not encoded at all": (written("t/a=b", AT, encoded="t/a=b"), "t/a=b"),
-    "a plus for a space": (written("t/a b", AT, encoded="t/a%2Bb"), "t/a b"),
-    "a plus that is one": (written("t/a+b", AT, encoded="t/a%252Bb"), "t/a+b"),
+    "encoded twice": (write_line("t/x", AT, encoded="t/day%253D1/a%2520b"), "t/day=1/a b"),
+    "encoded once, as the request's path shows": (write_line("t/a%20b", AT, encoded="t/a%2520b"), "t/a%20b"),
+    "not encoded at all": (write_line("t/a=b", AT, encoded="t/a=b"), "t/a=b"),
+    "a plus for a space": (write_line("t/a b", AT, encoded="t/a%2Bb"), "t/a b"),
+    "a plus that is one": (write_line("t/a+b", AT, encoded="t/a%252Bb"), "t/a+b"),
     "lifecycle actions encode once": (expired("t/p=%41/x", AT), "t/p=%41/x"),
     "a batch says no path": (
         Line("BATCH.DELETE.OBJECT", "t/day=1/x%2F", status="204"), "t/day=1/x%2F",
     ),
-    "quotes and escapes": (written("t/\"a\\b'\n\t\x01", AT), "t/\"a\\b'\n\t\x01"),
+    "quotes and escapes": (write_line("t/\"a\\b'\n\t\x01", AT), "t/\"a\\b'\n\t\x01"),
 }  # fmt: skip
 
 
@@ -141,7 +141,7 @@ FAULTS: dict[str, bytes] = {
     "cut before the turnaround time": LINES[0].text.split(" 1361 ")[0].encode(),
     "a path that feigns a status": LINES[7].text.replace(" HTTP/1.1", '" 200 - - 1 1 1 "x').encode(),
     "an invalid time": LINES[0].text.replace("/Nov/", "/Nov99/").encode(),
-    "a key that decodes to no text": written("t/x", AT, encoded="t/%25E2%2528").text.encode(),
+    "a key that decodes to no text": write_line("t/x", AT, encoded="t/%25E2%2528").text.encode(),
     "another language": "été\u2028\u2028".encode("utf-16"),
 }
 
@@ -261,7 +261,7 @@ def test_noise_ends_no_audit(
 def test_only_files_that_may_hold_what_is_wanted_are_read(tmp_path: Path) -> None:
     for days in range(12):
         at = NOW - timedelta(days=days)
-        (tmp_path / access_logs.name(at)).write_bytes(content([written(f"t/{days}", at)]))
+        (tmp_path / access_logs.name(at)).write_bytes(content([write_line(f"t/{days}", at)]))
     (tmp_path / "README").write_text("not a log")
     events = read(Clients(), tmp_path)
     assert {row["key"] for row in rows_of(events.parts(events.since, False))} == {f"t/{n}" for n in range(8)}
@@ -279,7 +279,7 @@ def test_folders_of_other_days_are_not_listed(
     for day in ("2026/11/20", "2026/11/02", "2025/11/20"):
         at = datetime.strptime(day, "%Y/%m/%d").replace(tzinfo=UTC)
         key = f"logs/1234/eu/lake/{day}/{access_logs.name(at)}"
-        aws.s3.put_object(Bucket=bucket, Key=key, Body=content([written(day, at)]))
+        aws.s3.put_object(Bucket=bucket, Key=key, Body=content([write_line(day, at)]))
     listed: list[str] = []
     plain = files.list_files
 
@@ -295,9 +295,9 @@ def test_folders_of_other_days_are_not_listed(
 
 def test_logs_delivered_late_are_read_of_a_time_past(tmp_path: Path) -> None:
     then = NOW - timedelta(days=20)
-    late = written("t/late", then - timedelta(hours=1))
+    late = write_line("t/late", then - timedelta(hours=1))
     (tmp_path / access_logs.name(then + timedelta(days=3))).write_bytes(content([late]))
-    (tmp_path / access_logs.name(NOW)).write_bytes(content([written("t/after", NOW)]))
+    (tmp_path / access_logs.name(NOW)).write_bytes(content([write_line("t/after", NOW)]))
     events = read(Clients(), tmp_path, as_of=then)
     assert [row["key"] for row in rows_of(events.parts(events.since, False))] == ["t/late"]
 

@@ -18,7 +18,7 @@ from lakeaudit.evidence.storage.s3_metadata import reader as s3_metadata
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.iceberg_files import DELETED, Entry, Snapshot, written
+from tests.builders.iceberg_files import DELETED, Entry, Snapshot, write_metadata
 from tests.builders.s3_metadata import UNCOALESCED, Object, lay, rows
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -109,7 +109,7 @@ def test_up_to_when_a_table_is_whole(
     start: datetime | None,
     expected: timedelta,
 ) -> None:
-    made = written(tmp_path, {1: Snapshot({"m": []}, at=TOLD + HOUR)}, properties=dict(properties))
+    made = write_metadata(tmp_path, {1: Snapshot({"m": []}, at=TOLD + HOUR)}, properties=dict(properties))
     stored = read(made, margin=margin)
     assert stored.info.cut is not None
     assert (stored.info.cut.start, stored.info.cut.margin) == (start or TOLD + HOUR, expected)
@@ -117,7 +117,7 @@ def test_up_to_when_a_table_is_whole(
 
 
 def test_a_table_that_is_not_kept_up_is_stale(tmp_path: Path) -> None:
-    made = written(tmp_path, {1: Snapshot({"m": []})})
+    made = write_metadata(tmp_path, {1: Snapshot({"m": []})})
     assert "stale" in read(made).holes[0].reason
     assert read(made, max_age=timedelta(days=9999)).holes == ()
 
@@ -144,11 +144,13 @@ REFUSED: dict[str, tuple[Sequence[Entry], dict[str, Any], str]] = {
 def test_what_is_not_understood_is_refused_by_name(tmp_path: Path, what: str) -> None:
     entries, more, reason = REFUSED[what]
     with pytest.raises(SourceError, match=reason):
-        read(written(tmp_path, {1: Snapshot({"m": entries})}, **more), max_age=timedelta(days=9999))
+        read(write_metadata(tmp_path, {1: Snapshot({"m": entries})}, **more), max_age=timedelta(days=9999))
 
 
 def test_evidence_that_is_gone(tmp_path: Path) -> None:
-    made = written(tmp_path, {1: Snapshot({"m": [Entry(PARQUET), Entry("x.parquet", status=DELETED)]})})
+    made = write_metadata(
+        tmp_path, {1: Snapshot({"m": [Entry(PARQUET), Entry("x.parquet", status=DELETED)]})}
+    )
     (hole,) = read(made, max_age=timedelta(days=9999)).holes
     assert (hole.reason, hole.subject.endswith(PARQUET)) == ("data file is missing", True)
     for name, reason in (
@@ -164,7 +166,7 @@ def test_evidence_that_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_table_is_of_one_bucket(tmp_path: Path) -> None:
-    made = written(tmp_path, {1: Snapshot({"m": []})})
+    made = write_metadata(tmp_path, {1: Snapshot({"m": []})})
     with pytest.raises(SourceError, match="a table is of one bucket, and `covers` names lake, other"):
         read(made, covers=(*LAKE, Location("other", "")))
 

@@ -1,4 +1,4 @@
-"""What a store says and does not say: pages that do not end, fields that are missing, classes of every cloud."""
+"""Unusual responses of stores: pages that do not end, missing fields, storage classes of every cloud."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What single items become: any mixture of attributes against the rules in plain Python, from JSON and from the SDK."""
+"""Rows of single items: any mixture of attributes compared with plain Python rules, from JSON and from the SDK."""
 
 import gzip
 import json

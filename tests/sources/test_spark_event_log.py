@@ -45,7 +45,7 @@ class TestWrites:
     def test_what_a_write_says(self) -> None:
         app = App()
         end = app.write(OUT, FOUR, "Overwrite", by="day", dynamic=True, partitions=3)
-        (job,) = read(app.ended()).writes()
+        (job,) = read(app.end()).writes()
         assert (job.application, job.execution, job.path, job.mode) == (app.id, 0, OUT, "Overwrite")
         assert (job.by, job.dynamic, job.fixed, job.format, job.outcome) == (
             True,
@@ -147,7 +147,7 @@ class TestLogs:
     def test_every_codec(self, tmp_path: Path, codec: str, rolled: int) -> None:
         app = App()
         app.write(OUT, FOUR)
-        app.ended().save(tmp_path, codec, rolled=rolled)
+        app.end().save(tmp_path, codec, rolled=rolled)
         (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
         assert list(log_files.lines(Clients(), log)) == app.lines
         assert application_of(Clients(), log)[1] is None
@@ -189,7 +189,7 @@ class TestLogs:
     def test_rolled_files_that_are_missing_or_compacted(self, tmp_path: Path) -> None:
         app = App()
         app.write(OUT, FOUR)
-        home = app.ended().save(tmp_path, "zstd", rolled=4)
+        home = app.end().save(tmp_path, "zstd", rolled=4)
         (home / f"events_2_{app.id}.zstd").unlink()
         (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
         assert log.missing == (2,)
@@ -206,7 +206,7 @@ class TestLogs:
         """A log that has just been rolled ends with an empty file; an application goes on for longer than one."""
         app = App()
         app.write(OUT, FOUR)
-        home = app.ended().save(tmp_path, "plain", rolled=4, open_=open_)
+        home = app.end().save(tmp_path, "plain", rolled=4, open_=open_)
         name = f"events_{number}_{app.id}"
         (home / name).write_bytes(b"")
         (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
@@ -220,7 +220,7 @@ class TestLogs:
         tmp_path /= "spark-events"
         App(id="app-other").save(tmp_path, codec)
         assert len(log_files.find(Clients(), Location.parse(str(tmp_path)))) == 1
-        path = App().ended().save(tmp_path, codec, rolled=rolled)
+        path = App().end().save(tmp_path, codec, rolled=rolled)
         (log,) = log_files.find(Clients(), Location.parse(str(path)))
         assert application_of(Clients(), log)[0].ended
 
@@ -533,7 +533,7 @@ def same(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[str, int | N
 
 
 BROKEN = {0: (100, 2200), 1: (100, 2201)}
-"""What the tasks of a run had committed when it failed."""
+"""The commits of a run's tasks before it failed."""
 
 
 class TestAttempts:

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.access_logs import JOB, PERSON, Line, deleted, written
+from tests.builders.access_logs import JOB, PERSON, Line, deleted, write_line
 from tests.builders.audits import audited
 from tests.builders.watched_shop import Watched
 from tests.conftest import Aws
@@ -21,8 +21,8 @@ def test_tasks_name_the_same_causes_and_patterns(
     later = watched.at + timedelta(minutes=20)
     lines = [
         deleted(lost, watched.at, bucket=bucket),
-        written(kept, watched.at, request="R1", bucket=bucket),
-        written(kept, later, request="R2", bucket=bucket),
+        write_line(kept, watched.at, request="R1", bucket=bucket),
+        write_line(kept, later, request="R2", bucket=bucket),
         Line("REST.GET.OBJECT", kept, later, PERSON, "R3", bucket),
     ]
     for number, line in enumerate(lines):
@@ -30,7 +30,7 @@ def test_tasks_name_the_same_causes_and_patterns(
     lake = watched.lake()
     audited(lake, spark, live=True, run_id="r")
     role = JOB.rpartition("/")[0]
-    assert watched.found(lake, "r") == {
+    assert watched.findings_of_run(lake, "r") == {
         lost: ("dropped", "deleted (REST.DELETE.OBJECT)", PERSON, watched.at),
         f"overwrite_in_place#{role}": ("overwrite_in_place", None, role, None),
     }

@@ -51,7 +51,7 @@ def test_a_cluster_audits_from_the_wheel_as_one_process_does(
     arguments = ("lake.yaml", *OPTIONS, "--as-of", frozen.as_of.isoformat())
     with submitted(cluster, home, wheel, python, *arguments) as job:
         code = job.wait()
-    assert code == 1, job.told + "".join(cluster.logs().values())  # critical findings
+    assert code == 1, job.output + "".join(cluster.logs().values())  # critical findings
     assert_same(tables_at(home / "results"), frozen.expected[True])
     assert json.loads((home / "status.json").read_text())["exit_code"] == 1
     assert all("Finished task" in log for log in cluster.logs().values()), "both executors were at work"
@@ -79,13 +79,13 @@ def test_executors_lost_in_mid_audit_change_no_row(
     (home / "lake.yaml").write_text(text)
     arguments = ("lake.yaml", *OPTIONS, "--as-of", as_of.isoformat())
     with submitted(cluster, home, wheel, python, *arguments, bytes_here=0) as job:
-        _until(job, lambda: '"stage": "find evidence"' in job.told)
+        _until(job, lambda: '"stage": "find evidence"' in job.output)
         earlier = _stages(cluster, "0") | _stages(cluster, "1")
         for executor, stages in (("0", 1), ("1", 2)):
             _until(job, lambda: len(_stages(cluster, executor) - earlier) >= stages)  # noqa: B023 - called at once
             os.kill(cluster.executors()[executor], signal.SIGKILL)
         code = job.wait()
-    assert code == 1, job.told + "".join(cluster.logs().values())
+    assert code == 1, job.output + "".join(cluster.logs().values())
     assert len(cluster.logs()) > 2, "Spark has put others in their place"
     assert_same(tables_at(home / "results", WITHOUT_ALERTS), tables_at(tmp_path / "results", WITHOUT_ALERTS))
 
@@ -99,6 +99,6 @@ def _until(job: Job, come: Callable[[], bool]) -> None:
     """Wait for a moment of an audit that is under way."""
     last = time.monotonic() + PATIENCE
     while not come():
-        assert job.process.poll() is None, job.told
-        assert time.monotonic() < last, job.told
+        assert job.process.poll() is None, job.output
+        assert time.monotonic() < last, job.output
         time.sleep(0.05)

@@ -47,7 +47,7 @@ def test_spark_submit_gives_the_same_rows(frozen: Frozen, cycles: list[Cycle]) -
     """The audit that the others are the remains of, once it is at its end."""
     done = cycles[0].killed.result()
     quiet = (done.home / "stderr").read_text() == ""
-    assert (done.code, quiet) == (1, True), done.told  # critical findings
+    assert (done.code, quiet) == (1, True), done.output  # critical findings
     assert_same(tables_at(done.home / "results"), frozen.expected[cycles[0].moment.first])
     status = json.loads((done.home / "status.json").read_text())
     assert status["findings"] == {"dropped": 1, "size_mismatch": 1, "uncommitted": 1}

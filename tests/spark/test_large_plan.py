@@ -13,7 +13,7 @@ from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.reconcile import plan_shares
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending, an_hour_old, found, publish_leftovers
+from tests.builders.repair_plans import RepairPlans, an_hour_old, finding_rows, publish_leftovers
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -24,7 +24,7 @@ QUARANTINE = "quarantine: {location: 's3://BUCKET/quarantine', keep: 30d}"
 
 
 @pytest.fixture
-def repair(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Mending:
+def repair(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> RepairPlans:
     """Lost and truncated files, unused files of one row, and a row whose files are unknown."""
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     shop = Shop(aws.s3, s3, bucket)
@@ -46,11 +46,11 @@ def repair(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Mending:
         "bucket": bucket,
         "key": "",
     }
-    opened(lake, [*found(shop, kinds), nobody])
-    return Mending(lake, tmp_path)
+    opened(lake, [*finding_rows(shop, kinds), nobody])
+    return RepairPlans(lake, tmp_path)
 
 
-def rows(repair: Mending) -> list[str]:
+def rows(repair: RepairPlans) -> list[str]:
     """Return the rows of the plan without its id and the ids that contain it."""
     plan_id, *others = repair.plan(io.StringIO(), allow=("restore", "older_than_onboarding")).more.values()
     del plan_id, others
@@ -59,7 +59,7 @@ def rows(repair: Mending) -> list[str]:
 
 @pytest.mark.parametrize("where", ["tasks of Spark", "threads"])
 def test_tasks_make_the_plan_that_this_process_would(
-    where: str, request: pytest.FixtureRequest, repair: Mending, monkeypatch: pytest.MonkeyPatch
+    where: str, request: pytest.FixtureRequest, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = repair.clock()
     repair.clock = lambda: now

@@ -21,7 +21,7 @@ from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.runtime.aws import Clients
 from tests.builders.audits import results_of
 from tests.builders.both_ways import audited_both_ways
-from tests.builders.delta_lake import claims_and_holes, table
+from tests.builders.delta_lake import claims_and_gaps, table
 from tests.builders.real_lake import AWKWARD, TABLES, write_all
 
 Read = tuple[Claims, list[SimpleNamespace]]
@@ -46,7 +46,7 @@ def read(home: Path) -> Read:
     now = datetime.now(UTC)
     tables = [table(name, home / name) for name in TABLES]
     claims = delta.read(tables, Context(InProcessEngine(), Clients(), now, now, live=True), "manifest:delta")
-    rows, late = claims_and_holes(claims)
+    rows, late = claims_and_gaps(claims)
     assert late == []
     return claims, [SimpleNamespace(**row) for row in rows]
 

@@ -17,7 +17,7 @@ from lakeaudit.runtime.endpoints import clients_of
 from tests.builders import access_logs, inventory, s3guard
 from tests.builders.audits import audited
 from tests.builders.glue import GlueCatalog
-from tests.builders.mending import an_hour_old
+from tests.builders.repair_plans import an_hour_old
 from tests.builders.rights import Rights, watched
 from tests.builders.shop import Shop
 from tests.conftest import Aws

@@ -49,8 +49,8 @@ class Did:
                 self.status, ok, None)  # fmt: skip
 
 
-def found(did: Iterable[Did], *, weak: bool = False, shares: int = 1) -> list[dict[str, Any]]:
-    """Rows of FINDINGS of what was done; the keys are spread over some shares."""
+def finding_rows(did: Iterable[Did], *, weak: bool = False, shares: int = 1) -> list[dict[str, Any]]:
+    """Return FINDINGS rows for these requests; the keys are spread over `shares` shares."""
     con = connection()
     rows = duck.small(REQUEST, [each.row(n) for n, each in enumerate(did)])
     watch = WatchedTables({t.location: t.name for t in TABLES}, (BUCKET,) if weak else ())
@@ -68,7 +68,7 @@ def found(did: Iterable[Did], *, weak: bool = False, shares: int = 1) -> list[di
 
 def kinds(did: Iterable[Did], *, weak: bool = False) -> dict[str, int]:
     """By kind how many files."""
-    return {row["kind"]: row["files"] for row in found(did, weak=weak)}
+    return {row["kind"]: row["files"] for row in finding_rows(did, weak=weak)}
 
 
 A, B = "orders/day=1/a.parquet", "orders/day=1/b.parquet"
@@ -78,8 +78,8 @@ CASES: dict[str, tuple[Sequence[Did], dict[str, int], dict[str, int]]] = {
     # what was done, what it means where storage keeps its word, and where its listings lag
     "files of new names": ([Did("put", A, 0), Did("put", B, HOUR)], {}, {}),
     "a write that is tried again": ([Did("put", A, 0), Did("put", A, 20)], {}, {}),
-    "written over": ([Did("put", A, 0), Did("put", A, HOUR)], {"overwrite_in_place": 1}, {"overwrite_in_place": 1}),
-    "written over in parts": (
+    "overwritten": ([Did("put", A, 0), Did("put", A, HOUR)], {"overwrite_in_place": 1}, {"overwrite_in_place": 1}),
+    "overwritten in parts": (
         [Did("put", A, 0), Did("put", A, HOUR), Did("put", A, 2 * HOUR), Did("put", B, 0), Did("put", B, HOUR)],
         {"overwrite_in_place": 2}, {"overwrite_in_place": 2}),
     "removed and written again": (
@@ -113,7 +113,7 @@ CASES: dict[str, tuple[Sequence[Did], dict[str, int], dict[str, int]]] = {
     "another table is listed": ([Did("put", A, 0), Did("list", "copy/", 5)], {}, {}),
     "listed later": ([Did("put", A, 0), Did("list", "orders/", 120)], {}, {}),
     "listed before": ([Did("list", "orders/", 0), Did("put", A, 5)], {}, {}),
-    "read just after it was written over": (
+    "read just after it was overwritten": (
         [Did("put", A, 0), Did("put", A, HOUR), Did("get", A, HOUR + 9)],
         {"overwrite_in_place": 1}, {"overwrite_in_place": 1, "stale_read": 1}),
     "read just after it was removed": (
@@ -137,7 +137,7 @@ def test_sessions_of_a_role_are_one_principal_and_samples_are_three() -> None:
         Did("put", f"orders/{n}", again * HOUR, f"{ETL}/run-{again}") for n in range(5) for again in range(3)
     ]
     for shares in (1, 4):
-        (row,) = found(did, shares=shares)
+        (row,) = finding_rows(did, shares=shares)
         assert (row["subject"], row["files"], row["subject_type"], row["table_name"], row["severity"]) == (
             f"overwrite_in_place#{ETL}", 5, "table", "orders", "info",
         )  # fmt: skip
@@ -154,7 +154,7 @@ def test_of_very_many_principals_the_last_are_one_row() -> None:
         for m in range(2 if n < PRINCIPALS else 1)
         for again in range(2)
     ]
-    rows = found(did)
+    rows = finding_rows(did)
     assert len(rows) == PRINCIPALS + 1
     (rest,) = [row for row in rows if row["cause_principal"] == OTHERS]
     assert (rest["files"], rest["explanation"].startswith(f"{OTHERS} overwrote 5 files in place")) == (

@@ -113,7 +113,7 @@ ONE_PAGE = {
     *("lakeaudit.collect.storage_lookups", "lakeaudit.explain", "lakeaudit.reconcile", "lakeaudit.results"),
     "lakeaudit.commands",
 }
-"""What asks for a single page: a probe, or the versions of one key, which `history_of` checks."""
+"""Calls that request a single page: a probe, or the versions of one key, which `history_of` checks."""
 
 
 def test_one_iterator_follows_the_pages_of_every_listing() -> None:
@@ -184,7 +184,7 @@ def test_only_the_rooms_of_a_run_and_commands_combine_an_engine_and_the_kernel()
 
 
 def test_an_audit_in_this_process_loads_nothing_of_spark() -> None:
-    """Not even by way of what it imports; Great Expectations, which does, is imported beside the audit."""
+    """Indirect imports count too. Great Expectations imports Spark and is loaded separately."""
     asked = "import sys, lakeaudit.audit.run, lakeaudit.commands.audit; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
@@ -353,8 +353,8 @@ def test_the_demo_is_known_only_to_the_command_line() -> None:
     }
 
 
-def test_nothing_that_audits_knows_what_mends() -> None:
-    """Whoever acts never marks its own work: only the command line leads there."""
+def test_no_audit_module_imports_reconcile() -> None:
+    """A repair is judged by the next audit, so only the command line imports `reconcile`."""
     users = {user for user in users_of("lakeaudit.reconcile") if not below(user, "lakeaudit.reconcile")}
     assert users == {
         "lakeaudit.commands.reconcile",
@@ -438,7 +438,7 @@ ENGINE = "lakeaudit.engine.spark"
 MAY_COLLECT = {
     "map": "the small answers that readers ask for, one of each item",
     "_kept_now": "by chunk its kind, rows and size, and the notes",
-    "batches": "what a reader asks for of what it has kept, task after task",
+    "batches": "the rows that a reader requests from its cache, task after task",
     "_answers": "tallies, notes, and the rows that are not settled, large ones task after task",
 }
 """Each brings a bounded number of rows to the driver, none of them one per file of a healthy table."""
@@ -573,7 +573,7 @@ SHELL = {
 }
 
 
-def test_clocks_and_random_ids_are_asked_for_in_the_shell_alone() -> None:
+def test_only_the_shell_reads_clocks_and_makes_random_ids() -> None:
     asked = {m for m in MODULES for _, call in calls(m) if attribute(call) in CLOCKS}
     assert {module for module in asked if not any(below(module, room) for room in SHELL)} == set()
 

@@ -1,4 +1,4 @@
-"""Records without the fields that nobody asks for: what is left is what decoding all of them gives, or it is torn."""
+"""Records without unneeded fields: the rest equals that of a full decoding, or the block is torn."""
 
 import io
 import json

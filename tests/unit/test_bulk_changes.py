@@ -43,7 +43,7 @@ def con() -> Iterator[Connection]:
 
 
 def files(*changes: tuple[int, Row]) -> list[Row]:
-    """What is stored, so many of each change."""
+    """The stored files, with a number of files for each change."""
     return [change for number, change in changes for _ in range(number)]
 
 
@@ -77,7 +77,7 @@ TABLES: dict[str, list[Row]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> Mapping[str, pa.Table]:
-    """What the kernel says of these tables, all of whose files are claimed."""
+    """Return the kernel's answers about these tables, all of whose files are claimed."""
     rows = [stored(f"{name}/{at:04d}", **each) for name, of in TABLES.items() for at, each in enumerate(of)]
     facts = [table(name) for name in TABLES]
     tables = [fact.table for fact in facts]
@@ -95,8 +95,8 @@ Findings = Callable[..., list[Row]]
 
 
 @pytest.fixture(scope="module")
-def found(con: Connection, answers: Mapping[str, pa.Table]) -> Findings:
-    """The findings about these tables; not `whole`: in an audit of a partition."""
+def find(con: Connection, answers: Mapping[str, pa.Table]) -> Findings:
+    """Return a function that finds rows about a table; `whole=False`: in an audit of a partition."""
 
     @cache
     def folds(whole: bool, confirmation: str) -> list[Row]:
@@ -118,13 +118,13 @@ def found(con: Connection, answers: Mapping[str, pa.Table]) -> Findings:
     return of
 
 
-def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
-    """How often a finding is about a file or a table, of which kind and of how many files."""
+def count_by_kind(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
+    """Count the findings by subject type, kind and number of files."""
     return Counter((row["subject_type"], row["kind"], row["files"]) for row in rows)
 
 
-def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(found: Findings) -> None:
-    (row,) = found("orders")
+def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(find: Findings) -> None:
+    (row,) = find("orders")
     expected = {
         "run_id": "r1", "lake": "shop", "table_name": "orders", "axis": "content", "kind": "overwritten",
         "severity": "warning", "subject_type": "table", "subject": "orders", "files": FILES,
@@ -137,7 +137,7 @@ def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(found: Findings
     assert len(row["discrepancy_id"]) == 32
 
 
-def test_the_most_common_cause_of_its_files_is_said_as_such(con: Connection) -> None:
+def test_the_finding_has_the_most_common_cause_of_its_files(con: Connection) -> None:
     late, early = ago(1).replace(tzinfo=None), ago(2).replace(tzinfo=None)
     copied = "overwritten by a copy (REST.COPY.OBJECT)"
     by_job: dict[str, object] = {"cause": copied, "cause_principal": "job", "cause_at": late}
@@ -162,63 +162,66 @@ def test_the_most_common_cause_of_its_files_is_said_as_such(con: Connection) -> 
 
 @pytest.mark.parametrize("name", SHARES)
 def test_a_bulk_change_is_more_than_half_of_all_files_and_at_least_a_hundred(
-    found: Findings, name: str
+    find: Findings, name: str
 ) -> None:
-    assert told(found(name)) == SHARES[name][2]
+    assert count_by_kind(find(name)) == SHARES[name][2]
 
 
 @pytest.mark.parametrize(("name", "apart"), [("longer", "+7"), ("shorter", "-3")])
-def test_one_constant_difference_in_size_is_one_finding(found: Findings, name: str, apart: str) -> None:
-    (row,) = found(name)
+def test_one_constant_difference_in_size_is_one_finding(find: Findings, name: str, apart: str) -> None:
+    (row,) = find(name)
     assert (row["kind"], row["files"]) == ("size_mismatch", FILES)
     assert f"were rewritten each by {apart} bytes" in row["explanation"]
 
 
-def test_sizes_that_differ_each_by_its_own_are_findings_of_files(found: Findings) -> None:
-    assert told(found("each by its own")) == {("file", "size_mismatch", 1): FILES}
+def test_sizes_that_differ_each_by_its_own_are_findings_of_files(find: Findings) -> None:
+    assert count_by_kind(find("each by its own")) == {("file", "size_mismatch", 1): FILES}
 
 
-def test_of_two_kinds_in_one_table_the_smaller_keeps_its_files(found: Findings) -> None:
-    assert told(found("two kinds")) == {("table", "size_mismatch", 130): 1, ("file", "overwritten", 1): 120}
+def test_of_two_kinds_in_one_table_the_smaller_keeps_its_files(find: Findings) -> None:
+    assert count_by_kind(find("two kinds")) == {
+        ("table", "size_mismatch", 130): 1,
+        ("file", "overwritten", 1): 120,
+    }
 
 
-def test_of_two_kinds_in_one_table_neither_may_have_more_than_half(found: Findings) -> None:
-    assert told(found("two kinds, neither of most")) == {
+def test_of_two_kinds_in_one_table_neither_may_have_more_than_half(find: Findings) -> None:
+    assert count_by_kind(find("two kinds, neither of most")) == {
         ("file", "size_mismatch", 1): 110, ("file", "overwritten", 1): 110
     }  # fmt: skip
 
 
-def test_of_two_differences_in_one_table_the_smaller_keeps_its_files(found: Findings) -> None:
-    rows = found("two differences")
-    assert told(rows) == {("table", "size_mismatch", 130): 1, ("file", "size_mismatch", 1): 120}
+def test_of_two_differences_in_one_table_the_smaller_keeps_its_files(find: Findings) -> None:
+    rows = find("two differences")
+    assert count_by_kind(rows) == {("table", "size_mismatch", 130): 1, ("file", "size_mismatch", 1): 120}
     assert {row["storage_size"] for row in rows if row["subject_type"] == "file"} == {97}
 
 
-def test_findings_of_other_kinds_and_tables_stay_as_they_are(found: Findings) -> None:
-    rows = found("some lost", "few")
-    assert told(rows) == {
+def test_findings_of_other_kinds_and_tables_stay_as_they_are(find: Findings) -> None:
+    rows = find("some lost", "few")
+    assert count_by_kind(rows) == {
         ("table", "overwritten", FILES): 1, ("file", "dropped", 1): 3, ("file", "overwritten", 1): 40
     }  # fmt: skip
     assert {row["table_name"] for row in rows if row["kind"] == "overwritten"} == {"some lost", "few"}
 
 
-def test_files_that_are_lost_are_files_of_the_table_too(found: Findings) -> None:
-    assert told(found("half lost")) == {("file", "overwritten", 1): 120, ("file", "dropped", 1): 120}
+def test_files_that_are_lost_are_files_of_the_table_too(find: Findings) -> None:
+    assert count_by_kind(find("half lost")) == {("file", "overwritten", 1): 120, ("file", "dropped", 1): 120}
 
 
-def test_every_table_is_judged_by_its_own_files(found: Findings) -> None:
-    rows = found("all of few", "less than half of many")
-    assert told(rows) == {("table", "overwritten", 120): 1, ("file", "overwritten", 1): 120}
+def test_every_table_is_judged_by_its_own_files(find: Findings) -> None:
+    rows = find("all of few", "less than half of many")
+    assert count_by_kind(rows) == {("table", "overwritten", 120): 1, ("file", "overwritten", 1): 120}
     assert {row["table_name"] for row in rows if row["subject_type"] == "file"} == {"less than half of many"}
 
 
-def test_of_a_part_of_a_table_nothing_is_said_about_the_whole(found: Findings) -> None:
-    assert told(found("orders", whole=False)) == {("file", "overwritten", 1): FILES}
+def test_an_audit_of_a_part_of_a_table_does_not_judge_the_whole(find: Findings) -> None:
+    assert count_by_kind(find("orders", whole=False)) == {("file", "overwritten", 1): FILES}
 
 
 @pytest.mark.parametrize("confirmation", ["live", "none", "limit"])
-def test_it_is_confirmed_where_one_of_its_files_was_looked_at(found: Findings, confirmation: str) -> None:
-    (row,) = found("orders", confirmation=confirmation)
+def test_it_is_confirmed_if_one_of_its_files_was_checked_live(find: Findings, confirmation: str) -> None:
+    (row,) = find("orders", confirmation=confirmation)
     assert row["confirmation"] == ("live" if confirmation == "live" else "none")
 
 
@@ -233,6 +236,6 @@ def test_only_files_judged_by_content_count_as_files_of_the_table(con: Connectio
         ("orders", "content"): Tally({"finding": ENOUGH}),
         ("orders", "leftover"): Tally({"consistent": 10 * ENOUGH}),
     }
-    assert told(duck.rows_of(group_bulk_changes(con, about_files, tallies, STAMP))) == {
+    assert count_by_kind(duck.rows_of(group_bulk_changes(con, about_files, tallies, STAMP))) == {
         ("table", "overwritten", ENOUGH): 1
     }

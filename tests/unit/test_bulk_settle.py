@@ -603,7 +603,7 @@ def grown(table: Path, files: Sequence[str]) -> None:
 
 
 def audited(tmp_path: Path, run_id: str) -> dict[str, Counter[tuple[str, str, str, str | None]]]:
-    """What the ledger holds of each table after an audit of `orders` and `days` in `lake`."""
+    """Return the ledger rows of each table after an audit of `orders` and `days` in `lake`."""
     file = tmp_path / "lake.yaml"
     tables = ", ".join(
         f"{{name: {name}, location: {tmp_path}/lake/{name}, manifests: [{{kind: delta}}]}}"

@@ -60,7 +60,7 @@ def test_a_sample_decides(asked: int, answered: int, gone: int, verdict: str) ->
     assert (check in doubts([check]), check in losses([check])) == (verdict != REAL, verdict == REAL)
 
 
-SAID = [
+MESSAGES = [
     (SampleCheck(HALF, 400, 400, 399),
      "mass loss: storage:1 lacks 500 of 1,000 files of orders, and of 400 checked now 399 are gone"),
     (SampleCheck(HALF, 400, 400, 1),
@@ -74,8 +74,8 @@ SAID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("check", "words"), SAID)
-def test_it_is_said_in_words(check: SampleCheck, words: str) -> None:
+@pytest.mark.parametrize(("check", "words"), MESSAGES)
+def test_the_message_states_the_counts(check: SampleCheck, words: str) -> None:
     assert check.message == words
 
 
@@ -92,7 +92,9 @@ OF_STORE = SampleCheck(replace(HALF, source="metastore:0", role="metastore"))
         ("content", "customers", []),
     ],
 )
-def test_an_axis_is_touched_by_what_it_rests_on(axis: str, table: str, expected: list[SampleCheck]) -> None:
+def test_a_check_affects_the_axes_that_depend_on_its_source(
+    axis: str, table: str, expected: list[SampleCheck]
+) -> None:
     assert of_table([SampleCheck(HALF), OF_STORE], table, axis) == expected
 
 
@@ -129,7 +131,7 @@ def test_a_table_that_is_over_alone_speaks_for_itself_and_not_for_the_others() -
     assert [each.table for each in over_ceiling(missing, should_hold, 0.1)] == ["orders", "small", "well"]
 
 
-def test_what_several_tables_lack_is_said_once() -> None:
+def test_files_missing_in_several_tables_are_reported_once() -> None:
     one, other = (
         SampleCheck(Missing(name, "storage:1", "storage", 120, 300, among="6 tables"), 120, 120, 0)
         for name in ("a", "b")

@@ -61,7 +61,7 @@ FULL = (
 def test_a_process_ends_with_its_command_whatever_threads_are_left(
     tmp_path: Path, out: str, code: int, told: list[str]
 ) -> None:
-    """Exit handlers run, every row is written, and what cannot be written is no success."""
+    """Exit handlers run, every row is written, and a failed write gives a nonzero exit code."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with (tmp_path / out).open("w") as target:
         ended = subprocess.run([sys.executable, "-c", ENDING], env=environment, stdout=target, stderr=subprocess.PIPE,
@@ -272,7 +272,7 @@ def test_nothing_published_yet(capsys: Captured, lake: str, command: str) -> Non
     assert "holds no finished audit; run `lakeaudit audit` first" in last_line(capsys)
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure(lake: str, place: Location) -> None:
+def test_a_reader_that_closes_the_pipe_causes_no_failure(lake: str, place: Location) -> None:
     publish(place, runs=[run()], findings=[finding("dropped", f"{n}" * 90) for n in range(3000)])
     command = f"{sys.executable} -m lakeaudit findings {lake} --format jsonl | head -1"
     ended = subprocess.run(

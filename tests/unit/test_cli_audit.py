@@ -29,8 +29,8 @@ SESSION = SimpleNamespace(stop=lambda: None)
 ENGINE = SimpleNamespace(close=lambda: None)
 
 
-def begun(_: object, start: Callable[[], object], **__: object) -> SimpleNamespace:
-    """An engine whose session is there at once."""
+def ready_engine(_: object, start: Callable[[], object], **__: object) -> SimpleNamespace:
+    """Return an engine whose session is ready at once."""
     start()
     return ENGINE
 
@@ -39,7 +39,7 @@ def begun(_: object, start: Callable[[], object], **__: object) -> SimpleNamespa
 def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
     """Stands in for Spark and the audit: publishes rows of the given kinds, or raises."""
     monkeypatch.setattr("lakeaudit.commands.on_spark._session", lambda *_: SESSION)
-    monkeypatch.setattr("lakeaudit.engine.spark.SparkEngine", begun)
+    monkeypatch.setattr("lakeaudit.engine.spark.SparkEngine", ready_engine)
 
     def set_up(
         *kinds: str,
@@ -119,14 +119,14 @@ def test_text_for_people_and_the_verdict_last(audited: Audit, capsys: Captured, 
     assert printed.err.splitlines()[-1] == "CRITICAL: 1 dropped in 1 table"
 
 
-def test_what_the_sources_warn_of_is_told_before_the_verdict(
+def test_warnings_of_the_sources_are_printed_before_the_verdict(
     audited: Audit, capsys: Captured, lake: str
 ) -> None:
-    audited(warnings=("columns left out: Moods", "1 file is no list: a\x1b[2Jb\nc"))
+    audited(warnings=("columns left out: Moods", "1 file is not a list: a\x1b[2Jb\nc"))
     cli.main(["audit", lake])
     assert capsys.readouterr().err.splitlines()[:2] == [
         "warning: columns left out: Moods",
-        "warning: 1 file is no list: a [2Jb c",
+        "warning: 1 file is not a list: a [2Jb c",
     ]
 
 
@@ -195,7 +195,7 @@ def test_the_status_file_says_running_while_it_runs(
     assert seen == ["running"]
 
 
-def test_a_status_file_that_cannot_be_written_is_told_before_the_audit(
+def test_a_status_file_that_cannot_be_written_is_reported_before_the_audit(
     audited: Audit,
     capsys: Captured,
     lake: str,

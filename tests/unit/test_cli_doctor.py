@@ -1,4 +1,4 @@
-"""`lakeaudit doctor`: what it looks at, what it says, and the exit code. A real S3 and DynamoDB server."""
+"""`lakeaudit doctor`: its checks, its output and its exit code, against an S3 and a DynamoDB server."""
 
 import json
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from lakeaudit.evidence.storage.inventory.configuration import WANTED, lacks
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import inventory as reports
-from tests.builders.described import DescribedLake, asked, fresh_name, roles_of_the_server
+from tests.builders.described import DescribedLake, count_api_calls, fresh_name, roles_of_the_server
 from tests.builders.results import lake_file
 from tests.conftest import Aws
 
@@ -63,7 +63,7 @@ def test_all_is_well(capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str
 def test_doctor_asks_for_no_jars(
     capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An audit loads none, so doctor approves of a machine whose cache has none."""
+    """An audit loads no extensions, so doctor accepts a machine whose cache has none."""
     monkeypatch.setenv("LAKEAUDIT_CACHE", str(tmp_path / "cache"))
     log_of(aws, bucket, "orders")
     listing = {"kind": "listing", "location": f"s3://{bucket}/"}
@@ -132,7 +132,7 @@ def inventory(aws: Aws, bucket: str, at: datetime) -> None:
     aws.s3.put_object(Bucket=bucket, Key=f"{folder}/manifest.checksum", Body=md5.encode())
 
 
-def test_a_metastore_that_is_none(
+def test_a_table_that_is_not_a_metastore(
     capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws
 ) -> None:
     log_of(aws, bucket, "orders")
@@ -264,10 +264,10 @@ def test_the_configuration_that_delivers_a_report_is_looked_up(
     assert told.format(bucket=bucket) in line(lines, f"storage s3://{bucket}")
 
 
-def test_a_configuration_that_cannot_be_read_is_said(
+def test_a_configuration_that_cannot_be_read_is_reported(
     capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws
 ) -> None:
-    """The report is of a bucket that is not there: nobody can say by what it was made."""
+    """The report is about a bucket that does not exist, so its configuration is unknown."""
     put: Any = lambda key, body: aws.s3.put_object(Bucket=bucket, Key=key, Body=body)  # noqa: E731
     gone = f"{bucket}-gone"
     rows = [reports.Version("orders/1", Bucket=gone)]
@@ -293,7 +293,7 @@ def test_each_right_is_tried_once_a_bucket_by_the_smallest_use_of_it(
     three = [*tables(bucket, "orders", "people"), *tables(other, "t")]
     listings = [{"kind": "listing", "location": f"s3://{name}/"} for name in (bucket, other)]
     file = lake(tmp_path, s3, str(tmp_path / "r"), tables=three, inventories=listings)
-    with asked() as seen:
+    with count_api_calls() as seen:
         code, lines, _ = examined(capsys, file)
     assert code == 0
     assert line(lines, f"bucket {bucket}:").endswith("can be listed, and a byte of a file can be read")

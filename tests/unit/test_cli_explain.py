@@ -64,7 +64,7 @@ def lake(tmp_path: Path, place: Location, s3: Endpoint, bucket: str, store: str)
     )
 
 
-def told(capsys: Captured, lake: str, uri: str, *options: str) -> Any:
+def explain_json(capsys: Captured, lake: str, uri: str, *options: str) -> Any:
     capsys.readouterr()
     assert cli.main(["explain", lake, uri, "--format", "json", *options]) == 0
     printed = capsys.readouterr()
@@ -96,7 +96,7 @@ def test_a_dropped_file_from_every_side(
         coverage=[covered()],
         findings=[lost, finding("dropped", "orders/ab", bucket=bucket)],
     )
-    said = told(capsys, lake, f"s3a://{bucket}/orders/a")
+    said = explain_json(capsys, lake, f"s3a://{bucket}/orders/a")
     assert said["table"] == "orders"
     assert answers(said) == {
         "manifest delta of orders": "not_asked",
@@ -134,7 +134,7 @@ def test_what_is_remembered_of_a_file(
         transition(lost, "opened", at=BEFORE),
     ]
     publish(place, runs=[run()], coverage=[covered()], discrepancies=[held], transitions=changes)
-    said = told(capsys, lake, f"s3://{bucket}/orders/a")
+    said = explain_json(capsys, lake, f"s3://{bucket}/orders/a")
     assert [row["state"] for row in said["discrepancies"]] == ["resolved"]
     assert [row["transition"] for row in said["history"]] == ["opened", "resolved"]
     assert cli.main(["explain", lake, f"s3://{bucket}/orders/a"]) == 0
@@ -162,7 +162,7 @@ def test_a_finding_of_a_run_that_failed(
         ),
     ):
         publish(place, runs=[run("r0", status="failed"), *published], discrepancies=[lost])
-        assert verdict in told(capsys, lake, uri)["verdict"]
+        assert verdict in explain_json(capsys, lake, uri)["verdict"]
         assert cli.main(["explain", lake, uri]) == 0
         text = capsys.readouterr().out
         assert sentence in text
@@ -175,7 +175,7 @@ def test_a_file_of_a_group(capsys: Captured, lake: str, place: Location, bucket:
     held, other = (group("uncommitted", f"day={day}", files=1, bucket=bucket) for day in (1, 2))
     file = leftover(held, "orders/day=1/x", bucket=bucket)
     publish(place, runs=[run()], coverage=[covered()], findings=[held, other], leftover_files=[file])
-    said = told(capsys, lake, f"s3://{bucket}/orders/day=1/x")
+    said = explain_json(capsys, lake, f"s3://{bucket}/orders/day=1/x")
     assert [row["subject"] for row in said["groups"]] == ["day=1#uncommitted"]
     assert said["verdict"].startswith("WARNING: uncommitted")
 
@@ -190,14 +190,16 @@ def test_a_prefix_and_a_table_hold_their_files(
         finding("overwritten", "", subject_type="table", subject="orders") | {"key": None, "bucket": None},
     ]
     publish(place, runs=[run()], coverage=[covered()], findings=rows)
-    said = told(capsys, lake, f"s3://{bucket}/orders/a/x")
+    said = explain_json(capsys, lake, f"s3://{bucket}/orders/a/x")
     assert sorted(row["kind"] for row in said["groups"]) == ["metastore_broken", "overwritten"]
 
 
 def test_a_healthy_file(capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws) -> None:
     aws.s3.put_object(Bucket=bucket, Key="orders/a", Body=b"1")
     publish(place, runs=[run()], coverage=[covered()])
-    assert told(capsys, lake, f"s3://{bucket}/orders/a")["verdict"].startswith("OK: no finding of run r1")
+    assert explain_json(capsys, lake, f"s3://{bucket}/orders/a")["verdict"].startswith(
+        "OK: no finding of run r1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_what_could_not_be_judged_is_not_fine(
     capsys: Captured, lake: str, place: Location, bucket: str, coverage: list[Any], verdict: str
 ) -> None:
     publish(place, runs=[run()], coverage=[covered("other"), *coverage])
-    assert told(capsys, lake, f"s3://{bucket}/orders/a")["verdict"].startswith(verdict)
+    assert explain_json(capsys, lake, f"s3://{bucket}/orders/a")["verdict"].startswith(verdict)
 
 
 def test_what_the_last_audit_did_not_look_at_is_still_open(
@@ -224,7 +226,7 @@ def test_what_the_last_audit_did_not_look_at_is_still_open(
 ) -> None:
     lost = finding("dropped", "orders/a", subject=f"s3://{bucket}/orders/a", bucket=bucket)
     publish(place, runs=[run()], coverage=[covered("other")], discrepancies=[discrepancy(lost)])
-    said = told(capsys, lake, f"s3://{bucket}/orders/a")["verdict"]
+    said = explain_json(capsys, lake, f"s3://{bucket}/orders/a")["verdict"]
     assert said.startswith(
         "CRITICAL: dropped, open since 2026-11-21 12:00:00Z; the last audit did not judge it"
     )
@@ -232,13 +234,13 @@ def test_what_the_last_audit_did_not_look_at_is_still_open(
 
 def test_a_file_nobody_knows(capsys: Captured, lake: str, place: Location, bucket: str) -> None:
     publish(place, runs=[run()], coverage=[covered()])
-    said = told(capsys, lake, f"s3://{bucket}/orders_2/a")
+    said = explain_json(capsys, lake, f"s3://{bucket}/orders_2/a")
     assert said["unknown"]
     assert said["verdict"] == f"UNKNOWN: no source, table or finding knows s3://{bucket}/orders_2/a"
 
 
 def test_before_the_first_audit(capsys: Captured, lake: str, bucket: str) -> None:
-    said = told(capsys, lake, f"s3://{bucket}/orders/a")
+    said = explain_json(capsys, lake, f"s3://{bucket}/orders/a")
     assert said["run"] is None
     assert said["verdict"].startswith("UNDECIDED: no audit has finished yet")
 
@@ -268,7 +270,7 @@ def test_deep_names_the_commits_that_added_and_removed_it(
     said = '{"path": "orders/d=1%02/a", "size": 5, "job_id": "j7", "committed_at": "2026-11-20T03:00:00Z"}\n'
     aws.s3.put_object(Bucket=bucket, Key="lists/one.jsonl", Body=said.encode())
     uri = f"s3://{bucket}/orders/d=1%02/a"
-    log, listed = told(capsys, lake, uri, "--deep")["sources"][:2]
+    log, listed = explain_json(capsys, lake, uri, "--deep")["sources"][:2]
     assert (log["source"], log["answer"]) == ("manifest delta of orders", "deleted")
     assert [(act["version"], act["operation"], act["file"]) for act in log["facts"]["history"]] == [
         (0, "WRITE", "added"), (1, "DELETE", "removed"),
@@ -308,7 +310,7 @@ def test_deep_does_not_know_what_a_damaged_log_does_not_tell(
     capsys: Captured, lake: str, bucket: str, aws: Aws, key: str, body: bytes, reason: str
 ) -> None:
     aws.s3.put_object(Bucket=bucket, Key=f"orders/{key}", Body=body)
-    log = told(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
+    log = explain_json(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
     assert log["answer"] == ("unknown" if reason else "absent")
     assert reason in log["reason"]
 
@@ -344,7 +346,7 @@ def test_deep_answers_where_the_audit_would_and_breaks_at_nothing(
 ) -> None:
     body = "\n".join(map(json.dumps, actions)).replace("%BUCKET%", bucket)
     aws.s3.put_object(Bucket=bucket, Key=f"orders/_delta_log/{0:020}.json", Body=body.encode())
-    log = told(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
+    log = explain_json(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
     assert log["answer"] == answer
     assert reason in log["reason"]
 
@@ -356,25 +358,27 @@ def test_deep_ends_where_a_sidecar_names_itself(capsys: Captured, lake: str, buc
     top = "\n".join(map(json.dumps, [*HERE, {"sidecar": {"path": "s.parquet"}}]))
     aws.s3.put_object(Bucket=bucket, Key=f"orders/_delta_log/{3:020}.checkpoint.6a3.json", Body=top.encode())
     aws.s3.put_object(Bucket=bucket, Key="orders/_delta_log/_sidecars/s.parquet", Body=body.getvalue())
-    log = told(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
+    log = explain_json(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
     assert (log["answer"], len(log["facts"]["history"])) == ("present", 1)
 
 
 def test_a_refusal_is_never_an_absence(
     capsys: Captured, lake: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = told(capsys, lake, "s3://no-such-bucket-here/a")
+    said = explain_json(capsys, lake, "s3://no-such-bucket-here/a")
     assert answers(said)["storage s3://no-such-bucket-here"] == "unknown"
     assert said["sources"][0]["reason"] == "the bucket does not exist"
     assert not said["unknown"]
 
 
-def test_a_local_path_in_a_lake_on_object_storage_is_no_file_of_this_host(
+def test_a_local_path_in_a_lake_on_object_storage_does_not_name_a_file_of_this_host(
     capsys: Captured, lake: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a").write_text("123")
     (storage,) = [
-        each for each in told(capsys, lake, str(tmp_path / "a"))["sources"] if "storage" in each["source"]
+        each
+        for each in explain_json(capsys, lake, str(tmp_path / "a"))["sources"]
+        if "storage" in each["source"]
     ]
     assert (storage["answer"], storage["facts"]) == ("unknown", {})
     assert storage["reason"] == "a local path in a table on object storage"
@@ -389,7 +393,7 @@ def test_a_local_file_of_a_lake_on_a_local_disk(capsys: Captured, tmp_path: Path
         f"inventories: [{{kind: listing, location: {tmp_path}/}}]\n"
         f"tables: [{{name: t, location: {tmp_path}/t, manifests: [{{kind: previous}}]}}]\n"
     )
-    sources = told(capsys, str(path), str(tmp_path / "t/a"))["sources"]
+    sources = explain_json(capsys, str(path), str(tmp_path / "t/a"))["sources"]
     (storage,) = [each for each in sources if each["source"] == "storage"]
     assert (storage["answer"], storage["facts"]["size"]) == ("present", 3)
 
@@ -410,8 +414,8 @@ NAMED = [
 ]  # fmt: skip
 
 
-def remembered(place: Location, bucket: str) -> None:
-    """A group of two files, and three files found by themselves."""
+def publish_open_files(place: Location, bucket: str) -> None:
+    """Publish a group of two files, and three single files."""
     many = group("unreferenced", "day=1", 2, bucket=bucket, discrepancy_id=f"aaaaaa1{HEX}")
     kinds = {
         "bbbbbb1": ("dropped", "day=1/x"),
@@ -442,8 +446,8 @@ def remembered(place: Location, bucket: str) -> None:
 def test_what_may_be_named(
     capsys: Captured, lake: str, place: Location, bucket: str, typed: str, uri: str
 ) -> None:
-    remembered(place, bucket)
-    said = told(capsys, lake, typed.replace("BUCKET", f"s3://{bucket}").replace("NAME", bucket))
+    publish_open_files(place, bucket)
+    said = explain_json(capsys, lake, typed.replace("BUCKET", f"s3://{bucket}").replace("NAME", bucket))
     assert said["uri"] == uri.replace("BUCKET", f"s3://{bucket}")
     assert bool(said["files"]) == uri.endswith("#unreferenced")
 
@@ -468,8 +472,8 @@ def test_a_folder_shows_what_was_found_in_it(
     groups: list[str],
     verdict: str,
 ) -> None:
-    remembered(place, bucket)
-    said = told(capsys, lake, f"s3://{bucket}/{folder}")
+    publish_open_files(place, bucket)
+    said = explain_json(capsys, lake, f"s3://{bucket}/{folder}")
     assert [row["kind"] for row in said["findings"]] == kinds
     assert [row["subject"] for row in said["groups"]] == groups
     assert len(said["discrepancies"]) == len(kinds)
@@ -493,7 +497,7 @@ def test_a_folder_names_how_many_findings_are_not_shown(
 def test_what_names_several_is_refused_with_their_names(
     capsys: Captured, lake: str, place: Location, bucket: str, typed: str, hint: str
 ) -> None:
-    remembered(place, bucket)
+    publish_open_files(place, bucket)
     assert cli.main(["explain", lake, typed]) == 2
     assert hint in capsys.readouterr().err
 
@@ -515,14 +519,14 @@ def test_a_commit_and_its_file_are_explained_together(
     ]
     ledger = [discrepancy(row) for row in rows]
     publish(place, runs=[run()], coverage=[covered()], findings=rows, discrepancies=ledger)
-    said = told(capsys, lake, f"s3://{bucket}/{key}")
+    said = explain_json(capsys, lake, f"s3://{bucket}/{key}")
     assert [row["kind"] for row in said["findings"]] == ["overwritten_commit", "overwritten"]
 
 
 def test_a_group_shows_its_files_and_what_to_do(
     capsys: Captured, lake: str, place: Location, bucket: str
 ) -> None:
-    remembered(place, bucket)
+    publish_open_files(place, bucket)
     assert cli.main(["explain", lake, "aaaaaa"]) == 0
     printed = capsys.readouterr()
     for words in (f"s3://{bucket}/orders/day=1/old-1", "do: Run the format's own clean-up", "id aaaaaa1"):

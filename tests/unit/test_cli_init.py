@@ -1,4 +1,4 @@
-"""`lakeaudit init`: what it finds about a place, and that an audit takes what it writes."""
+"""`lakeaudit init`: the facts that it discovers, and that an audit accepts its lake file."""
 
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.delta_lake import Log, add
-from tests.builders.hudi import commit, laid, stat
-from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.hudi import commit, stat, write_timeline
+from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -32,11 +32,11 @@ def test_a_local_folder_becomes_a_lake_that_audits(
     capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "data" / "returns", {1: Snapshot({"m": [Entry("a", 4)]})})
+    write_metadata(tmp_path / "data" / "returns", {1: Snapshot({"m": [Entry("a", 4)]})})
     (tmp_path / "data" / "returns" / "data").mkdir()
     (tmp_path / "data" / "returns" / "data" / "a").write_bytes(b"data")
     (tmp_path / "data" / "notes" / "metadata").mkdir(parents=True)
-    laid(tmp_path / "data" / "trips", {"20261101100000000.commit": commit(stat("a", 4))})
+    write_timeline(tmp_path / "data" / "trips", {"20261101100000000.commit": commit(stat("a", 4))})
     (tmp_path / "data" / "trips" / "a").write_bytes(b"data")
     for name in ("sales/orders", "sales/ord${er}s 2", "crm"):
         Log(tmp_path / "data" / name).commits([add("part-0.parquet", size=4)])
@@ -123,7 +123,7 @@ def test_a_place_without_tables_is_one_table_of_plain_files(tmp_path: Path) -> N
     assert isinstance(lake.inventories[0], Listing)
 
 
-def test_hostile_names_and_very_many_tables_make_a_lake_file_all_the_same(tmp_path: Path) -> None:
+def test_hostile_names_and_very_many_tables_make_a_valid_lake_file(tmp_path: Path) -> None:
     names = ['a"b', "a: b", "#x", "line\nbreak", "${HOME}", "日本", "'q'", "- x", "{1}"]
     roots = dict.fromkeys([Location("lake", f"w/{name}") for name in names], "delta")
     notes = ("versioning is\noff",)
@@ -157,7 +157,7 @@ def test_results_never_lie_inside_the_place(tmp_path: Path) -> None:
         ("hdfs://bucket/x", 2, "is not a location"),
     ],
 )
-def test_a_place_that_is_none_is_refused(
+def test_an_invalid_place_is_refused(
     capsys: Captured, tmp_path: Path, s3: Endpoint, place: str, code: int, told: str
 ) -> None:
     file = tmp_path / "lake.yaml"

@@ -47,7 +47,7 @@ def accepted(place: Location) -> dict[str, str]:
     return {name: row["ack_by"] for name, row in ledger(place).items() if row["ack_until"]}
 
 
-def shown(capsys: Captured, lake: str, *options: str) -> tuple[list[dict[str, Any]], str]:
+def list_rows(capsys: Captured, lake: str, *options: str) -> tuple[list[dict[str, Any]], str]:
     assert cli.main(["discrepancies", lake, "--format", "jsonl", *options]) == 0
     printed = capsys.readouterr()
     return [json.loads(line) for line in printed.out.splitlines()], printed.err.strip()
@@ -65,7 +65,7 @@ def shown(capsys: Captured, lake: str, *options: str) -> tuple[list[dict[str, An
 def test_the_ledger_worst_first(
     capsys: Captured, lake: str, options: tuple[str, ...], keys: list[str], verdict: str
 ) -> None:
-    rows, said = shown(capsys, lake, *options)
+    rows, said = list_rows(capsys, lake, *options)
     assert (sorted(row["key"] for row in rows), said) == (keys, verdict)
     assert rows[0]["severity"] == min((row["severity"] for row in rows), key=["critical", "warning"].index)
     assert list(rows[0]) == DISCREPANCIES.names
@@ -128,7 +128,7 @@ def test_all_of_today_is_accepted_and_nothing_that_is_resolved(lake: str, place:
         (["unack", "dddddd"], "matches no discrepancy that is pending or open"),
     ],
 )
-def test_what_cannot_be_accepted_is_refused(
+def test_an_invalid_acceptance_is_refused(
     capsys: Captured, lake: str, place: Location, typed: list[str], told: str
 ) -> None:
     command, *rest = typed

@@ -67,17 +67,17 @@ LAKES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str, int]]]] =
 }
 
 
-def spoken(**severities: str) -> FindingPolicy:
+def policy_with(**severities: str) -> FindingPolicy:
     tables = [table(name).table.model_copy(update={"severities": severities}) for name in ("copy", "other")]
     return finding_policy(tables, (), date(2026, 11, 20))
 
 
 @pytest.mark.parametrize("name", LAKES)
-def test_which_files_of_clones_are_asked_of_and_what_is_said(name: str) -> None:
+def test_which_files_of_clones_are_looked_up_and_the_findings(name: str) -> None:
     rows, expected = LAKES[name]
     con = connection()
     claimed = under_own_root(con, pa.Table.from_pylist(rows, PAIR), HOMES)
-    found = duck.rows_of(sum_clone_files(con, claimed, spoken()))
+    found = duck.rows_of(sum_clone_files(con, claimed, policy_with()))
     assert sorted((row["table_name"], row["source"], row["rule"], row["files"]) for row in found) == expected
 
 
@@ -97,7 +97,7 @@ def at_risk(con: Connection, spoken: FindingPolicy) -> Relation:
 
 def test_one_row_a_clone_and_source() -> None:
     con = connection()
-    rows = at_risk(con, spoken())
+    rows = at_risk(con, policy_with())
     (row,) = clone_findings(con, rows)
     assert (row["kind"], row["axis"], row["severity"], row["subject"]) == (
         "clone_at_risk", "hazard", "error", "orders#clone_at_risk",
@@ -109,9 +109,9 @@ def test_one_row_a_clone_and_source() -> None:
 
 def test_what_the_lake_file_says_of_severities_holds() -> None:
     con = connection()
-    assert [row["severity"] for row in clone_findings(con, at_risk(con, spoken(clone_at_risk="info")))] == [
-        "info"
-    ]
-    silenced = at_risk(con, spoken(clone_at_risk="off"))
+    assert [
+        row["severity"] for row in clone_findings(con, at_risk(con, policy_with(clone_at_risk="info")))
+    ] == ["info"]
+    silenced = at_risk(con, policy_with(clone_at_risk="off"))
     assert clone_findings(con, silenced) == []
     assert clone_outcomes(con, silenced)["copy"] == {"ignored": 6, "consistent": 2}

@@ -1,4 +1,4 @@
-"""Printed commands, read back by a shell and by the clients that they are for: a value stays what it is."""
+"""Printed commands, parsed by a shell and by their clients: every value stays unchanged."""
 
 import json
 import re
@@ -28,15 +28,15 @@ ENDPOINT = "http://127.0.0.1:5000"
 PLAIN = ["day=1/part-0.parquet", "a/file:///etc/passwd", "a-b", "$(here)", "it's", "tab\there\u202e", "'\"\\"]
 
 
-def words(line: str) -> list[str]:
-    """The words of a command, as bash reads them."""
+def shell_words(line: str) -> list[str]:
+    """Return the words of a command, as bash splits them."""
     printed = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout
     return printed.decode().split("\0")[:-1]
 
 
 def of_aws(line: str) -> tuple[str, dict[str, Any], list[str]]:
     """(operation, parameters, words that the CLI would expand) of a call, as the AWS CLI takes its options."""
-    aws, service, operation, *options = words(line)
+    aws, service, operation, *options = shell_words(line)
     assert (aws, service) == ("aws", "s3api")
     given: dict[str, Any] = {}
     risky: list[str] = []
@@ -94,7 +94,7 @@ def test_a_command_of_ours_takes_the_value_for_itself(value: str) -> None:
     def command(lake: str, table: str) -> None:
         taken.update(lake=lake, table=table)
 
-    line = words(f"{operand(value)} {option('--table', value)}")
+    line = shell_words(f"{operand(value)} {option('--table', value)}")
     assert not [word for word in line if is_risky(word) and not word.startswith("--table")]
     command.main(line, standalone_mode=False)
     assert taken["table"] == value

@@ -18,7 +18,7 @@ RUST: dict[str, Any] = {"num_added_files": 2, "num_removed_files": 1, "num_added
 TWO = [add("a"), add("b")]
 
 
-def said(
+def write(
     operation: str = "WRITE", engine: str = "Apache-Spark/4.1 Delta-Lake/4.0", **counts: Any
 ) -> dict[str, Any]:
     return info(operation, operationMetrics=counts, engineInfo=engine)
@@ -38,37 +38,39 @@ COMMITS: dict[str, tuple[Iterable[object], CommitProblem | None]] = {
     "commitInfo alone": ([info("SET TBLPROPERTIES")], None),
     "a transaction alone": ([{"txn": {"appId": "x", "version": 1}}], None),
     "files without a commitInfo": (TWO, None),
-    "as many rows as Spark says": ([said(**SPARK), *TWO], None),
-    "fewer rows than Spark says": ([said(**SPARK), TWO[0]], short("10 of 20 added rows", None, 10)),
+    "as many rows as Spark says": ([write(**SPARK), *TWO], None),
+    "fewer rows than Spark says": ([write(**SPARK), TWO[0]], short("10 of 20 added rows", None, 10)),
     "an empty file that Spark wrote and did not commit": (
-        [said(numFiles="3", numOutputRows="20"), *TWO], None,
+        [write(numFiles="3", numOutputRows="20"), *TWO], None,
     ),
-    "more rows than it says": ([said(**SPARK), *TWO, add("c")], None),
-    "rows that nobody counted": ([said(**SPARK), add("a", stats=None)], None),
-    "no counts": ([said(), TWO[0]], None),
-    "counts that are no numbers": ([said(numOutputRows="many", num_added_files=None), TWO[0]], None),
-    "unknown counts": ([said("DELETE", numRemovedFiles="-1", numAddedFiles="-1")], None),
-    "an overwrite as delta-rs counts it": ([said(engine="delta-rs:1.0", **RUST), *TWO, remove("o")], None),
-    "an overwrite that lacks its removal": ([said(engine="delta-rs:1.0", **RUST), *TWO], short("0 of 1 removed files")),
+    "more rows than it says": ([write(**SPARK), *TWO, add("c")], None),
+    "rows that nobody counted": ([write(**SPARK), add("a", stats=None)], None),
+    "no counts": ([write(), TWO[0]], None),
+    "counts that are not numbers": ([write(numOutputRows="many", num_added_files=None), TWO[0]], None),
+    "unknown counts": ([write("DELETE", numRemovedFiles="-1", numAddedFiles="-1")], None),
+    "an overwrite as delta-rs counts it": ([write(engine="delta-rs:1.0", **RUST), *TWO, remove("o")], None),
+    "an overwrite that lacks its removal": (
+        [write(engine="delta-rs:1.0", **RUST), *TWO], short("0 of 1 removed files"),
+    ),
     "an overwrite that lacks a file": (
-        [said(engine="delta-rs:1.0", **RUST), TWO[0], remove("o")], short("1 of 2 added files", 1),
+        [write(engine="delta-rs:1.0", **RUST), TWO[0], remove("o")], short("1 of 2 added files", 1),
     ),
     "an append that lacks a file": (
-        [said(engine="delta-rs:1.0", **RUST | {"num_removed_files": 0}), TWO[0]],
+        [write(engine="delta-rs:1.0", **RUST | {"num_removed_files": 0}), TWO[0]],
         short("1 of 2 added files, 10 of 20 added rows", 1, 10),
     ),
     "a merge that lacks a removal": (
-        [said("MERGE", numTargetFilesAdded="1", numTargetFilesRemoved="2"), add("a"), remove("b")],
+        [write("MERGE", numTargetFilesAdded="1", numTargetFilesRemoved="2"), add("a"), remove("b")],
         short("1 of 2 removed files"),
     ),
     "a merge with deletion vectors": (
-        [said("MERGE", numTargetFilesAdded="0", numTargetFilesRemoved="0"), add("a"), remove("a")], None,
+        [write("MERGE", numTargetFilesAdded="0", numTargetFilesRemoved="0"), add("a"), remove("a")], None,
     ),
-    "changes that are counted with the rows": ([said(**SPARK), TWO[0], change("c")], None),
+    "changes that are counted with the rows": ([write(**SPARK), TWO[0], change("c")], None),
     "an engine that recounts": (
-        [said("UPDATE", engine="Databricks-Runtime/15", numRemovedFiles="2"), remove("a")], None,
+        [write("UPDATE", engine="Databricks-Runtime/15", numRemovedFiles="2"), remove("a")], None,
     ),
-    "an operation that counts what it looked at": ([said("RESTORE", numRemovedFiles="5"), add("a")], None),
+    "an operation that counts the files it compared": ([write("RESTORE", numRemovedFiles="5"), add("a")], None),
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ MILLISECOND = timedelta(milliseconds=1)
 JUNK = ("_last_checkpoint", "{:019}.json", "{:021}.json", "{:020}.JSON", "{:020}.json.tmp", "{:020}.crc",
         "x{:020}.json", "{:020}.checkpoint.0000000001.0000000002.json", "\u0660{:019}.json",
         "{:020}.checkpoint..parquet")  # fmt: skip
-"""Names that are no commit and no checkpoint, one with a digit that is not ASCII."""
+"""Names of neither commits nor checkpoints; one has a digit that is not ASCII."""
 TOO_LARGE = 10**20 - 1
 
 runs_of_versions = st.lists(
@@ -78,8 +78,8 @@ def _is_commit(name: str) -> bool:
     )
 
 
-def made(commits: Mapping[int, File]) -> dict[int, datetime]:
-    """Times that only grow, one after the other."""
+def commit_times(commits: Mapping[int, File]) -> dict[int, datetime]:
+    """Return the commit times, each later than the one before."""
     times: dict[int, datetime] = {}
     last: datetime | None = None
     for version, file in commits.items():
@@ -102,7 +102,7 @@ def test_a_log_gives_back_what_was_listed(files: list[File], version: int) -> No
     assert log.commits.written_at(version) == (found.modified_at if found else None)
     assert [*log.commits.after(version)] == [v for v in expected if v > version]
     assert [*log.until(version).commits] == [v for v in expected if v <= version]
-    assert {v: time for v, _, time in log.commits_as_made.files()} == made(expected)
+    assert {v: time for v, _, time in log.commits_as_made.files()} == commit_times(expected)
     again = pickle.loads(pickle.dumps(log))
     assert [*again.commits.files()] == [*log.commits.files()]
     assert [*again.checkpoints] == [*log.checkpoints]
@@ -117,7 +117,7 @@ def test_checkpoints_come_back_as_they_were_listed(files: list[File], version: i
     told = sorted((point.version, part.name) for point in listed.checkpoints for part in point.parts)
     assert {*told} == {(int(file.name[:20]), file.name) for file in whole}
     assert [point.version for point in listed.checkpoints] == sorted(p.version for p in listed.checkpoints)
-    times = made(by_version(files))
+    times = commit_times(by_version(files))
     assert [listed.time_of(p) for p in listed.checkpoints] == [
         times.get(p.version, p.written_at) for p in listed.checkpoints
     ]
@@ -163,7 +163,7 @@ def _planned(
     log: Log, commits: Mapping[int, File], broken: Sequence[Location], needed: datetime | None
 ) -> tuple[int | None, list[int] | None]:
     """The version of the state, and the commits after it."""
-    times, newest = made(commits), log.newest
+    times, newest = commit_times(commits), log.newest
     bases = [(-1, times[0])] if 0 in commits else []
     bases += [(point.version, times.get(point.version, point.written_at)) for point in log.checkpoints
               if not point.places & {*broken}]  # fmt: skip
@@ -194,13 +194,13 @@ def test_tasks_are_given_every_file_once_in_order_and_no_more_than_they_read(
     with patch.multiple(log_files, _TASK_FILES=most_files, _TASK_BYTES=most_bytes):
         cut = [*runs(given_files)]
     assert [file for pieces in cut for file in each(pieces)] == every
-    assert [[file.file.place for file in each(pieces)] for pieces in cut] == _cut(
+    assert [[file.file.place for file in each(pieces)] for pieces in cut] == _split(
         every, most_files, most_bytes
     )
     assert [weight(pieces) for pieces in cut] == [sum(f.file.size for f in each(pieces)) for pieces in cut]
 
 
-def _cut(files: Sequence[LogFile], most_files: int, most_bytes: int) -> list[list[Location]]:
+def _split(files: Sequence[LogFile], most_files: int, most_bytes: int) -> list[list[Location]]:
     cut: list[list[LogFile]] = []
     for file in files:
         held = sum(each.file.size for each in cut[-1]) if cut else 0

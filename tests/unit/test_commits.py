@@ -63,8 +63,8 @@ VERSIONS: dict[str, tuple[list[dict[str, Any]], list[tuple[str | None, str | Non
         [version("v1", 0), version("v2", 1, B), version("v3", 2, latest=True)],
         [("v2", "v3", True)],
     ),
-    "deleted and made anew": ([version("v1", 0), marker(5), version("v2", 9, B, latest=True)], []),
-    "made anew, and then written twice": (
+    "deleted and created again": ([version("v1", 0), marker(5), version("v2", 9, B, latest=True)], []),
+    "created again, and then written twice": (
         [version("v1", 0), marker(5), version("v2", 9, B), version("v3", 10, "c" * 32, latest=True)],
         [("v2", "v3", True)],
     ),
@@ -114,7 +114,7 @@ FILES = pa.schema(
 CLAIMS = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "state")])
 
 
-def said(key: str, *, lost: bool = True, added: bool = True, data: bool = True) -> tuple[Any, ...]:
+def file_action(key: str, *, lost: bool = True, added: bool = True, data: bool = True) -> tuple[Any, ...]:
     return (0 if lost else 1, "lake", key, added, data, 7 if added else None, 3 if added else None)
 
 
@@ -123,17 +123,17 @@ def claim(key: str, state: str = "live", table: str = "orders") -> tuple[str, ..
 
 
 LOSSES: dict[str, tuple[list[Any], list[Any], Loss]] = {
-    "nobody lists what it added": ([said("x/a"), said("x/b")], [], Loss(2, 14, 6, sample=("a", "b"))),
-    "listed by a later commit": ([said("a")], [claim("a")], Loss()),
-    "listed by a later commit, and removed since": ([said("a")], [claim("a", "gone")], Loss()),
-    "listed by another table": ([said("a")], [claim("a", table="other")], Loss(1, 7, 3, sample=("a",))),
-    "the other version added it too": ([said("a"), said("a", lost=False)], [], Loss()),
-    "what it removed is listed still": ([said("a", added=False)], [claim("a")], Loss(undone=1)),
-    "what it removed is removed": ([said("a", added=False)], [claim("a", "history")], Loss()),
+    "no commit lists its files": ([file_action("x/a"), file_action("x/b")], [], Loss(2, 14, 6, sample=("a", "b"))),
+    "listed by a later commit": ([file_action("a")], [claim("a")], Loss()),
+    "listed by a later commit, and removed since": ([file_action("a")], [claim("a", "gone")], Loss()),
+    "listed by another table": ([file_action("a")], [claim("a", table="other")], Loss(1, 7, 3, sample=("a",))),
+    "the other version added it too": ([file_action("a"), file_action("a", lost=False)], [], Loss()),
+    "the removed file is still listed": ([file_action("a", added=False)], [claim("a")], Loss(undone=1)),
+    "the removed file is removed": ([file_action("a", added=False)], [claim("a", "history")], Loss()),
     "the other version removed it too": (
-        [said("a", added=False), said("a", added=False, lost=False)], [claim("a")], Loss(),
+        [file_action("a", added=False), file_action("a", added=False, lost=False)], [claim("a")], Loss(),
     ),
-    "a compaction": ([said("a", data=False), said("b", added=False, data=False)], [claim("b")], Loss()),
+    "a compaction": ([file_action("a", data=False), file_action("b", added=False, data=False)], [claim("b")], Loss()),
     "it said nothing of files": ([], [], Loss()),
 }  # fmt: skip
 
@@ -150,7 +150,7 @@ def test_what_a_lost_version_lost(name: str) -> None:
 
 def test_commits_that_are_read_beside_say_nothing_of_a_loss() -> None:
     """Commits 2 and 3 are batches of the same table; the second pair's lost version has number 4."""
-    files = [(number, *said("a")[1:]) for number in (0, 2, 3)] + [(4, *said("b")[1:])]
+    files = [(number, *file_action("a")[1:]) for number in (0, 2, 3)] + [(4, *file_action("b")[1:])]
     pairs = (Comparison("orders", 0, 1), Comparison("orders", 4, 5))
     commits = [CommitContent()] * 6
     found = losses(connection(), duck.small(FILES, files), CLAIMS.empty_table(), pairs, commits)

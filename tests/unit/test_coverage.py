@@ -84,7 +84,7 @@ VERDICTS = [
 
 
 def test_verdicts_are_counted_by_outcome() -> None:
-    """A suspect that a live look has cleared is refuted; a finding that could not be looked at is unconfirmed."""
+    """A suspect that a live check cleared is refuted; a finding that could not be checked live is unconfirmed."""
     rows = duck.small(COUNTED, [("orders", "content", *verdict) for verdict in VERDICTS])
     with closing(connection()) as con:
         found = duck.rows_of(count(con, rows))
@@ -96,7 +96,7 @@ def test_verdicts_are_counted_by_outcome() -> None:
     }
 
 
-def test_redundant_copies_are_counted_anew_and_taken_out_where_they_were() -> None:
+def test_redundant_copies_move_from_their_old_count_to_the_new_one() -> None:
     copies = pa.table({"judged_table": ["orders"] * 3, "axis": ["duplicate"] * 3, "size": [5, 6, None],
                        "outcome": ["finding", "finding", "ignored"]})  # fmt: skip
     with closing(connection()) as con:
@@ -131,7 +131,7 @@ def test_what_is_counted_in_parts_is_the_sum_of_the_parts() -> None:
 
 
 def test_files_with_another_verdict_leave_the_one_they_had() -> None:
-    """Redundant copies are counted once as findings, and taken out of what was consistent about single files."""
+    """Redundant copies are counted once as findings, and subtracted from the consistent single files."""
     found = tallies([count_row("consistent", 5, "duplicate"), count_row("consistent", -2, "duplicate"),
                      count_row("finding", 2, "duplicate")])  # fmt: skip
     assert found == {("orders", "duplicate"): Tally({"consistent": 3, "finding": 2})}

@@ -664,7 +664,7 @@ def hostile(place: Location) -> list[Row]:
 
 
 def markdown(driver: AppTest) -> Iterator[str]:
-    """What the browser reads as Markdown, without its code spans."""
+    """Return the text that the browser reads as Markdown, without its code spans."""
     texts = [
         each.value
         for kind in ("title", "header", "subheader", "markdown", "caption")

@@ -1,4 +1,4 @@
-"""What the dashboard's pages show: rows in the result tables, one call, the figures. No Streamlit, no JVM."""
+"""The figures of the dashboard's pages: rows in the result tables, one call, the figures. No Streamlit, no JVM."""
 
 import json
 from collections.abc import Iterable

@@ -76,7 +76,7 @@ def test_of_two_runs_the_one_that_was_published_last_counts(place: Location, res
 
 @pytest.fixture
 def rendered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is drawn and rendered."""
+    """Collect the charts, captions and tables of a page, in order."""
     told: list[Any] = []
     monkeypatch.setattr(st, "altair_chart", lambda chart, **_: told.append(chart.to_dict()))
     monkeypatch.setattr(st, "caption", told.append)

@@ -1,4 +1,4 @@
-"""What the line reader makes of a store that refuses, or has lost, a file: never an absence, never a crash."""
+"""The line reader on a store that refuses or has lost a file: it never reports an absence and never crashes."""
 
 import io
 import json
@@ -28,11 +28,13 @@ from tests.builders.connections import connection
     ],
 )
 @pytest.mark.parametrize("size", [10, 2 << 20])
-def test_a_refusal_is_told_from_an_absence(code: str, problem: str, size: int) -> None:
+def test_a_refusal_differs_from_an_absence(code: str, problem: str, size: int) -> None:
     client = Clients(Endpoint(endpoint="http://127.0.0.1:9", region="us-east-1")).s3("lake")
     with Stubber(client) as stub:
         stub.add_client_error("get_object", code)
-        (read,) = read_lines([LineFile(7, Location("lake", "t/_delta_log/x.json"), size)], _given(client))
+        (read,) = read_lines(
+            [LineFile(7, Location("lake", "t/_delta_log/x.json"), size)], _clients_of(client)
+        )
     assert read.problems == [(7, problem)]
     assert _lines(read) == []
 
@@ -174,5 +176,5 @@ def _lines(read: Lines) -> list[tuple[int, str]]:
     return [(row["file"], row["line"]) for row in read.rows.to_pylist() if row["line"]]
 
 
-def _given(client: Any) -> Any:
+def _clients_of(client: Any) -> Any:
     return SimpleNamespace(s3=lambda *_: client, session=lambda *_: client)

@@ -99,11 +99,11 @@ def test_no_more_history_is_read_than_is_needed(files: str, needed: int, base: i
 def test_a_broken_checkpoint_is_passed_over() -> None:
     listed = log("5c", "6", "7", "7c", "8")
     broken = [FOLDER.join(_full("5c"))]
-    assert [_chosen(listed), _chosen(listed, broken)] == [(0, [6, 7, 8]), (1, [8])]
+    assert [_reading_plan(listed), _reading_plan(listed, broken)] == [(0, [6, 7, 8]), (1, [8])]
 
 
-def _chosen(listed: Log, broken: Sequence[Location] = ()) -> tuple[int, list[int]]:
-    """Which checkpoint a log is read from, and which commits after it."""
+def _reading_plan(listed: Log, broken: Sequence[Location] = ()) -> tuple[int, list[int]]:
+    """Return the index of the checkpoint that a log is read from, and the commits after it."""
     chosen = plan(listed, broken)
     assert chosen is not None
     assert (chosen.newest, chosen.gaps) == (8, ())
@@ -161,7 +161,7 @@ MANY = " ".join(map(str, range(MOST_COMMITS + 1)))
         (f"{MANY} {MOST_COMMITS}c", MOST_COMMITS, None),  # more commits than are read for it
     ],
 )
-def test_a_checkpoint_is_held_against_the_state_before_it(
+def test_a_checkpoint_is_compared_with_the_state_before_it(
     files: str, base: int, expected: tuple[int | None, str] | None
 ) -> None:
     listed = log(*files.split())
@@ -172,7 +172,7 @@ def test_a_checkpoint_is_held_against_the_state_before_it(
     assert earlier_state(listed, None, ()) is None
 
 
-def test_a_checkpoint_is_not_held_against_one_that_cannot_be_read() -> None:
+def test_a_checkpoint_is_not_compared_with_one_that_cannot_be_read() -> None:
     listed = log("2c", "3", "4", "4c")
     older, point = listed.checkpoints[:]
     assert earlier_state(listed, point, older.places) is None

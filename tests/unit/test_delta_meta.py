@@ -1,4 +1,4 @@
-"""What a table's protocol and metadata mean."""
+"""The meaning of a table's protocol and metadata."""
 
 import json
 from datetime import timedelta
@@ -63,7 +63,7 @@ def test_every_known_reader_feature_is_read() -> None:
         ({"minReaderVersion": 1, "writerFeatures": ["coordinatedCommits-preview"]}, "managed by a catalog"),
     ],
 )
-def test_what_cannot_be_read_is_refused(protocol: dict[str, Any], why: str) -> None:
+def test_unreadable_tables_are_refused(protocol: dict[str, Any], why: str) -> None:
     with pytest.raises(NotReadable, match=why):
         understand(json.dumps(protocol), "{}")
 

@@ -27,7 +27,7 @@ def load(tmp_path: Path, text: str) -> Lake:
     return load_lake(file, {})
 
 
-def refused(tmp_path: Path, text: str) -> list[str]:
+def problems_of(tmp_path: Path, text: str) -> list[str]:
     with pytest.raises(LakeFileError) as caught:
         load(tmp_path, text)
     return [str(each).removeprefix(f"{tmp_path}/") for each in caught.value.problems]
@@ -54,7 +54,7 @@ tables:
     assert (b.grace, b.confirm.limit) == (timedelta(hours=2), 5)
 
 
-def test_owners_are_the_first_that_match_and_are_told(tmp_path: Path) -> None:
+def test_the_first_owner_that_matches_is_notified(tmp_path: Path) -> None:
     lake = load(
         tmp_path,
         """
@@ -91,7 +91,7 @@ def test_problems_of_other_files_name_those(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text("name: c\n")
     text = "include: [one.yaml, two.yaml, none.yaml, /etc/hosts]\ntables: [{name: own, location: s3://lake/own}]\n"
     dash = "(begin each entry with a dash, as below `tables`)"
-    assert refused(tmp_path, text) == [
+    assert problems_of(tmp_path, text) == [
         f"lake.yaml:4: include[1]: {tmp_path}/two.yaml:1: the file is not a list {dash}",
         "lake.yaml:4: include[2]: no file is called 'none.yaml' (a path or pattern, from the lake file's folder on)",
         "lake.yaml:4: include[3]: no file is called '/etc/hosts' (a path or pattern, from the lake file's folder on)",
@@ -117,7 +117,7 @@ tables:
         ("b", (), ("a",)),
     ]
     assert [table.name for table in in_scope(lake, Options(tables=("a2", "a")))] == ["a"]
-    (problem,) = refused(
+    (problem,) = problems_of(
         tmp_path, f"tables: [{{name: a, location: s3://l/a, {alias}}}, {{name: b, location: s3://l/a}}]\n"
     )
     assert "all of its tables say same_location: alias" in problem
@@ -172,7 +172,7 @@ def test_tables_of_one_location_that_may_be_one_say_so(tmp_path: Path) -> None:
         (PLAIN_HERE, ICEBERG_HERE),
     ):
         written = ", ".join(entry % "" for entry in entries)
-        problems = refused(tmp_path, f"tables: [{written}]\n")
+        problems = problems_of(tmp_path, f"tables: [{written}]\n")
         assert any("has this location already" in problem for problem in problems)
 
 
@@ -205,8 +205,8 @@ REFUSED_DISCOVERIES = [
     ("text", "what"),
     [*REFUSED, *((f"{INV}tables: [{{discover: {text}}}]", what) for text, what in REFUSED_DISCOVERIES)],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, text: str, what: str) -> None:
-    (problem,) = refused(tmp_path, f"{text}\n")
+def test_invalid_values_are_refused(tmp_path: Path, text: str, what: str) -> None:
+    (problem,) = problems_of(tmp_path, f"{text}\n")
     assert what in problem
 
 
@@ -245,7 +245,7 @@ ROOTS = [
 
 
 def test_tables_that_are_found_are_named_by_their_folders(tmp_path: Path) -> None:
-    """One name of two tables becomes the whole path of both; results and declared tables are none."""
+    """If two tables have one name, both get their whole path; results and declared tables are not discovered."""
     lake = load(tmp_path, DISCOVER)
     roots = [Location(*_place(uri)) for uri, _ in ROOTS]
     tables, doubts = tables_at(lake, dict.fromkeys(roots, DELTA))
@@ -376,7 +376,7 @@ def test_what_is_expected_says_so_and_the_rest_stays_as_it_is() -> None:
     assert told.stale == ()
 
 
-def test_what_no_longer_applies_is_said_and_what_has_ended_is_not_expected() -> None:
+def test_stale_expectations_are_reported_and_expired_ones_ignored() -> None:
     fine = [row("uc.a", "complete", None)]
     (stale,) = mark_expected(fine, [EXPECTED], ["uc.a"], DAY).stale
     assert stale == (

@@ -1,4 +1,4 @@
-"""Holes of a run, the findings they become, and what the lake file ignores of them. Plain data, no JVM."""
+"""Evidence gaps of a run, their findings, and those that the lake file ignores. Plain data, no JVM."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
@@ -59,9 +59,9 @@ def findings(
 # --- holes ---------------------------------------------------------------------------------------------------
 
 
-def test_holes_come_from_readers_from_parts_and_from_rejected_rows() -> None:
+def test_gaps_come_from_readers_from_parts_and_from_rejected_rows() -> None:
     counts: dict[str, dict[str, Any]] = {
-        "storage:0": {"rows": 10, "rejected": 2, "sample": "a.csv: size x is no number"},
+        "storage:0": {"rows": 10, "rejected": 2, "sample": "a.csv: size x is not a number"},
         "metastore:guard": {"rows": 5, "rejected": 0, "sample": None},
         "storage:1": {"rows": 0},
     }
@@ -70,18 +70,20 @@ def test_holes_come_from_readers_from_parts_and_from_rejected_rows() -> None:
         known,
         EvidenceGap("storage:0", "is gone", "s3://reports/a.csv", count=3),
         EvidenceGap(
-            "storage:0", "2 of 10 rows could not be understood, such as: a.csv: size x is no number", count=2
+            "storage:0",
+            "2 of 10 rows could not be understood, such as: a.csv: size x is not a number",
+            count=2,
         ),
     )
 
 
-def test_a_note_without_subject_or_count_is_one_hole_at_large() -> None:
+def test_a_note_without_subject_or_count_is_one_gap_of_the_whole_source() -> None:
     assert all_evidence_gaps((), {}, [note(subject=None, count=None)]) == (
         EvidenceGap("storage:0", "is gone"),
     )
 
 
-def test_beyond_a_thousand_notes_each_source_has_one_hole_for_the_rest() -> None:
+def test_beyond_a_thousand_notes_each_source_has_one_gap_for_the_rest() -> None:
     notes = [note(subject=f"s3://reports/{n}.csv") for n in range(MOST_NOTES + 40)]
     notes += [note("storage:1", count=None), note("storage:1", count=5)]
     holes = all_evidence_gaps((), {}, notes)
@@ -115,7 +117,7 @@ def test_a_file_of_a_log_that_is_gone() -> None:
     }
 
 
-def test_a_hole_without_a_file_is_about_its_table() -> None:
+def test_a_gap_without_a_file_is_about_its_table() -> None:
     (row,) = findings((in_log(""),))
     assert (row["subject_type"], row["subject"], row["key"]) == ("table", "orders", "orders/")
 
@@ -125,7 +127,7 @@ def test_two_causes_at_one_file_are_one_finding() -> None:
     assert [row["explanation"] for row in rows] == ["is missing; has two versions", "is missing"]
 
 
-def test_holes_of_tables_out_of_scope_are_left_out() -> None:
+def test_gaps_of_tables_out_of_scope_are_left_out() -> None:
     assert findings((in_log(of="elsewhere"),), ({**VACUUM, "vacuumed": "elsewhere"},)) == []
 
 

@@ -1,4 +1,4 @@
-"""What lifecycle rules will do to files: sums of shares, outcomes by file, and what is read for it."""
+"""Effects of lifecycle rules on files: sums of shares, outcomes by file, and the parts that are read."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ def action(below: str, rule: str = "old", does: str = DELETES, days: int = 30, *
 
 
 class Watched(InProcessEngine):
-    """An engine that counts what it is given to read."""
+    """An engine that counts the parts it reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,13 +49,13 @@ class Watched(InProcessEngine):
         return super().run(rows, *given)
 
 
-def found(
+def hazards_of(
     *actions: Action,
     unread: str = "",
     facts: Sequence[TableFacts] = TABLES,
     engine: InProcessEngine | None = None,
 ) -> Hazards:
-    """What these rules of the lake's bucket do."""
+    """Return the hazards from these lifecycle rules of the lake's bucket."""
     spoken = finding_policy([fact.table for fact in facts], (), date(2026, 11, 20))
     read = claims_of(CLAIMS, ())
     lifecycles = [Lifecycle(BUCKET, actions, unread)]
@@ -87,12 +87,12 @@ OUTCOMES: dict[str, tuple[list[Action], dict[str, int]]] = {
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_every_file_of_a_table_has_one_outcome(name: str) -> None:
     actions, expected = OUTCOMES[name]
-    outcomes = {k: n for k, n in found(*actions, facts=PATIENT).outcomes["orders"].items() if n}
+    outcomes = {k: n for k, n in hazards_of(*actions, facts=PATIENT).outcomes["orders"].items() if n}
     assert outcomes == expected
 
 
 def test_rules_that_cannot_be_read_leave_all_files_undecided() -> None:
-    threats = found(unread="access denied")
+    threats = hazards_of(unread="access denied")
     assert threats.outcomes == {
         name: {"finding": 0, "ignored": 0, "undecided": n} for name, n in FILES.items()
     }
@@ -100,7 +100,7 @@ def test_rules_that_cannot_be_read_leave_all_files_undecided() -> None:
 
 
 def test_a_finding_a_partition_and_rule() -> None:
-    rows = found(action("orders/"), action("orders/d=1/", "two", ARCHIVES)).rows
+    rows = hazards_of(action("orders/"), action("orders/d=1/", "two", ARCHIVES)).rows
     told = [(row["partition_path"], row["subject"], row["files"], row["severity"]) for row in rows]
     assert told == [
         ("d=1", "d=1#will_expire#old#deletes", 3, "error"),
@@ -120,7 +120,7 @@ QUIET = [
 @pytest.mark.parametrize("actions", QUIET, ids=["none", "elsewhere", "tags", "on purpose"])
 def test_nothing_is_read_where_no_rule_can_concern_a_live_file_by_mistake(actions: list[Action]) -> None:
     engine = Watched()
-    found(*actions, facts=PATIENT, engine=engine)
+    hazards_of(*actions, facts=PATIENT, engine=engine)
     assert engine.asked == []
     assert not needs_logs(PATIENT, [Lifecycle(BUCKET, tuple(actions))])
 
@@ -129,12 +129,12 @@ def test_only_what_may_be_about_the_tables_that_a_rule_meets_is_read() -> None:
     read: list[str] = []
     parts = {name: part_of(name) for name in FILES}
 
-    def noted(name: str, con: Connection) -> Batches:
+    def record_read(name: str, con: Connection) -> Batches:
         read.append(name)
         return parts[name].read(con)
 
     def rows_of(names: Collection[str]) -> tuple[Source, ...]:
-        return (tuple(replace(parts[name], read=partial(noted, name)) for name in sorted(names)),)
+        return (tuple(replace(parts[name], read=partial(record_read, name)) for name in sorted(names)),)
 
     claims = replace(claims_of(CLAIMS, ()), rows=(), rows_of=rows_of)
     spoken = finding_policy([fact.table for fact in TABLES], (), date(2026, 11, 20))

@@ -72,7 +72,7 @@ OPERATIONS: list[tuple[str, Expr, dict[str, Any], Any]] = [
     ("null is among nothing", X.among("a", "b"), {"x": N}, N),
     ("known", X.is_known(), {"x": U}, T),
     ("not known", X.is_known(), {"x": N}, U),
-    ("sure of what cannot be told", (X <= Y).sure(), {"x": 1, "y": N}, U),
+    ("sure of an unknown comparison", (X <= Y).sure(), {"x": 1, "y": N}, U),
     ("the latest of those known", latest(X, Y), {"x": N, "y": 2}, 2),
     ("the latest", latest(X, Y), {"x": 3, "y": 2}, 3),
     ("the earliest of those known", earliest(X, Y), {"x": 3, "y": N}, 3),
@@ -131,7 +131,7 @@ def test_a_name_that_hadoop_can_have_has_no_empty_part(text: str) -> None:
 
 
 @given(st.text())
-def test_hidden_is_asked_of_each_part(text: str) -> None:
+def test_hidden_applies_to_each_part(text: str) -> None:
     hidden = evaluate(lit(text).matches(keys.HIDDEN), {})
     parts = [part for part in text.split("/") if part[:1] in ("_", ".") and "=" not in part]
     assert hidden == (bool(parts) or text.endswith("._COPYING_"))
@@ -150,10 +150,10 @@ def test_a_fact_is_true_or_false_whatever_is_null(data: Any) -> None:
     [(ALL_FACTS, PAIR, file_rules.PAIR_AXES), (TREE_FACTS, TREE, {"metastore_tree": file_rules.TREE})],
     ids=["pairs", "tree"],
 )
-def test_every_fact_can_be_asked_of_columns_that_are_always_null(
+def test_every_fact_can_be_computed_from_columns_that_are_always_null(
     facts: dict[str, Expr], schema: pa.Schema, axes: dict[str, tuple[file_rules.Rule, ...]]
 ) -> None:
-    """DuckDB knows that a column of its own is null everywhere, and rewrites what is asked of it."""
+    """DuckDB knows that a column of its own is null everywhere, and rewrites expressions with it."""
     nulls = ", ".join(f"CAST(NULL AS {duck.type_of(field.type)}) AS {field.name}" for field in schema)
     columns = ", ".join(f"{duck_sql(fact)} AS {name}" for name, fact in facts.items())
     with closing(connection()) as con:
@@ -183,7 +183,7 @@ def test_facts_read_columns_that_exist() -> None:
     assert set().union(*map(columns_of, TREE_FACTS.values())) <= set(TREE.names)
 
 
-def test_what_is_said_to_exclude_each_other_does() -> None:
+def test_facts_declared_exclusive_exclude_each_other() -> None:
     """The mutation tests leave out combinations of facts that columns exclude: no scenario may show one of them."""
     shown = [
         (scenario.name, asked.axis)

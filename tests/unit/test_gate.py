@@ -1,4 +1,4 @@
-"""What stands before the dashboard: known host names alone, and a token beyond this machine."""
+"""Access to the dashboard: only known host names, and a token for requests from other machines."""
 
 import asyncio
 from typing import Any

@@ -68,7 +68,7 @@ GATES = [
 
 @pytest.fixture(scope="module")
 def broken_by() -> list[list[Broken]]:
-    """What does not hold of each profile."""
+    """Return the failed expectations of each profile."""
     return [list(check(gate, profile)) for gate, profile, _ in GATES]
 
 

@@ -87,7 +87,7 @@ def test_a_task_of_spark_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Query interrupted"), CannotPublish("results", "denied", "")])
-def test_what_is_no_fault_of_the_content_ends_the_run(error: Exception) -> None:
+def test_an_error_not_caused_by_the_content_ends_the_run(error: Exception) -> None:
     with pytest.raises(type(error)):
         list(read_guarded(part(partial(_failing, error)), 1))
 
@@ -111,7 +111,7 @@ def test_a_query_that_cannot_spill_names_the_scratch_folder(
         list(read_guarded(part(spilling), 1))
 
 
-def test_a_source_whose_reader_fails_is_a_hole_and_the_others_are_read() -> None:
+def test_a_source_whose_reader_fails_is_an_evidence_gap_and_the_others_are_read() -> None:
     about = SourceInfo("storage:0", "storage", "listing", "s3://b/", "", None)
     reading = _Reading()
     with beside(1) as pool:

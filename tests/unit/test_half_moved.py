@@ -58,7 +58,9 @@ def stored(path: str, content: str, hour: int) -> dict[str, Any]:
     }
 
 
-def found(files: dict[str, str], ignores: tuple[Ignore, ...] = ()) -> tuple[list[Pair], dict[str, int]]:
+def pairs_and_tally(
+    files: dict[str, str], ignores: tuple[Ignore, ...] = ()
+) -> tuple[list[Pair], dict[str, int]]:
     """The findings (younger folder, older one, files), and what changes in the tally by outcome."""
     con = connection()
     rows = pa.Table.from_pylist([stored(*file, hour) for hour, file in enumerate(files.items())])
@@ -80,7 +82,7 @@ def _shares(rows: pa.Table) -> list[Any]:
 
 @pytest.mark.parametrize(("name", "files", "expected"), FOLDERS, ids=[name for name, _, _ in FOLDERS])
 def test_pairs_of_folders(name: str, files: dict[str, str], expected: list[Pair]) -> None:
-    pairs, tally = found(files)
+    pairs, tally = pairs_and_tally(files)
     number = sum(pair[2] for pair in expected)
     assert pairs == expected, name
     assert tally == ({"finding": number, "consistent": -number} if number else {})
@@ -89,4 +91,4 @@ def test_pairs_of_folders(name: str, files: dict[str, str], expected: list[Pair]
 def test_what_the_lake_file_ignores_is_counted_and_not_told() -> None:
     files = {f"{at}/{n}": n for at in ("old", "new") for n in SPARK}
     ignored = Ignore(paths=("new/**",), kinds=("half_moved",), reason="a backup")
-    assert found(files, (ignored,)) == ([], {"ignored": 3, "consistent": -3})
+    assert pairs_and_tally(files, (ignored,)) == ([], {"ignored": 3, "consistent": -3})

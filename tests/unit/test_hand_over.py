@@ -33,8 +33,8 @@ OLD = "older than the first complete audit of its table: see --allow older_than_
 UNFINISHED = "reported by an audit that is not finished, or has not read everything that could list it"
 
 
-class Told:
-    """Results at a place, and what is handed over of a table by them."""
+class HandOvers:
+    """Results at a place, and the files of a table that are handed over because of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.place = folder, Location.parse(str(folder / "results"))
@@ -43,7 +43,7 @@ class Told:
     def reload(self, **changes: Any) -> None:
         self.lake = load_lake(lake_file(self.folder, self.place, **(LAKE | changes)), {})
 
-    def given(
+    def add_results(
         self, ledger: list[Any], files: list[Any], run: str = "complete", axis: str = "complete"
     ) -> None:
         audits = [results.run(status=run), results.run("first")]
@@ -61,8 +61,8 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
-    return Told(tmp_path)
+def handover(tmp_path: Path) -> HandOvers:
+    return HandOvers(tmp_path)
 
 
 GROUP = group("unreferenced", "d=1", 1)
@@ -93,30 +93,34 @@ YOUNG = {"modified_at": NOW - timedelta(days=2)}
     ],
 )
 def test_a_leftover_is_handed_over_unless_an_action_would_refuse_it(
-    told: Told, file: dict[str, Any], why: str | None
+    handover: HandOvers, file: dict[str, Any], why: str | None
 ) -> None:
-    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/d=1/x") | file])
-    assert told.leftovers() == (([], {why: 1}) if why else (["orders/d=1/x"], {}))
+    handover.add_results([discrepancy(GROUP)], [leftover(GROUP, "orders/d=1/x") | file])
+    assert handover.leftovers() == (([], {why: 1}) if why else (["orders/d=1/x"], {}))
 
 
-def test_nothing_is_handed_over_while_a_state_of_the_table_is_lost(told: Told) -> None:
-    """What no state lists may be all that is left of it."""
+def test_nothing_is_handed_over_while_a_state_of_the_table_is_lost(handover: HandOvers) -> None:
+    """Files that no state lists may be the only copies of its rows."""
     lost = discrepancy(finding("overwritten_commit", "orders/_delta_log/3.json", table_name="orders"))
-    told.given([discrepancy(GROUP), lost], [leftover(GROUP, "orders/d=1/x")])
+    handover.add_results([discrepancy(GROUP), lost], [leftover(GROUP, "orders/d=1/x")])
     why = "a state of the table is lost or contradicts itself (overwritten_commit)"
-    assert told.leftovers() == ([], {why: 1})
+    assert handover.leftovers() == ([], {why: 1})
 
 
-def test_what_was_there_before_anybody_watched_is_listed_where_it_is_meant(told: Told) -> None:
-    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/x", modified_at=NOON - timedelta(days=99))])
-    assert told.leftovers() == ([], {OLD: 1})
-    handed = told.hand_over()
+def test_what_was_there_before_anybody_watched_is_listed_where_it_is_meant(handover: HandOvers) -> None:
+    handover.add_results(
+        [discrepancy(GROUP)], [leftover(GROUP, "orders/x", modified_at=NOON - timedelta(days=99))]
+    )
+    assert handover.leftovers() == ([], {OLD: 1})
+    handed = handover.hand_over()
     handed.allow = ("older_than_onboarding",)
-    assert [each.key for each in handed.leftovers(told.lake.tables[0], LEFTOVERS, FILES)] == ["orders/x"]
+    assert [each.key for each in handed.leftovers(handover.lake.tables[0], LEFTOVERS, FILES)] == ["orders/x"]
 
 
-def test_nothing_is_listed_where_not_every_claim_is_known_or_a_metadata_store_knows_files(told: Told) -> None:
-    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/x")])
+def test_nothing_is_listed_where_not_every_claim_is_known_or_a_metadata_store_knows_files(
+    handover: HandOvers,
+) -> None:
+    handover.add_results([discrepancy(GROUP)], [leftover(GROUP, "orders/x")])
     stores = [
         {"kind": "s3guard", "table": "guard", "location": "s3://lake/orders/"},
         {"kind": "s3guard", "table": "guard", "location": "s3://lake/other/"},
@@ -124,18 +128,20 @@ def test_nothing_is_listed_where_not_every_claim_is_known_or_a_metadata_store_kn
         {"kind": "delta_log_store", "table": "log"},
     ]
     for store, listed in zip(stores, (False, True, False, True), strict=True):
-        told.reload(metastores=[store])
-        assert bool(told.leftovers()[0]) == listed
+        handover.reload(metastores=[store])
+        assert bool(handover.leftovers()[0]) == listed
     outer = {"name": "outer", "location": "s3://lake/", "manifests": [{"kind": "s3a_committer"}]}
-    told.reload(tables=[*LAKE["tables"], outer])
-    assert told.leftovers() == ([], {"the claims of outer are incomplete": 1})
+    handover.reload(tables=[*LAKE["tables"], outer])
+    assert handover.leftovers() == ([], {"the claims of outer are incomplete": 1})
 
 
 @pytest.mark.parametrize(("run", "axis"), [("running", "complete"), ("failed", "complete"), ("partial", "partial"),
                                            ("complete", "overtaken"), ("complete", "off")])  # fmt: skip
-def test_an_audit_that_did_not_finish_or_not_read_all_is_no_ground(told: Told, run: str, axis: str) -> None:
-    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/x")], run, axis)
-    assert told.leftovers() == ([], {UNFINISHED: 1})
+def test_an_audit_that_did_not_finish_or_did_not_read_everything_does_not_suffice(
+    handover: HandOvers, run: str, axis: str
+) -> None:
+    handover.add_results([discrepancy(GROUP)], [leftover(GROUP, "orders/x")], run, axis)
+    assert handover.leftovers() == ([], {UNFINISHED: 1})
 
 
 @pytest.mark.parametrize(
@@ -151,14 +157,16 @@ def test_an_audit_that_did_not_finish_or_not_read_all_is_no_ground(told: Told, r
         ({"kind": "temporary"}, ([], {})),
     ],
 )
-def test_only_what_is_open_of_kinds_that_may_go(told: Told, held: dict[str, Any], expected: Any) -> None:
-    told.given([discrepancy(GROUP, **held)], [leftover(GROUP, "orders/x")])
-    assert told.leftovers() == expected
+def test_only_what_is_open_of_kinds_that_may_go(
+    handover: HandOvers, held: dict[str, Any], expected: Any
+) -> None:
+    handover.add_results([discrepancy(GROUP, **held)], [leftover(GROUP, "orders/x")])
+    assert handover.leftovers() == expected
 
 
-def test_a_list_is_narrowed_down(told: Told) -> None:
+def test_a_list_is_narrowed_down(handover: HandOvers) -> None:
     groups = [group("unreferenced", "d=1", 1), group("uncommitted", "d=2", 1)]
-    told.given(
+    handover.add_results(
         [discrepancy(each) for each in groups], [leftover(each, f"orders/{each['kind']}") for each in groups]
     )
     for wanted, expected in (
@@ -167,11 +175,11 @@ def test_a_list_is_narrowed_down(told: Told) -> None:
         (RowFilter(severities=["critical"]), []),
         (RowFilter(tables=["orders"]), ["orders/uncommitted", "orders/unreferenced"]),
     ):
-        assert sorted(told.leftovers(wanted)[0]) == expected
-    assert told.leftovers(table="inner") == ([], {})
+        assert sorted(handover.leftovers(wanted)[0]) == expected
+    assert handover.leftovers(table="inner") == ([], {})
 
 
-def test_differences_are_those_of_single_files_of_the_table(told: Told) -> None:
+def test_differences_are_those_of_single_files_of_the_table(handover: HandOvers) -> None:
     lost = [
         finding("dropped", "orders/lost"), finding("dropped_history", "orders/of history"),
         finding("missing_metadata", "orders/_delta_log/1.json"), finding("content_mismatch", "orders/torn"),
@@ -181,9 +189,11 @@ def test_differences_are_those_of_single_files_of_the_table(told: Told) -> None:
         group("overwritten", "d=1", 500), finding("dropped", "orders/z", table_name="inner"),
     ]  # fmt: skip
     until: dict[str, Any] = {"ack_until": NOW + timedelta(days=1)}
-    told.given([discrepancy(each, **(until if "accepted" in str(each["key"]) else {})) for each in lost], [])
-    handed = told.hand_over(RowFilter(tables=["orders"]))
-    assert sorted((each.mark, each.key) for each in handed.differences(told.lake.tables[0])) == [
+    handover.add_results(
+        [discrepancy(each, **(until if "accepted" in str(each["key"]) else {})) for each in lost], []
+    )
+    handed = handover.hand_over(RowFilter(tables=["orders"]))
+    assert sorted((each.mark, each.key) for each in handed.differences(handover.lake.tables[0])) == [
         ("*", "orders/torn"),
         ("+", "orders/_delta_log/1.json"),
         ("+", "orders/lost"),
@@ -205,13 +215,13 @@ def step(action: str, size: int = 7, why: str | None = None) -> Any:
     )
 
 
-def test_only_versions_that_a_plan_would_bring_back_are_listed(told: Told) -> None:
+def test_only_versions_that_a_plan_would_bring_back_are_listed(handover: HandOvers) -> None:
     planned = [
         step("remove_delete_marker"), step("restore_version", 5 << 30), step("restore_version", (5 << 30) + 1),
         step("needs_person", why="somebody did it"), step("another_action"),
     ]  # fmt: skip
     planner = cast("Planner", SimpleNamespace(steps=lambda _results, _wanted: iter(planned)))
-    handed = told.hand_over()
+    handed = handover.hand_over()
     found = [(each.key, each.size, each.version_id) for each in handed.restores(planner)]
     assert found == [("remove_delete_marker", 7, "v"), ("restore_version", 5 << 30, "v")]
     assert handed.left_out == {
@@ -219,5 +229,5 @@ def test_only_versions_that_a_plan_would_bring_back_are_listed(told: Told) -> No
         "somebody did it": 1,
         "a plan would use another action: another_action": 1,
     }
-    handed = told.hand_over(RowFilter(kinds=["uncommitted"]))
+    handed = handover.hand_over(RowFilter(kinds=["uncommitted"]))
     assert list(handed.restores(planner)) == []

@@ -11,7 +11,7 @@ REGISTRIES = re.compile(
     rb"\b(?:pypi\.(?:org|io)|pythonhosted\.org|repo1?\.maven\.(?:org|apache\.org)|repo\.maven\.apache\.org|registry\.npmjs\.org"
     rb"|npmjs\.com|crates\.io|conda\.anaconda\.org|rubygems\.org|proxy\.golang\.org|central\.sonatype\.com)\b"
 )
-"""What downloads would come from, wherever they are configured to."""
+"""The host names of package registries, which no file may contain."""
 
 FILES = subprocess.run(
     ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True

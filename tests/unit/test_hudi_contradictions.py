@@ -1,4 +1,4 @@
-"""What the file of a Hudi write says of itself, and what shares say of the file groups that a write replaced."""
+"""Facts in the file of a Hudi write, and the shares' facts about file groups that a write replaced."""
 
 import json
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def facts_of(
         (commit(stat("d=1/part-1.parquet_20261101100000000_hudiext")), ONE, 0),
     ],
 )
-def test_a_write_of_other_instants_base_files_alone_is_told_by_their_names(
+def test_names_show_a_write_that_lists_only_base_files_of_other_instants(
     content: str, begin: str, foreign: int
 ) -> None:
     facts = facts_of(content, begin=begin)
@@ -82,7 +82,7 @@ def test_the_rows_of_a_clustering_are_known_where_they_are_exact(
         assert (facts.operation, facts.rows) == (operation, exact)
 
 
-def test_two_completed_files_are_compared_by_what_they_list_in_any_order() -> None:
+def test_two_completed_files_are_compared_by_their_listed_files_in_any_order() -> None:
     one, two = stat(base(ONE)), stat(base(ONE, "b"))
     contents = [
         commit(one, two), commit(two, one), commit(one), commit(one, stat(base(ONE, "b"), rows=9)),

@@ -58,8 +58,8 @@ def nothing_was_read() -> None:
 
 
 @pytest.fixture(params=["a folder", "S3"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> CachedRows:
-    """Of a lake, beside its results."""
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> CachedRows:
+    """Return the cached rows of a lake, stored next to its results."""
     if request.param == "a folder":
         return cached_rows(Location.parse(str(tmp_path)), "lake", Clients())
     bucket, clients = request.getfixturevalue("bucket"), request.getfixturevalue("clients")
@@ -75,14 +75,14 @@ def rows_of(batches: Batches) -> dict[str, list[Any]]:
     return found
 
 
-def kept_by(kept: CachedRows, one: Part) -> dict[str, list[Any]]:
+def kept_by(cache: CachedRows, one: Part) -> dict[str, list[Any]]:
     with duck.task_connection() as con:
-        return rows_of(kept.rows_to_keep(con, one))
+        return rows_of(cache.rows_to_keep(con, one))
 
 
-def again(kept: CachedRows, one: Part) -> dict[str, list[Any]]:
+def again(cache: CachedRows, one: Part) -> dict[str, list[Any]]:
     with duck.task_connection() as con:
-        return rows_of(kept.rows(con, one))
+        return rows_of(cache.rows(con, one))
 
 
 def plain(one: Part) -> dict[str, list[Any]]:
@@ -92,50 +92,50 @@ def plain(one: Part) -> dict[str, list[Any]]:
     return found
 
 
-def test_rows_are_read_once(kept: CachedRows) -> None:
-    kept.prepare([part()])
-    assert kept_by(kept, part()) == plain(part())
-    assert again(kept, part()) == plain(part())
-    assert kept_by(kept, part()) == plain(part())
+def test_rows_are_read_once(cache: CachedRows) -> None:
+    cache.prepare([part()])
+    assert kept_by(cache, part()) == plain(part())
+    assert again(cache, part()) == plain(part())
+    assert kept_by(cache, part()) == plain(part())
     assert READ == ["one"]
 
 
-def test_other_content_of_the_same_file_is_read(kept: CachedRows) -> None:
+def test_other_content_of_the_same_file_is_read(cache: CachedRows) -> None:
     other = part({"versions": ["other"]}, "the same name, another MD5")
-    kept.prepare([part(), other])
-    kept_by(kept, part())
-    assert again(kept, other) == plain(other)
+    cache.prepare([part(), other])
+    kept_by(cache, part())
+    assert again(cache, other) == plain(other)
     assert ["one", other.identity] == READ
 
 
-def test_a_file_under_the_name_of_another_part_is_not_taken(kept: CachedRows, tmp_path: Path) -> None:
-    if not kept.files.folder.is_local:
+def test_a_file_under_the_name_of_another_part_is_not_taken(cache: CachedRows, tmp_path: Path) -> None:
+    if not cache.files.folder.is_local:
         pytest.skip("shown with files")
     other = part({"versions": ["other"]}, "other")
-    kept.prepare([part(), other])
-    kept_by(kept, part())
-    (one,) = files(kept)
-    one.rename(one.with_name(kept.files.place(kept.file_name(other)).key.rpartition("/")[2]))
-    assert again(kept, other) == plain(other)
+    cache.prepare([part(), other])
+    kept_by(cache, part())
+    (one,) = files(cache)
+    one.rename(one.with_name(cache.files.place(cache.file_name(other)).key.rpartition("/")[2]))
+    assert again(cache, other) == plain(other)
     assert READ == ["one", "other"]
 
 
-def test_another_format_is_not_taken(kept: CachedRows, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept.prepare([part()])
-    kept_by(kept, part())
-    place = kept.files.place(kept.file_name(part()))
+def test_another_format_is_not_taken(cache: CachedRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.prepare([part()])
+    kept_by(cache, part())
+    place = cache.files.place(cache.file_name(part()))
     monkeypatch.setattr(cached_files, "FORMAT", "another")
     monkeypatch.setattr(CachedFiles, "place", lambda *_: place)
-    assert again(kept, part()) == plain(part())
+    assert again(cache, part()) == plain(part())
     assert READ == ["one", "one"]
 
 
-def test_what_other_code_has_kept_is_not_taken(kept: CachedRows, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept.prepare([part()])
-    kept_by(kept, part())
-    place = kept.files.place(kept.file_name(part()))
+def test_what_other_code_has_kept_is_not_taken(cache: CachedRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.prepare([part()])
+    kept_by(cache, part())
+    place = cache.files.place(cache.file_name(part()))
     monkeypatch.setattr(CachedFiles, "place", lambda *_: place)
-    assert again(replace(kept, code="of the next version"), part()) == plain(part())
+    assert again(replace(cache, code="of the next version"), part()) == plain(part())
     assert READ == ["one", "one"]
 
 
@@ -145,8 +145,8 @@ def test_the_code_of_all_readers_counts() -> None:
     assert any("def entry_rows" in text for text in texts)
 
 
-def files(kept: CachedRows) -> list[Path]:
-    return sorted(Path(kept.files.folder.spark_path).iterdir())
+def files(cache: CachedRows) -> list[Path]:
+    return sorted(Path(cache.files.folder.spark_path).iterdir())
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_what_was_read_with_a_fault_is_not_kept(local: CachedRows) -> None:
     assert files(local) == []
 
 
-def test_a_part_that_breaks_while_its_rows_stream_tells_it_and_is_not_kept(local: CachedRows) -> None:
+def test_a_part_that_breaks_while_its_rows_stream_is_reported_and_not_cached(local: CachedRows) -> None:
     def read(con: Connection) -> Batches:
         try:
             yield (
@@ -232,14 +232,14 @@ def test_what_is_not_worth_it_is_not_kept(local: CachedRows, one: Part) -> None:
     assert files(local) == []
 
 
-def test_what_an_audit_does_not_use_goes(kept: CachedRows) -> None:
+def test_what_an_audit_does_not_use_goes(cache: CachedRows) -> None:
     other = part(identity="other")
-    kept.prepare([part(), other])
-    kept_by(kept, part())
-    kept_by(kept, other)
-    kept.prepare([other])
-    again(kept, part())
-    again(kept, other)
+    cache.prepare([part(), other])
+    kept_by(cache, part())
+    kept_by(cache, other)
+    cache.prepare([other])
+    again(cache, part())
+    again(cache, other)
     assert READ == ["one", "other", "one"]
 
 
@@ -263,7 +263,7 @@ def test_where_nothing_can_be_written_rows_are_read(local: CachedRows) -> None:
 
 
 def inventory_part(folder: Path, *keys: str, form: str = "CSV") -> Part:
-    """Of a report of one data file, which always has the same name and time."""
+    """Return the part of a report with one data file, which always has the same name and time."""
     written = {"CSV": inventory.csv, "Parquet": inventory.parquet}[form]
     inventory.lay(inventory.into(folder), [written([inventory.Version(key) for key in keys])], form=form)
     source = S3Inventory(kind="s3_inventory", location=Location.parse(str(folder / "inv")), max_age=AGES)
@@ -272,7 +272,7 @@ def inventory_part(folder: Path, *keys: str, form: str = "CSV") -> Part:
 
 
 def export_part(folder: Path, *keys: str, **of: Any) -> Part:
-    """Of an export of one data file, which always has the same name and time."""
+    """Return the part of an export with one data file, which always has the same name and time."""
     items = [s3guard.marker(), *(s3guard.file("b", key, mod_time=NOW - AGES) for key in keys)]
     s3guard.export(s3guard.into(folder), items, at=NOW - timedelta(days=1), files=1)
     source = S3Guard(kind="s3guard", export=Location.parse(str(folder)), **of)
@@ -302,13 +302,13 @@ def test_files_that_are_decoded_at_once_are_not_kept(tmp_path: Path) -> None:
 def read_kinds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of the parts that are read from now on."""
     kinds: list[str] = []
-    given = screen_lake._given
+    given = screen_lake._single_batch
 
-    def noted(kind: str, rows: pa.Table, con: Connection) -> Batches:
+    def record_kind(kind: str, rows: pa.Table, con: Connection) -> Batches:
         kinds.append(kind)
         yield from given(kind, rows, con)
 
-    monkeypatch.setattr(screen_lake, "_given", noted)
+    monkeypatch.setattr(screen_lake, "_single_batch", record_kind)
     return kinds
 
 

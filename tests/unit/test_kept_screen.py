@@ -1,4 +1,4 @@
-"""What a kept screen spares changes no answer, whatever commits and the ledger have become; else it is made anew."""
+"""A cached prefilter changes no answer after any change of commits and ledger; otherwise it is computed again."""
 
 import shutil
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from tests.builders.both_readings import FirstAnswers, SharingEngine, difference
 from tests.builders.evidence import CUT
 from tests.builders.scenario import table
 from tests.builders.screen_lake import ScreenLake, Source
-from tests.builders.screen_rows import STEPS, Row, folder, known, step
+from tests.builders.screen_rows import STEPS, Row, folder, open_row, step
 
 KEYS = [f"shop/day={day}/{n}" for day in (1, 2) for n in range(20)]
 """All sources agree on these."""
@@ -31,8 +31,8 @@ NEW = "shop/day=2/new"
 """A key that nothing knows but a commit."""
 
 
-def laid(place: Path) -> ScreenLake:
-    """Files of fixed content: keys that agree, and one for everything that one source may say instead."""
+def fixed_lake(place: Path) -> ScreenLake:
+    """Return a lake of fixed content: keys that agree, and one for each different answer of one source."""
     lake = ScreenLake(results=Location.parse(str(place)), pinned="of this content")
     lake.rows["entries"] += [folder("shop"), folder("shop/day=1"), folder("shop/day=2")]
     lake.plain(*KEYS)
@@ -48,18 +48,18 @@ def any_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """Results of an audit that has kept its screen, and how many files it let go."""
+    """Return results of an audit with a cached prefilter, and how many files it cleared."""
     place = tmp_path_factory.mktemp("first")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cached_prefilter, "MOST", 1)
-        return place, narrowly(laid(place), InProcessEngine(1)).files
+        return place, narrowly(fixed_lake(place), InProcessEngine(1)).files
 
 
 @pytest.fixture
 def lake(first: tuple[Path, int], tmp_path: Path) -> ScreenLake:
     """The lake after that audit."""
     shutil.copytree(first[0], tmp_path, dirs_exist_ok=True)
-    return laid(tmp_path)
+    return fixed_lake(tmp_path)
 
 
 def keeper(lake: ScreenLake) -> PrefilterCache | None:
@@ -68,8 +68,8 @@ def keeper(lake: ScreenLake) -> PrefilterCache | None:
     return cached_prefilter.prefilter_cache(evidence, lake.screen(), [*evidence.observed.rows()])
 
 
-def said(lake: ScreenLake) -> PrefilterResult | None:
-    """What the kept screen says to an audit of the lake; None: it does not fit."""
+def reused_screen(lake: ScreenLake) -> PrefilterResult | None:
+    """Return the cached prefilter's answer to an audit of the lake, or None if it does not fit."""
     found = keeper(lake)
     return None if found is None else found.load(InProcessEngine(1))
 
@@ -79,7 +79,7 @@ FULL: dict[str, FirstAnswers] = {}
 
 
 def checked(lake: ScreenLake) -> FirstAnswers:
-    """The lake (that of `laid`) read narrowly, which must answer as in full."""
+    """Match `fixed_lake` after a projection pass; the answers must equal those of a full match."""
     found = narrowly(lake, SharingEngine(2))
     asked = repr((lake.commits, lake.known))
     if asked not in FULL:
@@ -89,12 +89,12 @@ def checked(lake: ScreenLake) -> FirstAnswers:
 
 
 def files(lake: ScreenLake) -> list[Path]:
-    """Those of keys that were let go, the screen's own, and those of the rest, as they were written."""
+    """Return the files of cleared keys, the prefilter's own, and those of the rest, in order of writing."""
     found = [path for path in Path(lake.results.spark_path, ".screen").rglob("*") if path.is_file()]
     return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
-def test_what_has_not_changed_is_let_go_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
+def test_unchanged_files_are_cleared_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
     kept = files(lake)
     assert checked(lake).files == first[1] >= len(KEYS)
     assert files(lake) == kept
@@ -107,17 +107,17 @@ def test_what_commits_and_the_ledger_name_is_read_again(lake: ScreenLake, first:
         step(KEYS[1], version=6),
         step(KEYS[30], "clone", version=6),
     ]
-    now = replace(lake, commits=newer, known=[known(KEYS[3])])
+    now = replace(lake, commits=newer, known=[open_row(KEYS[3])])
     assert checked(now).files == first[1] - 4
-    assert said(now) is not None
+    assert reused_screen(now) is not None
 
 
 def test_what_was_loose_is_read_again_when_it_is_not_any_more(tmp_path: Path) -> None:
-    lake = laid(tmp_path)
+    lake = fixed_lake(tmp_path)
     gone = [step(KEYS[0], version=6, added=False)]
-    before = narrowly(replace(lake, commits=gone, known=[known(KEYS[1])]), InProcessEngine(1))
+    before = narrowly(replace(lake, commits=gone, known=[open_row(KEYS[1])]), InProcessEngine(1))
     assert checked(lake).files == before.files
-    assert said(lake) is not None
+    assert reused_screen(lake) is not None
 
 
 any_steps = st.lists(
@@ -128,7 +128,7 @@ any_steps = st.lists(
     ),
     max_size=4,
 ).map(lambda drawn: [row for rows in drawn for row in rows])
-any_known = st.lists(st.sampled_from(KEYS[:6]).map(known), max_size=1)
+any_known = st.lists(st.sampled_from(KEYS[:6]).map(open_row), max_size=1)
 
 
 @pytest.mark.soak
@@ -138,7 +138,7 @@ any_known = st.lists(st.sampled_from(KEYS[:6]).map(known), max_size=1)
 def test_whatever_becomes_of_commits_and_ledger(
     tmp_path_factory: pytest.TempPathFactory, audits: list[tuple[list[Row], list[Row]]]
 ) -> None:
-    lake = laid(tmp_path_factory.mktemp("results"))
+    lake = fixed_lake(tmp_path_factory.mktemp("results"))
     for commits, still_open in audits:
         checked(replace(lake, commits=commits, known=still_open))
 
@@ -160,23 +160,21 @@ def another_table(lake: ScreenLake) -> ScreenLake:
     return replace(lake, tables=[*lake.tables, table("inner", at="shop/day=1")])
 
 
-def table_with_a_hole(lake: ScreenLake) -> ScreenLake:
+def table_with_a_gap(lake: ScreenLake) -> ScreenLake:
     return replace(lake, tables=[table("shop", holed=True), table("clone")])
 
 
-@pytest.mark.parametrize(
-    "change", [other_grace, other_report, later_report, another_table, table_with_a_hole]
-)
+@pytest.mark.parametrize("change", [other_grace, other_report, later_report, another_table, table_with_a_gap])
 def test_where_anything_else_differs_the_screen_does_not_fit(
     lake: ScreenLake, change: Callable[[ScreenLake], ScreenLake]
 ) -> None:
-    assert said(lake) is not None
-    assert said(change(lake)) is None
+    assert reused_screen(lake) is not None
+    assert reused_screen(change(lake)) is None
 
 
 def test_other_code_makes_another_screen(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cached_prefilter, "code_of_prefilter", lambda: "another version")
-    assert said(lake) is None
+    assert reused_screen(lake) is None
 
 
 @pytest.mark.parametrize(
@@ -190,7 +188,7 @@ def test_other_code_makes_another_screen(lake: ScreenLake, monkeypatch: pytest.M
     ],
     ids=["a scan", "a listing", "logs of commits alone", "nothing is fixed", "a part of the lake"],
 )
-def test_of_what_changes_with_each_audit_nothing_is_kept(lake: ScreenLake, changes: dict[str, Any]) -> None:
+def test_settings_that_differ_in_each_audit_are_not_cached(lake: ScreenLake, changes: dict[str, Any]) -> None:
     assert keeper(replace(lake, **changes)) is None
 
 
@@ -199,7 +197,7 @@ def test_where_much_would_be_read_again_the_screen_does_not_fit(
 ) -> None:
     monkeypatch.setattr(cached_prefilter, "MOST", 20)
     few, many = ([step(key, version=6) for key in KEYS[:count]] for count in (2, 8))
-    fits = [said(replace(lake, commits=commits)) is not None for commits in (few, many)]
+    fits = [reused_screen(replace(lake, commits=commits)) is not None for commits in (few, many)]
     assert fits == [True, False]
 
 
@@ -212,7 +210,7 @@ def test_a_file_that_is_gone_or_torn_is_as_good_as_none(
     lake: ScreenLake, which: int, harm: Callable[[Path], Any]
 ) -> None:
     harm(files(lake)[which])
-    assert said(replace(lake, commits=[step(KEYS[0], version=6)])) is None
+    assert reused_screen(replace(lake, commits=[step(KEYS[0], version=6)])) is None
 
 
 def test_the_rest_is_made_once(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,14 +242,14 @@ def test_only_the_last_screen_is_kept_and_none_of_a_reading_with_a_fault(
     narrowly(other_report(lake), InProcessEngine(1))
     assert len(files(lake)) == len(kept)
     assert not {*files(lake)} & {*kept}
-    monkeypatch.setattr(screen_lake, "_given", faulty)
+    monkeypatch.setattr(screen_lake, "_single_batch", faulty)
     narrowly(lake, InProcessEngine(1))
     assert files(lake) == []
 
 
 def test_a_name_is_the_same_in_every_process() -> None:
     told = [
-        cached_prefilter._stable_text(cached_prefilter._parameters(laid(Path("/nowhere")).screen()))
+        cached_prefilter._stable_text(cached_prefilter._parameters(fixed_lake(Path("/nowhere")).screen()))
         for _ in range(2)
     ]
     assert told[0] == told[1]

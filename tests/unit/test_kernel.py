@@ -57,10 +57,10 @@ def parts(lake: Lake) -> list[Part]:
     sources = [*(s.rows for s in evidence.storage), *(s.rows for s in evidence.metastores)]
     sources += [rows for read in evidence.claims for rows in read.rows]
     given = [part for rows in sources if isinstance(rows, tuple) for part in rows]
-    return [*given, *part_of({"known": _known(lake)})]
+    return [*given, *part_of({"known": _open_rows(lake)})]
 
 
-def _known(lake: Lake) -> pa.Table:
+def _open_rows(lake: Lake) -> pa.Table:
     claimed = [each.row(claim) for each in lake.scenarios for claim in each.scenario.claims]
     places = sorted({(row["table_name"], row["bucket"], row["key"]) for row in claimed})[::3]
     rows = [
@@ -81,15 +81,15 @@ def cut_up(kernel: Kernel, parts: list[Part]) -> Shared:
     return shared(parts, kernel.stages, MANY)
 
 
-def counted(kind: str, table: pa.Table | None) -> Counter[str]:
-    """The rows of an answer, each with how often it comes; sums are put together first."""
+def row_counts(kind: str, table: pa.Table | None) -> Counter[str]:
+    """Count the rows of an answer; partial sums are added first."""
     rows = [] if table is None else table.to_pylist()
     if kind in SUMMED:
-        return Counter(map(repr, sorted(_summed(rows, SUMMED[kind]).items(), key=repr)))
+        return Counter(map(repr, sorted(_sums(rows, SUMMED[kind]).items(), key=repr)))
     return Counter(repr(sorted(row.items())) for row in rows)
 
 
-def _summed(rows: Iterable[Mapping[str, Any]], numbers: tuple[str, ...]) -> dict[Any, tuple[int, ...]]:
+def _sums(rows: Iterable[Mapping[str, Any]], numbers: tuple[str, ...]) -> dict[Any, tuple[int, ...]]:
     sums: dict[Any, list[int]] = {}
     for row in rows:
         group = tuple(value for name, value in row.items() if name not in numbers)
@@ -105,9 +105,9 @@ KINDS = ("tallies", "suspects", "leftovers", "copies", "uploads", "claimed", "et
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_how_keys_are_shared_out_changes_no_answer(kind: str, whole: Shared, cut_up: Shared) -> None:
-    expected = counted(kind, whole.answers[kind])
+    expected = row_counts(kind, whole.answers[kind])
     assert expected, f"no {kind}, so this proves nothing"
-    assert counted(kind, cut_up.answers.get(kind)) == expected
+    assert row_counts(kind, cut_up.answers.get(kind)) == expected
 
 
 def test_what_a_vacuum_would_explain_is_known_from_all_shares_together(whole: Shared, cut_up: Shared) -> None:
@@ -140,7 +140,7 @@ def test_the_engine_of_this_process_answers_the_same(
         held.setdefault(kind, []).append(batch)
     found = {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
     assert found.keys() == whole.answers.keys()
-    assert {k: counted(k, found[k]) for k in KINDS} == {k: counted(k, whole.answers[k]) for k in KINDS}
+    assert {k: row_counts(k, found[k]) for k in KINDS} == {k: row_counts(k, whole.answers[k]) for k in KINDS}
 
 
 def test_every_verdict_is_tallied_or_a_suspect_and_none_is_both(
@@ -179,7 +179,7 @@ def test_suspects_are_findings_and_what_the_ledger_holds_open(whole: Shared) -> 
 
 
 def test_what_is_open_already_comes_with_its_own_discrepancy(lake: Lake, whole: Shared) -> None:
-    known = {(r["judged_table"], r["bucket"], r["key"]): r["known_as"] for r in _known(lake).to_pylist()}
+    known = {(r["judged_table"], r["bucket"], r["key"]): r["known_as"] for r in _open_rows(lake).to_pylist()}
     suspects = _rows(whole.answers["suspects"])
     content = [row for row in suspects if row["axis"] == "content"]
     assert {row["known_as"] for row in suspects if row["axis"] != "content"} == {None}
@@ -224,7 +224,7 @@ def _size(row: Mapping[str, Any]) -> int:
     return int(size or 0)
 
 
-def test_where_partitions_were_asked_for_nothing_else_is_judged(kernel: Kernel, parts: list[Part]) -> None:
+def test_an_audit_of_partitions_judges_nothing_else(kernel: Kernel, parts: list[Part]) -> None:
     buckets = [Location("lake0", "orders"), Location("lake3", "orders"), Location("lake3", "orders/none")]
     asked = {place: place.uri for place in buckets}
     found = shared(parts, replace(kernel, facts=replace(kernel.facts, partitions=asked)).stages, MANY).answers

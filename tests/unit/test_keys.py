@@ -1,4 +1,4 @@
-"""What key a row is about and who owns it, in plain Python."""
+"""The key of a row and its owner, in plain Python."""
 
 import pytest
 from hypothesis import given

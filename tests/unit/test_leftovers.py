@@ -1,4 +1,4 @@
-"""What is left to people although it is debris, and when two objects hold the same bytes. No storage is asked."""
+"""Which unused files are left to people, and when two objects hold the same bytes. Without storage."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ def head(**given: Any) -> ObjectHead:
     return replace(usual, **given)
 
 
-def seen(current: Current | None = None, **given: Any) -> LeftoverState:
+def state(current: Current | None = None, **given: Any) -> LeftoverState:
     place = Location("quarantine", "shop/plan/lake/warehouse/orders/a.parquet")
     return replace(LeftoverState("", current or Current(head()), place=place), **given)
 
@@ -75,7 +75,7 @@ def seen(current: Current | None = None, **given: Any) -> LeftoverState:
         (LAKE, {"kind": "duplicate_content"}, "the finding does not name the file that stays"),
     ],
 )
-def test_what_is_refused_before_anything_is_looked_at(
+def test_refusals_before_any_request_to_storage(
     tmp_path: Path, lake: str, row: dict[str, Any], why: str | None
 ) -> None:
     for action in (HideLeftover(), Quarantine()):
@@ -87,30 +87,30 @@ def test_what_is_refused_before_anything_is_looked_at(
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        (seen(), None),
-        (replace(seen(), current=None), "it no longer exists"),
-        (seen(Current(head(size=8))), "it was overwritten since the audit"),
-        (seen(Current(head(), legal_hold=True)), "it is under a legal hold"),
-        (seen(Current(head(), locked_until=NOON + timedelta(days=1))), "it is locked until 2026-11-22"),
-        (seen(Current(head(), locked_until=NOON - timedelta(days=1))), None),
-        (seen(Current(head(archived=True, storage_class="GLACIER"))), "it is archived (GLACIER)"),
-        (seen(inside="warehouse/orders/x/"), "it is inside a table that the lake file does not name"),
-        (seen(Current(head(modified_at=NOON - timedelta(days=3)))), None),
-        (seen(Current(head(modified_at=NOON - timedelta(days=2)))), "younger than leftover_age"),
+        (state(), None),
+        (replace(state(), current=None), "it no longer exists"),
+        (state(Current(head(size=8))), "it was overwritten since the audit"),
+        (state(Current(head(), legal_hold=True)), "it is under a legal hold"),
+        (state(Current(head(), locked_until=NOON + timedelta(days=1))), "it is locked until 2026-11-22"),
+        (state(Current(head(), locked_until=NOON - timedelta(days=1))), None),
+        (state(Current(head(archived=True, storage_class="GLACIER"))), "it is archived (GLACIER)"),
+        (state(inside="warehouse/orders/x/"), "it is inside a table that the lake file does not name"),
+        (state(Current(head(modified_at=NOON - timedelta(days=3)))), None),
+        (state(Current(head(modified_at=NOON - timedelta(days=2)))), "younger than leftover_age"),
         (
-            seen(Current(head(modified_at=NOON - timedelta(days=3), multipart=True, etag=f"{MD5}-2"))),
+            state(Current(head(modified_at=NOON - timedelta(days=3), multipart=True, etag=f"{MD5}-2"))),
             "younger than leftover_age",
         ),
-        (seen(Current(head(modified_at=NOON - timedelta(days=31)))), "older than the first complete audit"),
-        (seen(versioning="Suspended"), "versioning of its bucket is suspended"),
+        (state(Current(head(modified_at=NOON - timedelta(days=31)))), "older than the first complete audit"),
+        (state(versioning="Suspended"), "versioning of its bucket is suspended"),
         (
-            seen(Current(head(encryption="SSE-KMS"))),
+            state(Current(head(encryption="SSE-KMS"))),
             "a copy could not be verified",
         ),
-        (seen(Current(head(encryption="SSE-KMS", checksum="crc32:00"))), None),
-        (seen(Current(head(size=(5 << 30) + 1))), "above 5 GiB and was not uploaded in parts"),
-        (seen(place=None), "the quarantine is at another endpoint"),
-        (seen(place=Location("quarantine", "x" * 1025)), "its key is too long for the quarantine"),
+        (state(Current(head(encryption="SSE-KMS", checksum="crc32:00"))), None),
+        (state(Current(head(size=(5 << 30) + 1))), "above 5 GiB and was not uploaded in parts"),
+        (state(place=None), "the quarantine is at another endpoint"),
+        (state(place=Location("quarantine", "x" * 1025)), "its key is too long for the quarantine"),
     ],
 )
 def test_what_the_object_itself_refuses(tmp_path: Path, state: LeftoverState, why: str | None) -> None:
@@ -137,17 +137,17 @@ def test_all_obstacles_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     locked = Current(
         head(modified_at=NOON - timedelta(days=31), archived=True, storage_class="GLACIER"), legal_hold=True
     )
-    now = HideLeftover().propose(case(tmp_path), seen(locked, inside="warehouse/orders/x/"))
+    now = HideLeftover().propose(case(tmp_path), state(locked, inside="warehouse/orders/x/"))
     assert isinstance(now, str)
     for words in ("legal hold", "archived (GLACIER)", "it is inside a table", "first complete audit"):
         assert words in now
 
 
-def test_a_bucket_of_versions_needs_no_proof_of_a_copy(tmp_path: Path) -> None:
+def test_a_versioned_bucket_does_not_need_a_verified_copy(tmp_path: Path) -> None:
     large = Current(head(size=(5 << 30) + 1, version_id="v", encryption="SSE-KMS"))
-    state = seen(large, versioning=ENABLED, place=None)
-    assert not isinstance(HideLeftover().propose(case(tmp_path), state), str)
-    assert HideLeftover().propose(case(tmp_path), seen()) == "versioning of its bucket is off"
+    hidden = state(large, versioning=ENABLED, place=None)
+    assert not isinstance(HideLeftover().propose(case(tmp_path), hidden), str)
+    assert HideLeftover().propose(case(tmp_path), state()) == "versioning of its bucket is off"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a bucket's lifecycle rules do to current objects, and when."""
+"""Effects of a bucket's lifecycle rules on current objects, and their times."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -135,7 +135,7 @@ def test_days_end_at_the_midnight_that_follows() -> None:
     assert action(days=30).acts_at(written.replace(hour=0, minute=0)) == datetime(2026, 12, 1)  # noqa: DTZ001
 
 
-def test_a_bucket_without_rules_has_none_and_one_that_is_not_there_is_said(
+def test_a_bucket_without_rules_has_none_and_a_missing_bucket_is_reported(
     clients: Clients, aws: Aws, bucket: str
 ) -> None:
     assert read_lifecycle(clients, bucket) == Lifecycle(bucket)

@@ -1,4 +1,4 @@
-"""The live check: what storage answers about suspects, which are asked about, and what becomes of their rows."""
+"""The live check: the answers of storage about suspects, the choice of suspects, and the changed rows."""
 
 import hashlib
 import threading
@@ -149,13 +149,13 @@ def test_what_head_says_of_an_object(clients: Clients, aws: Aws, bucket: str) ->
     ("status", "confirmation"), [(403, "denied"), (404, "denied"), (500, "error"), (400, "error")]
 )
 def test_only_a_proven_404_means_absent(status: int, confirmation: str) -> None:
-    """A store that says 404 to everything gives no proof that the asker may list."""
+    """A store that returns 404 to every request does not prove that the principal may list."""
     with server_that_says(status) as endpoint:
         told = answers(Clients(endpoint), [("lake", "key")])
     assert (told["key"]["l_confirmation"], told["key"]["l_presence"]) == (confirmation, None)
 
 
-def test_local_files_are_looked_at_too(tmp_path: Path) -> None:
+def test_local_files_are_checked_too(tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"bytes")
     keys = [("", str(tmp_path / name)[1:]) for name in ("there", "gone")]
     told = answers(Clients(), keys)
@@ -165,7 +165,7 @@ def test_local_files_are_looked_at_too(tmp_path: Path) -> None:
     ]
 
 
-def test_a_local_key_that_no_path_can_have_cannot_be_told(tmp_path: Path) -> None:
+def test_a_local_key_that_no_path_can_have_gives_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     keys = [("", "a\0b"), ("", f"{tmp_path}/file/below"[1:])]
     assert [row["l_confirmation"] for row in answers(Clients(), keys).values()] == ["error", "error"]
@@ -212,8 +212,8 @@ class Script:
         return call
 
 
-def asked(script: Script, keys: int) -> list[dict[str, Any]]:
-    """LIVE rows of keys of one bucket, asked about one after the other."""
+def look_up(script: Script, keys: int) -> list[dict[str, Any]]:
+    """Return LIVE rows of keys of one bucket, looked up one after the other."""
     rows = duck.small(KEYS, [("lake", str(n)) for n in range(keys)])
     found: list[dict[str, Any]] = look(rows, cast("Clients", script), rate=10_000, threads=1).to_pylist()
     return found
@@ -222,21 +222,21 @@ def asked(script: Script, keys: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("passing", [SLOW, LATE, refusal("InternalError", 500)])
 def test_one_version_lookup_that_fails_says_nothing_of_the_next(passing: Exception) -> None:
     script = Script(head_object=[HEAD], list_object_versions=[NOTHING, passing, NOTHING])
-    rows = asked(script, 4)
+    rows = look_up(script, 4)
     assert [row["l_versions_known"] for row in rows] == [True, False, True, True]
     assert {row["l_confirmation"] for row in rows} == {"live"}
     assert script.calls.count("list_object_versions") == 4
 
 
-def test_who_may_not_see_versions_is_not_asked_again() -> None:
+def test_versions_are_requested_once_if_access_is_denied() -> None:
     script = Script(head_object=[HEAD], list_object_versions=[DENIED])
-    assert [row["l_versions_known"] for row in asked(script, 3)] == [False] * 3
+    assert [row["l_versions_known"] for row in look_up(script, 3)] == [False] * 3
     assert script.calls.count("list_object_versions") == 1
 
 
-def test_a_bucket_that_never_kept_versions_is_not_asked_for_them() -> None:
+def test_versions_are_not_requested_from_a_bucket_that_never_had_them() -> None:
     script = Script(head_object=[HEAD, MISSING], list_objects_v2=[NOTHING], get_bucket_versioning=[NOTHING])
-    rows = asked(script, 3)
+    rows = look_up(script, 3)
     assert [row["l_versions_known"] for row in rows] == [True] * 3
     assert {row["l_older_version_id"] for row in rows} == {None}
     assert script.calls.count("get_bucket_versioning") == 1
@@ -246,33 +246,33 @@ def test_a_bucket_that_never_kept_versions_is_not_asked_for_them() -> None:
 @pytest.mark.parametrize(("said", "asked_again"), [(DENIED, 1), (SLOW, 2)])
 def test_who_may_not_know_whether_versions_are_kept_asks_for_them(said: Exception, asked_again: int) -> None:
     script = Script(head_object=[HEAD], get_bucket_versioning=[said], list_object_versions=[NOTHING])
-    assert [row["l_versions_known"] for row in asked(script, 2)] == [True] * 2
+    assert [row["l_versions_known"] for row in look_up(script, 2)] == [True] * 2
     assert script.calls.count("get_bucket_versioning") == asked_again
     assert script.calls.count("list_object_versions") == 2
 
 
 def test_the_right_to_list_is_proved_once_a_bucket() -> None:
     script = Script(head_object=[MISSING], list_objects_v2=[NOTHING], list_object_versions=[NOTHING])
-    assert {(row["l_confirmation"], row["l_presence"]) for row in asked(script, 3)} == {("live", "absent")}
+    assert {(row["l_confirmation"], row["l_presence"]) for row in look_up(script, 3)} == {("live", "absent")}
     assert script.calls.count("list_objects_v2") == 1
 
 
 def test_a_404_proves_nothing_to_who_may_not_list() -> None:
     script = Script(head_object=[MISSING], list_objects_v2=[DENIED])
-    assert {(row["l_confirmation"], row["l_presence"]) for row in asked(script, 3)} == {("denied", None)}
+    assert {(row["l_confirmation"], row["l_presence"]) for row in look_up(script, 3)} == {("denied", None)}
     assert script.calls.count("list_objects_v2") == 1
 
 
 @pytest.mark.parametrize("passing", [SLOW, LATE])
 def test_a_proof_that_fails_for_now_is_tried_again(passing: Exception) -> None:
     script = Script(head_object=[MISSING], list_objects_v2=[passing, NOTHING], list_object_versions=[NOTHING])
-    assert [row["l_confirmation"] for row in asked(script, 3)] == ["error", "live", "live"]
+    assert [row["l_confirmation"] for row in look_up(script, 3)] == ["error", "live", "live"]
     assert script.calls.count("list_objects_v2") == 2
 
 
 def test_an_object_whose_checksum_may_not_be_read_is_there() -> None:
     script = Script(head_object=[DENIED, HEAD], list_object_versions=[NOTHING])
-    assert asked(script, 1)[0]["l_presence"] == "present"
+    assert look_up(script, 1)[0]["l_presence"] == "present"
     assert script.calls == ["head_object", "head_object", "get_bucket_versioning", "list_object_versions"]
 
 
@@ -427,7 +427,7 @@ def test_no_answer_changes_nothing_but_the_confirmation(con: Connection, confirm
     assert (row["l_confirmation"], row["versions_known"]) == (confirmation, False)
 
 
-def test_what_was_not_asked_says_why(con: Connection) -> None:
+def test_a_suspect_without_a_live_check_has_the_reason(con: Connection) -> None:
     rows = [{**BEFORE, "axis": axis} for axis in ("content", "metastore", "leftover", "duplicate")]
     found = {row["axis"]: (row["l_confirmation"], row["versions_known"]) for row in merged(con, rows)}
     assert found == {

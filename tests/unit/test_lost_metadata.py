@@ -1,4 +1,4 @@
-"""Files of a table's metadata that are gone or torn: how they are named, and what is said beside them."""
+"""Missing or torn files of a table's metadata: their names and their explanations."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,7 +57,7 @@ LOG = "orders/_delta_log"
 def test_the_lost_file_of_a_sinks_log_is_named(
     tmp_path: Path, there: list[str], lost: list[tuple[str, str, int]]
 ) -> None:
-    """Every compaction has all batches before it, so that a lost one cannot be told from the batches alone."""
+    """Every compaction has all batches before it, so a lost one cannot be detected from the batches alone."""
     events = table("events", tmp_path)
     folder = events.location.join("_spark_metadata")
     files = [File(folder.join(name), 10, datetime(2026, 11, 1, tzinfo=UTC)) for name in there]
@@ -126,21 +126,23 @@ def test_only_what_has_the_form_of_its_name_is_whole(name: str, content: bytes, 
     assert is_whole(f"{LOG}/{name}", content) is whole
 
 
-def lost(name: str, **given: Any) -> dict[str, Any]:
+def missing_file(name: str, **given: Any) -> dict[str, Any]:
     row = finding("missing_metadata", f"{LOG}/{name}", recoverable="unknown", storage_size=None)
     return dict.fromkeys(FINDING_ROWS.names) | row | given
 
 
-TORN = lost(f"{5:020}.checkpoint.parquet", storage_size=7, explanation=f"it is torn; hides {SET_ASIDE}")
+TORN = missing_file(
+    f"{5:020}.checkpoint.parquet", storage_size=7, explanation=f"it is torn; hides {SET_ASIDE}"
+)
 WAYS = [
     (TORN, "aws s3 mv s3://lake/orders/_delta_log/00000000000000000005.checkpoint.parquet "),
     (TORN | {"storage_size": None}, None),
     (TORN | {"explanation": "it is torn; hides every file that the table lists"}, None),
     (
-        lost("1.json", recoverable="yes", recovery="older_version", recovery_version_id="v"),
+        missing_file("1.json", recoverable="yes", recovery="older_version", recovery_version_id="v"),
         "aws s3api copy-object ",
     ),
-    (lost("1.json", recoverable="unknown", recovery_version_id="v"), None),
+    (missing_file("1.json", recoverable="unknown", recovery_version_id="v"), None),
 ]
 
 
@@ -152,8 +154,8 @@ def test_only_a_checkpoint_that_nobody_needs_is_set_aside(row: dict[str, Any], c
     )
 
 
-def test_a_commit_overwritten_by_what_is_no_commit_comes_back() -> None:
-    row = lost("1.json", recoverable="yes", recovery="older_version", recovery_version_id="v") | {
+def test_a_commit_overwritten_by_other_content_is_restored() -> None:
+    row = missing_file("1.json", recoverable="yes", recovery="older_version", recovery_version_id="v") | {
         "kind": "overwritten_commit"
     }
     assert "get-object" in next_steps.way_back(row).command  # type: ignore[union-attr]
@@ -162,7 +164,7 @@ def test_a_commit_overwritten_by_what_is_no_commit_comes_back() -> None:
     assert "copy-object" in torn.command
 
 
-STATE = lost(
+STATE = missing_file(
     "metadata/00004-x.metadata.json", subject_type="file", category="log", explanation="points elsewhere"
 )
 NAMES = (
@@ -206,7 +208,12 @@ def test_a_state_whose_file_is_there_has_nothing_to_restore(
 
 @pytest.mark.parametrize(
     ("row", "back"),
-    [(lost("1.json"), True), (TORN, False), (lost("1.json", storage_size=7), False), (lost("2.json"), False)],
+    [
+        (missing_file("1.json"), True),
+        (TORN, False),
+        (missing_file("1.json", storage_size=7), False),
+        (missing_file("2.json"), False),
+    ],
 )
 def test_a_torn_file_is_not_back(row: dict[str, Any], back: bool) -> None:
     key = TORN["key"] if row is TORN else f"{LOG}/1.json"
@@ -286,9 +293,9 @@ OF_STATES = (
     *("table_missing", "rows_changed_by_rewrite", "ineffective_removal", "unreadable_content"),
 )
 GENERAL = {("incomplete_commit", "hudi"), ("stale_pointer", "hudi")}
-"""Of these kinds what to do about a format is what to do about any."""
+"""Kinds whose advice for a format is the advice for any format."""
 BEYOND = ("storage only", "there again", "othing is lost", "o row is lost", "is back")
-"""What an advice cannot know."""
+"""Statements that no advice can make."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -306,7 +313,7 @@ def test_advice_has_the_terms_of_its_own_format_alone(kind: str, manifest: str, 
 
 @pytest.mark.parametrize("kind", OF_STATES)
 @pytest.mark.parametrize("manifest", TERMS)
-def test_what_to_do_about_a_state_is_said_for_each_format(kind: str, manifest: str) -> None:
+def test_each_format_has_its_advice_about_a_state(kind: str, manifest: str) -> None:
     """The advice for `unreadable_content` is that for any format: its file is data."""
     of_format = manifest in format_advice.DO.get(kind, {})
     assert of_format is not (kind == "unreadable_content" or (kind, manifest) in GENERAL)

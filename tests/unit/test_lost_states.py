@@ -99,7 +99,7 @@ def test_a_metadata_json_says_all_by_itself() -> None:
     assert row["recoverable"] == "yes"
 
 
-def test_at_stake_is_no_less_than_what_the_table_lists_less() -> None:
+def test_bytes_at_stake_are_at_least_the_decrease_of_the_listed_bytes() -> None:
     (row,) = one_loss_a_table(rows(lost_state(5)), {"orders": (7, 50)}, {})
     assert (row["files"], row["bytes_at_stake"]) == (7, 100)
 
@@ -109,7 +109,7 @@ def test_many_states_are_named_by_the_first_and_the_last() -> None:
     assert f"{104:020}.json, 20 more, {125:020}.json" in row["explanation"]
 
 
-def test_only_what_was_written_since_the_last_audit_is_no_finding_of_its_own() -> None:
+def test_only_a_state_written_since_the_last_audit_has_no_separate_finding() -> None:
     con, audited_at = connection(), datetime(2026, 11, 1)  # noqa: DTZ001
     later, before = audited_at + timedelta(1), audited_at - timedelta(1)
     told = [

@@ -1,4 +1,4 @@
-"""Match by itself: what no scenario shows, since all scenarios share one match. Judging is tested elsewhere."""
+"""Match alone: the cases that scenarios cannot show, since all scenarios share one match. Others test the rules."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -57,14 +57,14 @@ def claims(rows: Rows, kind: str = "delta") -> Claims:
     return claims_of(rows, [], kind)
 
 
-def known(
+def facts_of(
     tables: list[TableFacts],
     claimed: tuple[Claims, ...] = (),
     storage: tuple[Stored, ...] = (),
     metastores: tuple[Entries, ...] = (),
     authoritative: Mapping[str, Any] | None = None,
 ) -> SourceFacts:
-    """What holds for these sources as wholes."""
+    """Return facts about whole sources, not about single keys."""
     sources = {
         store.info.id: S3Guard(
             kind="s3guard", table="guard", authoritative=(authoritative or {}).get(store.info.id, "none")
@@ -84,14 +84,14 @@ def matched(
     metastores: tuple[Entries, ...] = (),
     authoritative: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """PAIR rows of what these sources say."""
+    """Return PAIR rows of these sources."""
     sources = [*(source.rows for source in storage), *(source.rows for source in metastores)]
     rows = rows_by_kind(con, [*sources, *(rows for read in claimed for rows in read.rows)])
-    return duck.table(pairs(con, rows, known(tables, claimed, storage, metastores, authoritative)))
+    return duck.table(pairs(con, rows, facts_of(tables, claimed, storage, metastores, authoritative)))
 
 
-def told(rows: pa.Table, *columns: str) -> dict[Any, Any]:
-    """{key: value, or values} of the named columns."""
+def by_key(rows: pa.Table, *columns: str) -> dict[Any, Any]:
+    """Return {key: value, or values} of the named columns."""
     values = [tuple(row[name] for name in columns) for row in rows.to_pylist()]
     keys = rows["key"].to_pylist()
     return {key: row[0] if len(columns) == 1 else row for key, row in zip(keys, values, strict=True)}
@@ -113,13 +113,13 @@ def test_a_list_alone_beside_a_log_that_could_not_be_read_stays_a_list(con: Conn
         claimed=(claims([claim(A, manifest_kind="file_list")], "file_list"),),
         storage=(stored_of([]),),
     )
-    assert told(found, "c_state", "e_state", "r_live") == {A: (None, "live", False)}
+    assert by_key(found, "c_state", "e_state", "r_live") == {A: (None, "live", False)}
 
 
 def test_a_list_alone_is_the_state_of_a_table_that_has_nothing_else(con: Connection) -> None:
     rows = [claim(A, manifest_kind="file_list"), claim(B, manifest_kind="file_list", state="gone")]
     found = matched(con, [table(manifests=[LISTS])], claimed=(claims(rows, "file_list"),))
-    assert told(found, "c_state", "e_state", "r_live", "r_gone") == {
+    assert by_key(found, "c_state", "e_state", "r_live", "r_gone") == {
         A: ("live", None, True, False), B: ("gone", None, False, True)
     }  # fmt: skip
 
@@ -130,13 +130,13 @@ def test_the_log_and_the_list_of_one_table_make_one_row_a_key(con: Connection) -
     manifest_kind="file_list")],
                     "file_list")  # fmt: skip
     found = matched(con, [table(manifests=[DELTA, LISTS])], claimed=(logged, listed))
-    assert told(found, "c_state", "c_size", "c_etag", "e_state") == {
+    assert by_key(found, "c_state", "c_size", "c_etag", "e_state") == {
         A: ("live", 100, "e", "live"), B: ("live", 7, None, None), "orders/c": (None, 100, None, "live")
     }  # fmt: skip
 
 
 def test_what_two_event_manifests_say_of_one_file_is_one_claim(con: Connection) -> None:
-    """What happened last holds; what its record lacks is told by others of that hour, and by no older writing."""
+    """The last event counts; columns that it lacks come from other events of that hour, never from older ones."""
     c = "orders/c"
     listed = [
         claim(A, manifest_kind="file_list", size=9, etag="old", claimed_at=ago(216)),
@@ -156,7 +156,7 @@ def test_what_two_event_manifests_say_of_one_file_is_one_claim(con: Connection) 
         claimed=(claims(listed, "file_list"), claims(logged, "spark_event_log")),
     )
     assert found.num_rows == 3
-    assert told(found, "c_state", "c_size", "c_etag", "c_records", "c_certain") == {
+    assert by_key(found, "c_state", "c_size", "c_etag", "c_records", "c_certain") == {
         A: ("live", None, None, 7, True), B: ("gone", 100, None, 10, True), c: ("live", 5, "e", 3, False)
     }  # fmt: skip
 
@@ -188,7 +188,7 @@ def test_presence_is_the_word_of_the_deciding_source(con: Connection) -> None:
     young = stored_of([stored(B, source="young")], source="young", covers=(Location(BUCKET, "orders/new"),))
     keys = [claim(key) for key in (A, B, new)]
     found = matched(con, [table()], claimed=(claims(keys),), storage=(old, young))
-    assert told(found, "s_presence", "s_source") == {
+    assert by_key(found, "s_presence", "s_source") == {
         A: ("present", "old"),
         B: ("absent", "old"),
         new: ("absent", "young"),
@@ -202,14 +202,14 @@ def test_the_longest_scope_names_the_metadata_store_that_answers(con: Connection
     )
     objects = [stored(key) for key in (A, B, "orders/x/a", "orders/x/b", "orders/x/c")]
     found = matched(con, [table()], storage=(stored_of(objects),), metastores=(every, part))
-    assert told(found, "m_state", "m_source", "m_size") == {
+    assert by_key(found, "m_state", "m_source", "m_size") == {
         A: ("file", "all", 100), B: ("none", "all", None), "orders/x/a": ("none", "x", None),
         "orders/x/b": ("file", "x", 7), "orders/x/c": ("none", "x", None),
     }  # fmt: skip
 
 
 def test_readers_trust_a_store_everywhere_below_a_prefix_or_nowhere(con: Connection) -> None:
-    """Of an entry its reader has said so; the rest follows from the lake file."""
+    """The reader of an entry decides about that entry; the rest follows from the lake file."""
     objects = stored_of([stored(A), stored("orders/x/a"), stored("orders/xy/a")])
     store = entries_of([entry("orders/x/b", honoured=True), entry(B)])
     trusted = {"all": {A, "orders/x/a", "orders/x/b", "orders/xy/a"}, "none": {"orders/x/b"},
@@ -217,13 +217,13 @@ def test_readers_trust_a_store_everywhere_below_a_prefix_or_nowhere(con: Connect
     for authoritative, where in trusted.items():
         found = matched(con, [table()], storage=(objects,), metastores=(store,),
                         authoritative={"metastore:0": authoritative})  # fmt: skip
-        assert {key for key, honoured in told(found, "m_honoured").items() if honoured} == where
+        assert {key for key, honoured in by_key(found, "m_honoured").items() if honoured} == where
 
 
 def test_an_entry_is_a_file_a_folder_or_a_tombstone(con: Connection) -> None:
     store = entries_of([entry(A), folder("orders/x"), entry(B, tombstone=True)])
     found = matched(con, [table()], metastores=(store,))
-    assert told(found, "m_state") == {A: "file", "orders/x": "dir", B: "tombstone"}
+    assert by_key(found, "m_state") == {A: "file", "orders/x": "dir", B: "tombstone"}
 
 
 def test_an_object_that_nobody_claims_is_named_by_its_key(con: Connection) -> None:
@@ -236,7 +236,7 @@ def test_an_object_that_nobody_claims_is_named_by_its_key(con: Connection) -> No
         "orders/_SUCCESS": ("other", ""), "orders/d=/a": ("data", "d="),
     }  # fmt: skip
     found = matched(con, [table()], storage=(stored_of([stored(key) for key in names]),))
-    assert told(found, "category", "partition_path") == names
+    assert by_key(found, "category", "partition_path") == names
 
 
 def test_a_key_is_relative_to_its_owner_in_letters_not_bytes(con: Connection) -> None:
@@ -246,7 +246,7 @@ def test_a_key_is_relative_to_its_owner_in_letters_not_bytes(con: Connection) ->
         [table("orders", at=name)],
         storage=(stored_of([stored(f"{name}/\U0001d4b3a"), stored("x")]),),
     )
-    assert told(found, "relative", "owner") == {
+    assert by_key(found, "relative", "owner") == {
         f"{name}/\U0001d4b3a": ("\U0001d4b3a", "orders"),
         "x": ("x", None),
     }
@@ -260,25 +260,25 @@ def test_the_folders_of_a_partition_are_unescaped_where_they_can_be(con: Connect
         "orders/d=%C3%84/a": "d=Ä",
     }
     found = matched(con, [table()], storage=(stored_of([stored(key) for key in names]),))
-    assert told(found, "partition_path") == names
+    assert by_key(found, "partition_path") == names
 
 
 def test_gaps_are_put_where_they_belong(con: Connection) -> None:
     storage = (stored_of([stored(A), stored("copy/a")]),)
     found = matched(con, [table(holed=True), table("copy")], storage=storage, metastores=(entries_of([]),))
     none = duck.table(with_gaps(con, found, ()))
-    assert told(none, "h_storage", "h_metastore", "h_references") == {
+    assert by_key(none, "h_storage", "h_metastore", "h_references") == {
         A: (False, False, True), "copy/a": (False, False, False)
     }  # fmt: skip
     both = duck.table(with_gaps(con, found, ("storage:0", "metastore:0")))
-    assert told(both, "h_storage", "h_metastore") == {A: (True, True), "copy/a": (True, True)}
+    assert by_key(both, "h_storage", "h_metastore") == {A: (True, True), "copy/a": (True, True)}
 
 
-def test_a_hole_hides_references_below_every_root_that_the_log_names(con: Connection) -> None:
+def test_a_gap_hides_references_below_every_root_that_the_log_names(con: Connection) -> None:
     facts = [table(holed=True, state={"roots": (Location(BUCKET, "shallow/clone"),)}), table("copy")]
     keys = (A, "shallow/clone/a", "shallow/clone_2/a", "copy/a")
     found = matched(con, facts, storage=(stored_of([stored(key) for key in keys]),))
-    assert [key for key, holed in sorted(told(found, "h_references").items()) if holed] == [
+    assert [key for key, holed in sorted(by_key(found, "h_references").items()) if holed] == [
         A, "shallow/clone/a"
     ]  # fmt: skip
 
@@ -297,12 +297,12 @@ def test_a_hole_hides_references_below_every_root_that_the_log_names(con: Connec
         ([table(), table("copy", shares=("orders",))], []),
     ],
 )
-def test_a_clone_that_cannot_be_read_is_a_hole_for_its_source(
+def test_a_clone_that_cannot_be_read_is_a_gap_for_its_source(
     con: Connection, facts: list[TableFacts], holed: list[str]
 ) -> None:
     stores = (stored_of([stored(key) for key in ("orders/a", "copy/a")]),)
     found = matched(con, facts, storage=stores)
-    assert sorted(key for key, is_holed in told(found, "h_references").items() if is_holed) == holed
+    assert sorted(key for key, is_holed in by_key(found, "h_references").items() if is_holed) == holed
 
 
 def test_a_vacuum_is_assumed_per_table_up_to_its_youngest_absent_removal(con: Connection) -> None:
@@ -355,7 +355,10 @@ def test_a_parent_is_only_spared_by_the_store_that_was_read_from_there_on(con: C
         entries_of([entry(A, source=wide)], source=wide, scope=(Location(BUCKET, ""),)),
     )
     facts = [table()]
-    sources, entries = known(facts, metastores=stores), rows_by_kind(con, [s.rows for s in stores])["entries"]
+    sources, entries = (
+        facts_of(facts, metastores=stores),
+        rows_by_kind(con, [s.rows for s in stores])["entries"],
+    )
     world = matched(con, facts, metastores=stores)
     tree = with_folders(con, tree_rows(con, entries, world, sources), folder_rows(con, world))
     said = finding_policy([fact.table for fact in facts], (), TODAY)

@@ -44,7 +44,7 @@ def run(step: Step | None, clients: Clients, bucket: str) -> None:
     getattr(clients.s3(bucket), operation.replace("-", "_"))(**asked)
 
 
-def lost(bucket: str, key: str, version: str, recovery: str) -> dict[str, Any]:
+def dropped_file(bucket: str, key: str, version: str, recovery: str) -> dict[str, Any]:
     return pagedata.dropped(1) | {
         "bucket": bucket, "key": key, "recoverable": "yes", "recovery": recovery, "recovery_version_id": version
     }  # fmt: skip
@@ -57,7 +57,7 @@ def test_a_file_behind_a_delete_marker_comes_back_either_way(clients: Clients, b
     for known in ("now", "then", None):
         version = s3.put_object(Bucket=bucket, Key=key, Body=b"rows")["VersionId"]
         marker = s3.delete_object(Bucket=bucket, Key=key)["VersionId"]
-        row = lost(bucket, key, version, "delete_marker") | {
+        row = dropped_file(bucket, key, version, "delete_marker") | {
             "storage_version_id": marker if known == "then" else None
         }
         step = next_steps.way_back(row, clients.endpoint(bucket), marker if known == "now" else None)
@@ -75,7 +75,7 @@ def test_an_older_version_comes_back_over_the_younger_one(clients: Clients, buck
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     version = s3.put_object(Bucket=bucket, Key=key, Body=b"rows")["VersionId"]
     s3.put_object(Bucket=bucket, Key=key, Body=b"junk")
-    run(next_steps.way_back(lost(bucket, key, version, "older_version")), clients, bucket)
+    run(next_steps.way_back(dropped_file(bucket, key, version, "older_version")), clients, bucket)
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"rows"
 
 
@@ -162,7 +162,7 @@ def test_the_lost_version_of_a_commit_is_fetched_and_never_put_back() -> None:
         ("missing_metadata", {}, [], True),
     ],
 )
-def test_whether_a_plan_has_to_be_told_that_nobody_meant_it(
+def test_whether_a_plan_needs_a_confirmation_that_the_change_was_not_intended(
     kind: str, answers: dict[str, int], causes: list[str], *, expected: bool
 ) -> None:
     assert next_steps.may_be_meant(kind, answers, causes) is expected
@@ -261,7 +261,9 @@ def test_what_to_do_with_a_plan_names_its_file(lines: list[str], files: list[str
         ("GLACIER", "t/\0", None),
     ],
 )
-def test_what_lies_in_an_archive_is_asked_for(storage_class: str, key: str | None, ends: str | None) -> None:
+def test_an_archived_object_is_restored_from_the_archive(
+    storage_class: str, key: str | None, ends: str | None
+) -> None:
     row = pagedata.dropped(1) | {"kind": "archived", "storage_class": storage_class, "recoverable": None}
     step = next_steps.way_back(row | {"bucket": "lake", "key": key})
     assert (step and step.command) == (ends and f"aws s3api restore-object{ends}")
@@ -307,7 +309,7 @@ NO_WAY: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("given", NO_WAY)
-def test_where_nothing_can_be_typed_nothing_is_said(given: dict[str, Any]) -> None:
+def test_a_finding_without_a_command_has_no_step(given: dict[str, Any]) -> None:
     assert next_steps.way_back(pagedata.dropped(1) | given) is None
 
 

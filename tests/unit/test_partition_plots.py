@@ -18,7 +18,7 @@ def part(path: str, **by_severity: int) -> Partition:
 
 @pytest.fixture
 def charts(monkeypatch: pytest.MonkeyPatch) -> list[alt.Chart]:
-    """What is drawn."""
+    """Collect the charts of a page."""
     drawn: list[alt.Chart] = []
     monkeypatch.setattr(st, "altair_chart", lambda chart, **_: drawn.append(chart))
     monkeypatch.setattr(st, "caption", lambda _: None)

@@ -1,4 +1,4 @@
-"""Which places `--partition` means, and what a run that was asked for them says of its tables."""
+"""The places that `--partition` selects, and the results of such a run about its tables."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_places_of_partitions(partitions: list[str], places: dict[str, tuple[str
 
 
 @pytest.mark.parametrize("text", ["", "/", "day", "=1", "day=1//hour=2", "day=1/../x", "s3://lake/orders"])
-def test_what_is_no_partition(text: str) -> None:
+def test_texts_that_are_not_partitions(text: str) -> None:
     with pytest.raises(BadInput, match="is not a partition"):
         partitions_of([ORDERS], [text])
 
@@ -44,7 +44,7 @@ def test_a_partition_that_nobody_knows_is_not_fine() -> None:
     assert requested_reasons(said) == {said["orders"]}
 
 
-def test_every_place_that_was_asked_for_has_its_uri() -> None:
+def test_every_requested_place_has_its_uri() -> None:
     partitions = partitions_of([ORDERS, ITEMS], ["day=1"])
     assert uris(partitions) == {
         Location("lake", "orders/day=1"): "s3://lake/orders/day=1",

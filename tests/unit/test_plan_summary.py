@@ -1,4 +1,4 @@
-"""What `reconcile plan` prints: the worst first, and what needs a person told by its reason."""
+"""The output of `reconcile plan`: the worst first, and the reason for each finding that needs a person."""
 
 import io
 from collections import Counter
@@ -30,7 +30,7 @@ WHY: list[tuple[dict[Reason, int], list[str]]] = [
 
 
 @pytest.mark.parametrize(("why", "lines"), WHY)
-def test_a_reason_is_told_once(why: dict[Reason, int], lines: list[str]) -> None:
+def test_a_reason_is_printed_once(why: dict[Reason, int], lines: list[str]) -> None:
     assert list(plan_summary.for_person(why)) == lines
 
 

@@ -1,4 +1,4 @@
-"""Who owns a key, asked of DuckDB: the twin of `keys.owner_of`, with few places and with many."""
+"""The owner of a key in DuckDB: the twin of `keys.owner_of`, with few places and with many."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What ends an audit before anything is read: nothing can be reached. Told once, within seconds, and without Spark."""
+"""An audit that cannot reach its sources ends before it reads: one message, within seconds, without Spark."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ def no_spark(*_: object) -> None:
     raise AssertionError("Spark must not start")
 
 
-def test_a_dead_endpoint_ends_the_audit_at_once_and_is_told_once(
+def test_a_dead_endpoint_ends_the_audit_at_once_and_is_reported_once(
     tmp_path: Path, place: Location, dead: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakeaudit.commands.on_spark._session", no_spark)
@@ -60,7 +60,7 @@ def test_a_dead_endpoint_ends_the_audit_at_once_and_is_told_once(
     assert (run["run_id"], run["status"], run["error"]) == ("r9", "failed", f"{LAKE}: {told}")
 
 
-def test_results_that_cannot_be_reached_are_told_before_the_lease(
+def test_results_that_cannot_be_reached_are_reported_before_the_lease(
     tmp_path: Path, dead: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakeaudit.commands.on_spark._session", no_spark)

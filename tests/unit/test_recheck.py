@@ -1,4 +1,4 @@
-"""What confirms suspects that nobody looked at: a second picture, and a sample of a mass loss."""
+"""Confirmation without a live check: by a second storage snapshot, and by a sample of a mass loss."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,7 +18,7 @@ TEXT, TIME, NUMBER = pa.string(), pa.timestamp("us"), pa.int64()
 
 @pytest.fixture
 def audit() -> Iterator[Any]:
-    """What these functions need of an audit: its connection."""
+    """Return an audit with only the connection that these functions use."""
     con = connection()
     yield SimpleNamespace(con=con)
     con.close()
@@ -42,7 +42,7 @@ TWICE = [
 ]
 
 
-def test_a_second_picture_confirms_what_nobody_looked_at(audit: Any) -> None:
+def test_a_second_snapshot_confirms_suspects_without_a_live_check(audit: Any) -> None:
     def at(hour: int | None) -> datetime | None:
         return None if hour is None else datetime(2026, 11, 21, hour)  # noqa: DTZ001 - as inside an audit
 

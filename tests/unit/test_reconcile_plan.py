@@ -67,33 +67,33 @@ LOST = state(marker("m", 60), version("v", 0))
 CLAIM = NOON + timedelta(minutes=1)
 
 
-def wanted(*, size: int | None = 7, etag: str | None = None, version_id: str | None = None) -> RestoreTarget:
+def target(*, size: int | None = 7, etag: str | None = None, version_id: str | None = None) -> RestoreTarget:
     return RestoreTarget(Claimed(CLAIM, CLAIM + timedelta(minutes=5), size, etag), version_id)
 
 
 @pytest.mark.parametrize(
     ("asked", "found", "answer"),
     [
-        (wanted(), LOST, "v"),
-        (wanted(etag="e"), LOST, "v"),
-        (wanted(version_id="v"), LOST, "v"),
-        (wanted(size=8), LOST, "no version of it matches the record"),
-        (wanted(size=8, version_id="v"), LOST, "no version of it matches the record"),
-        (wanted(etag="other"), LOST, "no version of it matches the record"),
-        (wanted(size=None), LOST, "no version of it matches the record"),
-        (wanted(), state(version("v", 0, latest=True)), "the file exists again"),
-        (replace(wanted(), was_there=True), state(version("v", 0, latest=True)), NEVER_GONE),
-        (wanted(), state(), "no version of it matches the record"),
-        (wanted(), state(versioning=""), "its bucket keeps no versions"),
-        (wanted(), state(marker("m", 60), version("v", 0), versioning="Suspended"), "versioning of its bucket is"),
-        (wanted(), state(marker("m", 60), version("w", 3), version("v", 0)), "several versions may be the one"),
-        (wanted(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0)), "v"),
-        (wanted(), state(marker("m", 60), version("v", 30)), "no version of it matches the record"),
-        (wanted(), state(marker("m", 60), version("v", 0), whole=False), "several versions may be the one"),
-        (wanted(), state(marker("m", 60), version("v", 0), **COLD), "its version v is in DEEP_ARCHIVE: first restore"),
-        (wanted(), state(version("v", 0, latest=True), **COLD), "its version v is in DEEP_ARCHIVE: first restore"),
-        (wanted(), state(marker("m", 60), version("v", 0), **THAWED), "v"),
-        (wanted(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0), archived={"w": "IA"}),
+        (target(), LOST, "v"),
+        (target(etag="e"), LOST, "v"),
+        (target(version_id="v"), LOST, "v"),
+        (target(size=8), LOST, "no version of it matches the record"),
+        (target(size=8, version_id="v"), LOST, "no version of it matches the record"),
+        (target(etag="other"), LOST, "no version of it matches the record"),
+        (target(size=None), LOST, "no version of it matches the record"),
+        (target(), state(version("v", 0, latest=True)), "the file exists again"),
+        (replace(target(), was_there=True), state(version("v", 0, latest=True)), NEVER_GONE),
+        (target(), state(), "no version of it matches the record"),
+        (target(), state(versioning=""), "its bucket keeps no versions"),
+        (target(), state(marker("m", 60), version("v", 0), versioning="Suspended"), "versioning of its bucket is"),
+        (target(), state(marker("m", 60), version("w", 3), version("v", 0)), "several versions may be the one"),
+        (target(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0)), "v"),
+        (target(), state(marker("m", 60), version("v", 30)), "no version of it matches the record"),
+        (target(), state(marker("m", 60), version("v", 0), whole=False), "several versions may be the one"),
+        (target(), state(marker("m", 60), version("v", 0), **COLD), "its version v is in DEEP_ARCHIVE: first restore"),
+        (target(), state(version("v", 0, latest=True), **COLD), "its version v is in DEEP_ARCHIVE: first restore"),
+        (target(), state(marker("m", 60), version("v", 0), **THAWED), "v"),
+        (target(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0), archived={"w": "IA"}),
          "v"),
     ],
 )  # fmt: skip
@@ -293,7 +293,7 @@ def test_a_step_says_all_that_it_was_decided_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", '{"plan_id": 1}', "null"])
-def test_a_line_that_is_no_step_is_refused(line: str) -> None:
+def test_a_line_that_is_not_a_step_is_refused(line: str) -> None:
     with pytest.raises(BadInput, match="a row of it is not a step"):
         Step.of_line(line)
 
@@ -320,7 +320,7 @@ def test_the_registry_names_actions_and_kinds_that_there_are() -> None:
         ([], "Missing command. See lakeaudit reconcile --help."),
     ],
 )
-def test_what_is_mistyped_is_told_in_one_line(
+def test_a_mistyped_option_is_reported_in_one_line(
     words: list[str],
     told: str,
     tmp_path: Path,
@@ -334,7 +334,7 @@ def test_what_is_mistyped_is_told_in_one_line(
 
 
 def test_a_plan_holds_where_files_lie_and_no_alert(tmp_path: Path) -> None:
-    """A plan of an earlier version holds none of it, and its digest is what it was."""
+    """A plan of an earlier version holds no location, and its digest is unchanged."""
     file = tmp_path / "lake.yaml"
     file.write_text(
         "version: 1\nlake: shop\nresults: ${PLACE}\nalerts: [{url_env: SECRET}]\n"

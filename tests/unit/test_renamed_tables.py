@@ -1,4 +1,4 @@
-"""What is accepted of a table stays accepted under its new name, where nothing but the name changed."""
+"""Accepted findings of a table stay accepted under its new name if only the name changed."""
 
 from collections.abc import Mapping
 from dataclasses import replace

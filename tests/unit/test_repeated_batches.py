@@ -15,7 +15,7 @@ AT = datetime(2026, 11, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def batch(version: int, days: float, digest: int = 7, **given: Any) -> dict[str, Any]:
-    """What one commit appended so many days after the first."""
+    """Return the append of one commit, `days` after the first."""
     plain = {
         "table_name": "orders",
         "reading": 0,
@@ -35,7 +35,7 @@ def batch(version: int, days: float, digest: int = 7, **given: Any) -> dict[str,
 
 
 def stream(version: int, days: float, digest: int = 7, **given: Any) -> dict[str, Any]:
-    """What one commit of a stream appended."""
+    """Return the append of one commit of a stream."""
     named = {"adds_alone": True, "transactions": ["q version 1"]}
     return batch(version, days, digest, **(named | given))
 
@@ -64,7 +64,7 @@ BATCHES: dict[str, tuple[list[dict[str, Any]], list[tuple[int, int]]]] = {
         [batch(1, 0, 14, files=4, rows=100, bytes=1800), batch(2, 1), batch(2, 1, operation=None)],
         [(1, 2)],
     ),
-    "of two blocks one is no append": (
+    "one of two blocks is not an append": (
         [batch(1, 0, 14, files=4, rows=100, bytes=1800), batch(2, 1), batch(2, 1, appends=False)],
         [],
     ),

@@ -1,4 +1,4 @@
-"""What stands in the result tables after runs, runs again, and runs that were killed."""
+"""The rows of the result tables after runs, repeated runs and killed runs."""
 
 import json
 import shutil
@@ -215,7 +215,7 @@ KEYED = {"transitions": "transition_id", "discrepancies": "discrepancy_id"}
 
 
 class Killed(Exception):
-    """What stops a run between two writes."""
+    """The error that stops a run between two writes."""
 
 
 def write(writer: ResultsWriter, name: str, *, breaks_off: bool = False) -> None:
@@ -243,7 +243,7 @@ def whole_run(writer: ResultsWriter, stop: str = "") -> None:
 
 
 class BrokenOffError(Exception):
-    """What befalls evidence while its rows are being written."""
+    """The error of evidence while its rows are written."""
 
 
 def broken(given: pa.Table) -> pa.RecordBatchReader:

@@ -12,10 +12,10 @@ from lakeaudit.rules import file_rules
 from lakeaudit.rules.expr import Expr, evaluate
 from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 from tests.builders.group_scenario import GroupScenario
-from tests.builders.mutants import fact_mutants, meeting, rule_mutants, spoken, swaps
+from tests.builders.mutants import fact_mutants, meeting, outcome, rule_mutants, swaps
 from tests.builders.scenario import Row, Scenario
 from tests.builders.twin import Subject, judged, subjects
-from tests.builders.twin import spoken as spoken_rule
+from tests.builders.twin import verdict_text as spoken_rule
 from tests.builders.twin_match import pair_rows
 from tests.scenarios import GROUP_SCENARIOS, SCENARIOS
 
@@ -31,7 +31,7 @@ def test_a_scenario_is_judged_as_an_expert_would(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", GROUP_SCENARIOS, ids=lambda scenario: scenario.name)
-def test_what_is_no_single_file_is_judged_as_an_expert_would(scenario: GroupScenario) -> None:
+def test_subjects_other_than_files_are_judged_as_an_expert_would(scenario: GroupScenario) -> None:
     facts = file_rules.facts_of(scenario.row, file_rules.FACTS_OF[scenario.table])
     rule = file_rules.judge(file_rules.TABLES[scenario.table], facts)
     assert spoken_rule(rule) == scenario.verdict
@@ -44,14 +44,14 @@ def test_there_are_enough_scenarios_and_each_has_its_own_name() -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """One table of rules asked of one row, and the facts of all that is known of it in the end."""
+    """One row for one table of rules, with all of its final facts."""
 
     axis: str
     row: Row
     facts: dict[str, bool]
 
     def verdict(self, table: tuple[file_rules.Rule, ...]) -> tuple[str, str | None]:
-        return spoken(file_rules.judge(table, self.facts))
+        return outcome(file_rules.judge(table, self.facts))
 
     @cached_property
     def right(self) -> tuple[str, str | None]:
@@ -72,7 +72,7 @@ def questions() -> list[Question]:
 
 
 def _question(asked: Subject) -> Question:
-    """What is known late is put in everywhere; the last test of this file says why that changes no verdict."""
+    """The late facts are set everywhere; the last test of this file shows why that changes no verdict."""
     first = file_rules.judge(file_rules.AXES[asked.axis], asked.facts(asked.row))
     row = asked.again if first.is_finding else asked.known
     return Question(asked.axis, row, asked.facts(row))
@@ -136,15 +136,15 @@ USED = {
 def test_no_fault_in_a_fact_goes_unseen(name: str, questions: list[Question]) -> None:
     fact = EVERY_FACT[name].args[0]
     asked = [question for question in questions if name in USED[question.axis]]
-    survivors = [what for what, mutant in fact_mutants(fact) if not _seen(asked, name, mutant.sure())]
+    survivors = [what for what, mutant in fact_mutants(fact) if not _is_detected(asked, name, mutant.sure())]
     assert survivors == []
 
 
-def _seen(asked: list[Question], name: str, mutant: Expr) -> bool:
+def _is_detected(asked: list[Question], name: str, mutant: Expr) -> bool:
     for question in asked:
         changed = question.facts | {name: evaluate(mutant, question.row)}
         table = file_rules.TABLES[question.axis]
-        if changed != question.facts and spoken(file_rules.judge(table, changed)) != question.verdict(table):
+        if changed != question.facts and outcome(file_rules.judge(table, changed)) != question.verdict(table):
             return True
     return False
 
@@ -159,7 +159,7 @@ def test_every_fact_is_used_by_a_rule_and_every_rule_uses_facts_that_exist() -> 
 
 
 LATE = ("storage_hole", "metastore_hole", "vacuum_assumed")
-"""Known only after everything has been read once, and then looked at for suspects alone."""
+"""Known only after everything was read, and then read only for suspects."""
 
 
 @pytest.mark.parametrize("axis", file_rules.PAIR_AXES)
@@ -170,7 +170,7 @@ def test_what_is_known_late_takes_findings_back_and_changes_nothing_else(
     for facts in _variations(axis, questions):
         early = file_rules.judge(table, facts | dict.fromkeys(LATE, False))
         if not early.is_finding:
-            assert spoken(file_rules.judge(table, facts)) == spoken(early), facts
+            assert outcome(file_rules.judge(table, facts)) == outcome(early), facts
 
 
 def _variations(axis: str, questions: list[Question]) -> Iterator[dict[str, bool]]:

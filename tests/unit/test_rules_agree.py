@@ -20,7 +20,7 @@ from tests.builders.connections import connection
 from tests.builders.evidence import CUT
 from tests.builders.group_scenario import SCHEMAS
 from tests.builders.scenario_lake import Lake, answers, matched, numbered
-from tests.builders.twin import by_subject, spoken
+from tests.builders.twin import by_subject, verdict_text
 from tests.builders.twin_match import pair_rows
 from tests.scenarios import GROUP_SCENARIOS, SCENARIOS
 
@@ -46,7 +46,7 @@ def test_the_kernel_judges_every_scenario_as_an_expert_would(lake: Lake, world: 
 
 
 @pytest.mark.parametrize("name", file_rules.GROUPS)
-def test_the_kernel_judges_what_is_no_single_file_as_an_expert_would(name: str) -> None:
+def test_the_kernel_judges_subjects_other_than_files_as_an_expert_would(name: str) -> None:
     asked = [scenario for scenario in GROUP_SCENARIOS if scenario.table == name]
     schema = SCHEMAS[name]
     rows = duck.small(
@@ -56,7 +56,7 @@ def test_the_kernel_judges_what_is_no_single_file_as_an_expert_would(name: str) 
     fired = duck.rows_of(
         apply_rules(connection(), rows, file_rules.FACTS_OF[name], {name: file_rules.TABLES[name]}),
     )
-    judged = {asked[row["at"]].name: spoken(file_rules.RULES[row[f"rule_{name}"]]) for row in fired}
+    judged = {asked[row["at"]].name: verdict_text(file_rules.RULES[row[f"rule_{name}"]]) for row in fired}
     assert judged == {scenario.name: scenario.verdict for scenario in asked}
 
 
@@ -79,7 +79,7 @@ def test_match_agrees_with_its_plain_twin_in_every_column_that_facts_read(
         (at, name, _utc(found[at][name]), row[name])
         for at, row in expected.items()
         for name in columns
-        if _utc(found[at][name]) != row[name] and not _unasked(name, row)
+        if _utc(found[at][name]) != row[name] and not _is_finer_than_twin(name, row)
     ]
     assert differing == []
 
@@ -91,8 +91,8 @@ def _utc(value: Any) -> Any:
     return value.replace(tzinfo=CUT.tzinfo) if hasattr(value, "tzinfo") else value
 
 
-def _unasked(name: str, row: dict[str, Any]) -> bool:
-    """What an object is by its name is not told apart by the twin as finely: markers and temporary work are `data`."""
+def _is_finer_than_twin(name: str, row: dict[str, Any]) -> bool:
+    """Return whether the twin has a coarser category: for it markers and temporary files are `data`."""
     return name == "category" and row["c_state"] is None and row["e_state"] is None
 
 
@@ -193,7 +193,7 @@ ASKED_OF = {
     "tree": (TREE_FACTS, TREE),
     **{name: (file_rules.FACTS_OF[name], schema) for name, schema in SCHEMAS.items()},
 }
-"""Facts, and the rows that they are asked of."""
+"""Facts, and the rows that they are computed from."""
 
 
 @pytest.mark.parametrize(("facts", "schema"), ASKED_OF.values(), ids=ASKED_OF)

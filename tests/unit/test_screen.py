@@ -1,7 +1,7 @@
-"""The screen lets go of nothing on which the kernel would have a word, and the sums it gives are the kernel's.
+"""The prefilter clears no key on which the kernel would report, and its sums equal those of the kernel.
 
-One lake has every situation (`screen_worlds.everything`). It is read in full, and with a narrow reading before; and
-each key that is let go is judged by the rules in plain Python.
+One lake has every situation (`screen_worlds.everything`). It is matched with and without a
+projection pass before, and the rules in plain Python judge each cleared key.
 """
 
 import random
@@ -37,7 +37,7 @@ PLAINEST = {
     ("lake", "shop/inner/plain,named,_update_not_given,plain"), (COPIED, "plain,plain"),
     (COPIED, "plain,no_etag"), ("lake", "moved/written_again,plain,plain"),
 }  # fmt: skip
-"""Files that a screen worth its cost lets go of."""
+"""Files that a useful prefilter clears."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def truth(lake: ScreenLake) -> Iterator[Truth]:
     [(1, prefilter.BITS), (2, 13)],
     ids=["as it runs", "shared out, with buckets that collide"],
 )
-def test_a_narrow_reading_changes_no_answer(
+def test_a_projection_pass_changes_no_answer(
     lake: ScreenLake, full: FirstAnswers, shares: int, bits: int
 ) -> None:
     engine = InProcessEngine(2) if shares == 1 else SharingEngine(shares)
@@ -101,7 +101,7 @@ def test_the_lake_has_what_a_screen_could_get_wrong(full: FirstAnswers) -> None:
 
 
 def test_one_bucket_with_nearly_all_keys() -> None:
-    """Of rows that were read already; and a key has thousands of versions, and two files of that bucket are equal."""
+    """The rows are in memory; one key has thousands of versions, and two files of that bucket are equal."""
     by_bucket: dict[int, list[str]] = {n: [] for n in range(16)}
     for n in range(300):
         by_bucket[bucket_of("lake", f"shop/p{n}", 4)].append(f"shop/p{n}")
@@ -160,7 +160,7 @@ def test_five_hundred_generated_lakes(drawn: Drawn, chance: random.Random) -> No
 
 
 def _read_both_ways(drawn: Drawn, chance: random.Random) -> None:
-    """Every bucket has sources and a table of its own; one store speaks of all buckets that no other speaks of."""
+    """Every bucket has sources and a table of its own; one store covers all buckets that no other covers."""
     names = [f"b{n}" for n in range(len(drawn))]
     places = [(Location(name, ""),) for name in names]
     lake = ScreenLake(
@@ -195,17 +195,17 @@ def _at(source: Source, places: tuple[Location, ...]) -> Source:
 # --- by the rules ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_let_go_is_consistent_on_every_axis_that_asks(truth: Truth) -> None:
+def test_cleared_files_are_consistent_on_every_axis(truth: Truth) -> None:
     gone = truth.cleared_keys()
     assert gone.keys >= PLAINEST
     assert truth.faults(gone) == []
 
 
-def test_files_that_the_ledger_holds_open_are_not_let_go(truth: Truth) -> None:
+def test_files_that_are_open_in_the_ledger_are_not_cleared(truth: Truth) -> None:
     assert not truth.cleared_keys().keys & {("lake", "shop/open"), ("lake", "shop/open_leftover")}
 
 
-def test_tables_of_lists_and_those_out_of_scope_are_not_let_go(truth: Truth) -> None:
+def test_tables_of_lists_and_those_out_of_scope_are_not_cleared(truth: Truth) -> None:
     names = set(truth.cleared_keys().sums)
     assert names == {
         "shop",
@@ -226,7 +226,7 @@ def without(conditions: Sequence[str], at: int) -> tuple[str, ...]:
     return (*conditions[:at], *conditions[at + 1 :])
 
 
-def turned(conditions: Sequence[str], at: int) -> tuple[str, ...]:
+def negated_at(conditions: Sequence[str], at: int) -> tuple[str, ...]:
     return (*conditions[:at], f"NOT ({conditions[at]})", *conditions[at + 1 :])
 
 
@@ -240,7 +240,7 @@ MUTABLE = [
 ]
 
 
-@pytest.mark.parametrize("change", [without, turned])
+@pytest.mark.parametrize("change", [without, negated_at])
 @pytest.mark.parametrize(
     ("module", "name", "at"),
     [(module, name, at) for module, name in MUTABLE for at in range(len(getattr(module, name)))],
@@ -258,9 +258,9 @@ def test_every_condition_of_the_screen_is_needed(
 
 
 def _collided(lake: ScreenLake, *keys: str) -> dict[str, pa.Table]:
-    """What a screen answers of these keys if all of them have one hash."""
+    """Return the prefilter's answer about these keys if all of them have one hash."""
     con = connection()
-    held = Truth(lake).traces()["traces"]
+    held = Truth(lake).fingerprints()["traces"]
     hashes = ", ".join(str(hash_of("lake", key)) for key in keys)
     one = duck.query(
         con, f"SELECT * REPLACE (CAST(7 AS UBIGINT) AS h) FROM input WHERE h IN ({hashes})", input=held

@@ -1,4 +1,4 @@
-"""What becomes of a discrepancy: by a table, and over random histories against what really was the case."""
+"""The states of a discrepancy: by a table, and over random histories compared with the true state."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -175,7 +175,7 @@ def test_the_same_run_again_changes_and_reports_nothing(held: str, said: dict[st
 # --- random histories --------------------------------------------------------------------------------------
 
 KINDS = (None, ("size_mismatch", "warning"), ("dropped", "critical"))
-"""What a file may be: well, or one of two things."""
+"""The states of a file: intact, or one of two faults."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from lakeaudit.gates.expectation_suites import check
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.ledger.settle import NEXT, TRANSITIONS, action_of, settled
 from tests.builders import book
-from tests.builders.book import Found, Look, Word
+from tests.builders.book import Look, RunFinding, Word
 
 QUICK, SOAK = 25, 500
 FILES = {"a": "orders", "b": "orders", "c": "customers"}
@@ -71,7 +71,7 @@ class Histories(RuleBasedStateMachine):
         for file, table in FILES.items():
             look = Look(table in judged, complete, at(cut - margin))
             said = (
-                self._said(file, cut, seen, margin, live=live and look.judged, grown=grown)
+                self._result_for(file, cut, seen, margin, live=live and look.judged, grown=grown)
                 if look.judged
                 else None
             )
@@ -84,7 +84,7 @@ class Histories(RuleBasedStateMachine):
             entry, word = book.settle(self.book.get(file), run, look, said, self.found_at.get(file))
             entries[file] = entry
             spoken += [(file, word)] if word else []
-            if isinstance(said, Found) and crash != "before":
+            if isinstance(said, RunFinding) and crash != "before":
                 self.found_at[file] = max(said.at, self.found_at.get(file, said.at))
         self.crashed = crash is not None
         if crash != "before":
@@ -120,8 +120,10 @@ class Histories(RuleBasedStateMachine):
             known = {(row["last_run_id"], file) for file, row in self.ledger.items()}
             self.transitions = {t for t in self.transitions if t[:2] in known or t[0] != f"run-{self.runs}"}
 
-    def _said(self, file: str, cut: int, seen: int, margin: int, *, live: bool, grown: bool) -> Found | Word:
-        """The live check is asked of what the picture says is wrong, and of what is open."""
+    def _result_for(
+        self, file: str, cut: int, seen: int, margin: int, *, live: bool, grown: bool
+    ) -> RunFinding | Word:
+        """Return the result for a file; the live check covers files that are wrong in the snapshot, and open ones."""
         unresolved = self.ledger.get(file, {}).get("state") in ("open", "pending")
         asked = live and (self.truth[seen][file] is not WELL or unresolved)
         state = self.truth[self.now if asked else seen][file]
@@ -130,12 +132,12 @@ class Histories(RuleBasedStateMachine):
             return Word("restored", when, live=asked)
         kind, severity = state
         edge = when if asked else at(cut - margin)
-        return Found(kind, severity, when, edge, confirmed=asked, grown=grown)
+        return RunFinding(kind, severity, when, edge, confirmed=asked, grown=grown)
 
-    def _row(self, file: str, run: book.Run, look: Look, said: Found | Word | None) -> dict[str, Any]:
+    def _row(self, file: str, run: book.Run, look: Look, said: RunFinding | Word | None) -> dict[str, Any]:
         """The SETTLE row of the file."""
         held = self.ledger.get(file) or dict.fromkeys(NEXT)
-        found = said if isinstance(said, Found) else None
+        found = said if isinstance(said, RunFinding) else None
         word = said if isinstance(said, Word) else None
         rank = SEVERITIES.index
         return {f"l_{name}": value for name, value in held.items()} | {
@@ -154,7 +156,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def _profile(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the gate looks at, of one row."""
+    """Return the columns of one row that the gate reads."""
     ended = row["resolved_at"] is not None and row["resolution"] is not None
     begun = row["resolved_at"] is None and row["resolution"] is None
     acks = sum(row[name] is not None for name in ("ack_by", "ack_reason", "ack_until"))

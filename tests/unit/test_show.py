@@ -1,4 +1,4 @@
-"""What is printed for people: never markup or control codes of others, never green for what was not decided."""
+"""Output for people: no foreign markup or control codes, and no green for undecided results."""
 
 import io
 import json

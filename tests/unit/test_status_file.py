@@ -26,8 +26,8 @@ from tests.conftest import Aws
 COMMANDS = ("doctor", "audit", "alert", "report")
 
 
-def told(command: str, lake: str, *more: str) -> dict[str, Any]:
-    """The status file of one command, which says the exit code that the command had."""
+def status_after(command: str, lake: str, *more: str) -> dict[str, Any]:
+    """Run a command; return its status file, whose exit code equals the command's."""
     status = Path(lake).with_name("status.json")
     code = cli.main([command, lake, *more, "--status-file", str(status)])
     said: dict[str, Any] = json.loads(status.read_text())
@@ -39,12 +39,12 @@ def told(command: str, lake: str, *more: str) -> dict[str, Any]:
 def test_a_lake_file_that_cannot_be_used(command: str, tmp_path: Path) -> None:
     lake = tmp_path / "lake.yaml"
     lake.write_text("version: 1\nlake: shop\n")
-    said = told(command, str(lake))
+    said = status_after(command, str(lake))
     assert (said["command"], said["exit_code"], said["retry"]) == (command, 2, False)
     assert f"{lake}:1: results: is missing" in said["error"]
 
 
-def test_a_bad_option_is_told_in_the_lakes_own_store(
+def test_a_bad_option_is_reported_in_the_lakes_own_store(
     tmp_path: Path, place: Location, s3: Endpoint, aws: Aws, bucket: str
 ) -> None:
     """The status file is written although nothing was begun."""
@@ -59,14 +59,14 @@ def test_a_bad_option_is_told_in_the_lakes_own_store(
 
 def test_a_report(lake: str, place: Location, tmp_path: Path) -> None:
     publish(place, runs=[run()], coverage=[covered()], findings=[finding("dropped", "orders/a")])
-    said = told("report", lake, "--in-results")
+    said = status_after("report", lake, "--in-results")
     assert said == {"command": "report", "exit_code": 0, "retry": False, "verdict": said["verdict"]}
     assert said["verdict"].startswith("CRITICAL: 1 dropped in 1 table")
     assert (tmp_path / "results" / "report.html").read_text().startswith("<!doctype html>")
 
 
 def test_a_report_of_nothing(lake: str) -> None:
-    said = told("report", lake)
+    said = status_after("report", lake)
     assert (said["exit_code"], said["retry"]) == (10, False)
     assert "holds no finished audit" in said["error"]
 
@@ -74,7 +74,7 @@ def test_a_report_of_nothing(lake: str) -> None:
 def test_alerts_that_were_sent_and_that_were_not(
     lake: str, place: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert told("alert", lake) == {
+    assert status_after("alert", lake) == {
         "command": "alert",
         "exit_code": 0,
         "retry": False,
@@ -82,14 +82,16 @@ def test_alerts_that_were_sent_and_that_were_not(
     }
     monkeypatch.delenv("NOT_SET", raising=False)
     publish(place, runs=[run(status="failed", error="no evidence", finished_at=datetime.now(UTC))])
-    said = told("alert", lake_file(tmp_path, place, alerts=[{"kind": "apprise", "url_env": "NOT_SET"}]))
+    said = status_after(
+        "alert", lake_file(tmp_path, place, alerts=[{"kind": "apprise", "url_env": "NOT_SET"}])
+    )
     assert (said["exit_code"], said["retry"]) == (3, True)
     assert "NOT_SET" in said["verdict"]
 
 
 def test_a_doctor_who_may_find_it_well_later(tmp_path: Path, place: Location) -> None:
     nobody = {"endpoint": "http://127.0.0.1:9", "region": "us-east-1", "path_style": True}
-    said = told("doctor", lake_file(tmp_path, place, s3=nobody))
+    said = status_after("doctor", lake_file(tmp_path, place, s3=nobody))
     assert (said["exit_code"], said["retry"]) == (10, True)
     assert said["verdict"].startswith("NOTHING CAN BE AUDITED")
 

@@ -1,4 +1,4 @@
-"""What becomes of the result tables after a run was published: old rows, small files, files of the past."""
+"""Upkeep of the result tables after a run was published: old rows, small files, old files."""
 
 import os
 import time

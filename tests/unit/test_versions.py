@@ -54,7 +54,7 @@ def con() -> Iterator[Connection]:
 
 
 def twin(versions: list[Row], repeats: list[str], older_alone: list[str]) -> list[Row]:
-    """What `one_row_per_key` gives, key by key."""
+    """Return the rows of `one_row_per_key` by key."""
     keys: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in versions:
         keys[row["source"], row["bucket"], row["key"]].append(row)

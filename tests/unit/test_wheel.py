@@ -85,11 +85,11 @@ def test_the_command_starts_from_the_zip(wheel: Path, python: Path, tmp_path: Pa
 
 
 BROUGHT_ALONG = {"botocore", "py4j", "numpy", "markupsafe", "altair", "pydantic_core", "thrift"}
-"""Imported, and brought by what the package asks for."""
+"""Imported packages that come with a declared requirement."""
 
 
 def test_the_wheel_asks_for_whatever_the_package_imports(wheel: Path) -> None:
-    """What only the tests' environment brings is missed on a cluster, and nowhere before."""
+    """A package that only the tests' environment has would be missed first on a cluster."""
     with zipfile.ZipFile(wheel) as packed:
         (metadata,) = (name for name in packed.namelist() if name.endswith("METADATA"))
         lines = packed.read(metadata).decode().splitlines()
@@ -102,7 +102,7 @@ def test_the_wheel_asks_for_whatever_the_package_imports(wheel: Path) -> None:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below a node; what they are made of holds no import, and is most of the tree."""
+    """Yield all statements below a node; expressions are skipped: they hold no import and are most of the tree."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.expr):
             yield child
@@ -110,7 +110,7 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Top names of what a module imports; stubs of types are no packages."""
+    """Yield the top-level packages that a module imports; type stubs do not count as packages."""
     for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []

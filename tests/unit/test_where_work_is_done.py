@@ -1,4 +1,4 @@
-"""What the driver does itself, and what goes to tasks: by bytes of evidence, and by what a reading leaves of them."""
+"""Work in the driver and work in tasks: decided by bytes of evidence, and by the bytes that remain after a pass."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -18,12 +18,12 @@ MIB = 1 << 20
 FIVE_PERCENT, NARROW = Reading(left=0.05), Reading(width=3 / 8)
 
 
-class AskedSparkError(Exception):
-    """Somebody asked for the session."""
+class SparkRequestedError(Exception):
+    """The Spark session was requested."""
 
 
 def no_session() -> Any:
-    raise AskedSparkError
+    raise SparkRequestedError
 
 
 def read(_: Connection) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -31,7 +31,7 @@ def read(_: Connection) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def there(in_tasks: bool) -> Any:
-    return pytest.raises(AskedSparkError) if in_tasks else nullcontext()
+    return pytest.raises(SparkRequestedError) if in_tasks else nullcontext()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A shop whose files are lost in every way, and plans that mend it: as commands run them, in this process."""
+"""A shop whose files are lost in every way, and plans that repair it, run in this process as the commands do."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,8 +41,8 @@ _KNOWN = (
 )
 
 
-def found(shop: Shop, kinds: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What an audit finds of these files of `orders` (by key a kind), in words that `ledger.opened` takes."""
+def finding_rows(shop: Shop, kinds: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return rows for `ledger.opened`: findings about these files of `orders`, given a kind by key."""
     table = f"s3://{shop.bucket}/warehouse/orders"
     adds = pa.table(DeltaTable(table, storage_options=shop.options).get_add_actions()).to_pylist()
     sizes = {f"warehouse/orders/{each['path']}": each["size_bytes"] for each in adds}
@@ -78,8 +78,8 @@ def found_set(lake: Lake) -> set[tuple[Any, ...]]:
     return {(row["axis"], row["subject"], row["kind"]) for b in batches for row in b.to_pylist()}
 
 
-def known(lake: Lake) -> list[dict[str, Any]]:
-    """What the ledger says of each file that is open, as `found` says it, but for the milliseconds of its commit."""
+def open_rows(lake: Lake) -> list[dict[str, Any]]:
+    """Return the ledger's open rows with the columns of `finding_rows`, except for the milliseconds of commits."""
     batches = results_of(lake).discrepancies(("open",))
     rows = [row for batch in batches for row in batch.to_pylist()]
     return [{name: row[name] for name in _KNOWN} for row in sorted(rows, key=lambda row: str(row["key"]))]
@@ -100,7 +100,7 @@ def publish_leftovers(
     category: Mapping[str, str] | None = None,
     status: str = "complete",
 ) -> None:
-    """What an audit leaves that found these files of `orders`; its first one looked then, by default now.
+    """Publish the results of an audit that reported these files of `orders`; the first audit was then, by default now.
 
     They are data files, but for those of another `category`.
     """
@@ -129,7 +129,7 @@ def actions_of(lake: Lake) -> list[dict[str, Any]]:
 
 
 @dataclass
-class Mending:
+class RepairPlans:
     """Plans of a lake below a folder."""
 
     lake: Lake

@@ -1,4 +1,4 @@
-"""Plans of single rows of a ledger that no audit wrote, for tests of what is planned, done and taken back."""
+"""Plans for single rows of a ledger that no audit wrote, for tests of planning, applying and undoing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.threads import Pacer
 from lakeaudit.schemas import DISCREPANCIES
 from tests.builders.audits import results_of
-from tests.builders.mending import Mending
+from tests.builders.repair_plans import RepairPlans
 
 Row = dict[str, Any]
 
@@ -29,8 +29,8 @@ def ledger_row(kind: str, bucket: str, key: str, **given: Any) -> Row:
     return dict.fromkeys(DISCREPANCIES.names) | usual | given
 
 
-def planned(mending: Mending, rows: Sequence[Row], allow: Sequence[str] = ("restore",)) -> list[Step]:
-    """The steps of a plan for these rows, which lies in the mending's file."""
+def planned(mending: RepairPlans, rows: Sequence[Row], allow: Sequence[str] = ("restore",)) -> list[Step]:
+    """Write a plan for these rows into the plans' file; return its steps."""
     clients, now = clients_of(mending.lake), mending.clock()
     plan_id = f"plan-{now:%H%M%S%f}"
     reader = StateReader(mending.lake, clients, KeyReader(clients, Pacer(10_000)), plan_id)

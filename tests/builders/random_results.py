@@ -20,7 +20,7 @@ _CAUSES = (None, "a lifecycle rule", "a job that ran twice")
 
 @dataclass(frozen=True)
 class Loss:
-    """One kind of loss in the table that is asked about, as a page must tell it."""
+    """One kind of loss in the examined table, as a page must show it."""
 
     kind: str
     number: int
@@ -30,8 +30,8 @@ class Loss:
 
 
 @dataclass
-class Drawn:
-    """A lake's results: the table that is asked about, what is lost in it, and its largest lost file."""
+class RandomResults:
+    """A lake's results: the examined table, its losses, and its largest lost file."""
 
     table: str
     hostile: str
@@ -43,14 +43,14 @@ class Drawn:
     ledger: list[Row] = field(default_factory=list)
 
 
-def draw(place: Location, seed: int, now: datetime) -> Drawn:
+def draw(place: Location, seed: int, now: datetime) -> RandomResults:
     """Publish one run an hour ago over a few tables, one of them with losses, one blind, one with hostile keys."""
     chance = random.Random(seed)
     at = now - timedelta(hours=1)
     names = [f"{area}.{noun}" for area in ("sales", "raw") for noun in ("orders", "events", "clicks_2")]
     chance.shuffle(names)
     asked, hostile, blind, *well = names
-    drawn = Drawn(asked, hostile, now)
+    drawn = RandomResults(asked, hostile, now)
     for kind in chance.sample(_LOSSES, chance.randint(1, 3)):
         drawn.losses.append(_loss(chance, drawn, kind, at))
     _worst(drawn)
@@ -61,7 +61,7 @@ def draw(place: Location, seed: int, now: datetime) -> Drawn:
     ]
     rows = [*drawn.ledger, strays, *others]
     undecided = covered(
-        blind, consistent=0, undecided=10, status="partial", decided_share=None, reason="a hole"
+        blind, consistent=0, undecided=10, status="partial", decided_share=None, reason="an evidence gap"
     )
     publish(
         place,
@@ -75,7 +75,7 @@ def draw(place: Location, seed: int, now: datetime) -> Drawn:
     return drawn
 
 
-def _loss(chance: random.Random, drawn: Drawn, kind: str, at: datetime) -> Loss:
+def _loss(chance: random.Random, drawn: RandomResults, kind: str, at: datetime) -> Loss:
     number, cause = chance.randint(1, 9), chance.choice(_CAUSES)
     since = (at - timedelta(minutes=chance.randint(1, 90_000))).replace(second=0)
     told = chance.choices(("yes", "no", "unknown"), k=number)
@@ -101,7 +101,7 @@ def _amount(told: Sequence[str]) -> str:
     return f"{told.count('yes')} of {len(told)}{unknown}"
 
 
-def _worst(drawn: Drawn) -> None:
+def _worst(drawn: RandomResults) -> None:
     """The file that stands first in the table's list."""
     ranks = ("critical", "error", "warning", "info")
     worst = min(drawn.ledger, key=lambda row: (ranks.index(row["severity"]), -row["bytes_at_stake"]))
@@ -114,6 +114,6 @@ def _worst(drawn: Drawn) -> None:
     }[worst["recoverable"]]
 
 
-def told_number(loss: Loss) -> str:
-    """The head of a kind on the page of a table."""
+def kind_heading(loss: Loss) -> str:
+    """Return the heading of a kind on the page of a table."""
     return f"{count(loss.number)} {loss.kind.replace('_', ' ')}"
