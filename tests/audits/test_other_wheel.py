@@ -75,6 +75,7 @@ def test_a_kind_of_another_wheel_is_audited(installed: Path, lake: Path) -> None
     audit = lakeaudit(installed, "audit", str(lake), "--live")
     assert audit.returncode == 1, audit.stderr
     shown = lakeaudit(installed, "findings", str(lake), "--format", "jsonl")
+    assert shown.returncode == 0, f"{audit.stdout}{audit.stderr}{shown.stderr}"
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
     found = sorted((row["kind"], Path(row["key"]).name) for row in rows)
-    assert found == [("dropped", "lost.csv"), ("unreferenced", "table")]
+    assert found == [("dropped", "lost.csv"), ("unreferenced", "table")], audit.stdout + audit.stderr
