@@ -1,6 +1,6 @@
 """Writes `of_<version>.zip`: Hudi tables as Hudi's own bundle for Spark leaves them, healthy all of them.
 
-Run by hand where they have to be made anew, in an environment of its own with pyspark 3.5, and a bundle's jar
+Run by hand where they have to be made again, in an environment of its own with pyspark 3.5, and a bundle's jar
 (org.apache.hudi:hudi-spark3.5-bundle_2.12 of 0.15.0 writes timeline layout 1, of 1.0.2 layout 2):
 
     python tests/data/hudi/make.py hudi-spark3.5-bundle_2.12-0.15.0.jar 0.15
@@ -90,7 +90,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "merging_failed_and_on": (_MOR, (_NEW, _UPDATE, _FAIL, _UPDATE)),
     "empty": ("", ()),
 }
-"""By table what it has beside columns, and what is done to it, one after the other."""
+"""The properties and the writes of each table, in their order."""
 
 _WITH_METADATA_TABLE = ("written", "restored", "archived", "compacted")
 _METADATA_TABLE = ".hoodie/metadata/"

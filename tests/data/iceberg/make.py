@@ -1,6 +1,6 @@
 """Writes `by_spark.zip`: Iceberg tables as the Iceberg runtime for Spark leaves them, healthy all of them.
 
-Run by hand where it has to be made anew, with the runtime's jar (org.apache.iceberg:iceberg-spark-runtime-4.1_2.13):
+Run by hand where it has to be made again, with the runtime's jar (org.apache.iceberg:iceberg-spark-runtime-4.1_2.13):
 
     python -m tests.data.iceberg.make iceberg-spark-runtime-4.1_2.13-1.11.0.jar
 
