@@ -1,16 +1,8 @@
-"""Names, sentences and documents in plain English: the count of each area may only fall.
-
-tests/language_lists.py has the words and their replacements.
-
-After counts fell, `LOWER_CEILINGS=1 pytest tests/unit/test_language.py` writes the lower ceilings.
-"""
+"""Names, sentences and documents in plain English. tests/language_lists.py has the words and their replacements."""
 
 import ast
-import json
-import os
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +11,8 @@ import pytest
 from tests.language_lists import EXCEPTIONS, NAME_PARTS, NAMES, PHRASES
 
 ROOT = Path(__file__).parents[2]
-CEILINGS = ROOT / "tests" / "data" / "language_ceilings.json"
 THE_LISTS = ("language_lists.py", "test_language.py")
-CODE: Mapping[str, tuple[str, ...]] = {"product": ("jobs", "dags"), "tests": ("tests",)}
+CODE = ("jobs", "dags", "tests")
 DOCUMENTS = ("*.md", "docs/*.md", "docs/*/*.md", "tests/*.md", "conf/example.yaml", "jobs/**/*.j2")
 SHOWN = 20
 
@@ -96,48 +87,22 @@ def sentences_of(path: Path, tree: ast.AST) -> Iterator[Hit]:
         yield from (Hit(path, node.lineno + down, text, new) for down, text, new in texts)
 
 
-@cache
-def hits() -> Mapping[str, tuple[Hit, ...]]:
-    """Return every hit by its area: names and sentences of the code, and one area per document."""
-    areas: dict[str, tuple[Hit, ...]] = {}
-    for area, folders in CODE.items():
-        paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-        trees = [(path, ast.parse(path.read_text("utf-8"))) for path in paths if path.name not in THE_LISTS]
-        areas[f"{area}, names"] = tuple(hit for path, tree in trees for hit in names_of(path, tree))
-        areas[f"{area}, sentences"] = tuple(hit for path, tree in trees for hit in sentences_of(path, tree))
-    for document in sorted(path for pattern in DOCUMENTS for path in ROOT.glob(pattern)):
-        found = phrases_in(document.read_text("utf-8"))
-        areas[str(document.relative_to(ROOT))] = tuple(
-            Hit(document, 1 + at, old, new) for at, old, new in found
-        )
-    return areas
+def hits() -> Iterator[Hit]:
+    """Yield every hit in the names and sentences of the code, and in the documents."""
+    for path in (path for folder in CODE for path in (ROOT / folder).rglob("*.py")):
+        if path.name not in THE_LISTS:
+            tree = ast.parse(path.read_text("utf-8"))
+            yield from names_of(path, tree)
+            yield from sentences_of(path, tree)
+    for path in (path for pattern in DOCUMENTS for path in ROOT.glob(pattern)):
+        for line, text, replacement in phrases_in(path.read_text("utf-8")):
+            yield Hit(path, 1 + line, text, replacement)
 
 
-def ceilings() -> dict[str, int]:
-    """Return the highest count that each area may have; an area without a line may have none."""
-    ceiling: dict[str, int] = json.loads(CEILINGS.read_text("utf-8"))
-    return ceiling
-
-
-def test_no_area_has_more_replaced_words_than_its_ceiling(capsys: pytest.CaptureFixture[str]) -> None:
-    ceiling = ceilings()
-    count = {area: len(each) for area, each in hits().items()}
-    above = [area for area in count if count[area] > ceiling.get(area, 0)]
-    assert not above, "\n".join(line for area in above for line in report(area, ceiling.get(area, 0)))
-    lower = {area: min(count.get(area, 0), limit) for area, limit in ceiling.items()}
-    lower = {area: limit for area, limit in lower.items() if limit}
-    if lower != ceiling and os.environ.get("LOWER_CEILINGS"):
-        CEILINGS.write_text(json.dumps(lower, indent=1, sort_keys=True) + "\n", "utf-8")
-    elif lower != ceiling:
-        with capsys.disabled():
-            print("\nCeilings can fall: LOWER_CEILINGS=1 pytest tests/unit/test_language.py")  # noqa: T201
-
-
-def report(area: str, ceiling: int) -> Iterator[str]:
-    """Yield the hits of an area, the files that were edited last first: the new ones are probably among them."""
-    every = sorted(hits()[area], key=lambda hit: -hit.path.stat().st_mtime)
-    yield f"{area}: {len(every)} places, at most {ceiling} are allowed. The files edited last come first:"
-    yield from (f"  {hit}" for hit in every[:SHOWN])
+def test_names_and_sentences_have_none_of_the_replaced_words() -> None:
+    """The files that were edited last come first: a new hit is probably in one of them."""
+    last_edited_first = sorted(hits(), key=lambda hit: -hit.path.stat().st_mtime)
+    assert not last_edited_first, "\n".join(map(str, last_edited_first[:SHOWN]))
 
 
 @pytest.mark.parametrize(
