@@ -27,11 +27,6 @@ ENTRY = f"hash(path, CASE WHEN has_vector THEN {vector_id('vector_kind', 'vector
 """SQL for an entry of a file as one number."""
 
 
-def added_up(entry: str) -> str:
-    """Return SQL for the sum of numbers, in any order."""
-    return f"coalesce(sum(({entry} % {MODULUS})::HUGEINT), 0)"
-
-
 _SETTINGS = f"""SELECT file, operation, read_version,
         coalesce(lower(parameters ->> '$.mode') = 'overwrite', false) OR operation IN ({literals(REPLACES)})
             AS overwrites,

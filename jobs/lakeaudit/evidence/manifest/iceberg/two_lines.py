@@ -31,11 +31,6 @@ def words_of_two_lines(one: Line, other: Line, clients: Clients) -> str:
     return f"{'; '.join(parts)}; neither reaches back through the other"
 
 
-def descends_from(line: Line, other: Line) -> bool:
-    """Return whether the line names the other's file as an earlier one."""
-    return line[2].uuid == other[2].uuid and _name(other[1]) in logged_names(line[2])
-
-
 def _lacks(line: Line, other: Line) -> bool:
     oldest, number = oldest_logged(line[2]), number_of(_name(other[1]))
     own = number_of(_name(line[1]))
