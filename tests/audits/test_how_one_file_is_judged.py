@@ -20,6 +20,7 @@ from lakeaudit.confirm import suspects
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
+from tests.builders.artefacts import put
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-one-file-is-judged.md"
 BLOCK = re.compile(r"(<!-- (\w+) -->\n```text\n)(.*?)(^```)", re.MULTILINE | re.DOTALL)
@@ -47,12 +48,6 @@ FINDING_COLUMNS = (
 Blocks = dict[str, str]
 
 
-def write_at(path: Path, text: str, at: datetime) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    os.utime(path, (at.timestamp(), at.timestamp()))
-
-
 def write_lake(folder: Path) -> Path:
     """Write a Delta table of two commits with one file each, delete the second file, and return the lake file."""
     table = folder / "lake" / "orders"
@@ -64,14 +59,14 @@ def write_lake(folder: Path) -> Path:
     for number in (1, 2):
         at = BEGIN + timedelta(minutes=number)
         name, millis = f"part-{number}.parquet", int(at.timestamp() * 1000)
-        write_at(table / name, "x" * 1000, at)
+        put(table / name, "x" * 1000, at)
         stats = json.dumps({"numRecords": 100})
         add = {"path": name, "partitionValues": {}, "size": 1000, "modificationTime": millis, "stats": stats}
         info = {"timestamp": millis, "operation": "WRITE"}
         commits.append([{"commitInfo": info}, {"add": {**add, "dataChange": True}}])
     for version, actions in enumerate(commits):
         lines = "".join(f"{json.dumps(action)}\n" for action in actions)
-        write_at(table / "_delta_log" / f"{version:020}.json", lines, BEGIN + timedelta(minutes=version))
+        put(table / "_delta_log" / f"{version:020}.json", lines, BEGIN + timedelta(minutes=version))
     (table / LOST).unlink()
     lake = folder / "lake.yaml"
     lake.write_text(

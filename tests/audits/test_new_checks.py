@@ -1,7 +1,6 @@
 """A new check is one object that is registered by one call; docs/add-a-check.md shows this one."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from lakeaudit.checks.registry import checks, register, unregister
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import CannotAudit
 from tests.builders import success_markers
+from tests.builders.artefacts import put
 from tests.builders.audits import audited, results_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-check.md"
@@ -30,24 +30,18 @@ FOLDERS = {"day=1": True, "day=2": False, "day=3": True}
 """Whether the write of a partition ended, by partition."""
 
 
-def write_at(path: Path, text: str, at: datetime) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    os.utime(path, (at.timestamp(), at.timestamp()))
-
-
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """A Delta table of three partitions, of which one has no marker."""
     names = [f"{folder}/part-{number}.parquet" for folder in FOLDERS for number in range(2)]
     markers = [f"{folder}/_SUCCESS" for folder, ended in FOLDERS.items() if ended]
     for name in (*names, *markers):
-        write_at(tmp_path / "orders" / name, "x" * 100, WRITTEN)
+        put(tmp_path / "orders" / name, "x" * 100, WRITTEN)
     start = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": META}]
     adds = [{"add": {"path": name, "partitionValues": {"day": name[4]}, "size": 100, "dataChange": True,
                      "modificationTime": int(WRITTEN.timestamp() * 1000)}} for name in names]  # fmt: skip
     log = "".join(f"{json.dumps(action)}\n" for action in (*start, *adds))
-    write_at(tmp_path / "orders" / "_delta_log" / f"{0:020}.json", log, WRITTEN + timedelta(minutes=1))
+    put(tmp_path / "orders" / "_delta_log" / f"{0:020}.json", log, WRITTEN + timedelta(minutes=1))
     file = tmp_path / "lake.yaml"
     file.write_text(
         f"version: 1\nlake: shop\nresults: {tmp_path}/results\n"

@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from lakeaudit.checks.protocol import Check, CheckInput, CheckResult
-from lakeaudit.matching.share import Share, Stage
+from lakeaudit.evidence.protocol import Batches
+from lakeaudit.matching.share import Share
 from lakeaudit.runtime import duck
 
 _FOLDERS = pa.schema(
@@ -11,7 +12,7 @@ _FOLDERS = pa.schema(
 )
 
 
-def select(share: Share) -> Stage:
+def select(share: Share) -> Batches:
     """Yield how many data files and markers each partition has in this share."""
     sql = """
         SELECT coalesce(table_name, owner) AS "table", regexp_extract(relative, '^(.*=.*)/[^/]*$', 1) AS folder,

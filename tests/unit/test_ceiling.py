@@ -144,7 +144,7 @@ def test_files_missing_in_several_tables_are_reported_once() -> None:
 
 
 UNCOVERED = [
-    # how the check differs from one whose table lacks every file and of whose sample all is there, whether it is told
+    # what differs from a check of a table that lacks every file although the whole sample exists; is it reported?
     ({}, {}, True),
     ({"whole": False}, {}, False),
     ({"role": "metastore"}, {}, False),

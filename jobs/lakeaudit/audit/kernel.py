@@ -10,6 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from lakeaudit.evidence.protocol import Batches
 from lakeaudit.findings import coverage
 from lakeaudit.findings.finding_rows import leftover_row
 from lakeaudit.matching import metastore_tree
@@ -17,7 +18,7 @@ from lakeaudit.matching.leftovers import folders_of_logs, nested_roots
 from lakeaudit.matching.pairs import Kinds, pairs
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.matching.recent_files import OUTSIDE, fairly, fresh_claims
-from lakeaudit.matching.share import Combine, Select, Share, Stage, TaskFacts, uncleared, within
+from lakeaudit.matching.share import Combine, Select, Share, TaskFacts, uncleared, within
 from lakeaudit.matching.verdicts import candidates, settled
 from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.file_facts import ALL_FACTS
@@ -32,11 +33,11 @@ class Kernel:
     """The plain data and the functions of the checks that the tasks of a run receive in addition to rows."""
 
     facts: TaskFacts
-    selects: Sequence[Select] = ()
-    combines: Sequence[Combine] = ()
+    selects: Sequence[Select]
+    combines: Sequence[Combine]
 
     @property
-    def stages(self) -> Sequence[partial[Stage]]:
+    def stages(self) -> Sequence[partial[Batches]]:
         """Return the stages in order."""
         return [
             partial(judge_keys, self),
@@ -45,7 +46,7 @@ class Kernel:
         ]
 
 
-def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
+def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Batches:
     """Judge all rows of some keys, and yield the rows that checks select."""
     matched = apply_rules(con, pairs(con, rows, kernel.facts.sources), ALL_FACTS, PAIR_AXES)
     share = Share(kernel.facts, con, rows, duck.hold(con, matched))
@@ -57,7 +58,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         yield from tree_rows(share)
 
 
-def verdict_rows(share: Share) -> Stage:
+def verdict_rows(share: Share) -> Batches:
     """Yield tallies of settled files, suspects, unused files, and recent files that may be looked up."""
     con, facts = share.con, share.facts
     yield "tallies", settled(con, share.requested, facts.policy, share.open_rows)
@@ -76,7 +77,7 @@ def verdict_rows(share: Share) -> Stage:
 _SETTLED = "(axis = 'leftover' OR (NOT suspected AND known_as IS NULL))"
 
 
-def table_rows(share: Share) -> Stage:
+def table_rows(share: Share) -> Batches:
     """Yield sums and locations by table."""
     con = share.con
     yield "nested", nested_roots(con, share.pairs)
@@ -93,7 +94,7 @@ def table_rows(share: Share) -> Stage:
 _PRESENT = "SELECT bucket, key FROM input WHERE s_presence = 'present'"
 
 
-def tree_rows(share: Share) -> Stage:
+def tree_rows(share: Share) -> Batches:
     """Yield entries of metadata stores with a tree of folders, and the folders in storage."""
     con, rows = share.con, share.rows
     entries = uncleared(con, duck.relation(con, rows.get("entries", ENTRY.empty_table())), rows)
@@ -105,7 +106,7 @@ def tree_rows(share: Share) -> Stage:
     yield from ((kind, rows[kind]) for kind in ("folders", "siblings") if kind in rows)
 
 
-def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
+def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Batches:
     """Combine selected rows of one group, and join entries with their folders."""
     for combine in kernel.combines:
         yield from combine(kernel.facts, con, rows)
@@ -117,7 +118,7 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield from ((kind, rows[kind]) for kind in ("parents", "siblings") if kind in rows)
 
 
-def judge_children(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
+def judge_children(facts: TaskFacts, con: Connection, rows: Kinds) -> Batches:
     """Judge all entries of some folders, with the folders' own entries."""
     parents = rows.get("parents", _PARENTS.empty_table())
     if "siblings" in rows:

@@ -33,8 +33,8 @@ class CheckInput:
     evidence: Evidence
     engine: AuditEngine
     matched: MatchResult
-    tallies: Tallies = field(default_factory=dict)
-    causes: Causes = field(default_factory=Causes)
+    tallies: Tallies
+    causes: Causes
 
 
 @dataclass(frozen=True)

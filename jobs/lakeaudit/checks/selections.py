@@ -16,10 +16,11 @@ from lakeaudit.checks.lineage.marked_states import (
     with_older_versions,
 )
 from lakeaudit.checks.unnamed_file_fields import of_pairs
+from lakeaudit.evidence.protocol import Batches
 from lakeaudit.findings import coverage
 from lakeaudit.matching import duplicates
 from lakeaudit.matching.pairs import Kinds
-from lakeaudit.matching.share import Share, Stage, TaskFacts, within
+from lakeaudit.matching.share import Share, TaskFacts
 from lakeaudit.matching.verdicts import with_outcome
 from lakeaudit.matching.watched_folders import sum_unowned_folders, unowned_folders
 from lakeaudit.runtime import duck
@@ -27,15 +28,14 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import REPLACED, VERSION
 
 
-def select_copies(share: Share) -> Stage:
+def select_copies(share: Share) -> Batches:
     """Select files that may have the content of another file, and files that may have its name."""
-    every_pair = within(share.con, share.every_pair, share.facts)
-    of_content = (every_pair, share.facts.sources, share.facts.policy.scope)
+    of_content = (share.every_requested, share.facts.sources, share.facts.policy.scope)
     yield "same", duplicates.same_content_candidates(share.con, *of_content)
     yield "alike", duplicates.candidates_without_content(share.con, *of_content)
 
 
-def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
+def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Batches:
     """Combine files of equal content, and files that cannot be compared."""
     if "same" in rows:
         redundant = duplicates.same_content(con, rows["same"])
@@ -50,25 +50,25 @@ def combine_copies(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
         yield "tallies", coverage.uncounted(con, undecided, size="size")
 
 
-def select_moved(share: Share) -> Stage:
+def select_moved(share: Share) -> Batches:
     """Select files that no state lists and that readers of their folder see."""
-    every_pair = within(share.con, share.every_pair, share.facts)
-    yield "moved", half_moved.candidates(share.con, every_pair, share.facts.sources, share.facts.policy.scope)
+    of_scope = (share.every_requested, share.facts.sources, share.facts.policy.scope)
+    yield "moved", half_moved.candidates(share.con, *of_scope)
 
 
-def combine_moved(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:
+def combine_moved(facts: TaskFacts, con: Connection, rows: Kinds) -> Batches:
     """Combine pairs of folders with equal files."""
     if "moved" in rows:
         yield "moves", half_moved.pairs_of_folders(con, rows["moved"], facts.policy)
 
 
-def select_unnamed_fields(share: Share) -> Stage:
+def select_unnamed_fields(share: Share) -> Batches:
     """Select fields that storage does not report, of files that are undecided for that reason."""
     rows = of_pairs(share.con, share.requested, share.open_rows, share.facts.policy.scope_table)
     yield "unnamed_fields", rows
 
 
-def select_states(share: Share) -> Stage:
+def select_states(share: Share) -> Batches:
     """Select versions of commits, states that a delete marker hides, and states newer than the one that was read."""
     con = share.con
     states = state_files(con, share.rows.get("versions", VERSION.empty_table()))
@@ -78,7 +78,7 @@ def select_states(share: Share) -> Stage:
     yield "replaced_versions", replaced_versions(con, older)
 
 
-def select_commits(share: Share) -> Stage:
+def select_commits(share: Share) -> Batches:
     """Select commits that repeat another commit or contradict their own declarations."""
     if "batches" in share.rows:
         yield "repeated", find_repeats(share.con, share.rows["batches"])
@@ -88,7 +88,7 @@ def select_commits(share: Share) -> Stage:
         yield "commit_sums", share.rows["commit_sums"]
 
 
-def combine_commits(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  # noqa: ARG001 - every check receives it
+def combine_commits(facts: TaskFacts, con: Connection, rows: Kinds) -> Batches:  # noqa: ARG001 - every check receives it
     """Combine rewrites that change rows, and overwrites that replaced the same state."""
     if "commit_sums" in rows:
         commits = whole_commits(con, rows["commit_sums"])
@@ -96,7 +96,7 @@ def combine_commits(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  #
         yield "rivals", rivals(con, commits)
 
 
-def select_clones(share: Share) -> Stage:
+def select_clones(share: Share) -> Batches:
     """Select the places of live files below other tables' roots, and the files of clones by the rule that matched."""
     elsewhere = duck.hold(share.con, _places_elsewhere(share.con, share.claimed))
     yield "elsewhere", elsewhere
@@ -113,13 +113,13 @@ def _places_elsewhere(con: Connection, claimed: Rows) -> Relation:
     return duck.query(con, sql, input=claimed)
 
 
-def select_watched(share: Share) -> Stage:
+def select_watched(share: Share) -> Batches:
     """Select folders of files in watched places that no table owns."""
     if share.facts.watch:
         yield "watched", unowned_folders(share.con, share.pairs, share.facts.watch)
 
 
-def combine_watched(facts: TaskFacts, con: Connection, rows: Kinds) -> Stage:  # noqa: ARG001 - every check receives it
+def combine_watched(facts: TaskFacts, con: Connection, rows: Kinds) -> Batches:  # noqa: ARG001 - every check receives it
     """Combine the rows of each folder into one."""
     if "watched" in rows:
         yield "watched_folders", sum_unowned_folders(con, rows["watched"])

@@ -18,9 +18,9 @@ AXIS = "commit"
 
 def judge_writes(given: CheckInput) -> CheckResult:
     """Report writes of which storage has less than declared, by every manifest that declares totals."""
-    results = [_judge(given.evidence, read.totals, sources_with_gaps(given.matched.holes))
-               for read in given.evidence.observed.sources.claims if read.totals is not None]  # fmt: skip
-    return add_results(results)
+    gaps = sources_with_gaps(given.matched.holes)
+    declared = [read.totals for read in given.evidence.observed.sources.claims if read.totals is not None]
+    return add_results([_judge(given.evidence, totals, gaps) for totals in declared])
 
 
 def _judge(evidence: Evidence, totals: Totals, gaps: Collection[str]) -> CheckResult:

@@ -6,13 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.engine.answers import AnswersByKind, few_answers
+from lakeaudit.engine.answers import AnswersByKind, answers_of, few_answers
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.findings.coverage import Tallies
 from lakeaudit.keys import Location
-from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
-from lakeaudit.schemas import ANSWERS
 
 Counts = Mapping[str, Mapping[str, Any]]
 """By source id: rows, rejected, sample."""
@@ -48,15 +46,9 @@ class MatchResult:
     partitions: frozenset[str]
 
     def rows(self, kind: str, schema: pa.Schema | None = None) -> Relation:
-        """The rows that a check selected in the tasks.
-
-        Args:
-            kind: the kind of row that the check yields.
-            schema: of these rows, for an empty relation if there are none; None: a kind of `schemas.ANSWERS`.
-        """
-        empty = (ANSWERS[kind] if schema is None else schema).empty_table()
-        return duck.relation(self.con, self.selected.get(kind, empty))
+        """Return the rows that a check selected in the tasks, see `answers_of`."""
+        return answers_of(self.con, self.selected, kind, schema)
 
     def few(self, kind: str) -> tuple[Mapping[str, Any], ...]:
-        """The rows of a kind that has few, as Python objects."""
+        """Return the rows of a small kind as Python objects."""
         return tuple(few_answers(self.selected, kind))

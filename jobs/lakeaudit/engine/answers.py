@@ -60,9 +60,19 @@ def hold_answers(con: Connection, answers: Answers) -> AnswersByKind:
     return tables.by_kind()
 
 
-def answers_of(con: Connection, answers: AnswersByKind, kind: str) -> Relation:
-    """Return the rows of one kind; an empty relation if there are none."""
-    return duck.relation(con, answers.get(kind, ANSWERS[kind].empty_table()))
+def answers_of(
+    con: Connection, answers: AnswersByKind, kind: str, schema: pa.Schema | None = None
+) -> Relation:
+    """Return the rows of one kind; an empty relation if there are none.
+
+    Args:
+        con: the driver's connection.
+        answers: what the tasks returned.
+        kind: of row.
+        schema: of these rows; None: the kind is one of `schemas.ANSWERS`.
+    """
+    empty = (ANSWERS[kind] if schema is None else schema).empty_table()
+    return duck.relation(con, answers.get(kind, empty))
 
 
 def few_answers(answers: AnswersByKind, kind: str) -> list[dict[str, Any]]:

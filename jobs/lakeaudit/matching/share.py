@@ -1,11 +1,12 @@
 """Defines a share: all rows of some keys in one task. Checks select from it the rows that they judge."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
+from lakeaudit.evidence.protocol import Batches
 from lakeaudit.keys import Location
 from lakeaudit.matching.pairs import Kinds, SourceFacts
 from lakeaudit.matching.prefix_match import Places, attach_label
@@ -15,9 +16,6 @@ from lakeaudit.matching.watched_folders import Watch
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import KNOWN
-
-Stage = Iterator[tuple[str, Rows]]
-"""Rows by kind: a kind of `engine.chunks.ROUTES` goes to the next stage, any other kind is an answer for the driver."""
 
 _ROOTS = pa.schema([("name", pa.string()), ("root_bucket", pa.string()), ("root_prefix", pa.string())])
 
@@ -69,6 +67,11 @@ class Share:
         """Return the pairs in the requested partitions; all pairs if whole tables were requested."""
         return within(self.con, self.pairs, self.facts)
 
+    @cached_property
+    def every_requested(self) -> Relation:
+        """Return `every_pair` in the requested partitions."""
+        return within(self.con, self.every_pair, self.facts)
+
     @property
     def open_rows(self) -> Rows:
         """Return rows of open discrepancies in the ledger; their files are judged again."""
@@ -85,9 +88,12 @@ class Share:
         return int(row["shares"])
 
 
-Select = Callable[[Share], Stage]
-"""Selects from all rows of some keys the rows that a check needs."""
-Combine = Callable[[TaskFacts, Connection, Kinds], Stage]
+Select = Callable[[Share], Batches]
+"""Selects from all rows of some keys the rows that a check needs.
+
+A kind of `engine.chunks.ROUTES` goes to the next stage, any other kind is an answer for the driver.
+"""
+Combine = Callable[[TaskFacts, Connection, Kinds], Batches]
 """Combines selected rows that `engine.chunks.ROUTES` brought to one share."""
 
 
