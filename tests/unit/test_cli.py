@@ -77,6 +77,7 @@ def test_a_process_ends_with_its_command_whatever_threads_are_left(
         (["audit", "x.yaml", "--nope"], "No such option: --nope"),
         (["audit", "x.yaml", "--fail-on", "sometimes"], "'sometimes' is not one of"),
         (["sing"], "No such command 'sing'"),
+        (["undo", "plan.jsonl"], "No such command 'undo'. Did you mean 'reconcile undo'?"),
         (["audit", "no-such.yaml"], "no such lake file"),
         (["findings", "no-such.yaml"], "no such lake file"),
         (["explain", "no-such.yaml", "s3://a/b"], "no such lake file"),

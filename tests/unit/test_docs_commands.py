@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -40,7 +41,19 @@ def test_the_table_has_every_command() -> None:
 
 def test_the_exit_codes_are_those_of_the_help() -> None:
     documented = [row[0] for row in table("Exit codes")]
-    assert documented == re.findall(r"(?:: |; )(\d+) ", typer.main.get_command(frame.app).epilog or "")
+    assert documented == re.findall(r"^ +(\d+)  ", frame.EXIT_CODES, re.MULTILINE)
+
+
+SHORT = 55
+"""Most characters of a first sentence that the list of commands prints completely."""
+
+
+def test_the_list_of_commands_shows_each_first_sentence_completely() -> None:
+    group = typer.main.get_command(frame.app)
+    commands: dict[str, Any] = dict(group.commands)  # type: ignore[attr-defined]
+    commands |= commands["reconcile"].commands
+    first = {name: " ".join(command.help.split()).partition(". ")[0] for name, command in commands.items()}
+    assert {name: text for name, text in first.items() if len(text) > SHORT} == {}
 
 
 def anchors(document: Path) -> set[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from lakeaudit.cli.frame import app, finish, load, load_with_status, now, results_of, say, warn
-from lakeaudit.cli.options import FailOn, LakeFile, RunId, Status, Tables, run_id_of
+from lakeaudit.cli.options import FailOn, LakeFile, NewRunId, Status, Tables, run_id_of
 from lakeaudit.errors import CannotAudit
 
 if TYPE_CHECKING:
@@ -21,19 +21,27 @@ def audit(
     lake: LakeFile,
     table: Tables = None,
     live: Annotated[
-        bool, typer.Option("--live", help="List the tables now instead of reading an inventory.")
+        bool,
+        typer.Option(
+            "--live",
+            help="List the tables now instead of reading an inventory. Up to about 100,000 files this needs neither "
+            "Spark nor Java; a larger live audit starts Spark.",
+        ),
     ] = False,
     partition: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COL=VALUE/COL=VALUE", help="With --live: list only this partition; repeatable."
+            metavar="COL=VALUE/COL=VALUE", help="With --live: audit only this partition; repeatable."
         ),
     ] = None,
     as_of: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Judge the lake as it was at this time (UTC).")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Judge the lake as it was at this time (UTC), such as 2026-11-21T08:00:00Z."
+        ),
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark", help="Use Spark even for a small --live audit.")] = False,
-    run_id: RunId = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Use Spark also for a small --live audit.")] = False,
+    run_id: NewRunId = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with 1 if a finding has this severity or a higher one.")
     ] = "critical",
@@ -42,7 +50,7 @@ def audit(
 ) -> int:
     """Audit a lake once and publish the findings.
 
-    Only one audit at a time may write to a results location: a second one is refused.
+    Only one audit at a time can write to a results location. A second audit ends with exit code 13.
     """
     from lakeaudit.audit.plan import Options
     from lakeaudit.commands import audit as command
@@ -62,7 +70,11 @@ def audit(
 
 @app.command()
 def alert(lake: LakeFile, status_file: Status = None) -> int:
-    """Send notifications for new, escalated, reopened and resolved discrepancies."""
+    """Send the alerts that are due.
+
+    Alerts are about discrepancies that are new, got worse, opened again or were resolved, and about audits that failed
+    or are late. Every audit sends the alerts at its end, too.
+    """
     from lakeaudit.commands import alert as command
     from lakeaudit.commands.status import open_status
 
@@ -80,23 +92,29 @@ def report(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Path or s3:// URI to write; default: report.html."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Path or s3:// URI to write; default: report.html, or certificate.json with --certificate.",
         ),
     ] = None,
     in_results: Annotated[
-        bool, typer.Option("--in-results", help="Write to the results location instead.")
+        bool, typer.Option("--in-results", help="Write to the results location instead of -o.")
     ] = False,
     certificate: Annotated[
         bool,
         typer.Option(
             "--certificate",
-            help="Write certificate.json: it certifies that every file was judged and none is lost. Otherwise print "
-            "the reasons and exit with 1.",
+            help="Write a certificate instead of the page: it states that every file was judged and that no file is "
+            "lost. If that is not true, print the reasons, write nothing and exit with 1.",
         ),
     ] = False,
     status_file: Status = None,
 ) -> int:
-    """Write the last published run as one self-contained page, or a certificate of it."""
+    """Write the last published run as one HTML page.
+
+    The page needs no server and no network. With --certificate the command writes a certificate instead.
+    """
     if certificate:
         return _certificate(lake, output, in_results, status_file)
     from lakeaudit.commands.status import open_status, write_whole
@@ -146,7 +164,10 @@ def _certificate(lake: str, output: str | None, in_results: bool, status_file: s
 def dashboard(
     lake: LakeFile,
     host: Annotated[
-        str, typer.Option(metavar="ADDR", help="Address to listen on; the default accepts only this machine.")
+        str,
+        typer.Option(
+            metavar="ADDR", help="Address to listen on; the default address serves only this machine."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -159,14 +180,15 @@ def dashboard(
     ] = "",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Also answer requests for this host name; repeatable."),
+        typer.Option(metavar="NAME", help="Also serve requests for this host name; repeatable."),
     ] = None,
 ) -> int:
-    """Serve pages about the lake, its tables, files and runs until Ctrl-C. Needs no Spark and no Java.
+    """Serve web pages about the results until Ctrl-C.
 
-    There are no user accounts: every visitor can read the results and query the sources about single files. With
-    --host, visitors from other machines need a token: the value of LAKEAUDIT_DASHBOARD_TOKEN, or a random token that
-    is part of the printed address.
+    The pages show the lake, its tables, files and runs. The command needs neither Spark nor Java. There are no user
+    accounts: every visitor can read the results, and can query the sources about single files. With --host, visitors
+    from other machines need a token. The token is the value of LAKEAUDIT_DASHBOARD_TOKEN, or a random token in the
+    printed address.
     """
     from lakeaudit.commands import dashboard as command
 
@@ -189,10 +211,18 @@ def demo(
         int | None, typer.Option(metavar="N", help="Number of faults; 0 builds a healthy lake.")
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the demo's S3 server running until Ctrl-C, to try commands.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Keep the S3 server of the demo running until Ctrl-C, so that you can try commands.",
+        ),
     ] = False,
 ) -> int:
-    """Build a small lake, damage it, audit it, and exit with 0 if the audit reports exactly the damage."""
+    """Build a small lake, damage it, and audit it.
+
+    Then the command plans repairs, applies them, audits again, undoes the repairs, and audits a last time. The exit
+    code is 0 if every audit reports exactly the damage that exists.
+    """
     from lakeaudit.runtime.progress import progress_on
 
     try:

@@ -4,9 +4,11 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from lakeaudit import __version__
 from lakeaudit.config import Lake, load_lake
@@ -15,19 +17,48 @@ if TYPE_CHECKING:
     from lakeaudit.commands.status import StatusFile
     from lakeaudit.results.read import Results
 
-EXIT_CODES = (
-    "Exit codes: 0 audited; 1 findings at or above --fail-on; 2 bad command line or lake file; 3 audited in part; "
-    "10 nothing could be audited; 11 a gate refused the run; 12 the evidence is too incomplete to publish findings; "
-    "13 another audit is writing these results or has replaced this one; 14 results could not be written; 70 a bug in "
-    "lakeaudit."
-)
+EXIT_CODES = """\b
+Exit codes:
+   0  success
+   1  the audit has findings at or above --fail-on
+   2  the command line, the lake file or the plan is wrong
+   3  only a part was done: a source could not be read completely,
+      or a step of a plan was not done
+  10  nothing could be audited
+  11  the run failed a check of itself (docs/gates.md);
+      nothing of the run is published
+  12  a source lacks many files, and a live check does not confirm
+      the loss; the run is published, but the affected tables report
+      only losses that a live check confirmed
+  13  another run writes to the same results, or a newer run has
+      already judged a table
+  14  the results could not be written
+  70  a bug in lakeaudit: please report it
+"""
+
+
+class _Commands(TyperGroup):
+    """The commands of the application; a command of a group is suggested by its full name."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Resolve a command. Raises a TyperException that names the command of a group, if one has this name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as error:
+            for name, group in self.commands.items():
+                if args[0] in getattr(group, "commands", {}):
+                    error.message = f"No such command '{args[0]}'. Did you mean '{name} {args[0]}'?"
+            raise
+
 
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Compare the records of writers, metadata stores and storage for every file of a data lake, and report the "
-    "differences.",
+    "differences.\n\nStart with `lakeaudit init` or `lakeaudit demo`. `lakeaudit COMMAND --help` prints the options "
+    "of a command.",
     epilog=EXIT_CODES,
 )
 
@@ -36,7 +67,13 @@ app = typer.Typer(
 def _root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print tracebacks; may follow the command.")] = False,  # noqa: ARG001
+    debug: Annotated[  # noqa: ARG001
+        bool,
+        typer.Option(
+            "--debug",
+            help="Print the traceback of a failure. The option may also follow the name of the command.",
+        ),
+    ] = False,
 ) -> int:
     if version:
         typer.echo(__version__)

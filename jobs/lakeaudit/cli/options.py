@@ -12,15 +12,19 @@ from lakeaudit.kinds import KINDS, SEVERITIES
 if TYPE_CHECKING:
     from lakeaudit.results.read import RowFilter
 
-LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="The lake file.", show_default=False)]
+LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="Path of the lake file.", show_default=False)]
 Tables = Annotated[
-    list[str] | None, typer.Option("--table", metavar="NAME", help="Only this table; repeatable.")
+    list[str] | None,
+    typer.Option("--table", metavar="NAME", help="Restrict the command to this table; repeatable."),
 ]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="K", help="Only this kind; repeatable.")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="K", help="Restrict the command to this kind; repeatable."),
+]
 Severities = Annotated[
     list[str] | None,
     typer.Option(
-        "--severity", metavar="S", help=f"Only this severity ({', '.join(SEVERITIES)}); repeatable."
+        "--severity", metavar="S", help=f"Print only this severity ({', '.join(SEVERITIES)}); repeatable."
     ),
 ]
 Partitions = Annotated[
@@ -28,36 +32,44 @@ Partitions = Annotated[
     typer.Option(
         "--partition",
         metavar="COL=VALUE/COL=VALUE",
-        help="Only this partition and its subpartitions; repeatable.",
+        help="Print only this partition and its subpartitions; repeatable.",
     ),
 ]
-RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Id of the run.")]
-Allow = Annotated[
-    list[str] | None,
+NewRunId = Annotated[
+    str | None,
     typer.Option(
-        "--allow",
-        metavar="X",
-        help="Allow more; repeatable. `restore`: bring back files that somebody removed, perhaps on purpose; "
-        "`probable`: accept a match by size, time and rows alone; `older_than_onboarding`: hide unused files from "
-        "before the first complete audit; `remove_reference`: remove files that are lost for good from their table; "
-        "`abort_upload`, `drop_partition`, `repoint_table`: see docs/reconcile.md.",
+        "--run-id", metavar="ID", help="Id for this run; default: the current time and a random part."
+    ),
+]
+RunId = Annotated[
+    str | None,
+    typer.Option(
+        "--run-id", metavar="ID", help="Print the findings of this run; default: the last published run."
     ),
 ]
 Ids = Annotated[
-    list[str], typer.Argument(metavar="ID...", help="Ids of discrepancies, or their first characters.")
+    list[str],
+    typer.Argument(
+        metavar="ID...", help="Ids of discrepancies, or at least 6 characters of the beginning of an id."
+    ),
 ]
 Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Reason, displayed with the discrepancy.")
+    str, typer.Option("--reason", metavar="TEXT", help="Reason; it is printed with the discrepancy.")
 ]
 Until = Annotated[
-    str, typer.Option("--until", metavar="DAY", help="Last day of the acceptance, such as 2027-06-01.")
+    str, typer.Option("--until", metavar="DAY", help="Last day (UTC) of the acceptance, such as 2027-06-01.")
 ]
 By = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Name to record; default: your user name.")
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Name of the person who accepts; default: your user name."),
 ]
 Status = Annotated[
     str | None,
-    typer.Option("--status-file", metavar="F", help="Also write the outcome as JSON to F (a path or s3://)."),
+    typer.Option(
+        "--status-file",
+        metavar="F",
+        help="Also write the exit code and the outcome as JSON to F (a path or s3:// URI).",
+    ),
 ]
 FailOn = Literal["critical", "error", "warning", "info", "never"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeaudit.cli.frame import app, load_with_status, now, results_of, say
-from lakeaudit.cli.options import Allow, Kinds, LakeFile, Status, Tables, selection_of
+from lakeaudit.cli.options import Kinds, LakeFile, Status, Tables, selection_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 reconcile = typer.Typer(
     rich_markup_mode=None,
-    help="Plan repairs of open discrepancies, apply them, and reverse them. The next audit resolves the repaired ones.",
+    help="Repair open discrepancies: plan, apply, undo, purge.\n\nA repaired discrepancy stays open until the next "
+    "audit: that audit checks the repair and resolves the discrepancy.",
 )
 app.add_typer(reconcile, name="reconcile")
 
@@ -25,11 +26,24 @@ PlanPath = Annotated[
 ]
 OtherLake = Annotated[
     str | None,
-    typer.Option("--lake", metavar="LAKE", help="Path of the plan's lake file, if the file was moved."),
+    typer.Option(
+        "--lake", metavar="LAKE", help="Path of the lake file, if the file was moved since the plan was made."
+    ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Start at most N steps.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", min=1, help="Begin at most N steps. A later apply of the same plan continues."
+    ),
+]
 Failures = Annotated[
-    int, typer.Option("--stop-after", metavar="N", min=1, help="Stop after the store has refused N steps.")
+    int,
+    typer.Option(
+        "--stop-after",
+        metavar="N",
+        min=1,
+        help="Stop the run when the store has refused N steps, for example because of missing rights.",
+    ),
 ]
 MaxShare = Annotated[
     float | None,
@@ -38,8 +52,23 @@ MaxShare = Annotated[
         metavar="S",
         min=0,
         max=1,
-        help="Refuse a plan that changes at least 100 files of a table and more than this share of its files; "
-        "default: the lake file's `ceiling.share`.",
+        help="Refuse a plan that changes at least 100 files of a table and more than this share (0 to 1) of its "
+        "files; default: `ceiling.share` of the lake file.",
+    ),
+]
+
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="X",
+        help="Plan more repairs; repeatable. `restore`: restore a file that somebody may have removed on purpose. "
+        "`probable`: restore a version although only its size, time and number of rows match. "
+        "`older_than_onboarding`: hide an unused file, or move it to the quarantine, although it is older than the "
+        "first complete audit of its table. `remove_reference`: if a file cannot be restored, remove it from the list "
+        "of its table and accept the loss of its rows. `abort_upload`: abort an old unfinished upload; this cannot be "
+        "undone. `drop_partition`: remove a partition without files from the catalog. `repoint_table`: point the "
+        "catalog at the newest metadata of an Iceberg table. docs/reconcile-actions.md has the conditions.",
     ),
 ]
 
@@ -51,7 +80,7 @@ def plan(
         str, typer.Option("-o", "--output", metavar="FILE", help="Path or s3:// URI of the plan to write.")
     ] = "plan.jsonl",
     in_results: Annotated[
-        bool, typer.Option("--in-results", help="Write the plan to the results location instead.")
+        bool, typer.Option("--in-results", help="Write the plan to the results location instead of -o.")
     ] = False,
     kind: Kinds = None,
     table: Tables = None,
@@ -59,7 +88,10 @@ def plan(
     max_share: MaxShare = None,
     status_file: Status = None,
 ) -> int:
-    """Write a plan of repairs for open discrepancies. It changes nothing in the lake and expires after 24 hours."""
+    """Write a plan of repairs for open discrepancies.
+
+    The command changes nothing in the lake. The plan can be applied for 24 hours.
+    """
     from lakeaudit.commands import reconcile as command
     from lakeaudit.commands.status import open_status
     from lakeaudit.runtime.progress import progress_on
@@ -90,15 +122,28 @@ def apply(
     stop_after: Failures = 20,
     max_share: MaxShare = None,
     digest: Annotated[
-        str | None, typer.Option("--digest", metavar="D", help="Refuse the plan unless it has this digest.")
+        str | None,
+        typer.Option(
+            "--digest",
+            metavar="D",
+            help="Apply the plan only if it has this digest, which `plan --status-file` writes.",
+        ),
     ] = None,
     approved_by: Annotated[
         str | None,
-        typer.Option("--approved-by", metavar="NAME", help="Name of the approver, for the record."),
+        typer.Option(
+            "--approved-by",
+            metavar="NAME",
+            help="Name of the person who approved the plan; the table `plans` keeps it.",
+        ),
     ] = None,
     status_file: Status = None,
 ) -> int:
-    """Carry out a plan, or continue a run of it that was stopped."""
+    """Carry out a plan, or continue a stopped run.
+
+    To continue, repeat the same command: it skips steps that are complete. The last line counts the steps by result;
+    docs/reconcile.md explains each result.
+    """
     from lakeaudit.commands import reconcile as command
 
     approved = partial(command.apply, digest=digest, approved_by=approved_by, max_share=max_share)
@@ -109,7 +154,11 @@ def apply(
 def undo(
     file: PlanPath, lake: OtherLake = None, stop_after: Failures = 20, status_file: Status = None
 ) -> int:
-    """Reverse the steps of a plan that were applied, the last step first."""
+    """Reverse the applied steps of a plan.
+
+    The last step is reversed first. A step is reversed only if nobody has changed its file, entry or
+    partition since.
+    """
     from lakeaudit.commands import reconcile as command
 
     return _on_plan(
@@ -121,11 +170,14 @@ def undo(
 def purge(
     lake: LakeFile,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Remove the files; without it they are only listed.")
+        bool, typer.Option("--yes", help="Remove the files. Without this option they are only listed.")
     ] = False,
     status_file: Status = None,
 ) -> int:
-    """Permanently remove files that are in the quarantine for longer than its `keep`. This cannot be undone."""
+    """Permanently remove old files from the quarantine.
+
+    A file is old if it is in the quarantine for longer than `quarantine.keep` of the lake file. This cannot be undone.
+    """
     from lakeaudit.commands import purge as command
     from lakeaudit.commands.status import open_status
     from lakeaudit.runtime.progress import progress_on

@@ -9,7 +9,6 @@ import typer
 
 from lakeaudit.cli.frame import app, finish, load, now, results_of, say
 from lakeaudit.cli.options import (
-    Allow,
     By,
     Ids,
     Kinds,
@@ -38,24 +37,34 @@ def findings(
     severity: Severities = None,
     partition: Partitions = None,
     files: Annotated[
-        bool, typer.Option("--files", help="Print each file of a group as a row; last run only.")
+        bool,
+        typer.Option(
+            "--files", help="Print a row for each file of a finding about many files; only for the last run."
+        ),
     ] = False,
-    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
+    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option(help="Format of stdout.")] = "table",  # noqa: A002
     form: Annotated[
         Literal["delta-inventory", "iceberg-file-list", "s3-batch", "rclone"] | None,
-        typer.Option(
-            "--as", help="Write the open findings as a list for another tool; see docs/other-tools.md."
-        ),
+        typer.Option("--as", help="Write a list of files for another tool; see docs/other-tools.md."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File for the list of --as.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Path of the list that --as writes.")
     ] = None,
-    allow: Allow = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="X",
+            help="With --as: include more files; repeatable. `restore` (list s3-batch): files that somebody may have "
+            "removed on purpose. `older_than_onboarding` (other lists): unused files that are older than the first "
+            "complete audit of their table.",
+        ),
+    ] = None,
 ) -> int:
-    """Print the findings of a run, worst first; by default of the last published run.
+    """Print the findings of a run, worst first.
 
-    jsonl is exact. csv is for spreadsheets: control characters are escaped, and a formula gets a leading apostrophe.
-    --as writes only files that are open now and that `reconcile` may act on.
+    --format jsonl prints every value unchanged. --format csv is for spreadsheets: it escapes control characters and
+    writes an apostrophe before a formula. --as lists only files of open discrepancies on which `reconcile` may act.
     """
     from lakeaudit.commands import findings as command
 
@@ -93,15 +102,22 @@ def _hand_over(lake: str, form: str, output: Path, row_filter: "RowFilter", allo
 def discrepancies(
     lake: LakeFile,
     state: Annotated[
-        Literal["pending", "open", "resolved", "all"], typer.Option(help="Only this state.")
+        Literal["pending", "open", "resolved", "all"],
+        typer.Option(
+            help="Print only discrepancies in this state. `pending`: one snapshot shows the fault, and nothing has "
+            "confirmed it yet; no alert was sent."
+        ),
     ] = "open",
     kind: Kinds = None,
     table: Tables = None,
     severity: Severities = None,
     partition: Partitions = None,
-    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
+    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option(help="Format of stdout.")] = "table",  # noqa: A002
 ) -> int:
-    """Print the ledger: discrepancies over all runs, since when each is open, and who accepts it."""
+    """Print the discrepancies of all runs.
+
+    A discrepancy is a fault with its history: when it opened, who accepted it, and when it was resolved.
+    """
     from lakeaudit.commands import discrepancies as command
 
     row_filter = selection_of(kind, table, severity, partition)
@@ -119,18 +135,23 @@ def explain(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="A file or folder: s3://bucket/key, bucket/key, a key as `findings` prints it, the end of a key, or a "
-            "local path; a folder ends in /. Or a discrepancy's id (its first characters suffice), or a group's "
-            "subject.",
+            help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
+            "A folder: the same with / at the end. A discrepancy: its id, or at least 6 characters of the beginning, "
+            "such as 79684a0e; or its subject, such as sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Also read the manifests for the commits that added and removed it."),
+        typer.Option(
+            "--deep", help="Also read the manifests, and print the commits that added and removed the file."
+        ),
     ] = False,
-    format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
+    format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
 ) -> int:
-    """Print the statements of each source about a file or folder, its findings with reasons, and what to do."""
+    """Print all evidence about one file or folder.
+
+    The command prints the record of each source, the findings with their reasons, and the next steps.
+    """
     from rich.console import Console
 
     from lakeaudit.explain.explanation import explain_named
@@ -150,7 +171,11 @@ def explain(
 
 @app.command()
 def hazards(lake: LakeFile) -> int:
-    """Print causes of future losses: lifecycle rules that will remove live files, and risky access patterns."""
+    """Print lifecycle rules and jobs that may lose data.
+
+    The command names lifecycle rules that will delete or archive live files, and access patterns of jobs that can lose
+    data. The exit code is 1 if a rule will affect live files, and 3 if something could not be checked.
+    """
     from lakeaudit.commands import hazards as command
     from lakeaudit.runtime.endpoints import clients_of
 
@@ -161,7 +186,10 @@ def hazards(lake: LakeFile) -> int:
 
 @app.command()
 def ack(lake: LakeFile, ids: Ids, reason: Reason, until: Until, by: By = None) -> int:
-    """Accept discrepancies until a day: they affect no exit code and send no alert, unless they get worse."""
+    """Accept discrepancies up to and including a day.
+
+    Until then they affect no exit code and cause no alert. If a discrepancy gets worse, its acceptance ends.
+    """
     from lakeaudit.commands import discrepancies as command
 
     loaded = load(lake)
@@ -180,7 +208,10 @@ def unack(lake: LakeFile, ids: Ids) -> int:
 
 @app.command()
 def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int:
-    """Accept all discrepancies that are open today, so that only new ones affect exit codes and alerts."""
+    """Accept all discrepancies that are open today.
+
+    Then only new discrepancies affect exit codes and cause alerts. Repair important discrepancies first.
+    """
     from lakeaudit.commands import discrepancies as command
 
     loaded = load(lake)

@@ -20,16 +20,16 @@ from lakeaudit.config import lake_schema
 def init(
     place: Annotated[str, typer.Argument(metavar="PLACE", help="s3://bucket/prefix, or a local folder.")],
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Path to write; must not exist.")
+        str, typer.Option("-o", "--output", metavar="FILE", help="Path to write; the file must not exist.")
     ] = "lake.yaml",
     endpoint: Annotated[
         str | None, typer.Option("--endpoint", metavar="URL", help="S3 endpoint, for a store other than AWS.")
     ] = None,
 ) -> int:
-    """Search a location for tables and inventories, and write a commented lake file that `audit` can use.
+    """Find tables in a location and write a lake file.
 
-    It lists folders and reads the bucket's inventory configurations, versioning and lifecycle rules. It writes only
-    the lake file.
+    The command lists folders, and reads the inventory configurations, versioning and lifecycle rules of the bucket. It
+    writes only the lake file, which has comments and works with `audit`.
     """
     from lakeaudit.commands import init as command
     from lakeaudit.runtime.aws import Clients, Endpoint
@@ -45,9 +45,10 @@ def init(
 
 @app.command()
 def doctor(lake: LakeFile, status_file: Status = None) -> int:
-    """Check Java, credentials, every source and the results location, and print what to repair.
+    """Check that an audit can run, and print what to repair.
 
-    It writes a small table `_probe` and the object `_canary` to the results location, and removes both.
+    The command checks Java, credentials, every source and the results location. It writes a small table `_probe` and
+    the object `_canary` to the results location, and removes both.
     """
     from lakeaudit.commands import doctor as command
     from lakeaudit.commands.status import open_status
