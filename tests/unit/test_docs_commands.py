@@ -18,7 +18,6 @@ LONG = {
     "kinds.md": "one section per kind, compared with the code",
     "performance.md": "tables that the benchmark writes",
 }
-OWN_BEGINNING = {"deploy.md"}
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -76,5 +75,5 @@ PAGES = [page for page in DOCUMENTS if page.parent != ROOT]
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_a_page_names_its_readers_first_and_has_at_most_300_lines(page: Path) -> None:
     lines = page.read_text("utf-8").splitlines()
-    assert lines[2].startswith("For ") or page.name in OWN_BEGINNING
+    assert lines[2].startswith("For ")
     assert len(lines) <= 300 or page.name in LONG
