@@ -34,6 +34,7 @@ Exit codes:
       already judged a table
   14  the results could not be written
   70  a bug in lakeaudit: please report it
+ 130  somebody interrupted the command (Ctrl-C)
 """
 
 
