@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -99,6 +99,13 @@ def value(known: object) -> str:
 def second(value: datetime | None) -> str:
     """Return 2026-11-21 07:36:02Z, without the fraction."""
     return moment(None if value is None else value.replace(microsecond=0))
+
+
+def day_end(value: datetime | None) -> str:
+    """Return `the end of 2026-11-21 (UTC)` for midnight, else the time as `second` does."""
+    if value is None or in_utc(value).time() != time.min:
+        return second(value)
+    return f"the end of {(in_utc(value) - timedelta(days=1)).date()} (UTC)"
 
 
 _ISO = re.compile(r"(?<!\S)(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)Z(?=[\s,.;:)]|$)")

@@ -63,13 +63,13 @@ class Moment:
 
 _SIGNS = (
     ("", "runs"),
-    ("gates", "coverage"),
-    ("gates", "leftover_files"),
-    ("gates", "commits"),
-    ("gates", "findings"),
-    ("gates", "transitions"),
-    ("gates", "discrepancies"),
-    ("gates", "runs"),
+    ("check the results", "coverage"),
+    ("check the results", "leftover_files"),
+    ("check the results", "commits"),
+    ("check the results", "findings"),
+    ("check the results", "transitions"),
+    ("check the results", "discrepancies"),
+    ("check the results", "runs"),
     ("publish", "notices"),
 )
 _STAGES = (
@@ -78,7 +78,7 @@ _STAGES = (
     "start Spark",
     "match and classify",
     "check findings again",
-    "settle",
+    "update the ledger",
 )
 
 

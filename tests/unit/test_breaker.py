@@ -197,8 +197,10 @@ def test_gaps_are_compared_by_table(made: list[Fault], gaps: set[str], told: lis
 
 def test_the_comparison_sums_up_in_one_line() -> None:
     assert compare([LOST, TRAP], [FOUND], [], set()).summary == (
-        "2 faults made (1 of them harmless), 2 judged correctly, nothing else reported"
+        "The demo made 2 faults, 1 of them harmless. "
+        "The audit judged 2 of 2 faults correctly and reported nothing else."
     )
     assert compare([LOST, CUT], [finding("phantom", "x")], [], {"u"}).summary == (
-        "2 faults made, 0 judged correctly, 2 findings and gaps without a fault"
+        "The demo made 2 faults. "
+        "The audit judged 0 of 2 faults correctly and reported 2 findings and gaps without a fault."
     )

@@ -299,7 +299,7 @@ def test_each_right_is_tried_once_a_bucket_by_the_smallest_use_of_it(
     assert line(lines, f"bucket {bucket}:").endswith("can be listed, and a byte of a file can be read")
     assert "the first object is archived" in "".join(lines)
     assert seen.calls["GetObject"] == 2
-    assert "3 named tables: 6 LIST and 9 GET of logs" in line(lines, "estimate")
+    assert "an audit of 3 named tables needs 6 LIST and 9 GET requests for logs" in line(lines, "estimate")
 
 
 def test_a_described_lake_is_examined_without_looking_for_its_tables(

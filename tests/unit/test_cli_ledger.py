@@ -78,7 +78,7 @@ def test_the_ledger_for_people_and_for_spreadsheets(capsys: Captured, lake: str)
     text = capsys.readouterr().out
     for words in (
         "open · first seen at 2026-11-21 12:00:00Z · reopened 2 times · accepted by ann until",
-        "2999-02-01 00:00:00Z: known, ticket 12",
+        "the end of 2999-01-31 (UTC): known, ticket 12",
         "resolved · first seen at 2026-11-21 12:00:00Z · closed, not restored at 2026-11-21 12:00:00Z",
         "id aaaaaa11",
     ):
@@ -91,7 +91,7 @@ def test_the_ledger_for_people_and_for_spreadsheets(capsys: Captured, lake: str)
 def test_what_is_accepted_and_what_is_not_any_more(capsys: Captured, lake: str, place: Location) -> None:
     before = ledger(place)
     assert cli.main(["ack", lake, "aaaaaa22", "bbbbbb33", *WHY]) == 0
-    assert capsys.readouterr().err.strip() == "2 accepted until 2999-02-01 00:00:00Z"
+    assert capsys.readouterr().err.strip() == "2 discrepancies accepted until the end of 2999-01-31 (UTC)"
     assert accepted(place) == {"aaaaaa22": "ann", "bbbbbb33": "ann"}
     row = ledger(place)["aaaaaa22"]
     acked = {"ack_by": "ann", "ack_reason": "known, ticket 12", "ack_until": row["ack_until"]}

@@ -36,9 +36,9 @@ def test_the_broken_lake_has_everything_a_person_needs() -> None:
         "critical   dropped",
         "1,001 MiB",
         "recoverable: no",
-        "and 16 more: lakeaudit findings conf/shop.yaml",
-        "metadata store, sales.orders: 3 rows of s3guard:shop-s3guard were rejected",
-        "1,201,007 rows, 3 rejected",
+        "and 16 more findings: lakeaudit findings conf/shop.yaml",
+        "sales.orders (metadata store): 3 rows of s3guard:shop-s3guard were rejected",
+        "1,201,007 rows, 3 could not be read",
         "gate sources: few rows cannot be read (not so: <script>",
     ):
         assert words in text
@@ -112,7 +112,13 @@ def test_it_fits_a_screen_whatever_was_found() -> None:
     page = pagedata.page(found, coverage)
     lines = printed(replace(page, run={**page.run, "sources": sources})).splitlines()
     assert len(lines) <= 55
-    rest = ("12 more kinds", "and 17 more:", "96 more partly judged", "and 97 more reasons", "and 34 more")
+    rest = (
+        "12 more kinds",
+        "and 17 more findings:",
+        "96 more partly judged",
+        "and 97 more reasons",
+        "and 34 more sources",
+    )
     assert [words for words in rest if not any(words in line for line in lines)] == []
 
 
@@ -137,9 +143,9 @@ def test_a_shared_reason_is_printed_once_for_all_axes_and_tables() -> None:
         for n in range(3) for axis in ("content", "leftover")
     ]  # fmt: skip
     lines = [line.strip() for line in printed(pagedata.page([], coverage)).splitlines() if refused in line]
-    assert lines == [f"files of the table, unused files, t0 and 2 more: {refused}"]
+    assert lines == [f"t0 and 2 more tables (files of the table, unused files): {refused}"]
     alone = printed(pagedata.page([], coverage[:2]))
-    assert f"files of the table, unused files, t0: s3://lab/t0/_delta_log: {refused}" in alone
+    assert f"t0 (files of the table, unused files): s3://lab/t0/_delta_log: {refused}" in alone
 
 
 def test_a_group_of_one_file_is_that_file_and_others_show_their_first() -> None:

@@ -397,7 +397,7 @@ def test_it_reports_its_counts_and_nothing_without_work(place: Location) -> None
     filled(place)
     own, stages = writer(place), Stages()
     upkeep(own, own.results.runs(), THIS, KEEP, NOW, stages)
-    assert stages.done == [("upkeep", {"rows removed": 7})]
+    assert stages.done == [("clean up old results", {"rows removed": 7})]
     again = writer(place)
     upkeep(again, again.results.runs(), THIS, KEEP, NOW, stages)
     assert len(stages.done) == 1

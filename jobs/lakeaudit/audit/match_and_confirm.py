@@ -103,9 +103,11 @@ def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> Co
         rewritten = files_written_again(evidence.con, again.rows, audited_before(evidence))
         certain = files_of_contested_states(evidence.con, rewritten, contested_commits(evidence))
         log.note(
-            suspects=duck.count_of(matched.suspects),
-            fresh=duck.count_of(matched.fresh),
-            looked_at=again.answers.num_rows,
+            **{
+                "suspects": duck.count_of(matched.suspects),
+                "recent files": duck.count_of(matched.fresh),
+                "live checks": again.answers.num_rows,
+            }
         )
         return replace(again, rows=duck.hold(evidence.con, certain))
 

@@ -40,6 +40,7 @@ from lakeaudit.ledger.renamed_tables import (
     under_new_names,
     warnings,
 )
+from lakeaudit.ledger.settle import TRANSITIONS
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.matching.table_facts import table_facts
 from lakeaudit.matching.verdicts import finding_policy
@@ -187,7 +188,7 @@ class _Run:
     def settle(self, evidence: Evidence, judgement: Judgement) -> _LedgerUpdate:
         """Compute the changes of the ledger."""
         setup = self.setup
-        with setup.progress.stage("settle") as log:
+        with setup.progress.stage("update the ledger") as log:
             rows = self.ledger.rows(setup.con, judgement.findings)
             accepted, renaming = self._accepted_under_old_names(evidence)
             findings = RunFindings(
@@ -207,7 +208,9 @@ class _Run:
                 self.ledger.found_since,
                 setup.plan.lake.ledger.ack_growth,
             )
-            log.note(**changes.counts)
+            log.note(
+                **{TRANSITIONS.get(name, name.replace("_", " ")): n for name, n in changes.counts.items()}
+            )
         return _LedgerUpdate(changes, renaming)
 
     def _accepted_under_old_names(self, evidence: Evidence) -> tuple[Rows | None, tuple[str, ...]]:
@@ -231,10 +234,10 @@ class _Run:
         """
         setup = self.setup
         lake = setup.plan.lake
-        with setup.progress.stage("gates") as log:
+        with setup.progress.stage("check the results") as log:
             earlier = self.past.again().runs()
             report = guard(setup.con, lake, observed.infos, judgement, changes, earlier, setup.stamp)
-            log.note(broken=len(report.broken))
+            log.note(**{"failed checks": len(report.broken)})
             if error := refusal(report.broken, lake.results.uri):
                 self.writer.put_run(setup.run_row(error=str(error), gates=report.messages))
                 raise error

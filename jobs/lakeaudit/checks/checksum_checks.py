@@ -7,7 +7,7 @@ from lakeaudit.checks.protocol import CheckInput, CheckResult
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.match_result import Listed
 from lakeaudit.engine.answers import tallies_of
-from lakeaudit.evidence.protocol import DeclaredState
+from lakeaudit.evidence.protocol import NOT_ALL_LISTED, DeclaredState
 from lakeaudit.findings import coverage
 from lakeaudit.findings.finding_rows import because, finished
 from lakeaudit.matching.table_facts import TableFacts
@@ -16,22 +16,26 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
 
-TABLE = "checksums"
+TABLE, AXIS = "checksums", "commit"
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:
     """Report tables whose checksum counts other files or bytes than their log lists."""
     evidence, live = given.evidence, given.matched.live
     declared = list(_declared(evidence))
-    rows = [
-        _row(fact, state, live.get(fact.table.name, (0, 0))) for fact, state in declared if not state.unread
-    ]
+    known = [(fact, state, live.get(fact.table.name, (0, 0))) for fact, state in declared if not state.unread]
+    rows = [_row(*one) for one in known]
     judged = duck.hold_any(
         evidence.con, group_verdicts(evidence.con, duck.small(CHECKSUM, rows), TABLE, evidence.policy)
     )
     return CheckResult(
         (_findings(evidence, judged),),
         tallies=tallies_of(coverage.count_others(evidence.con, judged, "0")),
+        remarks={
+            (fact.table.name, AXIS): f"the checksum of its newest version could not be compared: {why}"
+            for fact, state, listed in known
+            if (why := _gap(fact, state, listed))
+        },
         warnings=tuple(
             f"{state.place.uri} is not a checksum: {state.unread}" for _, state in declared if state.unread
         ),
@@ -72,10 +76,18 @@ def _declared(evidence: Evidence) -> Iterator[tuple[TableFacts, DeclaredState]]:
 
 def _row(fact: TableFacts, state: DeclaredState, listed: Listed) -> tuple[Any, ...]:
     name, place = fact.table.name, state.place
-    gap = bool(fact.holes) or fact.refusal is not None or fact.doubt not in ("", _difference(state, listed))
-    has_gap = gap or not all(state.complete for state in fact.states)
     relative = place.key.removeprefix(fact.table.location.prefix)
+    has_gap = bool(_gap(fact, state, listed))
     return name, relative, *place, state.version, state.files, state.bytes, *listed, has_gap
+
+
+def _gap(fact: TableFacts, state: DeclaredState, listed: Listed) -> str:
+    """Return why the files of the table are not all known; empty if they are."""
+    if fact.holes or fact.refusal is not None:
+        return fact.refusal or next((hole.reason for hole in fact.holes), "") or NOT_ALL_LISTED
+    if fact.doubt not in ("", _difference(state, listed)):
+        return fact.doubt
+    return "" if all(each.complete for each in fact.states) else NOT_ALL_LISTED
 
 
 def _findings(evidence: Evidence, judged: Relation) -> Relation:

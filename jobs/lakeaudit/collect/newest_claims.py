@@ -22,7 +22,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import AuditError
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
-from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap
+from lakeaudit.evidence.protocol import NOT_ALL_LISTED, Changes, Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
@@ -212,7 +212,7 @@ def _read(
     broken = {name: hole.reason for hole in of_source for name in ([hole.table] if hole.table else tables)}
     for name, state in claims.states.items():
         if state.refused or not state.complete:
-            broken[name] = state.refused or broken.get(name, "its log is not whole")
+            broken[name] = state.refused or broken.get(name, NOT_ALL_LISTED)
     return _Read(claims, tables, states, broken, _doubts(claims, [*tables.values()]))
 
 

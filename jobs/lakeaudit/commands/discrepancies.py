@@ -9,7 +9,7 @@ from lakeaudit.commands.findings import require_tables
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.explain.row_formats import DISCREPANCY_ROWS, WRITERS
-from lakeaudit.formatting import count, in_utc, second
+from lakeaudit.formatting import count, day_end, in_utc
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
 from lakeaudit.results.read import UNRESOLVED, Results, Row, RowFilter
@@ -59,6 +59,12 @@ def ack_of(by: str | None, reason: str, until: str) -> Ack:
     return Ack(by or getuser(), reason, in_utc(at) + whole_day)
 
 
+def _accepted(number: int, ack: Ack) -> str:
+    """Return how many discrepancies are accepted until when; a day counts until its end."""
+    noun = "discrepancy" if number == 1 else "discrepancies"
+    return f"{count(number)} {noun} accepted until {day_end(ack.ack_until)}"
+
+
 def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now: datetime) -> str:
     """Accept these discrepancies until a time; return the verdict.
 
@@ -71,7 +77,7 @@ def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now:
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], ack)
         append_transitions(results, rows, ack, now)
-    return f"{count(len(rows))} accepted until {second(ack.ack_until)}"
+    return _accepted(len(rows), ack)
 
 
 def withdraw(lake: Lake, results: Results, ids: Sequence[str]) -> str:
@@ -80,7 +86,9 @@ def withdraw(lake: Lake, results: Results, ids: Sequence[str]) -> str:
         results = results.leased_by(still_ours)
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], Ack())
-    return f"{count(len(rows))} no longer accepted"
+    return (
+        f"{count(len(rows))} {'discrepancy is' if len(rows) == 1 else 'discrepancies are'} no longer accepted"
+    )
 
 
 def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
@@ -92,7 +100,7 @@ def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
         rows = results.unresolved()
         put_ack_on_all(results, ack)
         append_transitions(results, rows, ack, now)
-    return f"{count(len(rows))} accepted until {second(ack.ack_until)}"
+    return _accepted(len(rows), ack)
 
 
 def _rows(results: Results, ids: Sequence[str]) -> list[Row]:

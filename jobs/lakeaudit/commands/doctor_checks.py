@@ -17,7 +17,7 @@ from lakeaudit.errors import AuditError, CannotAudit
 from lakeaudit.evidence.discovery import expanded, unmatched
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import EVENTS, METASTORES, STORAGE
-from lakeaudit.formatting import count
+from lakeaudit.formatting import count, number
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from
 from lakeaudit.runtime.aws_failures import explain
@@ -166,16 +166,25 @@ def estimate(lake: Lake) -> Check:
     lists, reads = LISTS_A_TABLE * tables, READS_A_TABLE * tables
     confirming = 0 if confirm.mode == "none" else confirm.requests
     seconds = confirming / confirm.rate + (lists + reads) / REQUESTS_A_SECOND
-    dollars = (lists * A_LIST + (reads + confirming) * A_READ) / 1000
     requests = (
-        f"{count(lists)} LIST and {count(reads)} GET of logs, up to {count(confirming)} to confirm findings"
+        f"an audit of {number(tables, 'named table')} needs {count(lists)} LIST and {count(reads)} GET requests for"
+        f" logs, and at most {count(confirming)} requests to confirm findings"
     )
-    price = f"up to {count(round(seconds))} s, {dollars:.2f} dollars at AWS's list price"
-    more = "; each table that is discovered adds its own" if lake.finds_tables else ""
+    price = (lists * A_LIST + (reads + confirming) * A_READ) / 1000
+    dollars = f" and cost at most {price:.2f} dollars at AWS's list price" if _is_on_aws(lake) else ""
+    more = "; each discovered table adds its own requests" if lake.finds_tables else ""
     message = (
-        f"{count(tables)} named tables: {requests}: {price}{more}; docs/deploy.md estimates reading evidence"
+        f"{requests}; these requests take at most {count(round(seconds))} s{dollars}{more}; docs/deploy.md estimates"
+        " the cost of reading the evidence"
     )
     return Check("estimate", "ok", message)
+
+
+def _is_on_aws(lake: Lake) -> bool:
+    """Return whether a table is in S3 of AWS, so that its list price applies."""
+    places = [table.location for table in lake.tables]
+    places += [place for each in lake.discoveries for place in each.under]
+    return lake.s3.endpoint is None and any(place.is_in_s3 for place in places)
 
 
 def _tables(lake: Lake, clients: Clients) -> Iterator[Check]:
@@ -223,9 +232,10 @@ def _confirmation(lake: Lake) -> Iterator[Check]:
         return
     seconds = -(-confirm.requests // confirm.rate)
     message = (
-        f"each run checks at most {count(confirm.limit)} suspect files (`confirm.limit`, 2 requests each) and"
-        f" {count(confirm.fresh)} that are younger than the evidence or elsewhere (`confirm.fresh`, 1 request each):"
-        f" up to {count(seconds)} s at {count(confirm.rate)} requests a second"
+        f"an audit checks at most {count(confirm.limit)} suspect files live (`confirm.limit`, 2 requests for each file)"
+        f" and at most {count(confirm.fresh)} files that are newer than the evidence or that no storage source covers"
+        f" (`confirm.fresh`, 1 request for each file); this takes at most {count(seconds)} s at {count(confirm.rate)}"
+        " requests per second"
     )
     yield Check("confirm", "ok", message)
 

@@ -75,7 +75,7 @@ def write(found: Hazards, out: TextIO) -> str:
     for table, rows in _by_table(found.rows):
         out.write(f"{visible(table)}\n")
         out.writelines(f"  {_place(row)}{visible(str(row['explanation']))}\n" for row in rows)
-    out.writelines(f"not checked: {visible(reason)}\n" for reason in found.gaps)
+    out.writelines(f"could not be checked: {visible(reason)}\n" for reason in found.gaps)
     rules = [row for row in found.rows if row["kind"] == WILL_EXPIRE]
     patterns = len(found.rows) - len(rules)
     more = f"{number(patterns, 'access pattern')} may lose data"
@@ -83,8 +83,13 @@ def write(found: Hazards, out: TextIO) -> str:
         files = sum(row["files"] for row in rules)
         of = number(len({row["table_name"] for row in rules}), "table")
         will = f"ERROR: lifecycle rules will delete or archive {number(files, 'live file')} of {of}"
-        return f"{will}; {more}" if patterns else will
-    return f"INFO: {more}" if patterns else "no lifecycle rule is known to delete or archive a live file"
+        return "; ".join([will, *([more] if patterns else []), *([UNCHECKED] if found.gaps else [])])
+    if found.gaps:
+        return "; ".join([f"UNDECIDED: {UNCHECKED}", *([more] if patterns else [])])
+    return f"INFO: {more}" if patterns else "OK: no lifecycle rule will delete or archive a live file"
+
+
+UNCHECKED = "some upcoming losses could not be checked"
 
 
 def _by_table(rows: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:

@@ -105,7 +105,7 @@ def plan(
             rows = _rows(planner, results, row_filter, engine)
             below = _below_ceiling(rows, lake, results, max_share)
             sealed, totals = write_plan(path, header, below)
-        log.note(steps=sealed.steps, needs_person=sealed.for_person)
+        log.note(**{"steps": sealed.steps, "findings for a person": sealed.for_person})
     early = [*early_ends(lake, clients, copied=totals.copied, hidden_in=totals.hidden_in)]
     with leased(lake.results, clients, plan_id, progress) as still_ours:
         Journal(results.leased_by(still_ours), plan_id).put_plan(sealed, record.PLANNED)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakeaudit.demo.breaker import Expected, Fault
+from lakeaudit.formatting import count, number
 from lakeaudit.results.read import Results, Row
 
 
@@ -42,10 +43,15 @@ class Comparison:
     def summary(self) -> str:
         """Return the result in one line."""
         made, traps = len(self.faults), sum(fault.is_trap for fault in self.faults)
-        harmless = f" ({traps} of them harmless)" if traps else ""
         extra = sum(not difference.act for difference in self.differences)
-        others = f"{extra} findings and gaps without a fault" if extra else "nothing else reported"
-        return f"{made} faults made{harmless}, {made - len(self.missed)} judged correctly, {others}"
+        noun = "finding or gap" if extra == 1 else "findings and gaps"
+        others = f"{count(extra)} {noun} without a fault" if extra else "nothing else"
+        harmless = f", {count(traps)} of them harmless" if traps else ""
+        judged = f"{count(made - len(self.missed))} of {number(made, 'fault')}"
+        return (
+            f"The demo made {number(made, 'fault')}{harmless}. "
+            f"The audit judged {judged} correctly and reported {others}."
+        )
 
 
 def compare(

@@ -43,6 +43,7 @@ _QUICK = {
 
 def write_spark_tables(spark: SparkSession, clients: Clients) -> None:
     """Write the Delta tables with features that only Spark supports, several at once."""
+    _discard_output(spark)
     with _settings(spark, _QUICK), ThreadPoolExecutor(3) as pool:
         jobs = [
             pool.submit(stock, spark),
@@ -51,6 +52,12 @@ def write_spark_tables(spark: SparkSession, clients: Clients) -> None:
         ]
         for job in jobs:
             job.result()
+
+
+def _discard_output(spark: SparkSession) -> None:
+    """Discard what the JVM prints on stdout: VACUUM prints there how many files it deleted."""
+    java: Any = spark.sparkContext._jvm
+    java.java.lang.System.setOut(java.java.io.PrintStream(java.java.io.OutputStream.nullOutputStream()))
 
 
 def orders(spark: SparkSession, clients: Clients) -> None:

@@ -3,7 +3,7 @@
 import io
 import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +16,9 @@ from lakeaudit.commands import reconcile
 from lakeaudit.config import Lake
 from lakeaudit.demo.inventory import next_second, write_inventory
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.formatting import number
+from lakeaudit.formatting import count, number
+from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
+from lakeaudit.reconcile.journal import PUT_BACK
 from lakeaudit.reconcile.plan_file import open_plan
 from lakeaudit.reconcile.run import Bounds
 from lakeaudit.reconcile.steps import NEEDS_PERSON
@@ -34,20 +36,30 @@ class RepairOutcome:
     """The outcome of the repairs.
 
     Attributes:
-        actions: number of planned steps by action; `applied` were applied, `others` counts the rest by status.
-        resolved: number of discrepancies with applied steps that the next audit resolved.
-        for_person: number of discrepancies that need a person.
-        odd: errors: discrepancies that are open although their step was applied, and new ones.
+        actions: number of planned steps by action.
+        results: by status the number of steps by reason.
+        before: number of open findings before the repairs.
+        planned: number of findings with a step; `for_person` is the number of findings that need a person.
+        applied: number of findings with an applied step.
+        resolved: number of findings that the next audit resolved; `resolved_by_step` of them had an applied step.
+        follows: new findings that a repair is expected to cause.
+        odd: errors: findings that are open although their step was applied, and other new findings.
         differs: whether the findings after the undo differ from those before the repairs.
+        new_markers: whether the undo gave delete markers new version ids.
     """
 
     actions: Mapping[str, int]
-    others: Mapping[str, int]
+    results: Mapping[str, Mapping[str, int]]
+    before: int
+    planned: int
+    for_person: int
     applied: int
     resolved: int
-    for_person: int
+    resolved_by_step: int
+    follows: tuple[str, ...]
     odd: tuple[str, ...]
     differs: bool
+    new_markers: bool
 
     @property
     def well(self) -> bool:
@@ -60,21 +72,56 @@ class RepairOutcome:
         return sum(self.actions.values())
 
     @property
-    def summary(self) -> str:
-        """Return the outcome in one line."""
+    def lines(self) -> Iterator[str]:
+        """Yield the outcome as sentences, one line each."""
         actions = ", ".join(f"{n} {action.replace('_', ' ')}" for action, n in sorted(self.actions.items()))
-        parts = [
-            f"RepairOutcome by a plan of {number(self.steps, 'step')} ({actions or 'none'}): {self.applied} applied"
-        ]
-        parts += [f"{self.resolved} findings resolved by the next audit"]
-        parts += [f"{n} {status.replace('_', ' ')}" for status, n in sorted(self.others.items())]
-        parts += [f"{self.for_person} left to a person"]
-        back = (
-            "After the undo the findings differ"
-            if self.differs
-            else "After the undo the findings are as before"
+        yield (
+            f"The plan has {number(self.steps, 'step')} for {count(self.planned)} of {number(self.before, 'finding')}"
+            + (f": {actions}." if actions else ".")
         )
-        return ". ".join([", ".join(parts), back, *self.odd])
+        yield f"A person has to decide about {number(self.for_person, 'more finding')}."
+        yield from (_result(status, reasons) for status, reasons in sorted(self.results.items()))
+        rest = self.resolved - self.resolved_by_step
+        yield (
+            f"The next audit resolved {number(self.resolved, 'finding')}: {count(self.resolved_by_step)} with an"
+            f" applied step{f' and {count(rest)} without an applied step' if rest else ''}."
+        )
+        yield from (f"This new finding follows from a repair: {each}." for each in self.follows)
+        yield from (f"Error: {each}." for each in self.odd)
+        yield (
+            "Error: after the undo, the findings differ from the findings before the repair."
+            if self.differs
+            else f"After the undo, an audit reported the same {number(self.before, 'finding')} as before the repair."
+        )
+
+    @property
+    def summary(self) -> str:
+        """Return the outcome as one text."""
+        return " ".join(self.lines)
+
+
+def _result(status: str, reasons: Mapping[str, int]) -> str:
+    """Return the number of steps with a status, its meaning, and the first reasons."""
+    known = [reason for reason in reasons if reason]
+    more = f"; and {number(len(known) - REASONS, 'more reason')}" if len(known) > REASONS else ""
+    why = f": {'; '.join(known[:REASONS])}{more}" if known else ""
+    n = sum(reasons.values())
+    return f"{number(n, 'step')} {'was' if n == 1 else 'were'} {_MEANINGS.get(status, status)}{why}."
+
+
+REASONS = 2
+"""Reasons that the line of a status names."""
+_MEANINGS = {
+    "applied": "applied",
+    "moved_on": "skipped, because the table's metadata does not permit it (status `moved_on`)",
+    "unknown": "skipped, because a check could not be completed (status `unknown`)",
+    "changed": "skipped, because the file or entry changed after the plan was made (status `changed`)",
+    "needs_person": "skipped, because the store supports no safe request for it (status `needs_person`)",
+    "failed": "refused by the store (status `failed`)",
+    "waiting": "not started (status `waiting`)",
+    "started": "started, but its result is not known (status `started`)",
+}
+"""The meaning of the status of a step after `reconcile apply`."""
 
 
 def repair(lake: Lake, file: Path, clients: Clients, rng: random.Random, progress: Progress) -> RepairOutcome:
@@ -95,28 +142,53 @@ def repair(lake: Lake, file: Path, clients: Clients, rng: random.Random, progres
     with open_plan(plan, clients) as of_file:
         again: Any = {"bounds": Bounds(), "clock": _now, "progress": progress}
         reconcile.apply(of_file, lake, str(file), results, **again)
-        statuses = {row["discrepancy_id"]: row["status"] for row in _actions(results)}
+        steps = list(_steps(results))
         _audit(lake, clients, rng, progress)
         after = {row["discrepancy_id"]: row for row in _ledger(results)}
         reconcile.undo(of_file, lake, str(file), results, **again)
     _audit(lake, clients, rng, progress)
-    applied = [of for of, status in statuses.items() if status == "applied"]
-    still_open = [
-        f"{after[of]['kind']} {after[of]['subject']}" for of in applied if after[of]["state"] == "open"
-    ]
-    repaired = {(row["bucket"], row["key"]) for row in _actions(results) if row["discrepancy_id"] in applied}
-    new = [
-        f"new {row['kind']} {row['subject']}"
-        for of, row in after.items()
-        if row["state"] == "open" and of not in before and not _follows(row, repaired)
-    ]
-    resolved = len(applied) - len(still_open)
-    planned = {action: n for action, n in made.more["actions"].items() if action != NEEDS_PERSON}
-    others = Counter(status for status in statuses.values() if status != "applied")
+    differs = _open_rows(results).keys() != before.keys()
+    return _outcome(before, steps, after, made.more, differs=differs)
+
+
+def _outcome(
+    before: Mapping[str, Row],
+    steps: Sequence[Row],
+    after: Mapping[str, Row],
+    plan: Mapping[str, Any],
+    *,
+    differs: bool,
+) -> RepairOutcome:
+    """Count the findings before and after the repairs, and the steps; a finding may have several steps."""
+    reasons: dict[str, Counter[str]] = {}
+    for step in steps:
+        reasons.setdefault(step["status"], Counter())[step["error"] or ""] += 1
+    done = [step for step in steps if step["status"] == "applied"]
+    applied = {step["discrepancy_id"] for step in done}
+    resolved = {of for of, row in after.items() if of in before and row["state"] == "resolved"}
+    repaired = {(step["bucket"], step["key"]) for step in done}
+    new = [row for of, row in after.items() if row["state"] == "open" and of not in before]
+    odd = [f"the finding {_label(after[of])} is still open although its step was applied"
+           for of in sorted(applied) if after[of]["state"] == "open"]  # fmt: skip
+    odd += [f"the finding {_label(row)} is new" for row in new if not _follows(row, repaired)]
     return RepairOutcome(
-        planned, others, len(applied), resolved, made.more["for_person"], (*still_open, *new),
-        differs=_open_rows(results).keys() != before.keys(),
-    )  # fmt: skip
+        actions={action: n for action, n in plan["actions"].items() if action != NEEDS_PERSON},
+        results=reasons,
+        before=len(before),
+        planned=len({step["discrepancy_id"] for step in steps}),
+        for_person=plan["for_person"],
+        applied=len(applied),
+        resolved=len(resolved),
+        resolved_by_step=len(resolved & applied),
+        follows=tuple(_label(row) for row in new if _follows(row, repaired)),
+        odd=tuple(odd),
+        differs=differs,
+        new_markers=any(step["action"] == RemoveDeleteMarker.name for step in done),
+    )
+
+
+def _label(row: Row) -> str:
+    return f"{row['kind']} {row['subject']}"
 
 
 def _follows(row: Row, repaired: Collection[tuple[str, str]]) -> bool:
@@ -130,7 +202,7 @@ def _now() -> datetime:
 
 def _audit(lake: Lake, clients: Clients, rng: random.Random, progress: Progress) -> None:
     """Run the audit of the next night."""
-    with progress.stage("write the next report"):
+    with progress.stage("write the next S3 Inventory report"):
         write_inventory(clients, rng, next_second())
     with closing(InProcessEngine()) as engine:
         audit(lake, Options(), engine=engine, clients=clients, clock=_now, progress=progress)
@@ -145,8 +217,9 @@ def _open_rows(results: Results) -> dict[str, Any]:
     return {row["discrepancy_id"]: row for row in _ledger(results) if row["state"] == "open"}
 
 
-def _actions(results: Results) -> Iterator[Row]:
+def _steps(results: Results) -> Iterator[Row]:
+    """Yield the recorded steps; a record that apply itself reversed a step is not a step."""
     import pyarrow.compute as pc
 
-    for batch in results.again().batches("actions", pc.scalar(True)):
+    for batch in results.again().batches("actions", pc.field("action") != PUT_BACK):
         yield from batch.to_pylist()

@@ -97,34 +97,54 @@ def run(folder: Path, *, seed: int | None, faults: int | None, progress: Progres
     with serving() as server:
         with healthy_lake(server, progress) as spark:
             verdict = play(spark, server, folder, draw, progress)
-        code = leave(verdict, folder, draw, progress)
+        code = leave(verdict, folder, progress)
         file = folder / LAKE_FILE
         rng = random.Random(draw.seed)  # noqa: S311 - formats of reports
-        outcome = repair(load_lake(file, {}), file, server.clients, rng, progress)
+        lake = load_lake(file, {})
+        outcome = repair(lake, file, server.clients, rng, progress)
         print_repairs(Console(), outcome, folder)
         if keep:
-            stay(Console(), verdict.page)
+            stay(Console(), page_of(lake, file))
+    print_end(Console(), folder, draw)
     return code or (0 if outcome.well else 1)
 
 
 def print_repairs(console: Console, outcome: RepairOutcome, folder: Path) -> None:
     """Print the outcome of the repairs in a few lines."""
-    console.print()
-    console.print(
-        text_output.plain(outcome.summary, "bold green" if outcome.well else "bold red"), soft_wrap=True
-    )
+    text_output.title(console, "Repair and undo")
+    for sentence in outcome.lines:
+        text_output.line(console, text_output.plain(sentence, "green" if outcome.well else "red"), indent=1)
     plan = operand(str(folder / PLAN))
-    console.print(
-        text_output.plain(f"The plan: {plan}   Outcome of its steps: the table `actions`"), soft_wrap=True
-    )
+    text_output.line(console, text_output.plain(f"The plan is {plan}."), indent=1)
+    if outcome.new_markers:
+        line = (
+            "The undo wrote new delete markers: the version ids of delete markers above are no longer valid."
+        )
+        text_output.line(console, text_output.plain(line), indent=1)
 
 
 def stay(console: Console, page: PageData) -> None:
     """Keep the server running until Ctrl-C, and print commands to try on the lake."""
-    for line in ("", "The server runs until Ctrl-C. In another terminal:", CREDENTIALS, *to_try(page)):
-        console.print(text_output.plain(line), soft_wrap=True)
+    first = "The demo's S3 server runs until Ctrl-C. Try these commands in another terminal:"
+    for line in ("", first, CREDENTIALS, *to_try(page)):
+        text_output.line(console, text_output.plain(line))
     with suppress(KeyboardInterrupt):
         Event().wait()
+
+
+def print_end(console: Console, folder: Path, draw: Draw) -> None:
+    """Print which commands work without the server, and the command that repeats the demo and keeps the server."""
+    lake = operand(str(folder / LAKE_FILE))
+    again = f"lakeaudit demo {operand(str(folder))} --keep --seed {draw.seed} --faults {draw.faults}"
+    stopped = "The demo's S3 server has stopped, so commands that read the lake (explain, audit, aws) do not work now."
+    console.print()
+    text_output.line(console, text_output.plain(stopped))
+    for sentence, command in (
+        ("Commands that read the results still work, for example:", f"lakeaudit findings {lake}"),
+        ("This command repeats the same demo and keeps its server running:", again),
+    ):
+        text_output.line(console, text_output.plain(sentence))
+        text_output.line(console, text_output.plain(command), indent=2)
 
 
 CREDENTIALS = "export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_DEFAULT_REGION=us-east-1"
@@ -206,11 +226,11 @@ def play(spark: SparkSession, server: Server, folder: Path, draw: Draw, progress
     return judge(spark, load_lake(file, {}), file, faults, draw, progress)
 
 
-def leave(verdict: Verdict, folder: Path, draw: Draw, progress: Progress) -> int:
+def leave(verdict: Verdict, folder: Path, progress: Progress) -> int:
     """Write the report page and print the result; return 0 if the audit found exactly the faults."""
     with progress.stage("write the report"):
         (folder / "report.html").write_text(render(verdict.page), encoding="utf-8")
-    print_verdict(Console(), verdict, draw, folder)
+    print_verdict(Console(), verdict, folder)
     return 0 if verdict.comparison.matched else 1
 
 
@@ -255,20 +275,26 @@ def judge(
             progress=progress,
         )
     results = Results(lake.results, clients, lake.name)
-    with progress.stage("compare") as log:
+    with progress.stage("compare findings with faults") as log:
         comparison = compare(faults, *read_run(results, outcome.run_id))
         log.note(differences=len(comparison.differences))
-    page = gather(
+    page = page_of(lake, lake_file, outcome.run_id)
+    demo = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
+    return Verdict(comparison, replace(page, demo=demo))
+
+
+def page_of(lake: Lake, lake_file: Path, run_id: str | None = None) -> PageData:
+    """Return the data of the report page of a run; by default of the last one."""
+    results = Results(lake.results, clients_of(lake), lake.name)
+    return gather(
         results,
-        results.published(outcome.run_id),
+        results.published(run_id),
         str(lake_file),
         datetime.now(UTC),
         MAX_FINDINGS,
         [table.name for table in lake.tables],
         limits=source_limits(lake),
     )
-    demo = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
-    return Verdict(comparison, replace(page, demo=demo))
 
 
 def _acts(comparison: Comparison) -> list[dict[str, str]]:
@@ -289,7 +315,7 @@ def _expectation(fault: Fault) -> str:
     return kinds or (f"an evidence gap of {fault.gap}" if fault.gap else "nothing: harmless")
 
 
-def print_verdict(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
+def print_verdict(console: Console, verdict: Verdict, folder: Path) -> None:
     """Print the findings, and whether they are exactly the faults."""
     text_output.audit(console, verdict.page)
     console.print()
@@ -297,22 +323,16 @@ def print_verdict(console: Console, verdict: Verdict, draw: Draw, folder: Path) 
         words = text_output.plain(f"{difference.act or 'audit'}: {difference.words}")
         console.print(Text("  ").append_text(words), soft_wrap=True)
     style = "bold green" if verdict.comparison.matched else "bold red"
-    console.print(text_output.plain(verdict.comparison.summary, style), soft_wrap=True)
+    for line in (verdict.comparison.summary, _findings_of(verdict)):
+        console.print(text_output.plain(line, style), soft_wrap=True)
+    console.print(text_output.plain(f"The report page is {folder / 'report.html'}."), soft_wrap=True)
+
+
+def _findings_of(verdict: Verdict) -> str:
+    """Return the number of findings, and how it compares with the number of faults."""
     faults, findings = len(verdict.comparison.faults), verdict.page.finding_count
-    if faults != findings:
-        more = "an act can cause several findings, or none" if faults else "no act caused one"
-        console.print(
-            text_output.plain(f"{number(findings, 'finding')} for {number(faults, 'act')}: {more}"),
-            soft_wrap=True,
-        )
-    console.print(
-        text_output.plain(
-            f"Seed {draw.seed}: repeat the same acts with --seed {draw.seed} --faults {draw.faults}"
-        )
-    )
-    console.print(
-        text_output.plain(
-            f"The page: {folder / 'report.html'}   More: lakeaudit findings {operand(str(folder / LAKE_FILE))}"
-        ),
-        soft_wrap=True,
-    )
+    numbers = f"{number(findings, 'finding')} for {number(faults, 'fault')}"
+    if faults == findings:
+        return f"{numbers}."
+    why = "One fault can cause several findings; a harmless fault causes none." if faults else ""
+    return f"{numbers}. {why}".strip()

@@ -429,6 +429,10 @@ class Doubt:
     sure: bool
 
 
+NOT_ALL_LISTED = "its manifest may not list all its files"
+"""The reason for a table whose state is not complete."""
+
+
 @dataclass(frozen=True)
 class DeclaredState:
     """The counts of a table's state at a version, as its writer declared them; None: not declared.

@@ -116,12 +116,17 @@ def _judged(console: Console, page: PageData, size: Size) -> None:
     if not size.tables and rest:
         summary_line.append(f", {rest}", STYLES["warning"])
     line(console, summary_line, indent=1)
+    if size.tables and page.run["status"] == "partial":
+        line(console, plain(PARTIAL), indent=1)
     for table in others[: size.tables]:
         line(console, _not_whole(table), indent=1)
     if size.tables and rest:
         line(console, plain(rest, STYLES["warning"]), indent=1)
     for reason in _reasons(page, size.reasons):
         line(console, reason, indent=1)
+
+
+PARTIAL = "A partial audit ends with exit code 3, or with 1 if a finding reaches --fail-on."
 
 
 def _by_standing(tables: Sequence[coverage_view.Judged], more: str) -> str:
@@ -142,13 +147,21 @@ def _not_whole(table: coverage_view.Judged) -> Text:
         formatting.shortened(formatting.visible(table.name or formatting.NO_TABLE), NAME), STYLES["warning"]
     )
     cells = {axis: cell for axis, cell in table.cells.items() if cell.state != "off"}
-    parts = [f"{axis_words(axis)}: {cell.extent}" for axis, cell in cells.items() if cell.state not in FINE]
-    if cells and len(parts) == len(cells) and len({cell.extent for cell in cells.values()}) == 1:
-        parts = [next(iter(cells.values())).extent]
+    by_extent: dict[str, list[str]] = {}
+    for axis, cell in cells.items():
+        if cell.state not in FINE:
+            by_extent.setdefault(_extent(cell), []).append(axis_words(axis))
+    whole = len(by_extent) == 1 and len(next(iter(by_extent.values()))) == len(cells)
+    parts = [extent if whole else f"{', '.join(axes)}: {extent}" for extent, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
-    parts += [f"not judged: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
+    parts += [f"no source for: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
     return text.append(f"  {'; '.join(parts)}")
+
+
+def _extent(cell: coverage_view.Cell) -> str:
+    """Return how much of an axis was judged, with the unit of a percentage."""
+    return f"{cell.percent} of files judged" if cell.percent else cell.extent
 
 
 FINE = ("whole", "empty")
@@ -163,20 +176,23 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
     else:
         rows = sum(source["rejected"] or 0 for source in sources)
         oldest = min((source["cut_from"] for source in sources if source["cut_from"]), default=None)
-        words = f"{formatting.number(len(sources), 'source')}, the oldest taken {formatting.second(oldest)}"
-        line(
-            console, plain(words + (f", {formatting.number(rows, 'row')} rejected" if rows else "")), indent=1
+        words = (
+            f"{formatting.number(len(sources), 'source')}, the oldest taken at {formatting.second(oldest)}"
         )
+        words += f"; {formatting.number(rows, 'row')} could not be read" if rows else ""
+        line(console, plain(words), indent=1)
     for source in sources[: size.sources]:
         _source(console, source)
     if size.sources and len(sources) > size.sources:
-        line(console, plain(f"and {formatting.count(len(sources) - size.sources)} more", "dim"), indent=1)
+        more = f"and {formatting.number(len(sources) - size.sources, 'more source')}"
+        line(console, plain(more, "dim"), indent=1)
     gates = run.get("gates") or ()
     for words_of_gate in gates[: size.gates]:
         line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
     if len(gates) > size.gates:
-        more = "more gate" if size.gates else "gate"
-        words = f"{formatting.number(len(gates) - size.gates, more)} not held"
+        words = (
+            f"{formatting.number(len(gates) - size.gates, 'more check' if size.gates else 'check')} failed"
+        )
         line(console, plain(words, STYLES["warning"]), indent=1)
 
 
@@ -184,7 +200,7 @@ def _end(console: Console, page: PageData) -> None:
     """Print the changes of the ledger, and the next commands."""
     console.print()
     if page.history is not None:
-        line(console, plain(closing.closing(page), "bold"))
+        line(console, plain(f"Discrepancies: {closing.closing(page)}", "bold"))
     if held := closing.pressing(page):
         line(console, plain(held, "bold"))
     for command in closing.next_commands(page):
@@ -229,7 +245,7 @@ def discrepancy(console: Console, row: Row) -> None:
         parts += [f"reopened {formatting.number(row['reopened'], 'time')}"]
     if row["ack_until"]:
         parts += [
-            f"accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
+            f"accepted by {row['ack_by']} until {formatting.day_end(row['ack_until'])}: {row['ack_reason']}"
         ]
     line(console, plain(" · ".join([*parts, f"id {row['discrepancy_id']}"]), "dim"), indent=3)
 
@@ -265,11 +281,19 @@ def at_stake(finding: Row) -> str:
 
 
 def _headline(run: Row) -> Text:
-    parts = [run["lake"], run["status"], f"as of {formatting.second(run['as_of'])}"]
+    status = _STATUSES.get(run["status"], run["status"])
+    parts = [run["lake"], status, f"as of {formatting.second(run['as_of'])}"]
     if run["finished_at"] and run["started_at"]:
         parts.append(f"took {formatting.duration(run['finished_at'] - run['started_at'])}")
     parts.append(f"run {run['run_id']}")
     return plain(" · ".join(parts), "bold")
+
+
+_STATUSES = {
+    "partial": "partial (evidence is incomplete)",
+    "suspect": "suspect (a source lacks too many files)",
+    "failed": "failed (nothing could be judged)",
+}
 
 
 def title(console: Console, text: str) -> None:
@@ -339,7 +363,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
             next_step(console, row, page.reach.get(row["bucket"] or ""))
     rest = page.finding_count - len(page.findings[: size.worst])
     if rest and size.worst:
-        more = f"and {formatting.count(rest)} more: lakeaudit findings {operand(page.lake)}"
+        more = f"and {formatting.number(rest, 'more finding')}: lakeaudit findings {operand(page.lake)}"
         line(console, plain(more, "dim"), indent=1)
 
 
@@ -355,10 +379,11 @@ def _reasons(page: PageData, shown: int) -> Iterator[Text]:
         names, axes = (list(dict.fromkeys(each[at] for each in held)) for at in (0, 1))
         reasons = {reason for _, _, reason in held}
         text = next(iter(reasons)) if len(reasons) == 1 else common
-        more = f" and {formatting.count(len(names) - 1)} more" if len(names) > 1 else ""
-        yield plain(f"{', '.join(axes)}, {names[0]}{more}: {text}", STYLES["warning"])
+        more = f" and {formatting.number(len(names) - 1, 'more table')}" if len(names) > 1 else ""
+        yield plain(f"{names[0]}{more} ({', '.join(axes)}): {text}", STYLES["warning"])
     if len(holding) > shown and shown:
-        yield plain(f"and {formatting.count(len(holding) - shown)} more reasons in the report", "dim")
+        more = formatting.number(len(holding) - shown, "more reason")
+        yield plain(f"and {more}, see the report", "dim")
 
 
 def _without_place(reason: str) -> str:
@@ -368,17 +393,24 @@ def _without_place(reason: str) -> str:
 
 
 def _source(console: Console, source: Row) -> None:
-    head = plain(f"{source['role']} {source['kind']}", "bold").append(
-        f"  {formatting.count(source['rows'])} rows"
-    )
+    head = plain(f"{source['role']} {source['kind']}", "bold").append("  ")
+    if source["rows"] is not None:
+        head.append(f"{formatting.number(source['rows'], 'row')}, ")
     if source["rejected"]:
-        head.append(f", {formatting.count(source['rejected'])} rejected", STYLES["warning"])
-    head.append(f", {_storage_window(source)}  ", "dim").append_text(plain(source["location"]))
+        head.append(f"{formatting.count(source['rejected'])} could not be read, ", STYLES["warning"])
+    head.append(f"{_storage_window(source)}  ", "dim")
+    head.append_text(plain(formatting.shortened(source["location"] or formatting.UNKNOWN, PLACES)))
     line(console, head, indent=1)
 
 
+PLACES = 120
+"""Most characters of the locations of a source."""
+
+
 def _storage_window(source: Row) -> str:
+    """Return when the source was read or written; a time on the same day is printed without the date."""
     start, end = source["cut_from"], source["cut_to"]
-    if start is None or end is None or end == start:
-        return f"taken {formatting.second(start or end)}"
-    return f"taken {formatting.second(start)}, over {formatting.duration(end - start)}"
+    first, last = formatting.second(start or end), formatting.second(end or start)
+    if first == last:
+        return f"taken at {first}"
+    return f"taken from {first} to {last.removeprefix(first[: len('2026-11-21 ')])}"

@@ -65,10 +65,10 @@ def _rule(name: str, when: str, action: str, because: str) -> Rule:
 RULES = (
     _rule("not_audited", "!audited", NO_CHANGE, "this run did not judge its table and axis, or a newer one has"),
     _rule("new", "found !known !confirmed", SET_PENDING, "one snapshot alone may be wrong"),
-    _rule("new_confirmed", "found !known", OPEN, "found for the first time, and confirmed live"),
+    _rule("new_confirmed", "found !known", OPEN, "found for the first time, and it needs no second snapshot"),
     _rule("stale", "found resolved !since_end", NO_CHANGE, "the evidence is older than its resolution"),
     _rule("back", "found resolved !confirmed", SET_PENDING, "found again by one snapshot"),
-    _rule("back_confirmed", "found resolved opened_before", REOPEN, "found again, and confirmed live"),
+    _rule("back_confirmed", "found resolved opened_before", REOPEN, "found again, and it needs no second snapshot"),
     _rule("late", "found resolved", OPEN, "it was never reported before it disappeared, and is confirmed now"),
     _rule("same_cut", "found pending !confirmed !newer", NO_CHANGE, "a snapshot does not confirm itself"),
     _rule("refuted", "found pending !confirmed refuted", SET_PENDING,

@@ -30,12 +30,27 @@ def closing(page: PageData) -> str:
 
 
 def pressing(page: PageData) -> str:
-    """Return `open now: 5 critical, 2 error; recoverable: 9 of 13, until ...`; empty if nothing above info is open."""
+    """Return `Open now: 5 critical, 2 error. 9 of 13 lost or changed files can be restored ...`.
+
+    It is empty if nothing above info is open.
+    """
     rows = [row for row in broken.pressing(page.standing) if row["severity"] in summary.AT_STAKE]
     lines = [line for line in summary.by_severity(rows) if line.stake.findings]
     counts = ", ".join(f"{formatting.count(line.stake.findings)} {line.name}" for line in lines)
-    recoverable = recovery.losses(recovery.Recovery.of_sums(rows))
-    return "; ".join(filter(None, (f"open now: {counts}", recoverable))) if counts else ""
+    recoverable = _recoverable(recovery.Recovery.of_sums(rows))
+    return " ".join(filter(None, (f"Open now: {counts}.", recoverable))) if counts else ""
+
+
+def _recoverable(known: recovery.Recovery) -> str:
+    """Return how many lost or changed files can be restored and until when; empty if no file was lost."""
+    if not known.losses:
+        return ""
+    unknown = known.answers.get("unknown", 0)
+    lost = formatting.number(known.losses, "lost or changed file")
+    parts = [f"{formatting.count(known.restorable)} of {lost} can be restored"]
+    parts += [f"the first copy expires at {formatting.second(known.until)}"] if known.until else []
+    parts += [f"for {formatting.count(unknown)} it is not known"] if unknown else []
+    return f"{'; '.join(parts)}."
 
 
 _CHANGED = ("opened", "reopened", "escalated", "reclassified")

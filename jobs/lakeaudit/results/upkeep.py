@@ -76,7 +76,7 @@ def upkeep(
         steps += _replaced(writer, this["run_id"], audited)
         steps += _files(writer, now, first=_first_today(runs, this, now))
     if steps:
-        with progress.stage("upkeep") as log:
+        with progress.stage("clean up old results") as log:
             log.note(**_counts(steps, warnings))
     return tuple(dict.fromkeys(warnings))
 
