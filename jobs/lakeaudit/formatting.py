@@ -255,15 +255,15 @@ OUTCOMES = {
 
 _STEPS = {
     **{status: status for status in ("applied", "undone", "purged")},
-    "moved_on": "no longer listed by their table",
+    "moved_on": "no longer needed",
     "changed": "changed since the plan was made",
     "unknown": "undecided",
-    "needs_person": "need a person: the store has no safe conditional request",
+    "needs_person": "left to a person",
     "failed": "refused by the store",
-    "started": "started, result not known",
-    "undoing": "undo started",
+    "started": "started without a known result",
+    "undoing": "undo started without a known result",
     "waiting": "not started",
-    "kept": "kept, see the table `actions`",
+    "kept": "not undone",
 }
 
 

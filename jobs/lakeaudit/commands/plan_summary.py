@@ -22,9 +22,9 @@ def write(totals: Totals, out: TextIO) -> None:
     for step in totals.worst:
         console.print(f"{step.action}  {visible(uri_of(step.bucket or '', step.key or ''))}")
         proof = step.evidence["matched_by"]
-        line = f"{severity_of(step)} {step.kind} of {step.table_name}, {size(step.bytes_at_stake)}; proved by {proof}"
+        line = f"{severity_of(step)} {step.kind} of {step.table_name}, {size(step.bytes_at_stake)}; proof: {proof}"
         console.print(f"  {visible(line.strip())}")
-        console.print(f"  cause: {visible(_cause(step))}; {step.reversibility}: {step.undo}")
+        console.print(f"  cause: {visible(_cause(step))}; undo ({step.reversibility}): {step.undo}")
     if totals.steps > len(totals.worst):
         console.print(f"... and {count(totals.steps - len(totals.worst))} more steps, see the plan")
     for line in for_person(totals.why):

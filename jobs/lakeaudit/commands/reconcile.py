@@ -161,8 +161,10 @@ def _plan_in_results(results: Location, plan_id: str) -> str:
 
 def _plan_verdict(header: Header, totals: Totals, to: str) -> str:
     stake = f" ({size(totals.bytes)}, {count(totals.rows)} rows)" if header.steps else ""
-    by_hand = f"{count(header.for_person)} for a person"
-    verdict = f"{number(header.steps, 'step')}{stake}, {by_hand}; nothing was changed"
+    by_hand = (
+        f"{number(header.for_person, 'finding')} {'needs' if header.for_person == 1 else 'need'} a person"
+    )
+    verdict = f"{number(header.steps, 'step')}{stake}; {by_hand}; nothing was changed"
     if not header.steps:
         return verdict
     return f"{verdict}; next: lakeaudit reconcile apply {operand(to)}"

@@ -65,11 +65,14 @@ def _may_be_right(expected: RestoreTarget, state: KeyState, current: ObjectVersi
 
 
 def probable_version(expected: RestoreTarget, state: KeyState) -> ObjectVersion | str:
-    """Return the newest version that may be the file by size and time alone, or a text with the reason."""
+    """Return the newest version that may be the file by size and time alone, or a text with the reason.
+
+    The text is empty if a version matches by better evidence: the actions before give the reason.
+    """
     certain = matching_version(expected, state)
     probable = state.history.match(expected.claimed)
     if certain != SEVERAL or probable is None:
-        return certain if isinstance(certain, str) else "a version matches for certain"
+        return certain if isinstance(certain, str) else ""
     return state.unreadable(probable.version_id) or probable
 
 
