@@ -92,7 +92,9 @@ def moment(value: datetime | None) -> str:
 
 
 def value(known: object) -> str:
-    """Format a time with `moment`, and anything else with `str`."""
+    """Format a time with `moment`, a truth value as yes or no, and anything else with `str`."""
+    if isinstance(known, bool):
+        return "yes" if known else "no"
     return moment(known) if isinstance(known, datetime) else str(known)
 
 
@@ -278,6 +280,7 @@ def steps_in_words(numbers: Mapping[str, int]) -> str:
 SIDES = ("manifest", "metastore", "storage")
 CLAIMS = ("size", "etag", "version_id", "time")
 THERE = "there"
+DELETE_MARKER = "no object, but a delete marker"
 _ABSENT = {
     **{kind: {"storage": "no object"} for kind in ("dropped", "dropped_history", "phantom")},
     "hidden": {"metastore": "no entry"},
@@ -291,6 +294,13 @@ def presence(row: Mapping[str, Any]) -> dict[str, str | None]:
     absent = _ABSENT.get(row["kind"])
     if absent is None:
         return {}
+    version = row["storage_version_id"]
+    if (
+        absent.get("storage")
+        and row["storage_size"] is None
+        and version not in (None, row["recovery_version_id"])
+    ):
+        absent = {**absent, "storage": DELETE_MARKER}
     claimed = {side: any(row[f"{side}_{what}"] is not None for what in CLAIMS) for side in SIDES}
     return {side: absent.get(side) or (THERE if claimed[side] else None) for side in SIDES}
 

@@ -219,8 +219,8 @@ WHOLE: dict[str, Any] = {
 CONFIGURED: list[tuple[dict[str, Any], str, str | None]] = [
     # what the configuration says, the key that is covered, what is said of it
     ({}, "", None),
-    ({"Filter": {"Prefix": "orders/"}}, "", "is filtered by s3://lake/orders/: write it as `covers`"),
-    ({"Filter": {"Prefix": "orders/"}}, "people", "is filtered by s3://lake/orders/"),
+    ({"Filter": {"Prefix": "orders/"}}, "", "reports only s3://lake/orders/: name this prefix in `covers`"),
+    ({"Filter": {"Prefix": "orders/"}}, "people", "reports only s3://lake/orders/"),
     ({"Filter": {"Prefix": "orders/"}}, "orders", None),
     ({"Filter": {"Prefix": "orders/"}}, "orders/eu", None),
     ({"Filter": {}}, "", None),
@@ -248,7 +248,7 @@ def test_what_the_configuration_of_an_inventory_lacks(
     ("given", "told"),
     [
         ({}, "no inventory configuration of {bucket} delivers here"),
-        ({"Filter": {"Prefix": "orders/"}}, "its configuration all is filtered by s3://{bucket}/orders/"),
+        ({"Filter": {"Prefix": "orders/"}}, "its configuration all reports only s3://{bucket}/orders/"),
         ({"Schedule": {"Frequency": "Weekly"}}, "its configuration all is made weekly"),
     ],
 )

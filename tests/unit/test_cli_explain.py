@@ -114,10 +114,10 @@ def test_a_dropped_file_from_every_side(
     assert cli.main(["explain", lake, f"s3://{bucket}/orders/a"]) == 0
     text = capsys.readouterr().out
     for words in (
-        "absent",
+        "no such file",
         "recoverable: yes, by removing a delete marker",
         "manifest: size 5",
-        "100 % judged",
+        "100 % of files judged",
     ):
         assert words in text
     assert " more: lakeaudit findings" not in text
@@ -283,7 +283,7 @@ def test_deep_names_the_commits_that_added_and_removed_it(
     assert cli.main(["explain", lake, uri, "--deep"]) == 0
     shown = capsys.readouterr().out
     assert " manifest delta of orders: deleted\n   version 0, at " in shown
-    assert ", operation WRITE, by Apache-Spark/4.1, file added, size 5, data_change True\n" in shown
+    assert ", operation WRITE, by Apache-Spark/4.1, file added, size 5, data_change yes\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -453,8 +453,8 @@ def test_what_may_be_named(
 
 
 FOLDERS = [
-    ("orders/day=1/", ["dropped"], ["day=1#unreferenced"], "CRITICAL: 1 dropped below"),
-    ("orders/day=2", ["dropped"], [], "CRITICAL: 1 dropped below"),
+    ("orders/day=1/", ["dropped"], ["day=1#unreferenced"], "CRITICAL: 1 dropped in"),
+    ("orders/day=2", ["dropped"], [], "CRITICAL: 1 dropped in"),
     ("orders", ["dropped", "dropped", "overwritten"], ["day=1#unreferenced"], "CRITICAL: 2 dropped, 1 overwritten"),
     ("orders/day=9/", [], [], "OK: no finding of run r1"),
     ("elsewhere/", [], [], "UNKNOWN: no source, table or finding knows"),
@@ -487,8 +487,8 @@ def test_a_folder_names_how_many_findings_are_not_shown(
     publish(place, runs=[run()], coverage=[covered()], findings=rows)
     assert cli.main(["explain", lake, "orders/"]) == 0
     printed = capsys.readouterr()
-    assert f"and 5 more: lakeaudit findings {lake} --table orders" in printed.out
-    assert printed.err.strip() == f"CRITICAL: 25 dropped below s3://{bucket}/orders/"
+    assert f"and 5 more findings: lakeaudit findings {lake} --table orders" in printed.out
+    assert printed.err.strip() == f"CRITICAL: 25 dropped in s3://{bucket}/orders/"
 
 
 @pytest.mark.parametrize(
@@ -531,7 +531,7 @@ def test_a_group_shows_its_files_and_what_to_do(
     printed = capsys.readouterr()
     for words in (f"s3://{bucket}/orders/day=1/old-1", "do: Run the format's own clean-up", "id aaaaaa1"):
         assert words in printed.out
-    assert "Sources now" not in printed.out
+    assert "What each source answers now" not in printed.out
     assert printed.err.strip() == "INFO: unreferenced, with 2 files: day=1#unreferenced"
 
 
@@ -551,7 +551,7 @@ def test_a_file_that_is_there_again(
     )
     assert cli.main(["explain", lake, f"s3://{bucket}/{key}"]) == 0
     printed = capsys.readouterr()
-    assert ("restored: storage has it again; this resolves it:" in printed.out) == back
+    assert ("Storage has the file again. This audit resolves the discrepancy:" in printed.out) == back
     assert (f"lakeaudit audit {lake} --live --table orders" in printed.out) == back
     assert printed.err.startswith("RESTORED: " if back else "CRITICAL: ")
 

@@ -56,9 +56,9 @@ def list_rows(capsys: Captured, lake: str, *options: str) -> tuple[list[dict[str
 @pytest.mark.parametrize(
     ("options", "keys", "verdict"),
     [
-        ((), ["orders/d", "orders/o"], "2 discrepancies open"),
-        (("--state", "pending"), ["orders/p"], "1 discrepancy pending"),
-        (("--state", "resolved"), ["orders/r"], "1 discrepancy resolved"),
+        ((), ["orders/d", "orders/o"], "2 open discrepancies"),
+        (("--state", "pending"), ["orders/p"], "1 pending discrepancy"),
+        (("--state", "resolved"), ["orders/r"], "1 resolved discrepancy"),
         (("--state", "all"), ["orders/d", "orders/o", "orders/p", "orders/r"], "4 discrepancies"),
     ],
 )

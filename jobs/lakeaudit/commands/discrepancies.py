@@ -42,7 +42,7 @@ def write(
     rows = rows_of(results.discrepancies(STATES[state], row_filter=row_filter))
     n = WRITERS[format](rows, out, DISCREPANCY_ROWS)
     noun = "discrepancy" if n == 1 else "discrepancies"
-    return f"{count(n)} {noun}" + (f" {state}" if state != "all" else "")
+    return f"{count(n)} {noun}" if state == "all" else f"{count(n)} {state} {noun}"
 
 
 def ack_of(by: str | None, reason: str, until: str) -> Ack:

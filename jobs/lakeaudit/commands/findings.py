@@ -56,7 +56,7 @@ def _no_such_partition(row_filter: RowFilter, number: int) -> str:
         return ""
     names = " or ".join(row_filter.partitions)
     return visible(
-        f"; no finding in {names}: check the name, a partition that does not exist has none either"
+        f"; no finding in {names}: check the name, a partition that does not exist has no finding either"
     )
 
 
@@ -94,7 +94,7 @@ class RowPrinter:
         if rest := (row["files"] or 0) - len(names):
             table = f" {option('--table', row['table_name'])}" if row["table_name"] else ""
             command = f"lakeaudit findings {operand(self._lake_file)} --kind {row['kind']}{table} --files"
-            more = f"and {number(rest, 'file')} more: {command}"
+            more = f"and {number(rest, 'more file')}: {command}"
             text_output.line(console, text_output.plain(more, "dim"), indent=5)
 
 

@@ -66,7 +66,7 @@ def find_hazards(lake: Lake, clients: Clients, now: datetime) -> Hazards:
         if state.refused
     ]
     holes = [*holes, *unread, *(hole for each in events for hole in each.holes), *seen.holes]
-    reasons = dict.fromkeys(f"{hole.source}: {hole.reason}" for hole in holes)
+    reasons = dict.fromkeys(f"{hole.subject or hole.table or hole.source}: {hole.reason}" for hole in holes)
     return Hazards((*found.rows, *accesses), (*found.all_reasons, *refused, *reasons))
 
 

@@ -1,6 +1,7 @@
 """Print the explanation of one file for `lakeaudit explain`, as text or JSON."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -37,23 +38,26 @@ def as_text(console: Console, explanation: Explanation, lake_file: str, at: Endp
     text_output.line(
         console,
         text_output.plain(
-            f"table {explanation.table}" if explanation.table else "no table of the lake owns it"
+            f"It belongs to the table {explanation.table}."
+            if explanation.table
+            else "It belongs to no table of the lake."
+            if explanation.is_file
+            else "No table of the lake contains all of it."
         ),
     )
     _print_sources(console, explanation, lake_file)
     text_output.title(console, _when(explanation))
     _print_findings(console, explanation, at)
     _print_rest(console, explanation, lake_file)
-    for row in explanation.coverage:
-        _print_coverage(console, row)
+    _print_coverage(console, explanation.coverage)
     if explanation.discrepancies:
-        text_output.title(console, "Ledger")
+        text_output.title(console, "History in the ledger")
         _print_ledger(console, explanation)
 
 
 def _print_sources(console: Console, explanation: Explanation, lake_file: str) -> None:
     if explanation.is_file:
-        text_output.title(console, "Sources now")
+        text_output.title(console, "What each source answers now")
     for answer in explanation.sources:
         _print_answer(console, answer)
     if explanation.is_restored:
@@ -83,13 +87,15 @@ def _still_open(explanation: Explanation) -> str:
 
 
 def _print_rest(console: Console, explanation: Explanation, lake_file: str) -> None:
-    """Print the number of further findings below a folder, and the command that prints them."""
+    """Print the number of further findings in a folder, and the command that prints them."""
     rest = sum(row["findings"] for row in explanation.totals) - len(explanation.findings)
     if rest > 0:  # a single file has no totals
         table = f" {option('--table', explanation.table)}" if explanation.table else ""
         command = f"lakeaudit findings {operand(lake_file)}{table}"
         text_output.line(
-            console, text_output.plain(f"and {formatting.count(rest)} more: {command}", "dim"), indent=1
+            console,
+            text_output.plain(f"and {formatting.number(rest, 'more finding')}: {command}", "dim"),
+            indent=1,
         )
 
 
@@ -98,14 +104,16 @@ def _print_restored(console: Console, explanation: Explanation, lake_file: str) 
     table = f" {option('--table', explanation.table)}" if explanation.table else ""
     command = f"lakeaudit audit {operand(lake_file)} --live{table}"
     text_output.line(
-        console, text_output.plain("restored: storage has it again; this resolves it:", "green"), indent=1
+        console,
+        text_output.plain("Storage has the file again. This audit resolves the discrepancy:", "green"),
+        indent=1,
     )
     text_output.line(console, text_output.plain(command), indent=3)
 
 
 def _print_ledger(console: Console, explanation: Explanation) -> None:
     for row in explanation.discrepancies:
-        text_output.discrepancy(console, row)
+        text_output.discrepancy(console, row, explanation.uri)
         for change in explanation.history:
             if change["discrepancy_id"] == row["discrepancy_id"]:
                 _print_transition(console, change)
@@ -122,13 +130,16 @@ def _print_answer(console: Console, answer: SourceAnswer) -> None:
     head = (
         text_output.plain(answer.source)
         .append(": ")
-        .append_text(text_output.plain(answer.answer.replace("_", " "), style))
+        .append_text(text_output.plain(_ANSWERS.get(answer.answer, answer.answer), style))
     )
     if answer.reason:
         head.append(" (").append_text(text_output.plain(answer.reason)).append(")")
     text_output.line(console, head, indent=1)
     for line in answer.lines:
         text_output.line(console, text_output.plain(line), indent=3)
+
+
+_ANSWERS = {"absent": "no such file", "not_asked": "not queried"}
 
 
 def _when(explanation: Explanation) -> str:
@@ -142,9 +153,9 @@ def _when(explanation: Explanation) -> str:
 
 
 def _print_finding(console: Console, row: Row, explanation: Explanation) -> None:
-    text_output.finding(console, row)
+    text_output.finding(console, row, known=explanation.uri)
     kind = KINDS.get(row["kind"])
-    facts = [kind.words if kind else "", row["explanation"]]
+    facts = [kind.words if kind else "", *_clauses(row)]
     confirmed = formatting.CONFIRMED.get(row["confirmation"] or "", "")
     facts.append("" if confirmed in (row["explanation"] or "") else confirmed)
     facts.append(recovery.of_finding(row))
@@ -153,32 +164,63 @@ def _print_finding(console: Console, row: Row, explanation: Explanation) -> None
         facts.append(f"the other file: {uri_of(explanation.bucket, other)}")
     for side in ("manifest", "metastore", "storage"):
         named = {what: row[f"{side}_{what}"] for what in ("size", "etag", "version_id", "time")}
-        known = [f"{what} {formatting.value(value)}" for what, value in named.items() if value is not None]
-        facts.append(f"{side}: {', '.join(known)}" if known else "")
+        known = [
+            f"{_FIELDS[what]} {formatting.value(value)}" for what, value in named.items() if value is not None
+        ]
+        absent = formatting.presence(row).get(side)
+        state = f"{absent}: " if absent not in (None, formatting.THERE) else ""
+        facts.append(f"{side}: {state}{', '.join(known)}" if known else "")
     for fact in filter(None, facts):
         text_output.line(console, text_output.plain(fact, "dim"), indent=3)
 
 
-def _print_coverage(console: Console, row: Row) -> None:
+_FIELDS = {"size": "size", "etag": "ETag", "version_id": "version id", "time": "time"}
+
+
+def _clauses(row: Row) -> list[str]:
+    """Return the facts of an explanation, one for each line; a key with the separator in it is not divided."""
+    explanation = formatting.times(row["explanation"] or "")
+    is_divisible = SEPARATOR not in f"{row['key']} {row['subject']} {row['related_key']}"
+    return explanation.split(SEPARATOR) if is_divisible else [explanation]
+
+
+SEPARATOR = "; "
+
+
+def _print_coverage(console: Console, coverage: Sequence[Row]) -> None:
+    """Print how much of each axis was judged; axes with the same reason share a line."""
+    by_reason: dict[tuple[str, str], list[Row]] = {}
+    for row in coverage:
+        by_reason.setdefault((row["table_name"] or formatting.NO_TABLE, row["reason"] or ""), []).append(row)
+    if by_reason:
+        text_output.title(console, "What was judged")
+    for (table, reason), rows in by_reason.items():
+        extents: dict[str, list[str]] = {}
+        for row in rows:
+            extents.setdefault(_extent(row), []).append(axis_words(row["axis"]))
+        words = "; ".join(f"{', '.join(axes)}: {extent}" for extent, axes in extents.items())
+        line = f"{table}: {words}{f' ({reason})' if reason else ''}"
+        text_output.line(console, text_output.plain(line, "dim"), indent=1)
+
+
+def _extent(row: Row) -> str:
     cell = coverage_view.cell_of(row)
     overtaken = "left to a newer audit, " if row["status"] == "overtaken" else ""
-    words = f"{cell.percent} judged" if cell.percent else cell.extent
-    reason = f": {row['reason']}" if row["reason"] else ""
-    explanation = f"{axis_words(row['axis'])}, {row['table_name']}: {overtaken}{words}{reason}"
-    text_output.line(console, text_output.plain(explanation, "dim"), indent=1)
+    return f"{overtaken}{text_output.extent(cell)}"
 
 
 def verdict_line(explanation: Explanation) -> str:
     """Return the worst finding about the file; if it has none, its status in one line."""
     if explanation.is_restored:
         return formatting.visible(
-            f"RESTORED: storage has it again, and an audit with --live resolves it: {explanation.uri}"
+            "RESTORED: storage has the file again, and an audit with --live resolves the discrepancy: "
+            f"{explanation.uri}"
         )
     rows = [*explanation.findings, *explanation.groups]
     if explanation.totals:
         number = ", ".join(f"{formatting.count(row['findings'])} {row['kind']}" for row in explanation.totals)
         return formatting.visible(
-            f"{explanation.totals[0]['severity'].upper()}: {number} below {explanation.uri}"
+            f"{explanation.totals[0]['severity'].upper()}: {number} in {explanation.uri}"
         )
     if rows:
         worst = min(rows, key=lambda row: rank(row["severity"]))
@@ -201,9 +243,8 @@ def verdict_line(explanation: Explanation) -> str:
 def _without_finding(explanation: Explanation) -> str:
     """Return the status of a file that the last audit has no finding about."""
     if explanation.is_gone and explanation.listed_by:
-        return (
-            f"GONE: storage does not have it now, and {explanation.listed_by} lists it{_since(explanation)}"
-        )
+        since = _since(explanation)
+        return f"GONE: storage does not have the file now, and {explanation.listed_by} lists the file{since}"
     undecided = [row["axis"] for row in explanation.coverage if row["status"] not in ("complete", "off")]
     if undecided or all(row["status"] == "off" for row in explanation.coverage):
         bare = (
@@ -212,7 +253,10 @@ def _without_finding(explanation: Explanation) -> str:
         what = f"{', '.join(map(axis_words, undecided))} only partly judged" if undecided else bare
         return f"UNDECIDED: no finding, but {what}"
     if explanation.is_gone and any(answer.answer == "not_asked" for answer in explanation.sources):
-        return f"UNDECIDED: storage does not have it now; --deep shows whether the table lists it{_since(explanation)}"
+        return (
+            "UNDECIDED: storage does not have the file now; --deep shows whether the table lists the file"
+            f"{_since(explanation)}"
+        )
     return f"OK: no finding of run {explanation.run['run_id'] if explanation.run else ''}"
 
 

@@ -3,7 +3,7 @@
 A refused request never means that the file is absent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,8 +20,9 @@ from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.evidence.s3_responses import listed_versions
 from lakeaudit.evidence.storage.head import head_object
 from lakeaudit.keys import Location, in_known_store, is_azure, uri_of
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing, why_not_read
+from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.aws_failures import explain, is_missing, unreachable, why_not_read
+from lakeaudit.runtime.reach import listens
 
 STORED, STORAGE_VERSIONS = "storage", "storage versions"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -44,7 +45,19 @@ class SourceAnswer:
         for name, value in self.facts.items():
             for each in value if isinstance(value, list) else [{name: value}]:
                 facts = each if isinstance(each, dict) else {name: each}
+                if "delete_marker" in facts:
+                    yield _version_line(facts)
+                    continue
                 yield ", ".join(f"{what} {formatting.value(v)}" for what, v in facts.items() if v is not None)
+
+
+def _version_line(facts: Mapping[str, Any]) -> str:
+    """Return one version of a key as a line."""
+    what = "delete marker" if facts["delete_marker"] else "version"
+    parts = [f"{what} {facts['version_id']}", "newest" if facts["latest"] else ""]
+    parts += [f"modified at {formatting.value(facts['modified_at'])}" if facts["modified_at"] else ""]
+    parts += [f"{facts['size']} bytes" if facts["size"] is not None else ""]
+    return ", ".join(filter(None, parts))
 
 
 def ask_manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[SourceAnswer]:
@@ -61,7 +74,8 @@ def unread_manifests(tables: Sequence[Table]) -> list[SourceAnswer]:
     """Return answers for the manifests that are not read without `--deep`."""
     kinds = [(kind, table) for table in tables for kind in dict.fromkeys(m.kind for m in table.manifests)]
     return [
-        SourceAnswer(_manifest(kind, table), "not_asked", reason="--deep reads it") for kind, table in kinds
+        SourceAnswer(_manifest(kind, table), "not_asked", reason="the option --deep reads it")
+        for kind, table in kinds
     ]
 
 
@@ -80,19 +94,24 @@ def ask_storage(clients: Clients, bucket: str, key: str) -> Iterator[SourceAnswe
     if is_azure(bucket):
         yield _answer_of(f"{STORED} {uri_of(bucket, '')}", lambda: _stat(clients, Location(bucket, key)))
         return
-    yield _answer_of(f"{STORED} s3://{bucket}", lambda: _head(clients, bucket, key))
+    at = clients.endpoint(bucket, key)
+    yield _answer_of(f"{STORED} s3://{bucket}", lambda: _head(clients, bucket, key), at)
     with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
         versions = _versions(clients, bucket, key)
         if versions:
             yield SourceAnswer(STORAGE_VERSIONS, "present", {"newest_first": versions})
 
 
-def _answer_of(source: str, ask: Callable[[], dict[str, Any] | None]) -> SourceAnswer:
-    """Return present with facts, absent, or unknown if the request failed."""
+def _answer_of(
+    source: str, ask: Callable[[], dict[str, Any] | None], at: Endpoint | None = None
+) -> SourceAnswer:
+    """Return present with facts, absent, or unknown if the request failed; `at` is the endpoint of the request."""
     try:
         facts = ask()
     except (ClientError, BotoCoreError) as error:
-        return SourceAnswer(source, "unknown", reason=explain(error)[0])
+        url = at.endpoint if at is not None else None
+        failure = unreachable(url) if url is not None and not listens(url) else explain(error)
+        return SourceAnswer(source, "unknown", reason=failure.what)
     except SourceError as error:
         return SourceAnswer(source, "unknown", reason=f"{error.what}; {error.hint}")
     return SourceAnswer(source, "absent") if facts is None else SourceAnswer(source, "present", facts)
@@ -145,14 +164,14 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
     for store in lake.metastores:
         name = f"metastore {store.kind} {store.name}"
         if not (store.knows_files or store.knows_tables or "/_delta_log/" in f"/{key}"):
-            yield SourceAnswer(name, "not_asked", reason="it contains only commits of logs")
+            yield SourceAnswer(name, "not_asked", reason="the store contains only commits of logs")
         elif not in_places((store.location,) if store.location else (), bucket, key):
-            yield SourceAnswer(name, "not_asked", reason="it does not cover this location")
+            yield SourceAnswer(name, "not_asked", reason="the store does not cover this location")
         elif not store.has_point_reads:
             why = (
-                "it contains only tables"
+                "the store contains only tables"
                 if store.knows_tables
-                else "an export has no point reads; see the findings"
+                else "single entries of an export cannot be read; see the findings"
             )
             yield SourceAnswer(name, "not_asked", reason=why)
         else:
@@ -160,7 +179,7 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
 
 
 def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> SourceAnswer:
-    said = _answer_of(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key))
+    said = _answer_of(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key), clients.default)
     if said.answer == "present" and _is_deleted(said.facts):
         return SourceAnswer(name, "deleted", _readable(said.facts))
     return SourceAnswer(name, said.answer, _readable(said.facts), said.reason)

@@ -150,16 +150,16 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     by_extent: dict[str, list[str]] = {}
     for axis, cell in cells.items():
         if cell.state not in FINE:
-            by_extent.setdefault(_extent(cell), []).append(axis_words(axis))
+            by_extent.setdefault(extent(cell), []).append(axis_words(axis))
     whole = len(by_extent) == 1 and len(next(iter(by_extent.values()))) == len(cells)
-    parts = [extent if whole else f"{', '.join(axes)}: {extent}" for extent, axes in by_extent.items()]
+    parts = [words if whole else f"{', '.join(axes)}: {words}" for words, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
     parts += [f"no source for: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
     return text.append(f"  {'; '.join(parts)}")
 
 
-def _extent(cell: coverage_view.Cell) -> str:
+def extent(cell: coverage_view.Cell) -> str:
     """Return how much of an axis was judged, with the unit of a percentage."""
     return f"{cell.percent} of files judged" if cell.percent else cell.extent
 
@@ -207,18 +207,20 @@ def _end(console: Console, page: PageData) -> None:
         line(console, plain(command), indent=1)
 
 
-def finding(console: Console, row: Row, place: str | None = None) -> None:
+def finding(console: Console, row: Row, place: str | None = None, known: str = "") -> None:
     """Print one finding, with its subject on a line of its own for copying.
 
-    `place` replaces the row's subject if that is a group of one file.
+    `place` replaces the row's subject if that is a group of one file. `known` is a subject that is printed already,
+    with explanations.
     """
     severity = row["severity"] or ""
     head = plain(severity or formatting.UNKNOWN, STYLES.get(severity, "")).append(" ")
     head.append_text(plain(row["kind"], "bold")).append("  ")
     head.append_text(plain(row["table_name"] or formatting.NO_TABLE)).append(f"  {at_stake(row)}")
     line(console, head, indent=1)
-    line(console, plain(place or row["subject"]), indent=3)
-    if (row["explanation"] or "").startswith(WHOLE_PARTITION):
+    if known not in (row["subject"], formatting.uri(row)):
+        line(console, plain(place or row["subject"]), indent=3)
+    if not known and (row["explanation"] or "").startswith(WHOLE_PARTITION):
         line(console, plain(row["explanation"].partition("; ")[0], "dim"), indent=3)
     if known := formatting.cause(row):
         line(console, plain(f"cause: {known}", "dim"), indent=3)
@@ -235,9 +237,9 @@ def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | N
         line(console, plain(step.command), indent=5)
 
 
-def discrepancy(console: Console, row: Row) -> None:
-    """Print one row of the ledger: the finding, then its state, since when, and who accepts it."""
-    finding(console, row)
+def discrepancy(console: Console, row: Row, known: str = "") -> None:
+    """Print one row of the ledger: the finding, then its state, since when, and who accepts it; see `finding`."""
+    finding(console, row, known=known)
     parts = [row["state"], f"first seen at {formatting.second(row['first_seen_at'])}"]
     if row["state"] == "resolved":
         parts += [f"{next_steps.resolution_text(row)} at {formatting.second(row['resolved_at'])}"]

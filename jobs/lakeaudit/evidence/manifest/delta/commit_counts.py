@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 
-EMPTY = "it holds no action"
+EMPTY = "the commit file contains no action"
 UNMET = "it holds less than its own counts say"
 """How the reason begins for a commit whose counts are not met; `unmet_words` makes a sentence of it."""
 

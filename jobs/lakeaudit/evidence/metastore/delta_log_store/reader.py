@@ -119,7 +119,7 @@ def probe(source: DeltaLogStore, clients: Clients, now: datetime) -> Probed:
         return Probed(f"{found}, {age(summary.export_time, now)} old")
     items = _require_keys(source, clients)
     clients.dynamodb(dynamodb_endpoint(source.way)).scan(TableName=source.table or "", Limit=1)
-    return Probed(f"can be scanned, some {count(items)} items")
+    return Probed(f"can be scanned, about {count(items)} items")
 
 
 def get_entry(source: DeltaLogStore, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:

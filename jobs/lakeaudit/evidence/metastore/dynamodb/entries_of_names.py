@@ -230,7 +230,7 @@ def probe(layout: NameLayout, source: DynamoTable, clients: Clients, now: dateti
         return Probed(f"{found}, {age(summary.export_time, now)} old")
     items = require_keys(layout, source, clients)
     clients.dynamodb(dynamodb_endpoint(source.way)).scan(TableName=source.table or "", Limit=1)
-    return Probed(f"can be scanned, some {count(items)} items")
+    return Probed(f"can be scanned, about {count(items)} items")
 
 
 def get_entry(

@@ -36,4 +36,4 @@ def _scanned(source: S3Guard, clients: Clients) -> Probed:
     if version != LAYOUT and not empty:
         what = f"its layout is {version or 'unmarked'}, not {LAYOUT}"
         raise SourceError(name, what, "name a table of Hadoop 3")
-    return Probed(f"can be scanned, some {count(described.get('ItemCount', 0))} items")
+    return Probed(f"can be scanned, about {count(described.get('ItemCount', 0))} items")

@@ -69,7 +69,9 @@ def lacks(configuration: Mapping[str, Any], bucket: str, covers: Sequence[Locati
         yield f"{name} is disabled: no newer report will come"
     prefix = (configuration.get("Filter") or {}).get("Prefix", "")
     if prefix and any(not place.prefix.startswith(prefix) for place in covers):
-        yield f"{name} is filtered by s3://{bucket}/{prefix}: write it as `covers`, else the rest looks dropped"
+        yield (
+            f"{name} reports only s3://{bucket}/{prefix}: name this prefix in `covers`; otherwise other files seem lost"
+        )
     lacking = [field for field in WANTED if field not in configuration.get("OptionalFields", ())]
     if lacking:
         yield f"{name} lacks the fields {', '.join(lacking)}"
