@@ -235,13 +235,13 @@ PENDING, ACCEPTED = "pending confirmation", "accepted"
 """Discrepancies that one audit reported and the next has to confirm, and those that a person has accepted."""
 
 CONFIRMED = {
-    "live": "confirmed by a live look",
-    "sample": "part of a mass loss, of which a sample was confirmed by a live look",
+    "live": "confirmed by a live check",
+    "sample": "part of a mass loss; a live check of a sample confirmed the loss",
     "second_cut": "found in two consecutive storage snapshots",
-    "not_needed": "needs no live look",
-    "limit": "not confirmed: the limit of live looks was reached",
-    "denied": "not confirmed: the live look was denied",
-    "error": "not confirmed: the live look failed",
+    "not_needed": "not checked live: not needed",
+    "limit": "not confirmed: the limit of live checks was reached",
+    "denied": "not confirmed: the live check was denied",
+    "error": "not confirmed: the live check failed",
     "none": NO_LIVE_LOOKS,
 }
 
@@ -251,7 +251,7 @@ OUTCOMES = {
     "ignored": "ignored",
     "out_of_window": "too young to judge",
     "undecided": "undecided",
-    "moved_on": "changed by the table since the evidence",
+    "moved_on": "not judged: the table changed during the audit",
     "uncovered": "not covered by the inventory",
 }
 

@@ -20,19 +20,19 @@ WATCHED_KINDS = ("unregistered_table", "unowned")
 MASS_LOSS = "mass loss: "
 """Beginning of the reason of a complete axis if a sample has confirmed that much of the table is lost."""
 
-WHOLE_PARTITION = "the whole partition is gone: "
+WHOLE_PARTITION = "the whole partition is missing: "
 """Beginning of the explanation of a dropped file if all files of its partition are dropped."""
 
-NEWER_TORN = "the newer version is not whole: bring the lost version back"
+NEWER_TORN = "the newer version is incomplete: restore the lost version"
 """Part of the explanation of a commit that was written twice if the second content is incomplete."""
-SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin here"
+SET_ASIDE = "no file, because older files replace it; but query engines begin with this file"
 """Part of the explanation of an unreadable checkpoint that the table does not need: it can be renamed."""
 
 TABLE_MISSING = "table_missing"
-SEVERAL_STATES = "states are lost together"
+SEVERAL_STATES = "versions of the table are lost together"
 """Part of the explanation of a lost state if older states, which it may need, are lost as well."""
 
-NO_LIVE_LOOKS = "not confirmed: live looks are off"
+NO_LIVE_LOOKS = "not confirmed: live checks are off"
 """Part of the explanation of a finding that no request to storage has confirmed."""
 
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
@@ -77,268 +77,281 @@ class Kind:
 _ALL = (
     Kind(
         "dropped", "content", "critical",
-        "the table lists the file; storage has no current object",
-        "Bring it back by its delete marker or an older version, where there is one and while it lasts "
-        "(`recoverable_until`). Otherwise write the rows again from the source; repair the log only "
-        "last.",
+        "the table lists the file, but storage has no current object for it",
+        "Restore the file while an older version of it exists (`recoverable_until`): remove the delete marker, or "
+        "copy the older version back. If no older version exists, write the rows again from their source. Only "
+        "after that, remove the file from the table's log.",
     ),
     Kind(
         "dropped_history", "content", "warning",
-        "a state still promised to readers lists it; storage does not have it",
-        "Bring it back while a version is left, or accept it (`lakeaudit ack`). If the table's clean-up removes files "
-        "before the promise ends, shorten the promise accordingly.",
+        "an older version of the table that can still be read lists the file, but storage does not have it",
+        "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). If the "
+        "table's clean-up removes files before the retention ends, shorten the retention.",
     ),
     Kind(
         "missing_metadata", "content", "critical",
-        "a log or metadata file the table's state needs cannot be read",
-        "Bring each file back from the version that the finding names (`recovery_version_id`), but not over a commit "
-        "that was written twice: there follow `overwritten_commit`. Without any version, write the rows of the lost "
-        "state again from their source. Do this before any other repair of the table.",
+        "a log or metadata file that the table needs is missing or cannot be read",
+        "Restore each file from the version that the finding names (`recovery_version_id`). If the same file also "
+        "has the finding `overwritten_commit`, follow the advice of that finding instead. If storage keeps no "
+        "version of the file, write the rows of the lost table version again from their source. Do this before any "
+        "other repair of the table.",
     ),
     Kind(
         "table_missing", "content", "critical",
-        "no state of the table can be read any more: its log is gone, archived or torn",
-        "Restore the table's log first (the explanation names what is known of its last version); write nothing to the "
-        "location until then. If the table was dropped on purpose, take it out of the lake file.",
+        "no version of the table can be read, because its log is missing, archived or damaged",
+        "Restore the table's log first (the explanation names the last known version of the table). Write nothing "
+        "to the location before that. If the table was dropped on purpose, remove it from the lake file.",
     ),
     Kind(
         "size_mismatch", "content", "critical",
         "the stored object has another size than its writer recorded",
-        "Find who wrote it (`storage_time`), bring the recorded version back, or rewrite the file "
-        "through the table.",
+        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or rewrite the "
+        "file through the table.",
     ),
     Kind(
         "content_mismatch", "content", "critical",
-        "same size, but checksum or MD5-class ETag are not the writer's",
-        "Find who wrote it (`storage_time`), bring the recorded version back, or rewrite the file "
-        "through the table; trust no result since then.",
+        "the size is right, but the checksum or the MD5 ETag is not the one that the writer recorded",
+        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or rewrite the "
+        "file through the table. Do not trust query results since that time.",
     ),
     Kind(
         "overwritten", "content", "warning",
-        "written again after its commit; what changed is unknown",
-        "Compare it with an older version or with a recorded checksum before anything is put back; have "
-        "writers record checksums (`lakeaudit.emit` does).",
+        "the object was written again after its commit; it is unknown whether the content changed",
+        "Compare the object with an older version or with a recorded checksum before you restore anything. Let "
+        "writers record checksums (`lakeaudit.emit` does), so that a later audit can compare the content.",
     ),
     Kind(
         "archived", "content", "error",
-        "in a storage class that must be restored before reading",
-        "Restore it from the archive (`aws s3api restore-object`), then correct the lifecycle rule that "
-        "moves live files.",
+        "the file is in a storage class that must be restored before reading",
+        "Restore the object from the archive (`aws s3api restore-object`). Then correct the lifecycle rule that "
+        "archives live files.",
     ),
     Kind(
         "unreadable_content", "content", "critical",
-        "the file is shorter than any file of its format: no reader can read it",
-        "Find what wrote it (`commit_id`) and read its rows again from their source. Remove the file from the table "
-        "through the format's own API once they are back.",
+        "the file is shorter than any file of its format, so no program can read it",
+        "Find the writer of the file (`commit_id`) and write its rows again from their source. After that, remove "
+        "the file from the table through the format's own API.",
     ),
     Kind(
         "lost_commit", "content", "critical",
-        "a writer recorded it; no readable state since then lists it",
-        "Add the files through the format's own API if they are whole, or run the job again; then look "
+        "a writer recorded the file as written, but no readable version of the table since then lists it",
+        "If the files are complete, add them through the format's own API. Otherwise run the job again. Then look "
         "for a second writer that takes no lock.",
     ),
     Kind(
         "overwritten_commit", "commit", "critical",
-        "a state of the table was written twice: readers get the second one alone",
-        "Do what the lost version did (`recovery_version_id`) again, by the format's own API: add the files that it "
-        "added, remove those that it removed. Do not copy the old version over the new one, unless the explanation "
-        "says that the newer one is not whole. Then let writers take a lock, or put a state only where nothing is.",
+        "one version of the table was written twice, and query engines read only the second content",
+        "Apply the changes of the lost version (`recovery_version_id`) again through the format's own API: add the "
+        "files that the lost version added, and remove the files that it removed. Do not copy the lost version "
+        "over the new version, because this would lose the second commit. Only if the explanation says that the "
+        "newer version is incomplete, restore the lost version. Then let writers take a lock, or write a commit "
+        "only if its file does not exist yet.",
     ),
     Kind(
         "incomplete_commit", "commit", "error",
-        "storage has less of a write than its writer committed",
-        "Read the rows of this write (`commit_id`) from its source again and write them once more; do not trust its "
-        "`_SUCCESS` marker or the job's own report. Nobody knows the names of the missing files.",
+        "storage has fewer files, rows or bytes of a write than its writer committed",
+        "Read the rows of this write (`commit_id`) from their source and write them again. Do not trust the "
+        "`_SUCCESS` marker of the write or the job's own report. The names of the missing files are not recorded.",
     ),
     Kind(
         "duplicate_commit", "commit", "warning",
-        "two commits of a table append what looks like one batch, and both are live",
-        "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one batch, "
-        "remove the younger commit's files through the table; make the job's append idempotent.",
+        "two commits of a table seem to append the same batch, and the files of both are live",
+        "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If both commits "
+        "added the same batch, remove the files of the younger commit through the table. Make the job's append "
+        "idempotent.",
     ),
     Kind(
         "ineffective_removal", "commit", "warning",
-        "a commit removed what the state before it does not list: readers may get rows twice",
-        "Compare the rows of the commits that the explanation names. If rows are there twice, remove the files that "
-        "were meant to be replaced, by the format's own API.",
+        "a commit removes files that the version before it does not list, so query engines may read rows twice",
+        "Compare the rows of the commits that the explanation names. If rows exist twice, remove the files that "
+        "should have been replaced. Do this through the format's own API.",
     ),
     Kind(
         "rows_changed_by_rewrite", "commit", "error",
-        "a commit that declares that it changes no rows changes their number",
+        "a commit declares that it changes no rows, but the number of rows changes",
         "Compare the rows of the table before and after this version by time travel. If rows are lost, write them "
-        "again from the version before while its files are there; a roll-back to it takes back all later writes, too. "
-        "Run the compaction with another writer version.",
+        "again from the version before, while the files of that version exist. A roll-back to that version also "
+        "undoes all later writes. Run the compaction with another version of the writer.",
     ),
     Kind(
         "will_expire", "hazard", "error",
         "a lifecycle rule of the bucket will delete or archive live files",
-        "Take the table's place out of the rule (a prefix, or a tag that only temporary objects have) before the "
-        "day that is named; `lakeaudit hazards` lists rules, tables and partitions.",
+        "Change the rule before the named day, so that the rule does not apply to the table. Limit the rule to "
+        "another prefix, or to a tag that only temporary objects have. `lakeaudit hazards` lists rules, tables and "
+        "partitions.",
     ),
     Kind(
         "clone_at_risk", "hazard", "error",
-        "a table lists files in another table's folder that the other one has removed or never listed",
-        "Make the clone a table of its own before the source's next VACUUM: a deep clone, or a table "
-        "of its rows that are written again. Until then keep the source from being vacuumed.",
+        "a table lists files in the folder of another table, which has removed these files or never listed them",
+        "Copy the files into the clone before the next VACUUM of the source table: make a deep clone, or write the "
+        "clone's rows to a new table. Do not run VACUUM on the source table before that.",
     ),
     Kind(
         "overwrite_in_place", "hazard", "info",
-        "somebody writes files of the table over themselves, under the same names",
-        "Have the writer give each file a name of its own (a UUID), and let the table's log say which are valid.",
+        "somebody overwrites files of the table under the same names",
+        "Let the writer give each file a new name (with a UUID), and let the table's log say which files are valid.",
     ),
     Kind(
         "reused_name", "hazard", "info",
-        "somebody removes files of the table and writes others under their names",
-        "Have the writer give each file a name of its own (a UUID): what has cached the old file, or its absence, "
-        "does not see the new one.",
+        "somebody removes files of the table and writes other files under the same names",
+        "Let the writer give each file a new name (with a UUID). A program that has cached the old file, or its "
+        "absence, does not see the new file.",
     ),
     Kind(
         "probe_before_put", "hazard", "info",
-        "a writer asks for a key before it first writes it, in a store that may remember the 404",
-        "Write without looking first: `fs.s3a.create.performance`, or a conditional PUT; `hadoop fs -put` asks twice.",
+        "a writer requests a key before it first writes the key, and the store may cache the 404",
+        "Write without a request before it: use `fs.s3a.create.performance`, or a conditional PUT. `hadoop fs "
+        "-put` requests the key twice.",
     ),
     Kind(
         "list_after_put", "hazard", "info",
-        "somebody lists folders just after files were written there, in a store whose listings lag",
-        "Let readers take names from a log or a manifest and not from a listing; commit by a committer that does not "
-        "list (`magic`, a table format).",
+        "somebody lists folders just after files were written there, and listings of the store are delayed",
+        "Take file names from a log or a manifest, not from a listing. Use a committer that does not list folders: "
+        "`magic`, or the commit of a table format.",
     ),
     Kind(
         "stale_read", "hazard", "info",
-        "somebody reads files just after they were replaced or removed, in a store that may serve the old ones",
-        "Never replace a file that is read: write under a new name and switch readers over by the table's log.",
+        "somebody reads files just after they were replaced or removed, and the store may return the old content",
+        "Never replace a file that programs read. Write a new file under a new name, and let the table's log list "
+        "the new file.",
     ),
     Kind(
         "hidden", "metastore", "info",
-        "storage has the file; the metadata store has no entry",
-        "Import the path into the store (`hadoop s3guard import`).",
+        "storage has the file, but the metadata store has no entry for it",
+        "Import the path into the metadata store (`hadoop s3guard import`).",
     ),
     Kind(
         "tombstoned", "metastore", "error",
-        "storage has it, a table lists it or none removed it; the store says deleted",
-        "Import the path into the store (`hadoop s3guard import`), or delete the tombstone; find the "
-        "delete that was undone outside the store.",
+        "storage has the file, but the metadata store says that the file is deleted",
+        "Import the path into the metadata store (`hadoop s3guard import`), or delete the tombstone. Then find the "
+        "program that restored or wrote the file without the metadata store.",
     ),
     Kind(
         "phantom", "metastore", "error",
-        "the store lists a file that storage lacks and no table's newest state needs",
-        "Take the entry out of the store; where an older state needs the file (`dropped_history`), bring it back "
-        "first, since the entry may say which version.",
+        "the metadata store lists a file that storage does not have and that no newest table version needs",
+        "Remove the entry from the metadata store. If the file also has the finding `dropped_history`, restore the "
+        "file first, because the entry may name the right version.",
     ),
     Kind(
         "metastore_stale", "metastore", "error",
-        "size, ETag or version of the entry is not what storage serves",
-        "Where the table's manifest agrees with the entry and not with storage, bring the object back first. Else "
-        "import the path into the store again (`hadoop s3guard import`).",
+        "the size, ETag or version in the metadata store's entry differs from the stored object",
+        "Compare the entry with the table's manifest. If they agree, the stored object is wrong: restore the "
+        "object first. Otherwise import the path into the metadata store again (`hadoop s3guard import`).",
     ),
     Kind(
         "metastore_broken", "metastore_tree", "warning",
-        "the store's own tree contradicts itself or storage",
-        "Import the folder that is named into the store (`hadoop s3guard import`); take out what storage "
-        "does not have.",
+        "entries of the metadata store contradict each other or storage",
+        "Import the named file or folder into the metadata store (`hadoop s3guard import`). Remove entries of "
+        "files that storage does not have.",
     ),
     Kind(
         "stale_pointer", "pointer", "error",
-        "a catalog points at a state of the table that is gone or left behind",
-        "Point the catalog at the table's newest state (ALTER TABLE ... SET LOCATION), or drop the table from it; find "
-        "the writer or the move that did not update the catalog.",
+        "a catalog, a hint file or converted metadata points at a missing or old version of the table",
+        "If a catalog points at the wrong place, let it point at the newest version of the table (ALTER TABLE ... "
+        "SET LOCATION), or drop the table from the catalog. Then find the writer or the move that did not update "
+        "the catalog.",
     ),
     Kind(
         "unregistered_partition", "pointer", "error",
-        "a plain Hive table's folder has data files, and no registered partition holds it",
-        "Register the partition (ALTER TABLE ... ADD PARTITION, MSCK REPAIR TABLE), or remove the folder if its rows "
-        "are not meant to be read.",
+        "a folder of a plain Hive table has data files, but no registered partition contains the folder",
+        "Register the partition (ALTER TABLE ... ADD PARTITION, or MSCK REPAIR TABLE). If nobody should read the "
+        "rows, remove the folder.",
     ),
     Kind(
         "empty_partition", "pointer", "info",
-        "a plain Hive table's registered partition holds no file",
-        "Drop the partition (ALTER TABLE ... DROP PARTITION) if its data was removed on purpose; else look for who "
-        "removed or moved the files.",
+        "a registered partition of a plain Hive table has no files",
+        "If the data was removed on purpose, drop the partition (ALTER TABLE ... DROP PARTITION). Otherwise find "
+        "out who removed or moved the files.",
     ),
     Kind(
         "duplicate_entry", "duplicate", "error",
-        "one state of the table lists the same file twice",
-        "Put a copy in its place, in one commit: copy the file under a new name; then remove the path, which removes "
-        "all of its entries, and add the copy in the same commit of the format's own API. A commit that only removes "
-        "the path loses its rows. Find the writer that does not deduplicate its adds.",
+        "one version of the table lists the same file twice",
+        "Copy the file under a new name. Then make one commit through the format's own API that removes the old "
+        "path and adds the copy. Removing the path removes all of its entries, so a commit without the copy loses "
+        "the rows. Then find the writer that adds the same file twice.",
     ),
     Kind(
         "duplicate_attempt", "duplicate", "error",
-        "two visible files are one split of one job, by the writer's own record",
-        "Move the file that is named out of the folder (or below a name that begins with `_`); `related_key` is the "
-        "one that counts. Give the job a committer that shows nothing before it is whole.",
+        "two visible files contain the same part of one job, as the writer's own record shows",
+        "Move the named file out of the folder, or into a subfolder whose name begins with `_`. The other file "
+        "(`related_key`) is the valid one. Use a committer that shows no file before the job is complete.",
     ),
     Kind(
         "duplicate_content", "duplicate", "warning",
-        "two visible files of one partition hold the same bytes",
-        "Compare `commit_id` of both: a retried job added its output twice. Remove the file that is named through the "
-        "table, in a commit of its own; the other one (`related_key`) holds the same bytes.",
+        "two visible files of one partition have the same content",
+        "Compare the commits of both files (`commit_id`): probably a job ran again and added its output twice. "
+        "Remove the named file through the table, in a separate commit. The other file (`related_key`) has the "
+        "same content.",
     ),
     Kind(
         "half_moved", "duplicate", "warning",
-        "two folders of one table hold the same files: a rename stopped half way",
-        "Finish the move or take it back: compare both folders whole, copy what only one has, then remove the one that "
-        "no reader needs.",
+        "two folders of one table contain the same files, as after a rename that stopped half way",
+        "Compare both folders. Then finish the move or undo it: choose the folder that you keep, copy the missing "
+        "files into it, and remove the other folder.",
     ),
     Kind(
         "conflicting_owner", "duplicate", "error",
         "two tables list the same file as their own",
-        "Copy the file into one of the tables, or declare `shares` if it is meant.",
+        "Copy the file into the folder of one table, and let that table list the copy. If both tables should use "
+        "the file, declare `shares` in the lake file.",
     ),
     Kind(
         "stale_visible", "leftover", "error",
-        "readers of the folder read it as data, and no manifest lists it any more, or ever did",
-        "Compare with the manifests' last word, then move it out of the folder (or below a name that begins with "
-        "`_`); find the job that retired or wrote it and did not clean up.",
+        "programs that list the folder read the file as data, but no manifest lists it",
+        "Compare the files with the newest manifests. Move files that do not belong to the table out of the "
+        "folder, or into a subfolder whose name begins with `_`. Then find the job that retired or wrote the files "
+        "and did not clean up.",
     ),
     Kind(
         "uncommitted", "leftover", "warning",
-        "no state that this audit could read lists it, though its commit would be visible",
-        "Look for `lost_commit`, `overwritten_commit`, `missing_metadata` and failed jobs of that time first: the "
-        "files may be all that is left of a commit. If nobody needs them, the format's own clean-up of files that no "
-        "state lists takes them.",
+        "no readable version of any table lists the file, although a commit of it would be visible",
+        "First look for `lost_commit`, `overwritten_commit`, `missing_metadata` and failed jobs of that time: the "
+        "files may be the only remains of a commit. If nobody needs the files, run the format's own clean-up of "
+        "unlisted files.",
     ),
     Kind(
         "unvacuumed", "leftover", "info",
-        "removed longer ago than the table's retention, still in storage",
+        "the table removed the file, the table's retention has passed, and storage still has the file",
         "Run the clean-up of the table's own format.",
     ),
     Kind(
         "unreferenced", "leftover", "info",
-        "older than the log can tell: removed long ago or never committed",
-        "Run the format's own clean-up of files that no state lists; it is safe once the table's readers are younger "
-        "than the file's removal.",
+        "nothing that can be read lists the file: it was removed long ago or never committed",
+        "Run the format's own clean-up of unlisted files. This is safe if every running query and job started "
+        "after the file was removed from the table.",
     ),
     Kind(
         "temporary", "leftover", "info",
-        "work of a writer that never finished or never cleaned up",
-        "Delete it once no job of that age can still be running.",
+        "temporary work of a writer that did not finish or did not clean up",
+        "Delete the files when no job of that age can still be running.",
     ),
     Kind(
         "unfinished_upload", "leftover", "info",
-        "parts of an upload begun long ago and never completed",
-        "Abort it (`aws s3api abort-multipart-upload`); set a lifecycle rule that does.",
+        "parts of a multipart upload that began long ago and was never completed",
+        "Abort the upload (`aws s3api abort-multipart-upload`). Set a lifecycle rule that aborts old uploads.",
     ),
     Kind(
         "unregistered_table", "leftover", "warning",
         "a table in a watched place that neither the lake file nor a catalog names",
-        "Enter it into the lake file (or the catalog that its readers go by), or have its owner remove it; "
-        "`ignore` keeps it out.",
+        "Add the table to the lake file or to the catalog that its users read, or let its owner remove it. To "
+        "leave it out of reports, use `ignore` in the lake file.",
     ),
     Kind(
         "unowned", "leftover", "info",
-        "files in a watched place that no table owns",
-        "Ask who writes there: enter their table into the lake file, `ignore` the prefix, or have the files removed.",
+        "files in a watched place that belong to no table",
+        "Ask who writes these files. Then add their table to the lake file, add the prefix to `ignore`, or have "
+        "the files removed.",
     ),
     Kind(
         "unreadable_evidence", "source", "warning",
-        "part of a source could not be understood",
-        "Look at the samples; fetch the report again, or correct the rights (`lakeaudit doctor`).",
+        "part of a source could not be read or understood",
+        "Read the samples in the finding. Then fetch the report again, or correct the access rights (`lakeaudit "
+        "doctor`).",
     ),
     Kind(
         "unclassified", "any", "error",
-        "no rule matched: a fault of lakeaudit, please report it",
-        "Please report it, with the row.",
+        "no rule matched: this is a bug of lakeaudit, please report it",
+        "Please report the bug together with the row.",
     ),
 )  # fmt: skip
 

@@ -301,13 +301,17 @@ class Damage:
 
 DAMAGES = (
     Damage(lost_file, "dropped"),
-    Damage(lost_partition, "dropped", 6, ("the whole partition is gone: day=2026-11-01, files: 6",)),
+    Damage(lost_partition, "dropped", 6, ("the whole partition is missing: day=2026-11-01, files: 6",)),
     Damage(junk_over_a_file, "size_mismatch"),
     Damage(
         lost_commits,
         "missing_metadata",
         4,
-        ("commits 1 to 4 are gone", "storage keeps a version of 4 of 4", f"{1:020}.json, {2:020}.json"),
+        (
+            "commits 1 to 4 are missing",
+            "storage keeps an object version of 4 of these 4 files",
+            f"{1:020}.json, {2:020}.json",
+        ),
     ),
     Damage(torn_commit, "missing_metadata"),
     Damage(torn_commit, "overwritten_commit", words=("the newer version is not whole",)),

@@ -209,7 +209,7 @@ def test_a_lost_version_is_reported_with_the_day_until_which_it_is_kept(audits: 
     assert timedelta(days=3) <= days <= timedelta(days=4)
     assert row["recoverable_until"].time() == time_of_day(0)
     assert row["explanation"].endswith(
-        f"old deletes that version from {row['recoverable_until']:%Y-%m-%d} on"
+        f"old deletes that version on or after {row['recoverable_until']:%Y-%m-%d}"
     )
     assert audits.outcome.warnings == ()
 
@@ -236,7 +236,7 @@ def test_a_batch_appended_twice_is_named_at_its_younger_commit(audits: Audits) -
         "duplicate_commit", "warning", "4", Orders(audits.shop, "appended").key(3),
     )  # fmt: skip
     assert (row["files"], row["rows_at_stake"]) == (1, 40)
-    assert "probably one batch appended twice" in row["explanation"]
+    assert "probably one batch was appended twice" in row["explanation"]
     assert audits.commit_findings("appended", "second") == []
     assert {state for _, state, _ in audits.ends("appended")} == {"resolved"}
 

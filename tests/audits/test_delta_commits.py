@@ -491,4 +491,4 @@ def test_a_commit_below_its_own_counts_is_named_with_both_numbers(night: Night) 
 def test_two_commits_of_one_transaction_are_named_with_what_differs(night: Night) -> None:
     (row,) = night.findings["two_streams_of_one_checkpoint"]
     assert "carry the same transaction (query version 1)" in row["explanation"]
-    assert "other numbers of files, rows or bytes" in row["explanation"]
+    assert "different numbers of files, rows or bytes" in row["explanation"]

@@ -378,7 +378,7 @@ def test_a_write_of_which_no_file_is_left_is_incomplete(night: Audited) -> None:
     assert re.fullmatch("app-20261120030000-[0-9]{4}/0", write)
     assert row["explanation"].startswith(
         f"write {write} of {BEGUN + timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ} committed 6 files, 615 rows, "
-        "6,015 bytes, and storage lacks 6 files, 615 rows, 6,015 bytes of these; no file of it is left; "
+        "6,015 bytes, but storage lacks 6 files, 615 rows, 6,015 bytes of this write; no file of it is left; "
     )
     cover = night.covered("none_left", "commit")
     assert (cover["status"], cover["files"], cover["consistent"], cover["findings"]) == ("complete", 2, 1, 1)
@@ -409,7 +409,9 @@ def test_a_marker_beside_an_incomplete_write_misleads(night: Audited, table: str
     (row,) = night.rows(table)
     marker = night.folder / "data/marked" / table / "_SUCCESS"
     assert row["kind"] == "incomplete_commit"
-    assert (f"the marker {marker} calls it whole, which misleads" in row["explanation"]) == MARKED[table][1]
+    assert (f"the marker {marker} wrongly says that the write is complete" in row["explanation"]) == MARKED[
+        table
+    ][1]
 
 
 def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole(site: Site) -> None:

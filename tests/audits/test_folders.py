@@ -141,8 +141,7 @@ def test_a_rename_that_stopped_half_way(aws: Aws, s3: Endpoint, bucket: str, tmp
         "half_moved", "prefix", "t/final/", "t/incoming/", 2,
     )  # fmt: skip
     assert (
-        f"the younger folder is s3://{bucket}/t/final, the older one s3://{bucket}/t/incoming"
-        in row["explanation"]
+        f"younger folder: s3://{bucket}/t/final, older folder: s3://{bucket}/t/incoming" in row["explanation"]
     )
     assert outcome.summary["findings"] == {"half_moved": 1}
     for name in names[:2]:

@@ -50,13 +50,13 @@ def test_rules_that_will_delete_live_files(
     printed = capsys.readouterr()
     (table, hazard, untold) = printed.out.splitlines()
     assert table == "orders"
-    assert hazard.startswith(f"  day={DAYS[0]}: lifecycle rule old of s3://{bucket} deletes objects below")
-    assert "30 days after they were written: 1 live file, the first from 2" in hazard
-    assert untold.startswith(f"could not be checked: rule tagged of s3://{bucket} asks for tags")
+    assert hazard.startswith(f"  day={DAYS[0]}: lifecycle rule old of s3://{bucket} deletes objects under")
+    assert "30 days after they were written: 1 live file, the first on or after 2" in hazard
+    assert untold.startswith(f"could not be checked: rule tagged of s3://{bucket} selects objects by tags")
 
     first = audited(lake, live=True)
     assert first.summary["findings"] == {"will_expire": 1}
-    assert [warning for warning in first.warnings if "asks for tags" in warning]
+    assert [warning for warning in first.warnings if "selects objects by tags" in warning]
     (row,) = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
     assert (row["state"], row["axis"], row["partition_path"], row["files"]) == (
         "open",
@@ -79,7 +79,7 @@ def test_rules_that_will_delete_live_files(
         "will_expire", "error", "table", "log",
     )  # fmt: skip
     assert row["files"] == 1
-    assert "1 file of the log that the table's newest state needs" in row["explanation"]
+    assert "1 file of the log that the newest version of the table needs" in row["explanation"]
     assert covered(lake, "log") == ("complete", 3, 1, 0)
 
     shop.write("orders", commits=2)

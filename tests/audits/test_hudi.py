@@ -188,7 +188,7 @@ def test_a_torn_archive_is_reported_with_the_hidden_files_and_other_tables_are_j
 def test_a_missing_archive_is_recognized_by_the_gap_before_the_timeline(broken: Broken) -> None:
     (row,) = broken.of("archive_gone")
     assert row["kind"] == "unreadable_evidence"
-    assert "its timeline does not reach back to" in row["explanation"]
+    assert "the timeline begins after" in row["explanation"]
     assert "content" in broken.reasons("archive_gone")
 
 

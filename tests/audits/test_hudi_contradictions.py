@@ -456,8 +456,8 @@ def test_only_a_contradiction_is_a_finding(
         (drops_unknown_groups, "(DELETE_PARTITION) replaces 1 file groups", 1, 2),
         (clusters_unknown_groups, "replaces 1 file groups that no instant", 1, 2),
         (overwrites_one_state, "both replaced 1 file groups", 1, None),
-        (completed_twice, "completed files that list other files", 1, None),
-        (content_of_another, "lists 1 base files, and none bears its instant", None, None),
+        (completed_twice, "completed files, which list different files", 1, None),
+        (content_of_another, "lists 1 base files, and none has this instant in its name", None, None),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -137,5 +137,5 @@ def test_files_older_than_the_known_timeline_are_not_judged(results: Results, ca
         )
         return
     assert [(row["kind"], row["severity"]) for row in found] == [("unreadable_evidence", "warning")]
-    assert "they may be live files of instants that were removed" in found[0]["explanation"]
+    assert "these may be live files of removed instants" in found[0]["explanation"]
     assert (status["content"], status["leftover"]) == ("partial", "partial")

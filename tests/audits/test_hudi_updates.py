@@ -200,7 +200,7 @@ def test_a_lost_update_names_both_writes_and_keeps_the_files_of_the_first(
 def test_the_newest_write_is_named_with_the_files_that_it_lists_no_more(results: Results) -> None:
     (row,) = _of(results, "after", "oldest_instants_expired_2")
     assert (row["files"], row["subject_type"]) == (2, "commit")
-    assert "counted 5 files in state" in row["explanation"]
+    assert "counted 5 files in table version" in row["explanation"]
 
 
 def test_no_table_has_a_finding_before_its_instants_are_lost(results: Results) -> None:

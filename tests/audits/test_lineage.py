@@ -412,7 +412,7 @@ def test_the_lost_commit_is_reported_with_its_files_and_the_version_to_restore(n
     assert row["key"].endswith(f"_delta_log/{4:020}.json")
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (1, 4, "yes")
     assert row["recovery_version_id"]
-    assert "only that state lists part-" in row["explanation"]
+    assert "only that version of the table lists part-" in row["explanation"]
 
 
 @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
@@ -464,4 +464,4 @@ def test_a_state_that_lists_less_than_an_audit_counted_in_it_says_by_how_much(ni
     (row,) = nights.after["checkpoint_of_an_unchanged_state_loses_files"]
     assert row["key"].endswith(f"_delta_log/{4:020}.json")
     assert (row["files"], row["recoverable"]) in {(2, "unknown"), (3, "unknown")}
-    assert "counted 5 files in state 4" in row["explanation"]
+    assert "counted 5 files in table version 4" in row["explanation"]

@@ -546,14 +546,14 @@ def test_the_lost_state_is_reported_with_its_files_and_the_version_to_restore(ni
     assert "/metadata/00002-" in row["key"]
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (2, 20, "yes")
     assert row["recovery_version_id"]
-    assert "only that state lists 00000-" in row["explanation"]
+    assert "only that version of the table lists 00000-" in row["explanation"]
 
 
 def test_a_main_without_a_snapshot_is_a_loss_or_is_named(nights: Nights) -> None:
     """The files of retained snapshots are never unused; where nothing shows a loss, the coverage says what is odd."""
     (row,) = nights.after["pointer_lost"]
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (6, 60, "unknown")
-    assert "names no current snapshot: readers get an empty table" in row["explanation"]
+    assert "names no current snapshot: query engines read an empty table" in row["explanation"]
     assert nights.leftover["pointer_lost"] == "partial"
     for name in ("replaced_without_rows", "replaced_by_an_old_writer"):
         assert nights.leftover[name] == "complete"

@@ -77,14 +77,14 @@ def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_ma
     rows = {row["key"]: row for row in results.worst(outcome.run_id, 99) if row["kind"] == "dropped"}
     assert set(rows) == set(gone)
     for key, row in rows.items():
-        sentence = f"the whole partition is gone: day={DAYS[0]}, files: {len(whole)}; "
+        sentence = f"the whole partition is missing: day={DAYS[0]}, files: {len(whole)}; "
         assert row["explanation"].startswith(sentence) is (key in whole)
         assert row["cause_at"] == written[key]
         assert "hidden by a delete marker of" in row["explanation"]
-        assert "stored object of" not in row["explanation"]
+        assert "stored object written at" not in row["explanation"]
     (change,) = [each for each in changes_of(results, outcome.run_id) if each.kind == "dropped"]
     assert change.since == min(written.values())
     assert change.whole == (f"day={DAYS[0]}",)
     shown = io.StringIO()
     RowPrinter("lake.yaml", results, {})(Console(file=shown, width=200), rows[whole[0]])
-    assert f"the whole partition is gone: day={DAYS[0]}, files: {len(whole)}" in shown.getvalue()
+    assert f"the whole partition is missing: day={DAYS[0]}, files: {len(whole)}" in shown.getvalue()

@@ -242,9 +242,12 @@ def test_partitions_that_were_emptied(
         "day=6": ("empty_partition", "warning", 0, 80),
     }  # fmt: skip
     assert (
-        "the catalog counts 80 rows; 1 files there are under delete markers" in rows["day=2"]["explanation"]
+        "the catalog counts 80 rows; files there that a delete marker hides: 1"
+        in rows["day=2"]["explanation"]
     )
-    assert "the catalog counts 80 rows; 1 files there have 0 bytes" in rows["day=6"]["explanation"]
+    assert (
+        "the catalog counts 80 rows; all visible files there (1) have 0 bytes" in rows["day=6"]["explanation"]
+    )
     others = [(row["table_name"], row["kind"], row["severity"]) for row in findings_of(lake, "r1")
               if row["table_name"] != "some"]  # fmt: skip
     assert sorted(others) == [

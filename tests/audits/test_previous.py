@@ -488,4 +488,4 @@ def test_new_files_are_counted(site: Site) -> None:
     (site.folder / "data/t/d=2/new").unlink()
     assert site.audit(lake) == [("dropped", "new")]
     (lost,) = (row for row in results_of(lake).worst(results_of(lake).published(None)["run_id"], 9))
-    assert lost["explanation"].startswith("the whole partition is gone: d=2, files: 1; ")
+    assert lost["explanation"].startswith("the whole partition is missing: d=2, files: 1; ")

@@ -229,10 +229,13 @@ def test_a_state_that_a_report_lists_and_the_log_lacks(
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        ("delta_commit_lost", "as current, and now its file is gone"),
-        ("iceberg_metadata_lost", "as current, and now its file is gone"),
-        ("hudi_instant_lost", "as current, and now its file is gone"),
-        ("delta_iceberg_side_loses_metadata", "by its metadata: storage lists state 3"),
+        ("delta_commit_lost", "and now the file is missing"),
+        ("iceberg_metadata_lost", "and now the file is missing"),
+        ("hudi_instant_lost", "and now the file is missing"),
+        (
+            "delta_iceberg_side_loses_metadata",
+            "by its metadata: a report of storage lists the file of table version 3",
+        ),
         ("iceberg_delta_side_has_a_hint_above", "`_last_checkpoint` names version 4"),
     ],
 )

@@ -268,12 +268,12 @@ def test_until_when_what_was_lost_can_come_back(losses: LossAudit) -> None:
     assert [*by_days.values()] == [("yes", ends)] * 3
     marked, torn = sorted(by_days)[:2]
     (words,) = losses.columns("by_days", "explanation")[marked]
-    assert f"lifecycle rule rule-0 deletes that version from {ends:%Y-%m-%d} on" in words
+    assert f"lifecycle rule rule-0 deletes that version on or after {ends:%Y-%m-%d}" in words
     assert rows(losses.lake, "discrepancies", "recoverable_until")[torn] == (ends,)
 
     assert [*losses.columns("by_tags", *until).values()] == [("yes", None)] * 3
     (warning,) = losses.outcome.warnings
-    assert f"rule rule-0 of s3://{losses.tags.bucket} asks for tags" in warning
+    assert f"rule rule-0 of s3://{losses.tags.bucket} selects objects by tags" in warning
 
 
 def test_a_report_of_all_versions_says_when_one_was_replaced(shop: Shop, tmp_path: Path) -> None:

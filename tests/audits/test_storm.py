@@ -137,7 +137,7 @@ def test_a_restore_by_delete_markers_is_one_finding_a_table(restored: tuple[Rest
     assert (found["delta"]["rows_at_stake"], found["delta"]["recoverable"]) == (4 * LATER, "yes")
     names = ", ".join(f"{version:020}.json" for version in range(2, 2 + LATER))
     assert (
-        f"{LATER} states are lost together: {names}; storage keeps a version of {LATER} of {LATER}"
+        f"{LATER} versions of the table are lost together: {names}; storage keeps an object version of {LATER} of these {LATER} files"
         in (found["delta"]["explanation"])
     )
     assert "3 states are lost together: " in found["hudi"]["explanation"]
@@ -168,7 +168,7 @@ def test_a_restore_that_writes_everything_again_is_one_finding_a_table(
         "iceberg": LATER,
         "hudi": 2,
     }
-    again = "2 files were written again since the last audit, as by a restore of the table"
+    again = "2 files were written again since the last audit, perhaps by a restore of the table"
     assert all(found[table]["explanation"].endswith(again) for table in ("delta", "hudi"))
     undecided = {row["table_name"]: row["undecided"] for row in results_of(place.lake()).coverage(run.run_id)
                  if row["axis"] == "content"}  # fmt: skip

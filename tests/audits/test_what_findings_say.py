@@ -134,7 +134,7 @@ def test_a_possible_only_copy_of_a_lost_file_does_not_count_as_costing_storage_o
 ) -> None:
     (copy,) = (row for row in by_table["stock"] if row["kind"] == "uncommitted")
     (debris,) = (row for row in by_table["raw"] if row["kind"] == "uncommitted")
-    assert "1 of them have the name or the size of a live file that is lost" in copy["explanation"]
+    assert "1 of 1 may be the only copy of a lost live file" in copy["explanation"]
     assert STORAGE_ONLY not in copy["explanation"]
     assert STORAGE_ONLY in debris["explanation"]
 
@@ -151,7 +151,7 @@ def test_lost_statistics_lose_no_row(by_table: ByTable) -> None:
 def test_a_neighbour_that_never_listed_a_file_has_not_removed_it(by_table: ByTable) -> None:
     (row,) = by_table["taken"]
     assert (row["kind"], row["files"]) == ("clone_at_risk", 1)
-    assert "1 of its live files lie in raw, whose log does not list them" in row["explanation"]
+    assert "1 live file of this table is in the folder of raw" in row["explanation"]
     assert "removed them" not in row["explanation"]
 
 
@@ -160,7 +160,7 @@ def test_a_finding_without_a_request_to_storage_states_that(by_table: ByTable) -
         name: [row["explanation"] for row in by_table[name] if row["kind"] == "dropped"] for name in by_table
     }
     (confirmed,), (unconfirmed,) = words["orders"], words["unlooked"]
-    assert unconfirmed.endswith("not confirmed: live looks are off")
+    assert unconfirmed.endswith("not confirmed: live checks are off")
     assert "not confirmed" not in confirmed
 
 

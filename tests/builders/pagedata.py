@@ -303,7 +303,7 @@ def broken() -> PageData:
             **events,
             rows_at_stake=None,
             recoverable=None,
-            explanation="Job etl-4471 recorded the file; no state of the table since then lists it.",
+            explanation="Job etl-4471 recorded the file; no version of the table since then lists it.",
         ),
         finding("tombstoned", "warehouse/orders/dt=2026-02-11/part-00012.parquet", confirmation="limit"),
         finding(

@@ -334,5 +334,5 @@ def test_a_gap_names_the_changes_that_are_hidden(read: tuple[Claims, list[Row], 
     claims, _, root = read
     (hole,) = [hole for hole in claims.holes if hole.table == "a missing commit"]
     assert hole.subject == f"{root}/a_missing_commit/{commit(2)}"
-    assert (hole.reason, hole.hides) == ("commit 2 is gone", "the changes of version 2")
+    assert (hole.reason, hole.hides) == ("the file of commit 2 is missing", "the changes of table version 2")
     assert not claims.states["a missing commit"].complete

@@ -380,7 +380,7 @@ class TestLargeCheckpoints:
             delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
         )
         assert {row["key"].rpartition("/")[2] for row in rows} == {"a", "c"}
-        assert (hole.kind, hole.count, hole.hides) == ("unreadable_evidence", 2, "the files they name")
+        assert (hole.kind, hole.count, hole.hides) == ("unreadable_evidence", 2, "the files that they name")
 
     def test_an_error_while_its_rows_are_used_is_an_evidence_gap_as_well(self, tmp_path: Path) -> None:
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))

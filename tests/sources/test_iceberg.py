@@ -501,9 +501,9 @@ def test_a_table_that_was_created_again_in_the_same_place_is_the_younger_one(tmp
 
 COUNTED = {
     "as many": ({"total-data-files": "2", "total-delete-files": "0"}, []),
-    "more": ({"total-data-files": "3"}, ["t: its newest snapshot counts 3 data files, and its manifests have 2"]),
+    "more": ({"total-data-files": "3"}, ["t: its newest snapshot counts 3 data files, but its manifests have 2"]),
     "deletes": (
-        {"total-delete-files": "1"}, ["t: its newest snapshot counts 1 delete files, and its manifests have 0"]
+        {"total-delete-files": "1"}, ["t: its newest snapshot counts 1 delete files, but its manifests have 0"]
     ),
     "nothing": ({}, []),
     "no number": ({"total-data-files": "-"}, []),

@@ -222,7 +222,7 @@ def test_a_state_that_lies_elsewhere_and_names_another_location_belongs_to_anoth
     found = read(table, replace(CONTEXT, last_states={("iceberg", "t"): last} if last_id else {})).witnesses
     assert [(each.claim, each.proved) for each in found if each.claim == FOREIGN_STATE] == expected
     for each in found if expected else ():
-        assert f"this state belongs to the table at {location}" in each.words
+        assert f"this metadata belongs to the table at {location}" in each.words
         assert each.subject.startswith(Location.parse(str(tmp_path / folder)).uri)
 
 

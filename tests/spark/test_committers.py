@@ -178,7 +178,10 @@ def test_what_a_large_job_lacks_is_counted(
     (row,) = [row for batch in results_of(again).findings("r") for row in batch.to_pylist()]
     assert (row["kind"], row["files"], row["bytes_at_stake"]) == ("incomplete_commit", 3, 30)
     assert row["subject"] == f"s3://{bucket}/wh/t/#{JOB}"
-    assert f"the marker s3://{bucket}/wh/t/_SUCCESS calls it whole, which misleads" in row["explanation"]
+    assert (
+        f"the marker s3://{bucket}/wh/t/_SUCCESS wrongly says that the write is complete"
+        in row["explanation"]
+    )
 
 
 CLOUD = Pin(

@@ -41,7 +41,7 @@ SLACK = {"kind": "apprise", "url_env": "SLACK"}
 SUSPECT = "the evidence is suspect, so this audit opened and resolved no discrepancy"
 PART = "orders/day=1/part-0.parquet"
 COMMAND = f"aws s3api delete-object --bucket lake --key {PART} --version-id m1"
-MEANS = "1 dropped (critical), new: the table lists the file; storage has no current object"
+MEANS = "1 dropped (critical), new: the table lists the file, but storage has no current object for it"
 OPS = {"kind": "apprise", "url_env": "OPS", "min_severity": "critical"}
 MANAGER = {"kind": "alertmanager", "url_env": "MANAGER"}
 

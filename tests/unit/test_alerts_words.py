@@ -47,7 +47,7 @@ def test_a_headline_says_what_and_where(told: Notice, line: str) -> None:
 
 
 SAID = [
-    (LOST, "12 dropped (critical), new: the table lists the file; storage has no current object"),
+    (LOST, "12 dropped (critical), new: the table lists the file, but storage has no current object for it"),
     (LOST, "at stake: 12 files, 600 rows, 2.0 KiB"),
     (LOST, "in day=1, day=2, day=3 and 4 more"),
     (LOST, "since 2026-11-21 12:00:00Z; cause not known"),
@@ -73,7 +73,7 @@ SAID = [
     (replace(LOST, recoverable={}), "recoverable: unknown"),
     (LOST, "repair: lakeaudit reconcile plan lake.yaml --table sales.orders --kind dropped --allow restore"),
     (replace(LOST, causes=("expired by a lifecycle rule",)), "--kind dropped"),
-    (replace(LOST, recoverable={"no": 12}), "do: Write the rows again from the source"),
+    (replace(LOST, recoverable={"no": 12}), "do: Write the rows again from their source"),
     (replace(LOST, kind="content_mismatch", recoverable={"unknown": 12}), "do: "),
     (
         replace(LOST, kind="uncommitted"),
@@ -103,7 +103,7 @@ def test_a_key_calls_nobody_and_forges_no_line(name: str) -> None:
     said = text(notice(hostile, table=name), "lake.yaml", "r1", redact=False)
     assert name not in said
     assert len(said.splitlines()) == 8
-    assert said.splitlines()[-1].startswith("  do: Bring it back")
+    assert said.splitlines()[-1].startswith("  do: Restore the file")
 
 
 def test_a_message_is_capped_and_its_title_counts_the_rest() -> None:

@@ -130,8 +130,8 @@ def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(find: Findings)
         "severity": "warning", "subject_type": "table", "subject": "orders", "files": FILES,
         "bytes_at_stake": 100 * FILES, "rows_at_stake": 10 * FILES, "confirmation": "none", "bucket": None,
         "key": None, "storage_time": ago(24).replace(tzinfo=None),
-        "explanation": "250 files, more than half of the table, were rewritten at the same size: one cause, "
-        "most likely a copy or a re-encoding of the whole table",
+        "explanation": "250 files, more than half of the table, were rewritten with the same size: probably one "
+        "cause, a copy or a re-encoding of the whole table",
     }  # fmt: skip
     assert {name: row[name] for name in expected} == expected
     assert len(row["discrepancy_id"]) == 32
@@ -171,7 +171,7 @@ def test_a_bulk_change_is_more_than_half_of_all_files_and_at_least_a_hundred(
 def test_one_constant_difference_in_size_is_one_finding(find: Findings, name: str, apart: str) -> None:
     (row,) = find(name)
     assert (row["kind"], row["files"]) == ("size_mismatch", FILES)
-    assert f"were rewritten each by {apart} bytes" in row["explanation"]
+    assert f"were rewritten with a size that differs by {apart} bytes" in row["explanation"]
 
 
 def test_sizes_that_differ_each_by_its_own_are_findings_of_files(find: Findings) -> None:

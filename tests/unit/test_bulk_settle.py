@@ -320,12 +320,12 @@ def test_the_explanation_of_a_partition(con: Connection) -> None:
         "day=0#overwritten", "day=0", 120, 600, "live"
     )  # fmt: skip
     assert one["explanation"] == (
-        "120 files of the partition, more than half of it, were rewritten at the same size: one cause, most likely a "
-        "copy or a re-encoding of the whole partition"
+        "120 files of the partition, more than half of the partition, were rewritten with the same size: probably one "
+        "cause, a copy or a re-encoding of the whole partition"
     )
     assert (other["subject"], other["axis"]) == ("day=1#hidden", "metastore")
     assert (
-        "110 files of the partition, more than half of it, have no entry in the metadata store"
+        "110 files of the partition, more than half of the partition, have no entry in the metadata store"
         in other["explanation"]
     )
 

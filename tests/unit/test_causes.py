@@ -146,7 +146,7 @@ def test_findings_say_what_caused_them_by_kind() -> None:
     words = "expired by a lifecycle rule (S3.EXPIRE.OBJECT), by AmazonS3, at 2026-11-20 12:00:00Z"
     assert named.pop(("dropped", "t/a", "file")) == (
         words,
-        "why; by request R1, in its words op_delete of alice",
+        "why; by request R1, which names op_delete of alice",
     )
     assert set(named.values()) == {("", "why")}
     assert len(named) == 3

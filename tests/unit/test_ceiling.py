@@ -62,14 +62,14 @@ def test_a_sample_decides(asked: int, answered: int, gone: int, verdict: str) ->
 
 MESSAGES = [
     (SampleCheck(HALF, 400, 400, 399),
-     "mass loss: storage:1 lacks 500 of 1,000 files of orders, and of 400 checked now 399 are gone"),
+     "mass loss: storage:1 lacks 500 of 1,000 files of orders, and a live check of 400 found 399 missing"),
     (SampleCheck(HALF, 400, 400, 1),
-     "storage:1 lacks 500 of 1,000 files of orders, but of 400 checked now 1 are gone"),
+     "storage:1 lacks 500 of 1,000 files of orders, but a live check of 400 found 1 missing"),
     (SampleCheck(HALF, 400, 100, 1),
-     "storage:1 lacks 500 of 1,000 files of orders, but of 100 checked now 1 are gone (no answer for 300 more)"),
+     "storage:1 lacks 500 of 1,000 files of orders, but a live check of 100 found 1 missing (no answer for 300 more)"),
     (SampleCheck(replace(HALF, source="metastore:0", role="metastore"), 400, 400, 399),
-     ("mass loss: of entries, not of files: metastore:0 lacks the entries of 500 of 1,000 files of orders, and of 400 "
-      "checked now 399 are in storage and lack their entry")),
+     ("mass loss: of entries, not of files: metastore:0 lacks the entries of 500 of 1,000 files of orders, and a live "
+      "check of 400 found 399 in storage without an entry")),
     (SampleCheck(HALF), "storage:1 lacks 500 of 1,000 files of orders, and confirm.mode forbids requests to storage"),
 ]  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_files_missing_in_several_tables_are_reported_once() -> None:
     assert (
         one.message
         == other.message
-        == "storage:1 lacks 120 of 300 files of 6 tables, but of 120 checked now 0 are gone"
+        == "storage:1 lacks 120 of 300 files of 6 tables, but a live check of 120 found 0 missing"
     )
 
 

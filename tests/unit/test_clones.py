@@ -103,7 +103,9 @@ def test_one_row_a_clone_and_source() -> None:
         "clone_at_risk", "hazard", "error", "orders#clone_at_risk",
     )  # fmt: skip
     assert (row["files"], row["rows_at_stake"], row["bytes_at_stake"]) == (6, 60, 600)
-    assert "the first at 2026-11-19T00:00:00Z, such as orders/0" in row["explanation"]
+    assert (
+        "such as orders/0; orders has removed them, the first at 2026-11-19T00:00:00Z" in row["explanation"]
+    )
     assert clone_outcomes(con, rows)["copy"] == {"finding": 6, "consistent": 2}
 
 

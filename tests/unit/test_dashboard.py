@@ -340,7 +340,10 @@ def test_what_is_not_recoverable_has_no_advice_to_restore_it(lake: str, place: L
     )
     told = page_text(page(lake, "file", id=lost["discrepancy_id"]))
     assert "Recoverable: no." in told
-    assert "What to do: Write the rows again from the source; repair the log only last." in told
+    assert (
+        "What to do: Write the rows again from their source. Only after that, remove the file from the table's log."
+        in told
+    )
     assert "recoverable_until" not in told
     assert "--allow restore" not in told
     assert f"lakeaudit explain {lake} s3://lake/orders/a" in told

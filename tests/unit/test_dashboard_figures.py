@@ -414,7 +414,7 @@ def test_what_is_broken_in_a_table(place: Location, results: Results) -> None:
     assert (first.rows, first.bytes) == (Amount(5, whole=False), Amount(10, whole=True))
     assert (first.since, first.recovery.until) == (NOON - WEEK, until)
     assert (first.answers, first.causes) == ({"yes": 1, "no": 1}, ("a job",))
-    assert first.why == "the table lists the file; storage has no current object"
+    assert first.why == "the table lists the file, but storage has no current object for it"
     assert (accepted.standing, accepted.number) == ("accepted", 1)
     assert (hidden.kind, hidden.answers, hidden.rows) == ("hidden", {}, Amount(None, whole=False))
     assert of_table.broken(results, "no' OR '1'='1", LATER) == ()

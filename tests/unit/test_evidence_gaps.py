@@ -113,7 +113,7 @@ def test_a_file_of_a_log_that_is_gone() -> None:
         "files": 3,
         "confirmation": "not_needed",
         "recoverable": "unknown",
-        "explanation": "is missing; hides the commits 5 to 7",
+        "explanation": "is missing; this hides the commits 5 to 7",
     }
 
 
@@ -165,7 +165,9 @@ def test_an_assumed_vacuum(until: datetime) -> None:
         "info",
         12,
     )
-    assert row["explanation"].startswith("every file removed up to 2026-11-01T04:05:06Z is absent")
+    assert row["explanation"].startswith(
+        "storage lacks every file that the table removed before 2026-11-01T04:05:06Z"
+    )
 
 
 def test_what_is_turned_off_is_left_out() -> None:
@@ -212,7 +214,7 @@ def test_what_the_lake_file_ignores_is_left_out(entry: dict[str, Any], ignored: 
     )
     described = lake(table(), table("sales"), ignores=(Ignore(reason="known", **entry),))
     said = {row["explanation"] for row in findings(holes, (VACUUM,), described)}
-    left = {"vacuum" if each.startswith("every file") else each for each in said}
+    left = {"vacuum" if each.startswith("storage lacks every file") else each for each in said}
     assert left == EVERYTHING - ignored
 
 

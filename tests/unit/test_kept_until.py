@@ -78,21 +78,21 @@ def ends(con: Connection, lifecycle: Lifecycle, **version: Any) -> list[dict[str
 
 def test_the_rule_is_named_with_its_day(con: Connection) -> None:
     (told,) = ends(con, Lifecycle("lake", older=(rule(9), rule(3, "b"))))
-    assert told["kept_words"] == "lifecycle rule b deletes that version from 2026-11-24 on"
+    assert told["kept_words"] == "lifecycle rule b deletes that version on or after 2026-11-24"
 
 
 UNTOLD: list[tuple[str, Lifecycle, dict[str, Any], str, bool]] = [
     # what, the lifecycle, what differs, why not, whether it is said of the bucket too
     ("not read", Lifecycle("lake", unread="AccessDenied"), {}, "s3://lake cannot be read: AccessDenied", True),
-    ("by tags alone", Lifecycle("lake", older=(rule(tags=True),)), {}, "rule old asks for tags", True),
+    ("by tags alone", Lifecycle("lake", older=(rule(tags=True),)), {}, "rule old selects objects by tags", True),
     ("by tags, sooner than by another", Lifecycle("lake", older=(rule(9), rule(3, "b", tags=True))), {},
-     "rule b asks for tags", True),
+     "rule b selects objects by tags", True),
     ("replaced nobody knows when", Lifecycle("lake", older=(rule(),)), {"since": None, "newer": None},
-     "rule old deletes it 3 days after it was replaced, and when that was is not known", False),
+     "rule old deletes it 3 days after it was replaced, and it is unknown when that was", False),
     ("nobody knows how many are newer", Lifecycle("lake", older=(rule(newer=2),)), {"since": None, "newer": None},
-     "when that was is not known", False),
+     "it is unknown when that was", False),
     ("by tags, replaced nobody knows when", Lifecycle("lake", older=(rule(tags=True),)), {"since": None, "newer": None},
-     "rule old asks for tags", True),
+     "rule old selects objects by tags", True),
 ]  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_an_unknown_expiry_is_reported(
 ) -> None:
     (told,) = ends(con, lifecycle, **version)
     assert told["recoverable_until"] is None
-    assert told["kept_words"].startswith("no expiry of that version is known: ")
+    assert told["kept_words"].startswith("it is unknown how long that version is kept: ")
     assert why in told["kept_words"]
     assert (told["doubt"] is not None) is of_bucket
 

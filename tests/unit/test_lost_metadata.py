@@ -82,13 +82,13 @@ FIRST = "must be restored first, which takes 3 to 5 hours, or 5 to 12 at the bul
 @pytest.mark.parametrize(
     ("answer", "recoverable", "words"),
     [
-        (ABSENT, "no", ["storage keeps no version of it"]),
-        (ABSENT | {"l_older_version_id": "v"}, "yes", ["storage keeps the version v"]),
+        (ABSENT, "no", ["storage keeps no object version of this file"]),
+        (ABSENT | {"l_older_version_id": "v"}, "yes", ["storage keeps the object version v of this file"]),
         (
             ABSENT | {"l_older_version_id": "v", "l_older_class": "GLACIER"}, "yes",
-            ["storage keeps the version v", f"that version is in GLACIER and {FIRST}"],
+            ["storage keeps the object version v of this file", f"that version is in GLACIER and {FIRST}"],
         ),
-        (THERE, "no", ["storage keeps no older version of it"]),
+        (THERE, "no", ["storage keeps no older object version of this file"]),
         (THERE | COLD, "yes", [f"the file is in GLACIER and {FIRST}"]),
         (THERE | COLD | {"l_older_version_id": "v"}, "yes", [f"the file is in GLACIER and {FIRST}"]),
     ],
@@ -179,14 +179,14 @@ ANSWER: dict[str, Any] = {
 }
 OLDER: dict[str, Any] = {"l_older_version_id": "v1", "l_older_size": 9}
 NOW: list[tuple[dict[str, Any], dict[str, Any], bytes, tuple[str, str | None], str]] = [
-    ({"lost_state": 4}, {}, b'{"a": 1}', ("unknown", None), "its file is there"),
-    ({"lost_state": None}, {}, b'{"a": 1}', ("unknown", None), "its file is there"),
-    ({"lost_state": 4}, OLDER, b'{"a": 1}', ("unknown", None), "its file is there"),
-    ({"lost_state": 4}, {}, b'{"a": ', ("no", None), "keeps no older version"),
-    ({"lost_state": 4}, {"l_size": 1 << 30}, b'{"a": 1}', ("no", None), "keeps no older version"),
-    ({"lost_state": 4}, {"l_presence": "absent"}, b"", ("no", None), "keeps no version"),
-    ({"lost_state": 4}, {"l_presence": "absent"} | OLDER, b"", ("yes", "v1"), "keeps the version v1"),
-    ({}, {}, b'{"a": 1}', ("no", None), "keeps no older version"),
+    ({"lost_state": 4}, {}, b'{"a": 1}', ("unknown", None), "its file exists"),
+    ({"lost_state": None}, {}, b'{"a": 1}', ("unknown", None), "its file exists"),
+    ({"lost_state": 4}, OLDER, b'{"a": 1}', ("unknown", None), "its file exists"),
+    ({"lost_state": 4}, {}, b'{"a": ', ("no", None), "keeps no older object version"),
+    ({"lost_state": 4}, {"l_size": 1 << 30}, b'{"a": 1}', ("no", None), "keeps no older object version"),
+    ({"lost_state": 4}, {"l_presence": "absent"}, b"", ("no", None), "keeps no object version"),
+    ({"lost_state": 4}, {"l_presence": "absent"} | OLDER, b"", ("yes", "v1"), "keeps the object version v1"),
+    ({}, {}, b'{"a": 1}', ("no", None), "keeps no older object version"),
 ]
 
 
@@ -226,8 +226,8 @@ def test_a_torn_file_is_not_back(row: dict[str, Any], back: bool) -> None:
 
 def test_files_of_a_table_that_lost_a_state_are_not_called_useless() -> None:
     debris = (
-        "2 files; no state lists it; readers go by the table's metadata, so it costs storage only, and the "
-        "format's own clean-up takes it away"
+        "2 files; no version lists these files; query engines use the table's metadata, so these files only cost "
+        "storage; the format's own clean-up removes them"
     )
     rows = [
         dict.fromkeys(FINDING_ROWS.names) | {"table_name": name, "kind": kind, "explanation": words}
@@ -242,7 +242,7 @@ def test_files_of_a_table_that_lost_a_state_are_not_called_useless() -> None:
     words = {row["table_name"]: row["explanation"] for row in told if row["kind"] == "uncommitted"}
     assert words["b"] == debris
     for name in "ac":
-        assert words[name].startswith("2 files; no state lists it; a state of the table is lost")
+        assert words[name].startswith("2 files; no version lists these files; a version of the table is lost")
         assert "storage only" not in words[name]
 
 

@@ -37,7 +37,10 @@ def test_commits_between_the_newest_one_and_a_lost_one_are_lost_too() -> None:
     found = list(with_states_between([lost_state(5)], {"orders": 2}))
     assert subjects(found) == ["5.json", "4.json", "3.json"]
     assert [one.witness.stake.files for one in found] == [1, None, None]
-    assert found[1].witness.words == "version 4 is gone, and version 5, which was built on it, as well"
+    assert (
+        found[1].witness.words
+        == "the file of table version 4 is missing, and the file of the later version 5 is missing too"
+    )
 
 
 HUDI = lost_state(20261101000000000, subject="s3://lake/orders/.hoodie/20261101000000000.commit")
@@ -76,8 +79,8 @@ def test_lost_states_of_a_table_are_one_finding_about_the_newest() -> None:
     assert (orders["subject"], orders["table_version"]) == (f"{LOG}/{5:020}.json", 5)
     assert (orders["files"], orders["rows_at_stake"], orders["bytes_at_stake"]) == (2, 20, 200)
     assert orders["explanation"].endswith(
-        f"2 states are lost together: {4:020}.json, {5:020}.json; storage keeps a version of 2 of 2;"
-        " 3 files were written again since the last audit, as by a restore of the table"
+        f"2 versions of the table are lost together: {4:020}.json, {5:020}.json; storage keeps an object version of 2 of these 2 files;"
+        " 3 files were written again since the last audit, perhaps by a restore of the table"
     )
     assert (sales["files"], "lost together" in sales["explanation"]) == (1, False)
 

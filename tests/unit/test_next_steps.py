@@ -122,9 +122,9 @@ def test_a_class_of_another_cloud_is_restored_at_its_own_endpoint(endpoint: str,
 @pytest.mark.parametrize(
     ("key", "explanation", "first"),
     [
-        ("t/_delta_log/5.json", "gone; 2 states are lost together: 4.json, 5.json", True),
+        ("t/_delta_log/5.json", "gone; 2 versions of the table are lost together: 4.json, 5.json", True),
         ("t/_delta_log/5.json", "gone", False),
-        ("t/metadata/00005-x.metadata.json", "gone; 2 states are lost together: 4, 5", False),
+        ("t/metadata/00005-x.metadata.json", "gone; 2 versions of the table are lost together: 4, 5", False),
     ],
     ids=["several commits", "one commit", "a metadata.json, which needs no older one"],
 )

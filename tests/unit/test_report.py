@@ -241,8 +241,8 @@ def test_a_finding_has_its_claims_side_by_side_and_its_command() -> None:
     key = "s3://lake/warehouse/order_lines/region=eu/dt=2026-02-27/part-00003.parquet"
     assert node.one("code", cls="cmd").text == f"lakeaudit explain conf/shop.yaml {key}"
     after = [each.text for each in node.all("p", cls="after")]
-    assert after[0] == "confirmed by a live look; recoverable: unknown"
-    assert after[1].startswith("Do: Find who wrote it")
+    assert after[0] == "confirmed by a live check; recoverable: unknown"
+    assert after[1].startswith("Do: Find the writer of the stored object")
 
 
 def test_findings_beyond_the_limit_are_counted_not_hidden() -> None:

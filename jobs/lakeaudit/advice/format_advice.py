@@ -31,141 +31,161 @@ NAMES = {
 
 DO: Mapping[str, Mapping[str, str]] = {
     "dropped": {
-        PLAIN: "If the explanation names another file with the same bytes, a rename stopped half way: move the file "
-        "back from there, or finish the move; never restore it beside the other. Else bring it back by its delete "
-        "marker or an older version, where there is one and while it lasts (`recoverable_until`), or write the rows "
-        "again from the source. What was removed on purpose is accepted by `lakeaudit ack`.",
+        PLAIN: "If the explanation names another file with the same content, a rename stopped half way: move that "
+        "file back, or finish the rename. Do not restore the file next to that copy. Otherwise restore the "
+        "file while an older version of it exists (`recoverable_until`), or write the rows again from their "
+        "source. If the file was removed on purpose, accept the finding (`lakeaudit ack`).",
     },
     "dropped_history": {
-        "delta": "Bring it back while a version is left, or accept it (`lakeaudit ack`). If VACUUM runs below the "
-        "promise, shorten `delta.deletedFileRetentionDuration` accordingly.",
-        "iceberg": "Bring it back while a version is left, or accept it (`lakeaudit ack`). Snapshots that nobody reads "
-        "are ended by expire_snapshots, which removes their files in the right order.",
-        "hudi": "Bring it back while a version is left, or accept it (`lakeaudit ack`). What removes files must be the "
-        "table's own cleaner (`hoodie.cleaner.commits.retained`).",
+        "delta": "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). "
+        "If VACUUM runs with a shorter retention than the table declares, shorten "
+        "`delta.deletedFileRetentionDuration` to that retention.",
+        "iceberg": "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). "
+        "To end snapshots that nobody reads, run expire_snapshots: it removes their files in the right "
+        "order.",
+        "hudi": "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). "
+        "Let only the table's own cleaner remove files (`hoodie.cleaner.commits.retained`).",
     },
     "missing_metadata": {
-        "delta": "Bring each file back from the version that the finding names (`recovery_version_id`), but not over a "
-        "commit that was written twice: there follow `overwritten_commit`. Set a checkpoint aside that is torn, and "
-        "delete the hint `_last_checkpoint`: readers then begin at an older one. Without any version, write the rows "
-        "of the lost commits again from their source in new commits, on the newest state that can be read. Do this "
-        "before any other repair of the table.",
-        "iceberg": "Bring each file back from the version that the finding names (`recovery_version_id`). Without any "
-        "version, roll the table back to a snapshot that can be read (rollback_to_snapshot, `register_table` with an "
-        "older metadata.json), and write the rows of later snapshots again. Do this before any other repair of the "
-        "table. If it is a file of statistics, compute it again (ANALYZE).",
-        "hudi": "Bring each file back from the version that the finding names (`recovery_version_id`), before the next "
-        "writer starts: it would roll the write back. Without any version, write the rows of that instant again from "
-        "their source. Do this before any other repair of the table. A metadata table without versions of its files is "
-        "built again: delete it (`metadata delete` of hudi-cli), and the next writer makes it.",
-        "spark_sink": "Bring the file back that is named (`N.compact` holds all batches up to N) from the version that "
-        "the finding names (`recovery_version_id`). Without any version, write it again: the line `v1`, then the lines "
-        "of all files that the batches committed. Do this before the query runs again.",
+        "delta": "Restore each file from the version that the finding names (`recovery_version_id`). If the same "
+        "file also has the finding `overwritten_commit`, follow the advice of that finding instead. If a "
+        "checkpoint is damaged, rename the checkpoint and delete the hint `_last_checkpoint`: query "
+        "engines then begin at an older checkpoint. If storage keeps no version of a commit, write the "
+        "rows of the lost commits again from their source, in new commits. Do this before any other "
+        "repair of the table.",
+        "iceberg": "Restore each file from the version that the finding names (`recovery_version_id`). If storage "
+        "keeps no version of a file, roll the table back to a readable snapshot (rollback_to_snapshot, "
+        "or `register_table` with an older metadata.json), and write the rows of later snapshots again. "
+        "Do this before any other repair of the table. If the file contains statistics, compute them "
+        "again (ANALYZE).",
+        "hudi": "Restore each file from the version that the finding names (`recovery_version_id`). Do this before "
+        "the next writer starts, because a writer would roll the write back. If storage keeps no version "
+        "of the file, write the rows of that instant again from their source. Do this before any other "
+        "repair of the table. If storage keeps no version of a file of the metadata table, delete the "
+        "metadata table (`metadata delete` of hudi-cli): the next writer builds it again.",
+        "spark_sink": "Restore the file from the version that the finding names (`recovery_version_id`). If "
+        "storage keeps no version of the file, write the file again: first the line `v1`, then one "
+        "line for each file that the batches committed. A file `N.compact` contains all batches up "
+        "to N. Do this before the query runs again.",
     },
     "table_missing": {
-        "delta": "Restore the files of `_delta_log` first, all that storage keeps (the explanation names what is "
-        "known of the last version). Write nothing to the location until then: a writer would begin another table "
-        "there. If the table was dropped on purpose, take it out of the lake file.",
-        "iceberg": "Restore the metadata.json that the explanation names, or register an older one (`register_table`): "
-        "rows of later snapshots are missing then. Write nothing to the location and run no remove_orphan_files until "
-        "then. If the table was dropped on purpose, take it out of the lake file.",
-        "hudi": "Restore the folder `.hoodie` first, `hoodie.properties` and the timeline together (the explanation "
-        "names what is known of the last instant). Write nothing to the location until then: a writer would begin "
-        "another table there. If the table was dropped on purpose, take it out of the lake file.",
+        "delta": "Restore all files of `_delta_log` that storage keeps (the explanation names the last known "
+        "version of the table). Write nothing to the location before that: a writer would create another "
+        "table there. If the table was dropped on purpose, remove it from the lake file.",
+        "iceberg": "Restore the metadata.json that the explanation names. Or register an older metadata.json with "
+        "`register_table`; the rows of later snapshots are then missing. Before that, write nothing to "
+        "the location and do not run remove_orphan_files. If the table was dropped on purpose, remove "
+        "it from the lake file.",
+        "hudi": "Restore the folder `.hoodie`: `hoodie.properties` and the timeline together (the explanation "
+        "names the last known instant). Write nothing to the location before that: a writer would create "
+        "another table there. If the table was dropped on purpose, remove it from the lake file.",
     },
     "overwritten_commit": {
-        "delta": "Do what the lost version did (`recovery_version_id` of the log's file) again, by the format's own "
-        "API and in a new commit: add the files that it added, remove those that it removed. Do not copy the old "
-        "version over the new one, unless the explanation says that the newer one is not whole. Then give writers a "
-        "log store that puts only where nothing is.",
-        "iceberg": "If it is a metadata.json, read its older version (`recovery_version_id`), and run the writes of "
-        "the snapshots that the table lacks again, or append their files; do not copy the older version over the "
-        "newer one. If it is a manifest, bring back the version that has the length in its list. Run no "
-        "remove_orphan_files before that. Then let all writers go through one catalog, which compares before it swaps.",
-        "hudi": "Stop the writers. Read what the lost content listed: the older version of the instant's file "
-        "(`recovery_version_id`), or the data files that bear the instant. Write rows that readers do not get "
-        "again, in a new write. Where two files complete one instant, do the same for the one that readers "
-        "ignore. Then give all writers one lock provider.",
+        "delta": "Apply the changes of the lost version (`recovery_version_id` of the log's file) again in a new "
+        "commit, through the format's own API: add the files that the lost version added, and remove the "
+        "files that it removed. Do not copy the lost version over the new version, because this would "
+        "lose the second commit. Only if the explanation says that the newer version is incomplete, "
+        "restore the lost version. Then give writers a log store that writes a commit only if its file "
+        "does not exist yet.",
+        "iceberg": "If the file is a metadata.json, read its older version (`recovery_version_id`). Then run the "
+        "writes of the snapshots that the table lacks again, or append the files of these snapshots. Do "
+        "not copy the older version over the newer version. If the file is a manifest, restore the "
+        "version whose length the manifest list records. Do not run remove_orphan_files before that. "
+        "Then let all writers use one catalog, which compares the current metadata before it replaces "
+        "it.",
+        "hudi": "Stop the writers. Find the files that the lost content listed: read the older version of the "
+        "instant's file (`recovery_version_id`), or list the data files with this instant in their names. "
+        "Write the rows that query engines do not see again, in a new write. If two files complete one "
+        "instant, do this for the file that query engines ignore. Then give all writers one lock provider.",
     },
     "stale_pointer": {
-        "delta": "Point the catalog at the table's location (ALTER TABLE ... SET LOCATION), or drop the table from "
-        "it. If the metadata of another format lags behind the log, run its conversion again (UniForm: `MSCK REPAIR "
-        "TABLE ... SYNC METADATA`; XTable: its sync).",
-        "iceberg": "Point the catalog at this table's own newest metadata.json (`register_table`), or drop the table "
-        "from it. If two catalogs write to the table, stop one of them, and write the rows that only its line has "
-        "again through the other. If `version-hint.text` lags, delete it: readers then list the folder. If the table "
-        "is converted from another format that is ahead, run the conversion again.",
+        "delta": "If the metadata of another format is older than the Delta log, run its conversion again "
+        "(UniForm: `MSCK REPAIR TABLE ... SYNC METADATA`; XTable: its sync). If a catalog points at the "
+        "wrong place, let it point at the table's location (ALTER TABLE ... SET LOCATION), or drop the "
+        "table from the catalog.",
+        "iceberg": "If the table is converted from another format, and the other format is newer, run the "
+        "conversion again. If `version-hint.text` is too old, delete it: query engines then list the "
+        "folder. If a catalog points at the wrong metadata.json, let it point at the newest "
+        "metadata.json of this table with `register_table`, or drop the table from the catalog. If two "
+        "catalogs write to the table, stop one of them, and write the rows that only this catalog has "
+        "again through the other one.",
     },
     "rows_changed_by_rewrite": {
-        "delta": "Compare the rows before and after this version (VERSION AS OF). If rows are lost, write them again "
-        "from the version before in a new commit, and run no VACUUM until then; RESTORE takes back all later commits, "
-        "too. Run OPTIMIZE with another writer version.",
-        "iceberg": "Compare the rows of the snapshot and of its parent, which the explanation names (VERSION AS OF). "
-        "If rows are lost, write them again from the parent in a new snapshot, and expire no snapshots until then; "
-        "rollback_to_snapshot takes back all later snapshots, too. Run rewrite_data_files with another writer version.",
-        "hudi": "Stop the table's cleaner while the replaced file groups are there, and compare the rows before and "
-        "after the instant by time travel (`as.of.instant`). If rows are lost, upsert them, or roll the clustering "
-        "back while it is the newest write (`rollback_to_instant`).",
+        "delta": "Compare the rows before and after this version (VERSION AS OF). If rows are lost, write them "
+        "again from the version before, in a new commit. Do not run VACUUM before that. RESTORE would "
+        "also undo all later commits. Run OPTIMIZE with another version of the writer.",
+        "iceberg": "Compare the rows of the snapshot and of its parent, which the explanation names (VERSION AS "
+        "OF). If rows are lost, write them again from the parent, in a new snapshot. Do not expire "
+        "snapshots before that. rollback_to_snapshot would also undo all later snapshots. Run "
+        "rewrite_data_files with another version of the writer.",
+        "hudi": "Stop the table's cleaner while the replaced file groups exist. Compare the rows before and after "
+        "the instant by time travel (`as.of.instant`). If rows are lost, upsert them. Or roll the "
+        "clustering back with `rollback_to_instant`, if it is still the newest write.",
     },
     "ineffective_removal": {
-        "delta": "Compare the rows of the commits that the explanation names. If rows are there twice, remove the "
-        "files that were meant to be replaced by their paths, in a new commit: a DELETE by predicate takes both "
-        "copies.",
-        "iceberg": "Compare the rows of the snapshots that the explanation names. If rows are there twice, remove the "
-        "files that were meant to be replaced by their paths (DeleteFiles of the API): a DELETE by predicate takes "
-        "both copies.",
-        "hudi": "Compare the rows of the instants that the explanation names. If rows are there twice, write the "
-        "partitions again with the right rows (`insert_overwrite`): a delete by key takes both copies. Then give all "
-        "writers one lock provider.",
+        "delta": "Compare the rows of the commits that the explanation names. If rows exist twice, make a new "
+        "commit that removes, by path, the files that should have been replaced. Do not use a DELETE with "
+        "a predicate: it removes both copies.",
+        "iceberg": "Compare the rows of the snapshots that the explanation names. If rows exist twice, remove, by "
+        "path, the files that should have been replaced (DeleteFiles of the API). Do not use a DELETE "
+        "with a predicate: it removes both copies.",
+        "hudi": "Compare the rows of the instants that the explanation names. If rows exist twice, write the "
+        "partitions again with the right rows, with `insert_overwrite`. Do not delete by key: this removes "
+        "both copies. Then give all writers one lock provider.",
     },
     "lost_commit": {
-        "delta": "Add the files through the format's own API if they are whole, or run the job again; run no VACUUM "
-        "until then. Then look for a second writer without a log store lock.",
-        "iceberg": "Read the snapshot that the explanation names by time travel while it is retained, and write again "
-        "what main lacks of it (cherrypick_snapshot, or an append of its files). If main has no current snapshot, set "
-        "it (set_current_snapshot). Expire no snapshots and run no remove_orphan_files until then. Then let all "
-        "writers go through one catalog.",
-        "hudi": "Stop the table's cleaner (`hoodie.clean.automatic=false`) while the base files of the lost write are "
-        "there. Read its rows by time travel (`as.of.instant`) and upsert those that later writes did not change. Then "
-        "give all writers one lock provider (`hoodie.write.concurrency.mode=optimistic_concurrency_control`).",
+        "delta": "If the files are complete, add them through the format's own API. Otherwise run the job again. "
+        "Do not run VACUUM before that. Then look for a second writer whose log store takes no lock.",
+        "iceberg": "Read the snapshot that the explanation names by time travel while it is retained. Write its "
+        "changes that the branch main lacks again (cherrypick_snapshot, or an append of its files). If "
+        "main has no current snapshot, set it (set_current_snapshot). Before that, do not expire "
+        "snapshots and do not run remove_orphan_files. Then let all writers use one catalog.",
+        "hudi": "Stop the table's cleaner (`hoodie.clean.automatic=false`) while the base files of the lost write "
+        "exist. Read the rows of the lost write by time travel (`as.of.instant`). Upsert the rows that "
+        "later writes did not change. Then give all writers one lock provider "
+        "(`hoodie.write.concurrency.mode=optimistic_concurrency_control`).",
     },
     "incomplete_commit": {
-        "delta": "If the commit's file can come back from an older version (`recovery_version_id`), bring that one "
-        "back: it begins with what is there now and holds more. Otherwise compare the log with the job's own record, "
-        "and write the rows that are missing again from their source in a new commit. Where a checksum (`N.crc`) "
-        "counts otherwise than the log, one of the two is wrong: count the files first. Run no VACUUM before that, "
-        "since files that no state lists may belong to this commit.",
-        "iceberg": "Compare the snapshot's summary with its manifests and with the job's own record, and write the "
-        "rows that are missing again from their source in a new snapshot. Run no remove_orphan_files before that, "
-        "since files that no snapshot lists may belong to this one.",
+        "delta": "If an older version of the commit's file is recoverable (`recovery_version_id`), restore it: it "
+        "begins with the current content and contains more. Otherwise compare the log with the job's own "
+        "record, and write the missing rows again from their source in a new commit. If a checksum file "
+        "(`N.crc`) counts other files than the log, one of the two is wrong: count the files first. Do "
+        "not run VACUUM before that, because files that no version of the table lists may belong to this "
+        "commit.",
+        "iceberg": "Compare the snapshot's summary with its manifests and with the job's own record. Write the "
+        "missing rows again from their source in a new snapshot. Do not run remove_orphan_files before "
+        "that, because files that no snapshot lists may belong to this snapshot.",
     },
     "duplicate_commit": {
-        "delta": "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one "
-        "batch, remove the younger commit's files through the table; make the job's append idempotent (`txnAppId` and "
-        "`txnVersion`).",
-        "iceberg": "Compare the rows of both snapshots, which the explanation names. If they are one batch, remove the "
-        "younger snapshot's files by their paths (DeleteFiles of the API); let the job find its own batch before it "
-        "writes.",
-        "hudi": "Compare the rows of both instants, which the explanation names. If they are one batch, roll the "
-        "younger instant back while it is the newest one (`rollback_to_instant`); later, remove one row of each key "
-        "(`repair_deduplicate`, a dry run first). A delete by key takes both rows. Let the job write by `upsert`.",
+        "delta": "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If both "
+        "commits added the same batch, remove the files of the younger commit through the table. Make the "
+        "job's append idempotent (`txnAppId` and `txnVersion`).",
+        "iceberg": "Compare the rows of both snapshots, which the explanation names. If both snapshots added the "
+        "same batch, remove the files of the younger snapshot by path (DeleteFiles of the API). Let the "
+        "job look for its own batch before it writes.",
+        "hudi": "Compare the rows of both instants, which the explanation names. If both instants added the same "
+        "batch, roll the younger instant back with `rollback_to_instant`, if it is still the newest "
+        "instant. Otherwise remove one row of each key with `repair_deduplicate`, with a dry run first. Do "
+        "not delete by key: this removes both rows. Let the job write with `upsert`.",
     },
     "duplicate_content": {
-        PLAIN: "Remove the file that is named (`aws s3 rm`): the other one (`related_key`) holds the same bytes. If a "
-        "later audit reports one of the two as `dropped`, accept that (`lakeaudit ack`).",
+        PLAIN: "Remove the named file (`aws s3 rm`). The other file (`related_key`) has the same content. If a "
+        "later audit reports one of the two files as `dropped`, accept that finding (`lakeaudit ack`).",
     },
     "stale_visible": {
-        "hudi": "Readers that list the table's folders take these files now. Compare their rows with the table's: rows "
-        "that it lacks belong into it by a write of their own. Then move the files out of the table's folders, all of "
-        "them at once. If every reader lists by the metadata table, say so (`readers: metadata_table`).",
+        "hudi": "Query engines that list the table's folders read these files now. Compare the rows of the files "
+        "with the rows of the table. If the table lacks rows, write them to the table in a new write. Then "
+        "move all of the files out of the table's folders together. If every query engine uses the "
+        "metadata table, say so in the lake file (`readers: metadata_table`).",
     },
     "uncommitted": {
-        "delta": "Look for `lost_commit`, `overwritten_commit` and failed jobs of that time first: the files may "
-        "be all that is left of a commit. If nobody needs them, VACUUM takes them (FULL, not LITE).",
-        "iceberg": "Look for `lost_commit`, `missing_metadata` and failed jobs of that time first: the files may "
-        "be all that is left of a commit. If nobody needs them, remove_orphan_files takes them.",
-        "hudi": "Look for `missing_metadata` and failed writes of that time first: the files may be all that is left "
-        "of an instant. If nobody needs them, the table's own rollback and cleaner take them.",
+        "delta": "First look for `lost_commit`, `overwritten_commit` and failed jobs of that time: the files may "
+        "be the only remains of a commit. If nobody needs the files, run VACUUM (FULL, not LITE).",
+        "iceberg": "First look for `lost_commit`, `missing_metadata` and failed jobs of that time: the files may "
+        "be the only remains of a commit. If nobody needs the files, run remove_orphan_files.",
+        "hudi": "First look for `missing_metadata` and failed writes of that time: the files may be the only "
+        "remains of an instant. If nobody needs the files, the table's own rollback and cleaner remove "
+        "them.",
     },
     "unvacuumed": {
         "delta": "Run VACUUM.",
@@ -173,36 +193,44 @@ DO: Mapping[str, Mapping[str, str]] = {
         "hudi": "Run the table's cleaner.",
     },
     "unreferenced": {
-        "delta": "Run VACUUM (FULL, not LITE); it is safe once the table's readers are younger than the file's "
-        "removal.",
-        "iceberg": "Run remove_orphan_files; it is safe once the table's readers are younger than the file's removal.",
-        "hudi": "Run the table's cleaner; the remaining files may be removed once no reader and no timeline is older.",
+        "delta": "Run VACUUM (FULL, not LITE). This is safe if every running query and job started after the file "
+        "was removed from the table.",
+        "iceberg": "Run remove_orphan_files. This is safe if every running query and job started after the file "
+        "was removed from the table.",
+        "hudi": "Run the table's cleaner. Remove the remaining files only if every running query started after the "
+        "files were replaced, and the timeline no longer needs them.",
     },
 }  # fmt: skip
-"""By kind and format the advice that stands for the general one."""
+"""By kind and format the advice that replaces the general one."""
 
 NOT_BACK: Mapping[str, Mapping[str, str]] = {
+    "dropped": {
+        PLAIN: "Write the rows again from their source. If the file was removed on purpose, accept the finding "
+        "(`lakeaudit ack`).",
+    },
     "dropped_history": {
-        "delta": "Accept it (`lakeaudit ack`). If VACUUM runs below the promise, shorten "
-        "`delta.deletedFileRetentionDuration` accordingly.",
-        "iceberg": "Accept it (`lakeaudit ack`), or end the snapshots that need it by expire_snapshots.",
-        "hudi": "Accept it (`lakeaudit ack`). What removes files must be the table's own cleaner.",
+        "delta": "Accept the finding (`lakeaudit ack`). If VACUUM runs with a shorter retention than the table "
+        "declares, shorten `delta.deletedFileRetentionDuration` to that retention.",
+        "iceberg": "Accept the finding (`lakeaudit ack`), or end the snapshots that need the file with "
+        "expire_snapshots.",
+        "hudi": "Accept the finding (`lakeaudit ack`). Let only the table's own cleaner remove files.",
     },
     "missing_metadata": {
-        "delta": "Write the rows of the lost commits again from their source in new commits, on the newest state that "
-        "can be read. Do this before any other repair of the table. If it is a checkpoint, set it aside and delete "
-        "the hint `_last_checkpoint`: readers then begin at an older one, if the commits since then are there.",
-        "iceberg": "Roll the table back to a snapshot that can be read (rollback_to_snapshot, register_table with an "
-        "older metadata.json), and write the rows of later snapshots again. Do this before any other repair of the "
-        "table. If it is a file of statistics, compute it again (ANALYZE).",
+        "delta": "Write the rows of the lost commits again from their source, in new commits. Do this before any "
+        "other repair of the table. If the file is a checkpoint, rename it and delete the hint "
+        "`_last_checkpoint`: query engines then begin at an older checkpoint, if the commits since that "
+        "checkpoint exist.",
+        "iceberg": "Roll the table back to a readable snapshot (rollback_to_snapshot, or register_table with an "
+        "older metadata.json), and write the rows of later snapshots again. Do this before any other "
+        "repair of the table. If the file contains statistics, compute them again (ANALYZE).",
         "hudi": "Write the rows of that instant again from their source. Do this before any other repair of the "
-        "table. A metadata table is built again: delete it (`metadata delete` of hudi-cli), and the next writer makes "
-        "it.",
-        "spark_sink": "Write the file again: the line v1, then the lines of all files that the batches committed. Do "
-        "this before the query runs again.",
+        "table. If the file belongs to the metadata table, delete the metadata table (`metadata delete` of "
+        "hudi-cli): the next writer builds it again.",
+        "spark_sink": "Write the file again: first the line v1, then one line for each file that the batches "
+        "committed. Do this before the query runs again.",
     },
 }  # fmt: skip
-"""The same where nothing of the file is left."""
+"""The same for files that are not recoverable."""
 
 
 def format_of(manifest_kind: str | None) -> str | None:

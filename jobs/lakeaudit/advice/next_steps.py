@@ -49,12 +49,17 @@ _INTO = "-o"
 LEAVE_OUT = "Omit `--allow restore` if somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
-    "dropped": "Write the rows again from the source; repair the log only last.",
-    "dropped_history": "Accept it (`lakeaudit ack`).",
-    "missing_metadata": "Write the rows of the lost state again from their source. Do this before any other repair of "
-    "the table.",
-    "size_mismatch": "Find who wrote it, and rewrite the file through the table.",
-    "content_mismatch": "Find who wrote it, and rewrite the file through the table; trust no result since then.",
+    "dropped": "Write the rows again from their source. Only after that, remove the file from the "
+    "table's log.",
+    "dropped_history": "Accept the finding (`lakeaudit ack`).",
+    "missing_metadata": "Write the rows of the lost table version again from their source. Do this "
+    "before any other repair of the table.",
+    "size_mismatch": "Find the writer of the stored object, and rewrite the file through the table.",
+    "content_mismatch": "Find the writer of the stored object, and rewrite the file through the table. "
+    "Do not trust query results since that time.",
+    "overwritten": "No older version exists for a comparison. Compare the rows of the file with their "
+    "source. Let writers record checksums (`lakeaudit.emit` does), so that a later audit "
+    "can compare the content.",
 }
 """Advice for files that are not recoverable."""
 

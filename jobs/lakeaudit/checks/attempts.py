@@ -64,7 +64,7 @@ def findings(con: Connection, judged: Rows, stamp: RunStamp) -> Relation:
         "manifest_time": "ended_at",
         "confirmation": "'not_needed'",
         "explanation": f"""concat_ws('; ', {because()}, why,
-            'the file that counts is ' || {uri("bucket", "related_key")},
+            'the valid file is ' || {uri("bucket", "related_key")},
             'storage as of ' || strftime(cut, '%Y-%m-%dT%H:%M:%SZ'))""",
     }
     return finished(con, rows, columns, stamp)

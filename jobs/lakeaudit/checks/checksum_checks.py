@@ -103,8 +103,9 @@ def _findings(evidence: Evidence, judged: Relation) -> Relation:
         "bytes_at_stake": "abs(bytes - bytes_listed)",
         "confirmation": "'not_needed'",
         "recoverable": "'unknown'",
-        "explanation": f"""concat_ws('; ', 'of version ' || table_version || ' ' || relative || ' counts '
-            || concat_ws(', ', format('{{:,}} files', files), format('{{:,}} bytes', bytes)) || ', and the log lists '
+        "explanation": f"""concat_ws('; ',
+            'the checksum file ' || relative || ' of table version ' || table_version || ' counts '
+            || concat_ws(', ', format('{{:,}} files', files), format('{{:,}} bytes', bytes)) || ', but the log lists '
             || concat_ws(', ', format('{{:,}} files', files_listed), format('{{:,}} bytes', bytes_listed)), {because()},
             'one of the two is wrong')""",
     }

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from lakeaudit.formatting import number
 from lakeaudit.kinds import KINDS
 from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
@@ -74,16 +75,26 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
         "rows_at_stake": row["rows"],
         "bytes_at_stake": row["bytes"],
         "confirmation": "not_needed",
-        "explanation": f"{row['files']} of its live files lie in {row['source']}, {_not_listed(row)}, "
-        f"such as {row['sample']}: the next clean-up of {row['source']} (VACUUM, removal of orphan files) deletes them",
+        "explanation": f"{number(row['files'], 'live file')} of this table {_are(row['files'])} in the folder of "
+        f"{row['source']}, "
+        f"such as {row['sample']}; {_not_listed(row)}; the next clean-up of {row['source']} (VACUUM, removal of orphan "
+        f"files) deletes {_them(row['files'])}",
     }
+
+
+def _are(files: int) -> str:
+    return "is" if files == 1 else "are"
+
+
+def _them(files: int) -> str:
+    return "it" if files == 1 else "them"
 
 
 def _not_listed(row: Mapping[str, Any]) -> str:
     """Describe whether the log of the source removed the files or never listed them."""
     unlisted = row["unlisted"] or 0
     if unlisted == row["files"]:
-        return "whose log does not list them"
+        return f"the log of {row['source']} does not list {_them(row['files'])}"
     since = f", the first at {row['removed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["removed_at"] else ""
-    rest = f" ({unlisted} of them its log does not list)" if unlisted else ""
-    return f"which has removed them{since}{rest}"
+    rest = f" (the log does not list {unlisted})" if unlisted else ""
+    return f"{row['source']} has removed {_them(row['files'])}{since}{rest}"

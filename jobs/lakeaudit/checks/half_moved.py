@@ -97,8 +97,8 @@ def tally_rows(con: Connection, moved: Rows) -> Relation:
 
 def findings(con: Connection, moved: Rows, stamp: RunStamp) -> Relation:
     """Return FINDINGS rows, one per pair: the subject is the younger folder, `related_key` the older one."""
-    explanation = f"""files || ' files; ' || {because()} || '; the younger folder is '
-        || {uri("bucket", "folder_to")} || ', the older one ' || {uri("bucket", "folder_from")}"""
+    explanation = f"""files || ' files; ' || {because()} || '; younger folder: '
+        || {uri("bucket", "folder_to")} || ', older folder: ' || {uri("bucket", "folder_from")}"""
     columns = {
         "subject_type": "'prefix'",
         "key": "folder_to || '/'",

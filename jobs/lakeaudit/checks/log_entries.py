@@ -71,8 +71,8 @@ def _time(name: str) -> str:
 
 _EXPLANATION = f"""concat_ws('; ',
     'commit ' || version || ': ' || {because()},
-    'completed in the store at ' || {_time("entered_at")},
+    'the log store completed it at ' || {_time("entered_at")},
     CASE WHEN temp_there
         THEN 'the committed content is in _delta_log/' || temp || ', written at ' || {_time("temp_at")} END,
     'the file of the log was written at ' || {_time("written_at")},
-    'store as of ' || {_time("edge")})"""
+    'log store as of ' || {_time("edge")})"""

@@ -48,9 +48,9 @@ def with_other_places(evidence: Evidence, findings: Relation) -> Relation:
     sql = """
         SELECT findings.* REPLACE (
             CASE WHEN kind = 'dropped' AND other IS NOT NULL THEN other ELSE related_key END AS related_key,
-            explanation || CASE WHEN kind = 'dropped' AND other IS NOT NULL THEN '; the same bytes are at s3://'
-                || findings.bucket || '/' || other || ', as after a rename: move the file back or finish the move, and '
-                || 'do not restore it beside that file' ELSE '' END AS explanation)
+            explanation || CASE WHEN kind = 'dropped' AND other IS NOT NULL THEN '; the same content is at s3://'
+                || findings.bucket || '/' || other || ', as after a rename: move that file back or finish the rename; '
+                || 'do not restore this file next to that copy' ELSE '' END AS explanation)
         FROM findings LEFT JOIN moved USING (table_name, bucket, key)
     """
     return duck.query(evidence.con, sql, findings=findings, moved=duck.small(_MOVED, moved))

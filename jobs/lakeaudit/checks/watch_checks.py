@@ -91,7 +91,8 @@ def _findings(evidence: Evidence, judged: Relation) -> Relation:
         "storage_time": "newest",
         "confirmation": "'not_needed'",
         "recoverable": "'unknown'",
-        "explanation": f"""concat_ws('; ', files || ' files', 'named as in a ' || format || ' table', {because()},
+        "explanation": f"""concat_ws('; ',
+            'files: ' || files, 'the names are those of a ' || format || ' table', {because()},
             'written from ' || {time("oldest")} || ' to ' || {time("newest")},
             'such as ' || array_to_string(examples, ', '), 'storage as of ' || {time("cut")})""",
     }

@@ -62,14 +62,14 @@ def undecided_reasons(con: Connection, judged: Rows, doubts: dict[str, str]) -> 
     sql = """
         SELECT judged_table, count(*) AS writes, min(commit_id) AS sample,
             mode(CASE WHEN rule = 'commit.write_partly_replaced'
-                    THEN 'later writes have replaced a part of their files, and it is not known which part'
+                    THEN 'later writes replaced a part of their files, and it is unknown which part'
                 WHEN rule = 'commit.write_untold' THEN coalesce(untold, 'their files cannot be counted') END) AS why
         FROM input WHERE outcome = 'undecided' GROUP BY judged_table
     """
     return {
         row[
             "judged_table"
-        ]: f"{row['writes']:,} writes, such as {row['sample']}, lack something and cannot be judged: "
+        ]: f"{row['writes']:,} writes, such as {row['sample']}, are not complete in storage and cannot be judged: "
         f"{row['why'] or doubts.get(row['judged_table'], 'storage was not read whole')}"
         for row in duck.rows_of(duck.query(con, sql, input=judged))
     }
@@ -115,9 +115,9 @@ def _amounts(prefix: str, suffix: str = "") -> str:
 _TIME = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')"
 _EXPLANATION = f"""concat_ws('; ',
     'write ' || commit_id || coalesce(' of ' || {_TIME.format("ended_at")}, '') || ' committed '
-        || {_amounts("")} || ', and storage lacks ' || {_amounts("missing_")} || ' of these',
+        || {_amounts("")} || ', but storage lacks ' || {_amounts("missing_")} || ' of this write',
     detail, {because()},
     CASE WHEN marker IS NOT NULL
-        THEN 'the marker ' || {uri("bucket", "marker")} || ' calls it whole, which misleads' END,
+        THEN 'the marker ' || {uri("bucket", "marker")} || ' wrongly says that the write is complete' END,
     'storage as of ' || {_TIME.format("cut")})"""
 """SQL of the explanation: the committed amounts, the missing ones, and the evidence."""

@@ -120,8 +120,14 @@ def _of_log(hole: EvidenceGap, table: Table) -> Finding:
         "files": hole.count,
         "confirmation": "not_needed",
         "recoverable": "unknown" if kind == "missing_metadata" else None,
-        "explanation": f"{hole.reason}" + (f"; hides {hole.hides}" if hole.hides else ""),
+        "explanation": _gap_words(hole),
     }
+
+
+def _gap_words(gap: EvidenceGap) -> str:
+    """Return the fault of a table's own file as a sentence, and the content that is unknown because of it."""
+    fault = f"this file{gap.reason[2:]}" if gap.reason.startswith("it ") else gap.reason
+    return f"{fault}; this hides {gap.hides}" if gap.hides else fault
 
 
 def _of_sources(lake: Lake, infos: Sequence[SourceInfo], holes: Sequence[EvidenceGap]) -> Iterator[Finding]:
@@ -162,8 +168,9 @@ def _of_vacuum(row: Mapping[str, Any], table: Table) -> Finding:
         "files": row["vacuumed_files"],
         "confirmation": "not_needed",
         "recoverable": "unknown",
-        "explanation": f"every file removed up to {until} is absent, as after a VACUUM that the log does not record: "
-        "states before then cannot be read any more",
+        "explanation": f"storage lacks every file that the table removed before {until}, as after a VACUUM that "
+        "the log does not "
+        "record: versions of the table from before that time cannot be read",
     }
 
 

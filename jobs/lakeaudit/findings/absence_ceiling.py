@@ -107,8 +107,8 @@ class SampleCheck:
         if not self.asked:
             return f"{self.missing.message}, and confirm.mode forbids requests to storage"
         entries = self.missing.role == "metastore"
-        state = "are in storage and lack their entry" if entries else "are gone"
-        looked = f"of {self.answered:,} checked now {self.gone:,} {state}"
+        state = "in storage without an entry" if entries else "missing"
+        looked = f"a live check of {self.answered:,} found {self.gone:,} {state}"
         if self.verdict == REAL:
             return f"{MASS_LOSS}{'of entries, not of files: ' if entries else ''}{self.missing.message}, and {looked}"
         unanswered = self.asked - self.answered

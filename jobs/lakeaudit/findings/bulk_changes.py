@@ -229,7 +229,7 @@ def _row(change: dict[str, Any]) -> dict[str, Any]:
     confirmation = {"confirmation": "live" if change["live"] else "error" if change["failed"] else "none"}
     if _is_of_partition(change):
         subject = f"{change['partition_path']}#{change['kind']}"
-        most = "" if change["kind"] in GROUPED else ", more than half of it,"
+        most = "" if change["kind"] in GROUPED else ", more than half of the partition,"
         words = f"{change['files']} files of the partition{most} {_explanation(change)}"
         return row | confirmation | {"subject_type": "partition", "subject": subject, "explanation": words}
     words = f"{change['files']} files, more than half of the table, {_explanation(change)}"
@@ -243,9 +243,10 @@ def _explanation(change: Mapping[str, Any]) -> str:
         return ALIKE[change["kind"]]
     if "least" in change:
         return (
-            f"are larger than their writer recorded, each by {change['least']} to {change['most']} bytes: one cause, "
-            "most likely client-side encryption, which adds padding"
+            f"are larger than their writer recorded, each by {change['least']} to {change['most']} bytes: probably one "
+            "cause: client-side encryption, which adds padding"
         )
-    apart = "at the same size" if change["difference"] == 0 else f"each by {change['difference']:+d} bytes"
+    other_size = f"with a size that differs by {change['difference']:+d} bytes"
+    apart = other_size if change["difference"] else "with the same size"
     what = "partition" if _is_of_partition(change) else "table"
-    return f"were rewritten {apart}: one cause, most likely a copy or a re-encoding of the whole {what}"
+    return f"were rewritten {apart}: probably one cause, a copy or a re-encoding of the whole {what}"

@@ -126,7 +126,7 @@ def with_causes(con: Connection, findings: Rows, causes: Rows) -> Relation:
             coalesce(c.cause_at, findings.cause_at) AS cause_at,
             coalesce(c.cause_principal, findings.cause_principal) AS cause_principal,
             findings.explanation || coalesce(
-                '; by request ' || c.request_id || coalesce(', in its words ' || c.job, ''), '') AS explanation)
+                '; by request ' || c.request_id || coalesce(', which names ' || c.job, ''), '') AS explanation)
         FROM findings LEFT JOIN causes c ON findings.bucket = c.bucket AND findings.key = c.key
             AND findings.subject_type = 'file' AND c.effect = {_case("findings.kind", EFFECTS)}
     """

@@ -10,6 +10,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from lakeaudit.evidence import registry
 from lakeaudit.kinds import CONTENT_LOST, LIVE_AXES, NO_LIVE_LOOKS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
@@ -52,7 +53,7 @@ def file_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
         "storage_time": "s_modified_at",
         "storage_class": f"CASE WHEN {_FROM_ARCHIVE} THEN s_older_class ELSE s_storage_class END",
         "confirmation": _CONFIRMATION,
-        "explanation": f"concat_ws('; ', {because()}, {', '.join(_DETAILS)})",
+        "explanation": f"concat_ws('; ', {_by_lister(because())}, {', '.join(_DETAILS)})",
     }
     return finished(con, rows, given | _RECOVERY, stamp)
 
@@ -63,11 +64,27 @@ _AS_ENTERED = {
     "confirmation": "'not_needed'",
     "recoverable": "'unknown'",
 }
+_ABSENT_FIELD = """CASE WHEN rule = 'metastore_tree.field_absent' THEN ': ' || coalesce(nullif(concat_ws(', ',
+    CASE WHEN size IS NULL THEN 'file_length' END, CASE WHEN touched_at IS NULL THEN 'mod_time' END,
+    CASE WHEN mostly_etags AND etag IS NULL THEN 'etag' END), ''), 'last_updated') ELSE '' END"""
+"""SQL for the fields that an entry lacks; one with all others lacks `last_updated`."""
 _OF_PARENT = {
-    "metastore_tree.parent_missing": "has no entry",
-    "metastore_tree.parent_tombstone": "is a tombstone",
-    "metastore_tree.parent_file": "is entered as a file",
+    "metastore_tree.parent_missing": "the metadata store has no entry for this folder",
+    "metastore_tree.parent_tombstone": "the metadata store says that this folder is deleted",
+    "metastore_tree.parent_file": "the metadata store has this folder as a file",
 }
+
+
+_LISTED = "the newest version of the table lists this file"
+
+
+def _by_lister(reason: str) -> str:
+    """Return SQL for a rule's reason that names the lister: a table version, an earlier snapshot, or a record."""
+    listed = duck.literal(_LISTED)
+    return f"""replace({reason}, {listed}, CASE
+        WHEN c_kind IN ({duck.literals(registry.snapshot_kinds())}) THEN 'an earlier storage snapshot has this file'
+        WHEN c_kind IN ({duck.literals(registry.state_kinds())}) OR c_kind IS NULL THEN {listed}
+        ELSE 'a record of the table''s writer lists this file' END)"""
 
 
 def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
@@ -80,13 +97,13 @@ def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
         "metastore_size": "size",
         "metastore_etag": "etag",
         "metastore_time": "touched_at",
-        "explanation": because(),
+        "explanation": f"{because()} || {_ABSENT_FIELD}",
     }
     entries = finished(con, rows, given, stamp)
     of_parents = _AS_ENTERED | {
         "subject_type": "'prefix'",
         "subject": uri("bucket", "key"),
-        "explanation": "'this folder ' || fault || ' and live entries lie below it'",
+        "explanation": "fault || ', although it has entries under this folder'",
     }
     return duck.union(con, [entries, finished(con, parents_at_fault(con, rows), of_parents, stamp)])
 
@@ -145,12 +162,12 @@ _PLACE = """left(key, length(key) - length(relative))
 
 
 _DEBRIS = duck.literal(
-    "; readers go by the table's metadata, so it costs storage only, and the format's own clean-up takes it away"
+    "; query engines use the table's metadata, so these files only cost storage; the format's own clean-up removes them"
 )
 """For Delta the clean-up is VACUUM, not VACUUM LITE, which reads the log (Delta Lake docs, "Remove old files")."""
 _COPIES = """
-    '; ' || copies || ' of them have the name or the size of a live file that is lost, and may be its only copy: keep '
-    || 'them until that file is back'
+    '; ' || copies || ' of ' || files || ' may be the only copy of a lost live file (same name or same size): do not '
+    || 'delete it before that file is restored'
 """
 
 
@@ -186,9 +203,15 @@ def leftover_findings(con: Connection, files: Rows, stamp: RunStamp) -> Relation
     given = {
         "key": "CASE WHEN subject_type = 'prefix' THEN place END",
         "confirmation": "'not_needed'",
-        "explanation": f"files || ' files; ' || {because()} || {cost}",
+        "explanation": f"{_group_reason(because())} || {cost}",
     }
     return finished(con, duck.made_of(con, groups, files), given, stamp)
+
+
+def _group_reason(reason: str) -> str:
+    """Return SQL for the number of files in a group and its reason; a single file is `this file` and `it`."""
+    single = f"replace(replace({reason}, 'these files', 'this file'), ' them', ' it')"
+    return f"CASE files WHEN 1 THEN '1 file; ' || {single} ELSE files || ' files; ' || {reason} END"
 
 
 _LOSES_STATE = (
@@ -202,8 +225,8 @@ def with_losses(con: Connection, findings: Rows) -> Relation:
     """Change the explanation of `uncommitted` files of a table that has lost a state: they may be needed."""
     sql = f"""
         SELECT input.* REPLACE (CASE WHEN kind = 'uncommitted' AND losing IS NOT NULL
-            THEN replace(explanation, {_DEBRIS}, '') || '; a state of the table is lost, which may list it: see the '
-                || 'table''s ' || kinds || ' findings, and repair these first'
+            THEN replace(explanation, {_DEBRIS}, '') || '; a version of the table is lost, and may list these '
+                || 'files: first repair the findings ' || kinds || ' of the table'
             ELSE explanation END AS explanation)
         FROM input LEFT JOIN (
             SELECT table_name AS losing, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds
@@ -316,20 +339,21 @@ _RECOVERY = {
 
 _DETAILS = (
     f"CASE WHEN c_kind = 'previous' THEN 'written ' ELSE 'listed since ' END || {_time('c_claimed_at')}",
-    "CASE WHEN c_kind = 'previous' THEN 'so in the ' || c_commit_id || ', and not so since' END",
-    "CASE WHEN c_size <> s_size THEN 'recorded ' || c_size || ' bytes, stored ' || s_size END",
+    """CASE WHEN c_kind = 'previous'
+        THEN 'this was so in the ' || c_commit_id || ', and changed since then' END""",
+    "CASE WHEN c_size <> s_size THEN 'recorded size ' || c_size || ' bytes, stored size ' || s_size || ' bytes' END",
     """CASE WHEN s_size < c_least_size
-        THEN 'deletion vectors need ' || c_least_size || ' bytes of it, stored ' || s_size END""",
+        THEN 'the deletion vectors need ' || c_least_size || ' bytes, stored size ' || s_size || ' bytes' END""",
     "s_footer_fault",
-    f"CASE WHEN {_REMOVED} AND {_MARKED} THEN 'hidden by a delete marker of ' || {_time('s_older_since')} END",
-    f"CASE WHEN NOT ({_REMOVED} AND {_MARKED}) THEN 'stored object of ' || {_time('s_modified_at')} END",
+    f"CASE WHEN {_REMOVED} AND {_MARKED} THEN 'hidden by a delete marker since ' || {_time('s_older_since')} END",
+    f"CASE WHEN NOT ({_REMOVED} AND {_MARKED}) THEN 'stored object written at ' || {_time('s_modified_at')} END",
     f"'storage as of ' || {_time('s_from')}",
     f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '
-        || s_older_size || ' bytes and is not known to be what was recorded' END""",
+        || s_older_size || ' bytes; it is unknown whether it is the recorded content' END""",
     "kept_words",
     "recheck_words",
     f"CASE WHEN {_CONFIRMATION.strip()} = 'none' THEN {duck.literal(NO_LIVE_LOOKS)} END",
     f"CASE WHEN {_FROM_ARCHIVE} THEN 'that version is in ' || s_older_class || ' and must be restored first' END",
-    f"'the same bytes as ' || {uri('bucket', 'related_key')}",
+    f"'same content as ' || {uri('bucket', 'related_key')}",
 )
 """SQL for the times and sizes of an explanation; nulls are left out."""

@@ -49,7 +49,7 @@ def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
             FROM acts GROUP BY bucket, key, version_id),
         told AS (SELECT *, CASE {_WHY_NOT} END AS why_not, {_DOUBT} AS doubt FROM ended)
         SELECT bucket, key, version_id, CASE WHEN why_not IS NULL THEN sure END AS recoverable_until,
-            coalesce('no expiry of that version is known: ' || why_not, {_BY_RULE}) AS kept_words, doubt
+            coalesce('it is unknown how long that version is kept: ' || why_not, {_BY_RULE}) AS kept_words, doubt
         FROM told
     """
     return duck.made_of(con, sql, versions, rules=rules)
@@ -62,13 +62,15 @@ _MIDNIGHT = f"CASE WHEN {_DAY} = {_DUE} THEN {_DAY} ELSE {_DAY} + to_days(1) END
 _ASKS = "tagged IS NOT NULL AND coalesce(undated OR sure IS NULL OR perhaps < sure, true)"
 _WHY_NOT = f"""
     WHEN unread IS NOT NULL THEN unread
-    WHEN {_ASKS} THEN 'lifecycle rule ' || tagged || ' asks for tags of objects'
+    WHEN {_ASKS} THEN 'lifecycle rule ' || tagged || ' selects objects by tags'
     WHEN undated THEN 'lifecycle rule ' || a_rule || ' deletes it ' || its_days
-        || ' days after it was replaced, and when that was is not known'
+        || ' days after it was replaced, and it is unknown when that was'
 """
 _DOUBT = f"""CASE WHEN unread IS NOT NULL THEN unread WHEN {_ASKS} THEN 'rule ' || tagged || ' of s3://' || bucket
-    || ' asks for tags of objects: no expiry of the older versions that it deletes is known' END"""
-_BY_RULE = """'lifecycle rule ' || sure_rule || ' deletes that version from ' || strftime(sure, '%Y-%m-%d') || ' on'"""
+    || ' selects objects by tags: it is unknown how long the older versions that it deletes are kept' END"""
+_BY_RULE = (
+    """'lifecycle rule ' || sure_rule || ' deletes that version on or after ' || strftime(sure, '%Y-%m-%d')"""
+)
 
 
 def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:

@@ -107,7 +107,7 @@ def _larger(share: float) -> str:
 
 def _states(of: str) -> str:
     """Return SQL of the number of states that are lost together by a finding's explanation."""
-    pattern = duck.literal(f"([0-9]+) {SEVERAL_STATES}")
+    pattern = duck.literal(f"([0-9]+) (?:states are lost together|{SEVERAL_STATES})")
     number = f"TRY_CAST(regexp_extract({of}.explanation, {pattern}, 1) AS BIGINT)"
     return f"CASE WHEN {of}.explanation IS NOT NULL THEN coalesce({number}, 1) END"
 

@@ -161,7 +161,7 @@ def _subject_type(witness: Witness, kind: str, axis: str) -> str:
 
 
 def _explained(witness: Witness, because: str) -> str:
-    named = f"; only that state lists {', '.join(witness.sample)}" if witness.sample else ""
+    named = f"; only that version of the table lists {', '.join(witness.sample)}" if witness.sample else ""
     return f"{witness.words}; {because}{named}"
 
 

@@ -59,15 +59,15 @@ COMMIT_FACTS = _sure(
 COMMIT = ordered(
     "commit",
     ("lost", "versions_read something_lost", "overwritten_commit",
-     "another version replaced the first one, and no later state contains the changes of the first one"),
+     "another content replaced this commit, and no later version of the table contains the lost changes"),
     ("unreadable", "versions_asked !versions_read versions_differ", "overwritten_commit",
-     "another version with other content took its place, and one of the two cannot be read"),
+     "another version with other content replaced it, and one of the two versions cannot be read"),
     ("proved", "!versions_read log_proves", "overwritten_commit",
-     "the checksum beside its file was computed of another transaction"),
+     "the checksum file of this commit belongs to another transaction"),
     ("doubted", "!versions_read log_doubts", "overwritten_commit:warning",
-     "its file was written after that of the next commit, and both as soon as they were made"),
+     "the file of this commit was written after the file of the next commit, and no copy explains that"),
     ("repeated", "both_live", "duplicate_commit",
-     "another commit carries the same transaction or added what looks the same, and both batches are live"),
+     "another commit has the same transaction or seems to add the same rows, and both batches are live"),
     ("versions_untold", "other_version !copied_with_log !versions_read", UNDECIDED),
     ("batches_untold", "looks_repeated !batches_read", UNDECIDED),
     ("sound", "", CONSISTENT),
@@ -149,7 +149,7 @@ ATTEMPTS = ordered(
     ("attempt_uncovered", "!attempt_covered", UNCOVERED),
     ("attempt_young", "!attempt_in_window", OUT),
     ("attempt", "", "duplicate_attempt",
-     "by the writer's own record both files are one split of one job, and readers of the folder read both"),
+     "by the writer's own record both files are the same part of one job; programs that list the folder read both"),
     last="attempt_unclassified",
 )  # fmt: skip
 
@@ -172,11 +172,11 @@ LOG_ENTRIES = ordered(
     ("entry_past", "commit_past", CONSISTENT),
     ("entry_young", "!commit_in_window", OUT),
     ("entry_replaced", "commit_differs", "overwritten_commit",
-     "the log has another commit there than the one that the log store let through"),
+     "the log has another commit than the one that the log store accepted"),
     ("entry_unfinished", "commit_unfinished", "incomplete_commit",
-     "the log store let this commit through, and it never came into the log; its temporary file is there"),
+     "the log store accepted this commit, but the commit never reached the log; its temporary file exists"),
     ("entry_missing", "!commit_entered !commit_prepared", "overwritten_commit:warning",
-     "its writer did not go by the log store, so it or another writer's commit may have been lost"),
+     "the writer of this commit did not use the log store, so this commit or another one may be lost"),
     ("entry_sound", "", CONSISTENT),
     last="entry_unclassified",
 )  # fmt: skip
@@ -197,7 +197,7 @@ LOST_ENTRIES = ordered(
     ("entry_to_finish", "let_through_unfinished", NONE),
     ("entry_fresh", "!let_through_in_window", OUT),
     ("entry_lost", "", "lost_commit",
-     "the log store let this commit through, and the log lacks it"),
+     "the log store accepted this commit, but the log does not have it"),
     last="entry_unclassified",
 )  # fmt: skip
 
@@ -220,11 +220,11 @@ CLONES = ordered(
     ("source_lists", "source_lists", CONSISTENT),
     ("source_unsure", "source_knows !source_certain", UNDECIDED),
     ("source_removed", "source_knows", "clone_at_risk",
-     "the table below whose root it lies has removed it"),
+     "the table that owns this folder has removed the file"),
     ("source_without_log", "!source_logged", CONSISTENT),
     ("source_untold", "!source_whole", UNDECIDED),
     ("source_forgot", "", "clone_at_risk",
-     "the whole log of the table below whose root it lies does not list it"),
+     "the complete log of the table that owns this folder does not list the file"),
     last="clone_unclassified",
 )  # fmt: skip
 
@@ -241,7 +241,7 @@ FOLDERS = ordered(
     ("by_chance", "!names_unrepeated !files_several", CONSISTENT),
     ("delivered_again", "!names_unrepeated folders_dated", CONSISTENT),
     ("half_moved", "", "half_moved",
-     "the same names, sizes and contents lie under two folders, as a rename leaves them that stopped half way"),
+     "both folders contain files with the same names, sizes and contents, as after a rename that stopped half way"),
     last="folders_unclassified",
 )  # fmt: skip
 
@@ -277,14 +277,14 @@ ACCESS_FACTS = _sure(
 ACCESS = ordered(
     "hazard",
     ("reused_name", "access_writes access_after_removal", "reused_name",
-     "an object was written under the name of one that was removed"),
+     "an object was removed, and another object was written under the same name"),
     ("overwrite_in_place", "access_writes !access_after_miss", "overwrite_in_place",
      "an object replaced another one of the same name, without a removal between them"),
     ("strong_store", "!access_weak", CONSISTENT),
     ("probe_before_put", "access_writes", "probe_before_put",
-     "a key was requested before it was first written, and the store may have cached that it did not exist"),
+     "a key was requested before it was first written, and the store may have cached the answer 404"),
     ("list_after_put", "!access_reads", "list_after_put",
-     "a folder was listed within a minute after a write to it, and listings of the store lag"),
+     "a folder was listed within a minute after a write to it, and listings of the store are delayed"),
     ("stale_read", "", "stale_read",
      "an object was read within a minute after it was replaced or removed, and the store may serve the old one"),
     last="access_unclassified",
@@ -306,8 +306,8 @@ WATCHED = ordered(
     ("watched_young", "!watched_settled", OUT),
     ("watched_untold", "watched_untold", UNDECIDED),
     ("watched_table", "watched_table", "unregistered_table",
-     "it looks like a table, and neither the lake file nor a catalog names it"),
-    ("watched_files", "", "unowned", "no table of the lake file or of a catalog owns or lists them"),
+     "these files look like a table, but neither the lake file nor a catalog names it"),
+    ("watched_files", "", "unowned", "no table of the lake file or of a catalog owns or lists these files"),
     last="watched_unclassified",
 )  # fmt: skip
 

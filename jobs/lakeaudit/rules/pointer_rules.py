@@ -47,15 +47,15 @@ PARTITIONS = ordered(
     ("partition_filled_now", "partition_looked partition_filled_now", CONSISTENT),
     ("partition_hole", "partition_storage_holed !partition_looked", UNDECIDED),
     ("partition_lost", "partition_counted partition_removed", "empty_partition:error",
-     "the catalog counts rows or files in the partition, and the files that readers saw there were removed"),
+     "the catalog counts rows or files in the partition, and the visible files there were removed"),
     ("partitions_all_empty", "partition_all_empty", "empty_partition:error",
-     "the catalog has the partition, and nothing that readers see lies in any partition of the table"),
+     "the catalog has the partition, but no partition of the table has a visible file"),
     ("partition_counted", "partition_counted", "empty_partition:warning",
-     "the catalog counts rows or files in the partition, and readers find none there"),
+     "the catalog counts rows or files in the partition, but the partition has no visible file"),
     ("partition_of_counted", "partition_of_counted partition_removed", "empty_partition:warning",
-     "the catalog counts rows or files in the table, and the files that readers saw in the partition were removed"),
+     "the catalog counts rows or files in the table, and the visible files of the partition were removed"),
     ("partition_empty", "", "empty_partition",
-     "the catalog has the partition, and nothing that readers see lies there"),
+     "the catalog has the partition, but the partition has no visible file"),
     last="partition_unclassified",
 )  # fmt: skip
 
@@ -84,7 +84,7 @@ FOLDERS = ordered(
     ("folder_untold", "folder_untold", UNDECIDED),
     ("folder_gone", "folder_looked !folder_filled_now", CONSISTENT),
     ("folder_unregistered", "", "unregistered_partition",
-     "no registered partition holds the folder, so that no reader of the table sees its files"),
+     "no registered partition contains the folder, so query engines that use the catalog do not read its files"),
     last="folder_unclassified",
 )  # fmt: skip
 
@@ -105,7 +105,7 @@ TABLE_FACTS = _sure(
 TABLE_POINTERS = ordered(
     "pointer",
     ("table_left_behind", "table_left_behind", "stale_pointer",
-     "the catalog points at a state of the table that a newer one has left behind"),
+     "the catalog points at an old version of the table"),
     ("table_filled", "table_filled", CONSISTENT),
     ("table_uncovered", "!table_covered", UNCOVERED),
     ("table_young", "!table_in_window", OUT),
@@ -113,9 +113,9 @@ TABLE_POINTERS = ordered(
     ("table_hole", "table_storage_holed !table_looked", UNDECIDED),
     ("table_elsewhere", "table_elsewhere", CONSISTENT),
     ("table_gone", "table_had_files", "stale_pointer",
-     "the catalog's location holds nothing, though the table had files"),
+     "the location in the catalog is empty, although the table had files"),
     ("table_empty", "", "stale_pointer:info",
-     "the catalog's location holds nothing: the table was never filled, or lies elsewhere now"),
+     "the location in the catalog is empty: the table never had files, or was moved"),
     last="table_unclassified",
 )  # fmt: skip
 

@@ -35,9 +35,9 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, OLDER_VERSIONS
 
 _TOO_MANY_VERSIONS = ComparedVersions(
-    unread="more of its commits were written twice than are read in one run", requested=False
+    unread="more commits of this table were written twice than one run reads", requested=False
 )
-_TOO_MANY_BATCHES = Batches(unread="more of its commits look like one batch than are read in one run")
+_TOO_MANY_BATCHES = Batches(unread="more commits of this table look like one batch than one run reads")
 MOST_OF_TABLE, MOST = 20, 200
 """Commits that are read in one run for each suspicion: of one table, and of all tables."""
 AXIS = "commit"
@@ -67,7 +67,7 @@ def judge_commits(given: CheckInput) -> CheckResult:
     )
 
 
-_NO_VERSIONS = "a listing shows no older versions of the log's files"
+_NO_VERSIONS = "a listing does not show older versions of the log's files"
 
 
 def _check(

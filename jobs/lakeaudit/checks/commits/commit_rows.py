@@ -39,8 +39,8 @@ def _overwritten_commit(one: JudgedSuspect) -> Finding:
         return {}
     loss = in_words(compared.operation, compared.loss)
     if compared.unread:
-        loss = f"its versions cannot be compared: {compared.unread}"
-    more = f"; lost as well: {number(one.more, 'more version')} of it" if one.more else ""
+        loss = f"the two versions of its file cannot be compared: {compared.unread}"
+    more = f"; {number(one.more, 'more version')} of this commit lost as well" if one.more else ""
     return {
         "manifest_etag": other.lost_etag,
         "manifest_version_id": other.lost_version_id,
@@ -49,7 +49,7 @@ def _overwritten_commit(one: JudgedSuspect) -> Finding:
         "storage_version_id": other.version_id,
         "storage_time": other.written_at,
         "explanation": f"commit {other.version} was written at {second(other.lost_at)} and again, with other content, "
-        f"at {second(other.written_at)}: the first commit is lost; {loss}{more}",
+        f"at {second(other.written_at)}: the first content is lost; {loss}{more}",
         **({"recoverable": "unknown"} if compared.unread else _loss_columns(one.suspect, compared.loss)),
     }
 
@@ -72,10 +72,10 @@ def in_words(operation: str, loss: Loss) -> str:
     rows = f", {count(loss.rows)} rows" if loss.rows is not None else ""
     sample = f" ({', '.join(loss.sample)}{', ...' if loss.files > len(loss.sample) else ''})"
     actions = [
-        f"added {number(loss.files, 'file')}{rows}, {size(loss.bytes)}, that no state lists{sample}"
+        f"added {number(loss.files, 'file')}{rows}, {size(loss.bytes)}, and no version of the table lists them{sample}"
         if loss.files
         else "",
-        f"removed {number(loss.undone, 'file')} still listed" if loss.undone else "",
+        f"removed {number(loss.undone, 'file')}, which the table still lists" if loss.undone else "",
         "changed the table's metadata" if loss.of_table else "",
     ]
     return f"the lost version{f' ({operation})' if operation else ''} " + "; ".join(filter(None, actions))
@@ -89,8 +89,8 @@ def _doubtful_commit(one: JudgedSuspect) -> Finding:
     likely = "" if doubt.sure else "probably "
     return {
         "recoverable": "unknown",
-        "explanation": f"commit {doubt.commit.version} was {likely}written twice: {doubt.why}; the content of the "
-        "first one is not known: look for an older version of the file, and for uncommitted files of that time",
+        "explanation": f"commit {doubt.commit.version} was {likely}written twice: {doubt.why}; the first "
+        "content is not known: look for an older version of the file, and for uncommitted files of that time",
     }
 
 
@@ -114,17 +114,19 @@ def _in_common(pair: RepeatedBatch) -> str:
     """Describe the common properties of the two commits of a pair."""
     if pair.transaction is None:
         return (
-            f"each added {count(pair.files)} files of equal sizes, row counts and statistics, and both are live: "
-            "probably one batch appended twice"
+            f"each added {number(pair.files, 'file')} with equal sizes, row counts and statistics, and the "
+            "files of both "
+            "are live: probably one batch was appended twice"
         )
     sums = (
-        "as many files, rows and bytes"
+        "the same number of files, rows and bytes"
         if pair.same_sums
-        else "other numbers of files, rows or bytes, so their files are not copies"
+        else "different numbers of files, rows or bytes, so the files are not copies"
     )
     return (
-        f"carry the same transaction ({pair.transaction}) and added {sums}; both are live: readers may get the rows of "
-        "one batch twice"
+        f"carry the same transaction ({pair.transaction}) and added {sums}; the files of both are live: "
+        "query engines may "
+        "read the rows of one batch twice"
     )
 
 

@@ -17,6 +17,7 @@ from lakeaudit.collect.match_result import MatchResult
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.lineage import CHANGED_ROWS, CONTENT, IDLE_REMOVAL, RIVAL_OVERWRITES, Stake, Witness
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs
+from lakeaudit.formatting import number
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Rows
 from lakeaudit.schemas import IDLE_REMOVALS
@@ -84,10 +85,16 @@ def _known_tables(rows: pa.Table, logs: CommitLogs) -> pa.Table:
 
 
 def _in_vain(row: Row) -> str:
-    words = f"commit {row['version']} removes {row['files']:,} files that the state before it does not list"
+    words = f"commit {row['version']} removes {number(row['files'], 'file')} that the version before it does not list"
     if not row["live"]:
-        return f"{words}, such as {row['sample']}; no state of the table ever listed them"
-    return f"{words}: {row['live']:,} of them are listed by another path or deletion vector, such as {row['sample']}"
+        return (
+            f"{words}, such as {row['sample']}; no version of the table ever listed "
+            f"{'it' if row['files'] == 1 else 'them'}"
+        )
+    return (
+        f"{words}; the table lists {row['live']:,} of {row['files']:,} with another path or deletion "
+        f"vector, such as {row['sample']}"
+    )
 
 
 def _stake_of_idle(row: Row) -> Stake:
@@ -98,8 +105,8 @@ def _changed(evidence: Evidence, logs: CommitLogs, rows: Rows) -> Iterator[Witne
     for row in _in_scope(evidence, logs, rows):
         operation = f" ({row['operation']})" if row["operation"] else ""
         words = (
-            f"commit {row['version']}{operation} removes files of {row['before']:,} rows and adds files of "
-            f"{row['after']:,}"
+            f"commit {row['version']}{operation} removes files with {row['before']:,} rows and adds files with "
+            f"{row['after']:,} rows"
         )
         stake = Stake(None, abs(row["after"] - row["before"]))
         yield _witness(logs, row, CHANGED_ROWS, words, stake)
@@ -116,19 +123,20 @@ def _rivals(
     contents = logs.read(files, evidence.context.clients)
     claims = claims_of_commits(evidence, engine, read, contents, files)
     live = live_batches(evidence.con, contents.files, claims, [file.table for file in files])
-    for number, row in enumerate(pairs):
-        older, younger = contents.commits[2 * number : 2 * number + 2]
+    for at, row in enumerate(pairs):
+        older, younger = contents.commits[2 * at : 2 * at + 2]
         again = bool(older.applications & younger.applications)
         if older.unread or younger.unread or again:
             continue
-        yield from _both_live(files[2 * number + 1], row, live[2 * number], live[2 * number + 1])
+        yield from _both_live(files[2 * at + 1], row, live[2 * at], live[2 * at + 1])
 
 
 def _both_live(file: CommitFile, row: Row, older: LiveBatch, younger: LiveBatch) -> Iterator[Witness]:
     if older.live and younger.live:
         words = (
-            f"commits {row['older']} and {row['younger']} overwrite the same state: {older.live:,} files of the first "
-            f"and {younger.live:,} of the second are live"
+            f"commits {row['older']} and {row['younger']} overwrite the same version of the table: "
+            f"{older.live:,} files of "
+            f"the first and {younger.live:,} files of the second are live"
         )
         stake = Stake(older.live, older.rows, older.bytes)
         yield Witness(file.table, RIVAL_OVERWRITES, (CONTENT,), file.place.uri, words, row["younger"], stake)

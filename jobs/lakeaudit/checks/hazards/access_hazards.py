@@ -61,10 +61,10 @@ def _finding(row: Mapping[str, Any]) -> Finding:
 
 _ACTIONS = {
     "overwrite_in_place": "overwrote {} in place",
-    "reused_name": "used the names of {} again after they were removed",
-    "probe_before_put": "requested {} before the first write, and the store answered that it does not exist",
-    "list_after_put": "listed {} within a minute after a file was written there",
-    "stale_read": "read {} within a minute after it was replaced or removed",
+    "reused_name": "used the names of {} again after a removal",
+    "probe_before_put": "requested {} before the first write, and the store answered 404",
+    "list_after_put": "listed {} within a minute after a write there",
+    "stale_read": "read {} within a minute after a replacement or removal",
 }
 
 

@@ -127,8 +127,8 @@ def _most(rows: Sequence[Row]) -> tuple[int, int, bool]:
 def _why(row: Row) -> str:
     if row["unread"]:
         return str(row["unread"])
-    asks = f"rule {row['lifecycle_rule']} of s3://{row['bucket']} asks for tags of objects"
-    return f"{asks}: it is not known which live files it concerns"
+    asks = f"rule {row['lifecycle_rule']} of s3://{row['bucket']} selects objects by tags"
+    return f"{asks}: it is unknown which live files it affects"
 
 
 def _finding(table: Table, row: Row, action: Action) -> Finding:
@@ -157,9 +157,9 @@ def _explanation(action: Action, row: Row, first: datetime | None) -> str:
     does = "archives" if action.does == ARCHIVES else "deletes"
     files = number(row["files"], "live file")
     if row["of_log"]:
-        files = f"{number(row['files'], 'file')} of the log that the table's newest state needs"
-    from_when = f", the first from {second(first)} on" if first else ""
+        files = f"{number(row['files'], 'file')} of the log that the newest version of the table needs"
+    from_when = f", the first on or after {second(first)}" if first else ""
     return (
-        f"lifecycle rule {action.rule} of s3://{action.below.bucket} {does} objects below"
+        f"lifecycle rule {action.rule} of s3://{action.below.bucket} {does} objects under"
         f" s3://{action.below.bucket}/{action.below.key} {action.when}: {files}{from_when}"
     )

@@ -30,7 +30,7 @@ def catalog_witnesses(evidence: Evidence) -> Iterator[Witness]:
 def _missing(evidence: Evidence, named: CatalogedTable, aim: Aim) -> Witness:
     before = state_before(evidence.context.clients, aim.place) or named.by.previous_location
     restore = f"; the metadata.json before it is {before}" if before else ""
-    words = f"{named.catalog} has {named.by.name} at {aim.place.uri}, which is not there{restore}"
+    words = f"{named.catalog} has {named.by.name} at {aim.place.uri}, but this file does not exist{restore}"
     return Witness(named.table.name, MISSING_TABLE, (CATALOG,), aim.place.uri, words)
 
 

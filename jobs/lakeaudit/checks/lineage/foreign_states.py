@@ -55,8 +55,9 @@ def _homes(evidence: Evidence, places: Mapping[str, str]) -> Homes:
 
 def _witness(name: str, state: StateRef, last: LastState, home: str) -> Witness:
     words = (
-        f"this state belongs to the table at {home}: its id is {state.table_id}, and {last.description(last.location)} "
-        f"with the id {last.state.table_id}, at {last.state.name or last.state.number}; put that log back, or, if "
-        "this table was replaced on purpose, give it a location of its own: no file here is called unused until then"
+        f"the metadata here belongs to the table at {home}: its table id is {state.table_id}; "
+        f"{last.description(last.location)} "
+        f"with the table id {last.state.table_id}, at {last.state.name or last.state.number}; restore that log, or, if "
+        "this table was replaced on purpose, give it another location: until then no file here is reported as unused"
     )
     return Witness(name, FOREIGN_STATE, (METADATA,), state.uri or last.location, words)

@@ -94,7 +94,7 @@ def _columns(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Findi
         if answer["l_archived"]:
             return known | {"recoverable": "yes", "recovery_version_id": None}
         if "lost_state" in row and _is_whole_now(clients, row, answer):
-            there = f"{row['explanation']}; its file is there, and it does not have to be restored"
+            there = f"{row['explanation']}; its file exists, and does not have to be restored"
             none = {"recovery": None, "recovery_version_id": None}
             return known | none | {"recoverable": "unknown", "explanation": there}
         known |= {"recovery": "older_version"} if older else {}
@@ -187,17 +187,17 @@ def _versions(row: Finding, lost: Sequence[Finding]) -> Iterator[str]:
         yield f"the file is {_restore_note(row['storage_class'])}"
         return
     restorable = [each for each in lost if each.get("recovery_version_id")]
-    noun = "version" if row.get("storage_size") is None else "older version"
+    noun = "object version" if row.get("storage_size") is None else "older object version"
     if row.get("recovery_version_id"):
-        yield f"storage keeps the {noun} {row['recovery_version_id']}"
+        yield f"storage keeps the {noun} {row['recovery_version_id']} of this file"
     elif row.get("recoverable") == "no":
-        yield f"storage keeps no {noun} of it"
+        yield f"storage keeps no {noun} of this file"
     if row.get("storage_size") is None and row.get("storage_class"):
         yield f"that version is {_restore_note(row['storage_class'])}"
     if len(lost) > 1:
-        yield f"lost together: {_names(lost)}"
+        yield f"{len(lost)} files are lost together: {_names(lost)}"
         names = f": {_names(restorable)}" if restorable else ""
-        yield f"storage keeps a version of {len(restorable)} of {len(lost)}{names}"
+        yield f"storage keeps an object version of {len(restorable)} of these {len(lost)} files{names}"
 
 
 def _is_only_archived(row: Finding) -> bool:

@@ -61,7 +61,10 @@ def is_lost(one: JudgedWitness) -> bool:
 def _before(newer: JudgedWitness, number: int) -> JudgedWitness:
     witness = newer.witness
     folder = _COMMIT.sub(r"\1", witness.subject)
-    words = f"version {number} is gone, and version {witness.number}, which was built on it, as well"
+    words = (
+        f"the file of table version {number} is missing, and the file of the later version "
+        f"{witness.number} is missing too"
+    )
     lost = replace(
         witness,
         subject=f"{folder}{number:020}.json",
@@ -87,7 +90,7 @@ def newest_first(lineage: Iterable[JudgedWitness]) -> list[JudgedWitness]:
     return [one for _, one in sorted(turns, key=lambda each: each[0])]
 
 
-_WRITTEN_AGAIN = "written again since the last audit, as by a restore of the table"
+_WRITTEN_AGAIN = "written again since the last audit, perhaps by a restore of the table"
 
 
 def files_written_again(con: Connection, rows: Rows, since: Mapping[str, datetime]) -> Rows:
@@ -103,7 +106,7 @@ def files_written_again(con: Connection, rows: Rows, since: Mapping[str, datetim
     return _make_undecided(con, rows, times, again, _WRITTEN_AGAIN)
 
 
-_CONTESTED = "another metadata file claims to be the same step, and it is not known which one was committed"
+_CONTESTED = "another metadata file has the same number, and it is unknown which of the two was committed"
 
 
 def files_of_contested_states(con: Connection, rows: Rows, commits: Sequence[tuple[str, str]]) -> Rows:
@@ -197,7 +200,7 @@ def _together(rows: Sequence[Finding]) -> Finding:
     sentences = [
         newest["explanation"],
         f"{len(by_age)} {SEVERAL_STATES}: {_names(by_age)}",
-        f"storage keeps a version of {len(restorable)} of {len(by_age)}",
+        f"storage keeps an object version of {len(restorable)} of these {len(by_age)} files",
     ]
     amounts = {
         name: _sum(row.get(name) for row in rows) for name in ("files", "rows_at_stake", "bytes_at_stake")

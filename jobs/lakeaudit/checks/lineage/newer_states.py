@@ -103,7 +103,7 @@ def _marked_state(table: str, state: TableState, row: Mapping[str, Any], last: L
         LOST_STATE,
         (MARKER,),
         uri_of(row["bucket"], row["key"]),
-        f"state {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
+        f"the file of table version {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
         row["number"],
         recreated=_is_recreated(state, last.state if last else None)
         or (since is not None and row["marked_at"] <= since),
@@ -188,8 +188,11 @@ def _reported_states(read: _Read, rows: Sequence[Row], look: _Presence) -> Itera
 
 
 def _of_report(read: _Read, row: Row, *, gone: bool, proved: bool) -> Witness:
-    now = "its file is gone" if gone else "whether its file is gone is not known"
-    words = f"storage lists state {row['number']}, written at {iso(row['modified_at'])}, as current, and now {now}"
+    now = "the file is missing" if gone else "it is unknown whether the file exists"
+    words = (
+        f"a report of storage lists the file of table version {row['number']}, written at "
+        f"{iso(row['modified_at'])}; now {now}"
+    )
     claim = LOST_STATE if gone else RIVAL_LINE
     evidence = (REPORT if proved else METADATA,)
     return Witness(

@@ -93,8 +93,8 @@ def _witness(table: str, state: TableState, last: LastState, counted: tuple[int,
     if read is None or last.files is None:
         raise ValueError(f"{table} has no counts")
     words = (
-        f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} counted {last.files:,} files in state {read.number} "
-        f"({read.name}), and the same state lists {files:,} now"
+        f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} counted {last.files:,} files in table version {read.number} "
+        f"({read.name}), but the same version lists {files:,} files now"
     )
     less = None if size is None or last.bytes is None else max(last.bytes - size, 0)
     stake = Stake(last.files - files, None, less)

@@ -12,7 +12,8 @@ def _time(name: str) -> str:
     return f"strftime({name}, '%Y-%m-%dT%H:%M:%SZ')"
 
 
-_NOW = """CASE WHEN look = 'live' THEN 'confirmed now' WHEN look IS NOT NULL THEN 'not checked now: ' || look END"""
+_NOW = """CASE WHEN look = 'live' THEN 'confirmed by a live check'
+    WHEN look IS NOT NULL THEN 'not checked live: ' || look END"""
 _COLUMNS = {
     "partitions": {
         "subject_type": "'partition'",
@@ -23,10 +24,11 @@ _COLUMNS = {
         "rows_at_stake": "rows_said",
         "bytes_at_stake": "0",
         "explanation": f"""concat_ws('; ', {_SAYS} || ', partition ' || partition_path || ' at '
-            || coalesce({_PLACE}, 'no place in a store'), {because()},
+            || coalesce({_PLACE}, 'a place outside the stores'), {because()},
             CASE WHEN rows_said > 0 THEN 'the catalog counts ' || rows_said || ' rows' END,
-            CASE WHEN visible > 0 AND with_content = 0 THEN visible || ' files there have 0 bytes' END,
-            CASE WHEN removed > 0 THEN removed || ' files there are under delete markers' END,
+            CASE WHEN visible > 0 AND with_content = 0
+                THEN 'all visible files there (' || visible || ') have 0 bytes' END,
+            CASE WHEN removed > 0 THEN 'files there that a delete marker hides: ' || removed END,
             'registered at ' || {_time("registered_at")},
             'storage as of ' || {_time("cut")}, {_NOW})""",
     },
@@ -35,8 +37,8 @@ _COLUMNS = {
         "subject": f"{_PLACE} || '#' || catalog || ':' || table_name",
         "bytes_at_stake": "bytes",
         "storage_time": "newest",
-        "explanation": f"""concat_ws('; ', files || ' files; ' || {because()},
-            CASE WHEN registered THEN 'its partition is registered at another location, where readers see no files'
+        "explanation": f"""concat_ws('; ', 'files: ' || files, {because()},
+            CASE WHEN registered THEN 'the partition is registered at another location, which has no visible files'
                 ELSE {_SAYS} || ' without it' END,
             'written from ' || {_time("oldest")} || ' to ' || {_time("newest")},
             'storage as of ' || {_time("cut")}, {_NOW})""",
@@ -47,8 +49,9 @@ _COLUMNS = {
         "key": "NULL",
         "metastore_time": "changed_at",
         "files": "NULL",
-        "explanation": f"""concat_ws('; ', {_SAYS} || ' at ' || coalesce({_PLACE}, 'no place in a store'), {because()},
-            'the newer state is ' || left_behind, 'storage as of ' || {_time("cut")}, {_NOW})""",
+        "explanation": f"""concat_ws('; ',
+            {_SAYS} || ' at ' || coalesce({_PLACE}, 'a place outside the stores'), {because()},
+            'the newer version is ' || left_behind, 'storage as of ' || {_time("cut")}, {_NOW})""",
     },
 }
 

@@ -113,7 +113,9 @@ def doubts(
     for each, was, known, _ in gone:
         first = oldest.get(each.table.name)
         if first is not None and (was.written_at is None or first <= plain_time(was.written_at)):
-            yield _lost_state(each, was, f"{known}; it may list files that no list names now", METADATA)
+            yield _lost_state(
+                each, was, f"{known}; the missing list may name files that no list names now", METADATA
+            )
 
 
 def _absent_lists(
@@ -158,6 +160,6 @@ def _is_recreated(each: ListedTable, was: StateRef) -> bool:
 
 def _lost_state(each: ListedTable, was: StateRef, known: str, evidence: str) -> Witness:
     number = "" if was.number is None else f"batch {was.number}: "
-    none_newer = ", and none was written after it" if evidence == LAST_AUDIT else ""
-    words = f"{number}{was.name} is gone: {known}{none_newer}"
+    none_newer = ", and no list was written after it" if evidence == LAST_AUDIT else ""
+    words = f"{number}{was.name} is missing: {known}{none_newer}"
     return Witness(each.table.name, LOST_STATE, (evidence,), was.name, words, was.number)

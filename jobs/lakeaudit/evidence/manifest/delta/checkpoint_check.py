@@ -22,6 +22,7 @@ from lakeaudit.evidence.manifest.delta.paths import KIND, STEP, vector_of
 from lakeaudit.evidence.manifest.delta.readings import Reading, Readings
 from lakeaudit.evidence.manifest.table_states import NEWEST
 from lakeaudit.evidence.protocol import BufferedRows, Context, Part, pieces
+from lakeaudit.formatting import number
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -257,9 +258,13 @@ def _sum_by_table(rows: pa.Table) -> Rows:
 
 def _witness(one: _Comparison, found: Mapping[str, Any]) -> Witness:
     lists = [
-        f"lacks {found['lacks']:,} files that the commits up to it list" if found["lacks"] else "",
-        f"lists {found['more']:,} files that they do not" if found["more"] else "",
-        f"lists {found['other']:,} files with another size or deletion vector" if found["other"] else "",
+        f"lacks {number(found['lacks'], 'file')} that the commits up to this version list"
+        if found["lacks"]
+        else "",
+        f"lists {number(found['more'], 'file')} that these commits do not list" if found["more"] else "",
+        f"lists {number(found['other'], 'file')} with another size or deletion vector"
+        if found["other"]
+        else "",
     ]
     words = f"the checkpoint of version {one.point.version} {' and '.join(filter(None, lists))}"
     rows, size = (None if found[name] is None else int(found[name]) for name in ("rows", "bytes"))

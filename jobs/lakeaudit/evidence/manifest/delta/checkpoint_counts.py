@@ -37,8 +37,8 @@ def miscount_witnesses(readings: Sequence[Reading]) -> Iterator[Witness]:
             yield from _short_of_actions(reading, hint, point)
         elif files != hint.adds:
             words = (
-                f"`_last_checkpoint` counts {hint.adds:,} files in the checkpoint of version {point.version}, which "
-                f"lists {files:,}"
+                f"`_last_checkpoint` counts {hint.adds:,} files in the checkpoint of version {point.version}, but "
+                f"the checkpoint lists {files:,} files"
             )
             yield _witness(reading.listed.name, point, HINT, words, Stake(abs(hint.adds - files)))
 

@@ -71,9 +71,7 @@ def _iceberg_behind(reading: Reading, metadata: Metadata, settled: datetime) -> 
     since = commits.written_at(converted + 1) or commits.written_at(newest)
     if since is None or since > settled:
         return ""
-    return (
-        f"the Iceberg metadata is of Delta version {converted}, and the newest version in the log is {newest}"
-    )
+    return f"the Iceberg metadata was converted from Delta version {converted}, but the newest version is {newest}"
 
 
 def _delta_behind(metadata: Metadata, synced: datetime | None, grace: timedelta, settled: datetime) -> str:
@@ -81,4 +79,6 @@ def _delta_behind(metadata: Metadata, synced: datetime | None, grace: timedelta,
     head = next((each for each in metadata.snapshots if each.id == metadata.current), None)
     if synced is None or head is None or not synced + grace < head.at <= settled:
         return ""
-    return f"the Delta log is of the source's snapshot of {synced}, and its newest snapshot is of {head.at}"
+    return (
+        f"the Delta log was converted from the snapshot of {synced}, but the newest snapshot is of {head.at}"
+    )

@@ -128,7 +128,7 @@ def _against_moved(reading: Reading, state: StateRef, known: str) -> Iterator[Wi
     newest, number = reading.log.newest, state.number
     if newest is not None and number is not None and newest < number:
         subject = reading.log.commit_place(number).uri
-        words = f"version {number} is gone: {known}, and the newest version now is {newest}"
+        words = f"version {number} of the table is missing: {known}, but the newest version now is {newest}"
         yield Witness(reading.listed.name, LOST_STATE, (LAST_AUDIT,), subject, words, number)
 
 
@@ -142,7 +142,7 @@ def _against(
     if newest < number:
         claim, words = (
             LOST_STATE,
-            f"version {number} is gone: {known}, and the newest version now is {newest}",
+            f"version {number} of the table is missing: {known}, but the newest version now is {newest}",
         )
     else:
         rewritten = False if recreated else _is_rewritten(reading, state, clients)
@@ -152,7 +152,7 @@ def _against(
         claim = REPLACED_STATE if rewritten else RIVAL_LINE
     if recreated is None:
         claim = RIVAL_LINE
-        words += "; the table has another id now, and whether it was created again cannot be decided"
+        words += "; the table has another id now, and it is unknown whether the table was created again"
     subject = reading.log.commit_place(number).uri
     yield Witness(
         reading.listed.name, claim, (LAST_AUDIT,), subject, words, number, recreated=bool(recreated)
@@ -200,17 +200,17 @@ def _by_hint(reading: Reading) -> Iterator[Witness]:
     if hint is None or log.newest is None:
         return
     name, at = reading.listed.name, hint.place.uri
-    do = "delete the hint: readers then list the log"
+    do = "delete the hint: query engines then list the log"
     if hint.version is None:
-        words = f"`_last_checkpoint` {hint.problem}, and readers that go by it cannot open the table; {do}"
+        words = f"`_last_checkpoint` {hint.problem}, and query engines that use this hint cannot open the table; {do}"
         yield Witness(name, BROKEN_HINT, (HINT,), at, words)
     elif hint.version > log.newest:
-        words = f"`_last_checkpoint` names version {hint.version}, and the newest version in the log is {log.newest}"
+        words = f"`_last_checkpoint` names version {hint.version}, but the newest version in the log is {log.newest}"
         yield Witness(name, LOST_STATE, (HINT,), log.commit_place(hint.version).uri, words, hint.version)
     elif not _names_a_checkpoint(reading, hint.version):
         words = (
-            f"`_last_checkpoint` names the checkpoint of version {hint.version}, which is gone or lacks a part; "
-            f"readers that go by it cannot open the table; {do}"
+            f"`_last_checkpoint` names the checkpoint of version {hint.version}, which is missing or lacks a part; "
+            f"query engines that use this hint cannot open the table; {do}"
         )
         yield Witness(name, BROKEN_HINT, (HINT,), at, words, hint.version)
 
@@ -226,8 +226,8 @@ def _by_checksum(reading: Reading, clients: Clients) -> Iterator[Witness]:
         return
     place = log.folder.join(f"{log.checksum:020}.crc")
     words = (
-        f"{place.uri} is the checksum of version {log.checksum}{_checksum_counts(place, clients)}; "
-        f"the newest version in the log is {log.newest}"
+        f"{place.uri} is the checksum file of version {log.checksum}{_checksum_counts(place, clients)}; "
+        f"but the newest version in the log is {log.newest}"
     )
     lost = log.commit_place(log.checksum).uri
     yield Witness(reading.listed.name, LOST_STATE, (CHECKSUM,), lost, words, log.checksum)
@@ -240,14 +240,14 @@ def _checksum_counts(place: Location, clients: Clients) -> str:
     except SourceError:
         return ""
     in_bytes = "" if size is None else f" and {size:,} bytes"
-    return "" if files is None else f", in which the table has {files:,} files{in_bytes}"
+    return "" if files is None else f" (the table has {files:,} files{in_bytes} in this version)"
 
 
 def _by_compaction(reading: Reading) -> Iterator[Witness]:
     log = reading.log
     if log.newest is None or log.compacted is None or log.compacted <= log.newest:
         return
-    words = f"a log compaction reaches up to version {log.compacted}, and the newest version in the log is {log.newest}"
+    words = f"a log compaction contains version {log.compacted}, but the newest version in the log is {log.newest}"
     yield Witness(
         reading.listed.name,
         LOST_STATE,
@@ -274,5 +274,5 @@ def _confirm(witness: Witness, reading: Reading, clients: Clients) -> Witness | 
         return witness
     if there.modified_at >= reading.listed.read_at - CLOCK_STEP:
         return None
-    words = f"{witness.words}, but {place.uri} is there: the listing of the log left it out"
+    words = f"{witness.words}, but {place.uri} exists: the listing of the log does not have it"
     return replace(witness, claim=RIVAL_LINE, words=words)

@@ -31,7 +31,7 @@ def evidence_gaps(reading: Reading, source: str) -> list[EvidenceGap]:
         for hole in _of_gap(gap, log, source, name)
     ]
     found += [
-        EvidenceGap(source, _torn(version, why), place.uri, name, f"some changes of version {version}", 1,
+        EvidenceGap(source, _torn(version, why), place.uri, name, f"some changes of table version {version}", 1,
              kind_of(why))
         for version, place, why in reading.torn
     ]  # fmt: skip
@@ -42,7 +42,7 @@ def evidence_gaps(reading: Reading, source: str) -> list[EvidenceGap]:
     if reading.undecodable:
         reason = f"{reading.undecodable} paths or deletion vectors in the log cannot be understood"
         found.append(
-            EvidenceGap(source, reason, log.folder.uri, name, "the files they name", reading.undecodable)
+            EvidenceGap(source, reason, log.folder.uri, name, "the files that they name", reading.undecodable)
         )
     return found
 
@@ -81,13 +81,13 @@ def _missing_base(reading: Reading, clients: Clients) -> Iterator[tuple[Location
         yield from broken
     elif log.lost_parts:
         for place in log.lost_parts[max(log.lost_parts)]:
-            yield place, "this part of a checkpoint is gone"
+            yield place, "this part of a checkpoint is missing"
     else:
         named = _last_checkpoint(log, clients)
         first = next(iter(log.commits), 1)
         yield (
             named or log.commit_place(first - 1),
-            f"it is gone, and nothing stands for it below version {first}",
+            f"it is missing, and the log has nothing else from before version {first}",
         )
 
 
@@ -138,12 +138,12 @@ def _of_gap(gap: Gap, log: Log, source: str, name: str) -> Iterator[EvidenceGap]
 
 def _missing_commits(gap: Gap) -> str:
     return (
-        f"commit {gap.first} is gone"
+        f"the file of commit {gap.first} is missing"
         if gap.first == gap.last
-        else f"commits {gap.first} to {gap.last} are gone"
+        else f"the files of commits {gap.first} to {gap.last} are missing"
     )
 
 
 def _hidden_changes(gap: Gap) -> str:
     which = f"version {gap.first}" if gap.first == gap.last else f"versions {gap.first} to {gap.last}"
-    return f"the changes of {which}"
+    return f"the changes of table {which}"

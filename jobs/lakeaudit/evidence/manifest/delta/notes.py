@@ -176,7 +176,9 @@ class Notes:
         """Note that paths of a checkpoint that is read late cannot be understood."""
         if count:
             reason = f"{count} paths or deletion vectors in the log cannot be understood"
-            self.add(number, "gap", reason, count, hides="the files they name", finding="unreadable_evidence")
+            self.add(
+                number, "gap", reason, count, hides="the files that they name", finding="unreadable_evidence"
+            )
 
     def table(self) -> pa.Table:
         for (_, kind), (number, text) in self._newest.items():

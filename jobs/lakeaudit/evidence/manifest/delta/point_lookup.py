@@ -193,7 +193,7 @@ class FileReading:
 
     def acts(self) -> tuple[list[Row], list[str], Row]:
         """Return the acts on the file, oldest first, the unreadable files, and the newest protocol and metaData."""
-        unread = [f"commits {gap.first} to {gap.last} are gone" for gap in self.plan.gaps]
+        unread = [f"the files of commits {gap.first} to {gap.last} are missing" for gap in self.plan.gaps]
         acts: list[Row] = []
         newest: Row = {}
         with ThreadPoolExecutor(_AT_ONCE) as pool:

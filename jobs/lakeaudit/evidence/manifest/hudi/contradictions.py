@@ -40,9 +40,7 @@ def double_completions(read: TableReading) -> Iterator[Witness]:
         if not differ or begin in read.fate.taken_back:
             continue
         names = " and ".join(each.file.name for each in files)
-        words = (
-            f"write {begin} has {len(files)} completed files that list other files: {names}; {_effect(files)}"
-        )
+        words = f"write {begin} has {len(files)} completed files, which list different files: {names}; {_effect(files)}"
         claim = (read.name, REPLACED_STATE, (CONTENT,), files[-1].file.place.uri, words, int(begin))
         yield Witness(*claim, Stake(known[-1].files))
 
@@ -50,9 +48,9 @@ def double_completions(read: TableReading) -> Iterator[Witness]:
 def _effect(files: Sequence[Instant]) -> str:
     """Describe the effect of several writes with one instant."""
     if len({each.action for each in files}) == 1:
-        return f"Hudi's readers take the first one that a listing gives and ignore {files[-1].file.name}"
+        return f"Hudi reads the first of these files in a listing and ignores {files[-1].file.name}"
     return (
-        "two writers used one instant, so that the metadata table keeps one of both, and a rollback of either removes "
+        "two writers used one instant: the metadata table keeps only one write, and a rollback of one write removes "
         "the files of both"
     )
 
@@ -70,8 +68,8 @@ def other_content(read: TableReading) -> Iterator[Witness]:
         if each.begin not in read.found.begun and not done.issuperset(facts.instants):
             continue
         words = (
-            f"{each.file.place.uri} lists {facts.foreign:,} base files, and none bears its instant (one is "
-            f"{facts.sample}): a write lists its own files alone, so the content of another one replaced it"
+            f"{each.file.place.uri} lists {facts.foreign:,} base files, and none has this instant in its name (for "
+            f"example {facts.sample}): a write lists only its own files, so the content of another write replaced it"
         )
         yield Witness(read.name, REPLACED_STATE, (CONTENT,), each.file.place.uri, words, int(each.begin))
 
@@ -123,8 +121,9 @@ def _idle_removal(read: TableReading, each: Instant, facts: WriteFacts, groups: 
 
 def _row_change(read: TableReading, each: Instant, after: int, before: int) -> Witness:
     words = (
-        f"write {each.begin} ({CLUSTER}) replaces file groups of {before:,} rows by base files of {after:,}, by the "
-        "counts of the writes that made them"
+        f"write {each.begin} ({CLUSTER}) replaces file groups with {before:,} rows by base files with "
+        f"{after:,} rows, as the "
+        "counts of the writes show"
     )
     claim = (read.name, CHANGED_ROWS, (CONTENT,), each.file.place.uri, words, int(each.begin))
     return Witness(*claim, Stake(None, abs(after - before)))
@@ -196,7 +195,7 @@ def _rival(read: TableReading, older: str, younger: str, live: Mapping[tuple[str
     (_, one), (file, other) = writes[older], writes[younger]
     words = (
         f"writes {older} ({one.operation}) and {younger} ({other.operation}) both replaced {groups.again:,} file "
-        "groups: neither was built on the other"
+        "groups: neither write read the result of the other"
     )
     claim = (read.name, RIVAL_OVERWRITES, (CONTENT,), file.file.place.uri, words, int(younger))
     return Witness(*claim, Stake(live.get((read.name, older)) or live.get((read.name, younger))))

@@ -15,24 +15,24 @@ _REMOVING = ("", "clean", "rollback", "restore")
 """Actions that remove files; without them intentional removals are unknown. Empty: an archive may have all of them."""
 _HIDES = {
     "": "the files that its instants wrote and removed",
-    "clean": "which files it removed",
-    "rollback": "which files it removed",
-    "restore": "which files it removed",
-    "savepoint": "which files it keeps",
+    "clean": "which files this action removed",
+    "rollback": "which files this action removed",
+    "restore": "which files this action removed",
+    "savepoint": "which files this savepoint keeps",
 }
 
 
 def evidence_gaps(read: TableReading, source: str) -> Iterator[EvidenceGap]:
     """Yield the instants, and the files of the archive, that could not be read."""
     for problem in read.problems:
-        hides = _HIDES.get(problem.action, "the files that it wrote and replaced")
+        hides = _HIDES.get(problem.action, "the files that this write wrote and replaced")
         yield EvidenceGap(source, problem.reason, problem.subject, read.name, hides, kind=_kind(problem))
     location = read.found.table.location.uri
     if read.found.lost:
         yield EvidenceGap(source, read.found.lost, location, read.name, _HIDES[""], kind="missing_metadata")
     elif read.unknown and not read.problems:
         reason = (
-            f"its timeline does not reach back to {read.before}, from which {read.unknown} file groups come"
+            f"the timeline begins after {read.before}, and {read.unknown} file groups come from that instant"
         )
         yield EvidenceGap(source, reason, location, read.name, "files that older instants wrote")
 

@@ -42,6 +42,7 @@ from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import FOLDER, PROPERTIES, Instant
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
+from lakeaudit.formatting import number
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -139,8 +140,9 @@ def replaced_state(table: str, place: Location, version: str, clients: Clients) 
         return None
     begin = in_order(place.key.rpartition("/")[2].partition(".")[0].partition("_")[0])
     words = (
-        f"{place.uri} was written twice: its version {version} lists {len(lost)} files that the one that is there "
-        "does not list"
+        f"{place.uri} was written twice: its object version {version} lists {number(len(lost), 'file')} "
+        "that the current "
+        "version does not list"
     )
     claim = (table, REPLACED_STATE, (CONTENT,), place.uri, words, int(begin), _stake(lost))
     return Witness(
@@ -177,10 +179,10 @@ def _against(read: TableReading, state: StateRef, known: str, clients: Clients) 
     if begin in _completed_instants(read) or begin in read.fate.archived:
         return
     place, now = timeline_of(read.found.table.location, read.config).join(state.name), table_id(read)
-    words = f"write {begin} is gone from the timeline and is not in its archive: {known}{_rest(read, begin)}"
+    words = f"write {begin} is missing from the timeline and from its archive: {known}{_rest(read, begin)}"
     other = bool(state.table_id and now and state.table_id != now)
     if other:
-        words += f"; another table may lie here now: its name and first instant were {state.table_id} and are {now}"
+        words += f"; another table may be here now: name and first instant were {state.table_id}, and now are {now}"
     yield Witness(
         read.name,
         RIVAL_LINE if other or _is_there(place, clients) else LOST_STATE,
@@ -212,7 +214,7 @@ def _rest(read: TableReading, begin: str) -> str:
     if begin not in read.found.pending:
         return ""
     return (
-        "; its requested or inflight file is there, so the next writer will roll the write back and delete its "
+        "; its requested or inflight file exists, so the next writer will roll the write back and delete its "
         "files: stop the writers before that"
     )
 
@@ -301,8 +303,9 @@ _INSTANT = pa.schema([("of_table", pa.string()), ("instant", pa.string())])
 def _before_all(read: TableReading, row: Mapping[str, Any]) -> Witness:
     known = "its archive" if read.fate.first else "its timeline, which has no archive"
     words = (
-        f"{row['files']} data files bear instants from {row['oldest']} on, older than {_first(read)}, the first one of "
-        f"{known}: they may be live files of instants that were removed, or left by an earlier table"
+        f"{number(row['files'], 'data file')} with instants since {row['oldest']} in the name: older "
+        f"than {_first(read)}, the "
+        f"first instant of {known}; these may be live files of removed instants, or files of an earlier table"
     )
     stake = Stake(row["files"], None, row["bytes"])
     claim = (read.name, CUT_HISTORY, (DATA_FILES,), read.found.table.location.uri, words)
@@ -311,8 +314,8 @@ def _before_all(read: TableReading, row: Mapping[str, Any]) -> Witness:
 
 def _built_on(read: TableReading, begin: str, row: Mapping[str, Any]) -> Witness:
     words = (
-        f"{row['files']} data files bear the instant {begin}, of which neither the timeline nor a rollback knows; "
-        "a write that failed would be known"
+        f"the timeline has no write and no rollback with the instant {begin}, but {number(row['files'], 'data file')} "
+        f"{'has' if row['files'] == 1 else 'have'} this instant in the name; a failed write would be in the timeline"
     )
     subject = timeline_of(read.found.table.location, read.config).join(f"{begin}.commit").uri
     stake, sample = Stake(row["files"], None, row["bytes"]), tuple(row["sample"])
@@ -349,7 +352,7 @@ def _index_witness(read: TableReading, each: Instant) -> Witness:
     folder = timeline_of(read.found.table.location, read.config)
     words = (
         f"the metadata table's timeline has write {each.begin} ({each.file.place.uri}); the table's own timeline and "
-        f"its archive lack it, and no rollback took it back"
+        f"its archive lack this write, and no rollback removed it"
     )
     subject = folder.join(f"{each.begin}.commit").uri
     return Witness(read.name, LOST_STATE, (TIMELINE,), subject, words, int(each.begin))

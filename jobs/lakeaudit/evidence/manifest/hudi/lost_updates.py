@@ -110,8 +110,8 @@ def lost_updates(
 def _witness(table: str, pair: RivalWrites, lost: Instant) -> Witness:
     words = (
         f"writes {pair.lost} and {pair.kept} each rewrote {pair.groups:,} file groups, such as "
-        f"{pair.sample.rpartition('/')[2]}, from the same base files (of {pair.before}): readers get those of "
-        f"{pair.kept}, without the rows of {pair.lost}, whose own base files are there until a clean"
+        f"{pair.sample.rpartition('/')[2]}, from the same base files (of {pair.before}): query engines read "
+        f"the files of {pair.kept}, without the rows of {pair.lost}; the base files of {pair.lost} exist until a clean"
     )
     claim = (table, DROPPED_BY_APPEND, (CONTENT,), lost.file.place.uri, words, int(pair.lost))
     return Witness(*claim, Stake(pair.groups))

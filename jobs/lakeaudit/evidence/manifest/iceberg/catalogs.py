@@ -130,7 +130,7 @@ class Catalogs:
     def _read(self, table: Table, place: Location, named_by: str, called: str) -> LocatedMetadata:
         file = stat_any(self.clients, place)
         if file is None:
-            gone = f"{named_by} {place.uri}, which is not there"
+            gone = f"{named_by} {place.uri}, but this file does not exist"
             missing = MissingState(ABSENT, place.uri, named_by=called)
             return LocatedMetadata(table, self.read_at, refused=gone, named=True, missing=missing)
         metadata = read_metadata(self.clients, file)
@@ -145,7 +145,10 @@ class Catalogs:
         """Add the metadata.json before the missing one: the one in its folder, else the one that a catalog records."""
         named = [each.previous_location for each in said if isinstance(each, CatalogTable)]
         before = state_before(self.clients, place) or next(filter(None, named), "")
-        words = f"the metadata.json before it is {before}; point the catalog at it only if this one cannot come back"
+        words = (
+            f"the metadata.json before it is {before}; point the catalog at it only if the missing file "
+            "cannot be restored"
+        )
         return replace(missing, restore=words if before else "")
 
     def _earlier(self, table: Table, newest: Metadata, until: datetime) -> LocatedMetadata:

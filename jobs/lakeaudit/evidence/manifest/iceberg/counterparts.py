@@ -14,6 +14,7 @@ from lakeaudit.evidence.files import File, list_files
 from lakeaudit.evidence.lineage import LAGGING_FORMAT, OTHER_FORMAT, Witness
 from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
+from lakeaudit.formatting import number
 from lakeaudit.runtime.aws import Clients
 
 UNIFORM, XTABLE = "delta-version", "XTABLE_METADATA"
@@ -43,7 +44,10 @@ def lag_witnesses(found: LocatedMetadata, clients: Clients) -> Iterator[Witness]
     settled = found.read_at - found.table.settings.grace
     if newer and newer[0].modified_at <= settled:
         at = f"Delta version {version}" if version is not None else f"the source's commit of {synced}"
-        words = f"the Iceberg metadata is of {at}, and the Delta log has {len(newer)} newer commits since"
+        words = (
+            f"the Iceberg metadata was converted from {at}, but the Delta log has "
+            f"{number(len(newer), 'newer commit')}"
+        )
         yield Witness(found.table.name, LAGGING_FORMAT, (OTHER_FORMAT,), newer[-1].place.uri, words)
 
 

@@ -49,11 +49,11 @@ def foreign_state(found: LocatedMetadata, last: LastState | None, clients: Clien
         return None
     by = f"{found.called} points at" if found.called else "the lake file names"
     words = (
-        f"{by} {file.place.uri}, and this state belongs to the table at {one_line(metadata.location, _SHOWN)}"
+        f"{by} {file.place.uri}, but this metadata belongs to the table at {one_line(metadata.location, _SHOWN)}"
         f"{f' (id {metadata.uuid})' if metadata.uuid else ''}"
     )
     if last is None or not other:
-        words += f", while the lake file says that {table.name} lies at {location}: correct one of them"
+        words += f", while the lake file has {table.name} at {location}: correct one of the two"
         return Witness(table.name, FOREIGN_STATE, (METADATA,), file.place.uri, words)
     words += f"; {last.description(location)} at {last.state.name} with the id {last.state.table_id}"
     evidence = (CATALOG, LAST_AUDIT) if found.called else (METADATA,)

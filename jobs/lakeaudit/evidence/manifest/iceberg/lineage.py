@@ -36,7 +36,7 @@ from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
-from lakeaudit.formatting import iso
+from lakeaudit.formatting import iso, number
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -160,19 +160,17 @@ def _against_other_table(read: _Read, state: StateRef, known: str, clients: Clie
         return
     place = read.folder.join(state.name)
     about = (read.name, place.uri, state.number or 0)
-    words = (
-        f"{known}, and now the table is at {read.file.name} of another, older table ({read.metadata.uuid})"
-    )
+    words = f"{known}, but now the metadata file is {read.file.name} of another, older table ({read.metadata.uuid})"
     try:
         there = stat(clients, place) is not None
     except SourceError as error:
         yield _witness(about, RIVAL_LINE, f"{words}; {error}")
         return
     if there:
-        yield _witness(about, RIVAL_LINE, f"{place.uri} is there: {words}")
+        yield _witness(about, RIVAL_LINE, f"{place.uri} exists: {words}")
     else:
         claim = LOST_STATE if read.lies_here_since <= state.written_at else RIVAL_LINE
-        yield _witness(about, claim, f"{state.name} is gone: {words}")
+        yield _witness(about, claim, f"{state.name} is missing: {words}")
 
 
 def _lost_its_race(read: _Read, state: StateRef, at: datetime) -> bool:
@@ -188,19 +186,23 @@ def _lost_state(read: _Read, state: StateRef, known: str, clients: Clients) -> W
     now = (
         f"{read.found.called} points at {read.file.name}"
         if read.found.called
-        else f"the table is at {read.file.name}"
+        else f"the newest metadata file is {read.file.name}"
     )
     try:
         there = stat(clients, place) is not None
     except SourceError as error:
         return _witness(about, RIVAL_LINE, f"{known}, and now {now}; {error}")
     if not there:
-        return _witness(about, LOST_STATE, f"{state.name} is gone: {known}, and now {now}")
+        return _witness(about, LOST_STATE, f"{state.name} is missing: {known}, and now {now}")
     if not read.found.called and not read.found.named:
-        return _witness(about, RIVAL_LINE, f"{known}, and {now}, which does not reach back to it")
+        return _witness(
+            about, RIVAL_LINE, f"{known}, but {now}, which does not name {state.name} as an earlier version"
+        )
     if read.number < number:
-        return _witness(about, LOST_STATE, f"{now}, and {state.name}, which is there, is newer: {known}")
-    return _witness(about, DROPPED_BY_APPEND, f"{now}, which does not reach back to {state.name}: {known}")
+        return _witness(about, LOST_STATE, f"{now}, but {state.name} exists and is newer: {known}")
+    return _witness(
+        about, DROPPED_BY_APPEND, f"{now}, which does not name {state.name} as an earlier version: {known}"
+    )
 
 
 def _witness(about: tuple[str, str, int], claim: str, words: str) -> Witness:
@@ -213,7 +215,7 @@ def _by_hint(read: _Read, clients: Clients) -> Iterator[Witness]:
     if hint is None or hint.number == read.number:
         return
     named = hint.name or str(hint.number)
-    words = f"`version-hint.text` names {named}, and the newest metadata.json is {read.file.name}"
+    words = f"`version-hint.text` names {named}, but the newest metadata.json is {read.file.name}"
     if hint.number > read.number:
         names = [hint.name] if hint.name else [f"v{hint.number}{suffix}" for suffix in _SUFFIXES]
         places = [read.folder.join(name) for name in names]
@@ -236,13 +238,13 @@ def why_behind(found: LocatedMetadata, clients: Clients) -> str | None:
     hint = found.folder.hint if found.folder else None
     if hint is not None and hint.number > number:
         named = hint.name or str(hint.number)
-        return f"`version-hint.text` names {named}, and the newest file that was listed is {file.name}"
+        return f"`version-hint.text` names {named}, but the newest listed file is {file.name}"
     if not file.name.startswith("v"):
         return None
     folder = Location(file.place.bucket, file.place.key.rpartition("/")[0])
     nexts = [folder.join(f"v{number + 1}{suffix}") for suffix in _SUFFIXES]
     there = next((place for place in nexts if stat(clients, place) is not None), None)
-    return None if there is None else f"{there.uri} is there, and the listing left it out"
+    return None if there is None else f"{there.uri} exists, but the listing does not have it"
 
 
 def _claim_by_hint(places: Sequence[Location], read: _Read, clients: Clients) -> str:
@@ -261,7 +263,8 @@ def _by_newer_files(read: _Read) -> Iterator[Witness]:
     for file, content in newer_files(read.found):
         if len([name for name in logged_names(content) if (number_of(name) or 0) >= read.number]) > 1:
             words = (
-                f"{file.place.uri} was built on {read.file.name}, at which {read.found.called} still points"
+                f"{file.place.uri} was built on {read.file.name}, but {read.found.called} still points at "
+                f"{read.file.name}"
             )
             yield Witness(read.name, RIVAL_LINE, (METADATA,), file.place.uri, words, number_of(file.name))
 
@@ -273,7 +276,7 @@ def _by_previous(read: _Read, clients: Clients) -> Iterator[Witness]:
         number, place = number_of(name), place_of(uri, clients.names)
         if number is None or place is None or number <= read.number or name in logged_names(read.metadata):
             continue
-        words = f"{read.found.called} points at {read.file.name}, and pointed at {uri} before, which is newer"
+        words = f"{read.found.called} points at {read.file.name}, but pointed at the newer {uri} before"
         yield Witness(read.name, LOST_STATE, (CATALOG,), place.uri, words, number)
 
 
@@ -292,7 +295,9 @@ def newer_files(found: LocatedMetadata) -> list[tuple[File, Metadata]]:
 def why_unfinished(found: LocatedMetadata) -> str | None:
     """Return why unlisted files may belong to a commit: something is newer than the state that a catalog names."""
     if newer := newer_files(found):
-        return f"{newer[0][0].place.uri} is newer than {_of(found)}, at which {found.called} points"
+        return (
+            f"{newer[0][0].place.uri} is newer than {_of(found)}, but {found.called} points at {_of(found)}"
+        )
     younger = _younger_lists(found) if found.called else []
     return _words_of_lists(found, younger) if younger else None
 
@@ -321,8 +326,9 @@ def _younger_lists(found: LocatedMetadata) -> list[File]:
 
 def _words_of_lists(found: LocatedMetadata, lists: Sequence[File]) -> str:
     return (
-        f"{len(lists)} manifest lists are younger than {_of(found)} and of snapshots that it does not name, such as "
-        f"{lists[0].place.uri}: of a commit that failed, or of a state that is lost"
+        f"{number(len(lists), 'manifest list')} younger than {_of(found)} with snapshots that this file "
+        "does not name, such as "
+        f"{lists[0].place.uri}: these come from a failed commit or from a lost version of the table"
     )
 
 

@@ -63,7 +63,7 @@ def _totals(read: TableReading) -> Iterator[str]:
         counts = [each.files for each in read.manifests if main in each.heads and each.deletes == deletes]
         known = [count for count in counts if count is not None]
         if total.isdecimal() and len(known) == len(counts) and int(total) != sum(known):
-            yield f"its newest snapshot counts {total} {what}, and its manifests have {sum(known)}"
+            yield f"its newest snapshot counts {total} {what}, but its manifests have {sum(known)}"
 
 
 def _of_list(unread: Unread, read: TableReading, source: str) -> EvidenceGap:
@@ -78,7 +78,7 @@ def _of_list(unread: Unread, read: TableReading, source: str) -> EvidenceGap:
 def _of_manifest(problem: Problem, read: TableReading, source: str) -> EvidenceGap:
     manifest = next(each for each in read.manifests if each.number == problem.manifest)
     if not problem.unread:
-        hides = f"{problem.count} of the files that it names"
+        hides = f"{problem.count} of the files that this manifest names"
         return EvidenceGap(source, problem.reason, problem.subject, read.name, hides, problem.count)
     heads = [each.heads for each in read.metadata.snapshots if each.heads]
     names = [name for number in manifest.heads for name in heads[number]]

@@ -56,8 +56,8 @@ def _of_one_checkpoint(table: str, older: Append, younger: Append, snapshot: Sna
     job, _, number = _checkpoint(snapshot)
     words = (
         f"snapshots {older.name} and {younger.name} each appended {younger.stake.rows:,} rows under checkpoint "
-        f"{number} of Flink's job {job}, in {older.stake.files:,} and {younger.stake.files:,} files, whose sizes may "
-        "differ"
+        f"{number} of Flink's job {job}, in {older.stake.files:,} and {younger.stake.files:,} files (the sizes may "
+        "differ)"
     )
     return Witness(table, REPEATED_BATCH, (CONTENT,), younger.subject, words, stake=younger.stake)
 

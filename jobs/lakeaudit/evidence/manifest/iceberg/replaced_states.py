@@ -54,9 +54,7 @@ def replaced_state(read: TableReading, place: Location, version: str, clients: C
     what = ", ".join(f"snapshot {each.id}" for each in lost[:SAMPLES]) or _changes(older.plain, now.plain)
     if not what:
         return None
-    words = (
-        f"{place.uri} was written twice: its version {version} has {what}, which the one that is there lacks"
-    )
+    words = f"{place.uri} was written twice: its object version {version} has {what}, but the current version does not"
     sample = tuple(sorted(added_files(older.metadata, lost[-1], clients))[:SAMPLES]) if lost else ()
     return Witness(
         *(read.name, REPLACED_STATE, (CONTENT,), place.uri, words, number_of(place.key.rpartition("/")[2])),

@@ -23,6 +23,7 @@ from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, RemovedFil
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot, number_of
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.manifest.iceberg.repeated_appends import repeated_appends
+from lakeaudit.formatting import number
 from lakeaudit.runtime.aws import Clients
 
 _LONGEST = 18
@@ -55,7 +56,7 @@ def _unmet(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator
         if (count := count_of(snapshot, name)) is not None and held is not None and count > held
     ]
     if short:
-        words = ", ".join(f"{name} {count:,}, and its manifests have {held:,}" for name, count, held in short)
+        words = ", ".join(f"{name} {count:,}, but its manifests have {held:,}" for name, count, held in short)
         missing = {name: count - held for name, count, held in short}
         stake = Stake(missing.get("added-data-files"), missing.get("added-records"))
         yield _witness(read, UNMET_COUNTS, snapshot, f"snapshot {snapshot.id} counts {words}", stake)
@@ -72,7 +73,8 @@ def _of_pair(
     operation = snapshot.summary.get("operation", "")
     if operation == "append" and removed.files is not None and removed.files > 0:
         words = (
-            f"snapshot {snapshot.id} is an append, and does not list {removed.files:,} data files of its parent "
+            f"snapshot {snapshot.id} is an append, but does not list {number(removed.files, 'data file')} of "
+            "its parent "
             f"{parent.id}"
         )
         yield _witness(read, DROPPED_BY_APPEND, snapshot, words, Stake(removed.files, removed.rows))
@@ -92,9 +94,7 @@ def _changed_rows(
     deleted, by_value = (count_of(parent, f"total-{kind}-deletes") for kind in ("position", "equality"))
     if after < before and (deleted is None or by_value != 0 or before - after <= deleted):
         return
-    words = (
-        f"snapshot {snapshot.id} is a `replace` and has {after:,} rows; its parent {parent.id} has {before:,}"
-    )
+    words = f"snapshot {snapshot.id} is a `replace` and has {after:,} rows; its parent {parent.id} has {before:,} rows"
     yield _witness(read, CHANGED_ROWS, snapshot, words, Stake(None, abs(after - before)))
 
 
@@ -109,11 +109,12 @@ def _idle(
     again = None if rows is None or removed.rows is None else rows - removed.rows
     stake = Stake(count - removed.files, again)
     about = (
-        f"snapshot {snapshot.id} overwrites {count:,} data files, and its list lacks {removed.files:,} of those of its "
+        f"snapshot {snapshot.id} says that it replaces {count:,} data files, but it leaves out only "
+        f"{removed.files:,} files of its "
         "parent"
     )
     if parent.summary.get("operation") == "overwrite" and count_of(parent, "deleted-data-files") == count:
-        words = f"{about}; its parent {parent.id} had overwritten as many"
+        words = f"{about}; its parent {parent.id} replaced the same number of files"
         yield _witness(read, RIVAL_OVERWRITES, snapshot, words, stake)
     else:
         yield _witness(read, IDLE_REMOVAL, snapshot, about, stake)
@@ -126,8 +127,8 @@ def _lost_current(read: TableReading, snapshots: Mapping[int, Snapshot]) -> Iter
         return
     main = snapshots[read.metadata.lost_current]
     words = (
-        f"{file.place.uri} was written when main was set to snapshot {main.id}, by the last entry of its snapshot-log, "
-        "and names no current snapshot: readers get an empty table"
+        f"{file.place.uri} was written when main was set to snapshot {main.id}, as the last entry of its snapshot-log "
+        "shows, but names no current snapshot: query engines read an empty table"
     )
     stake = Stake(count_of(main, "total-data-files"), count_of(main, "total-records"))
     number = number_of(file.name)
@@ -142,10 +143,13 @@ def _lost_updates(
         listed = facts.get(younger)
         removed = next((each for each in listed.removed if each.other == older), None) if listed else None
         one, other = snapshots[older], snapshots[younger]
-        words = f"snapshot {younger} follows snapshot {older} in the table's log, and was not built on it"
+        words = (
+            f"snapshot {younger} follows snapshot {older} in the table's log, but snapshot {older} is not "
+            "its parent"
+        )
         if removed is not None and removed.files == 0:
             if {each.summary.get("operation") for each in (one, other)} == {"overwrite"}:
-                yield _witness(read, RIVAL_OVERWRITES, other, f"{words}; both list their files")
+                yield _witness(read, RIVAL_OVERWRITES, other, f"{words}; the files of both are listed")
             continue
         stake = Stake(removed.files, removed.rows) if removed else Stake()
         yield _witness(read, DROPPED_BY_APPEND, other, words, stake)
@@ -155,14 +159,17 @@ def _repeated_manifests(read: TableReading, snapshot: Snapshot, facts: ListFacts
     """Yield a list of a branch or tag that names a manifest twice."""
     if snapshot.heads and facts.repeated:
         named = ", ".join(path.rpartition("/")[2] for path in facts.repeated[:3])
-        words = f"the list of snapshot {snapshot.id} names {len(facts.repeated)} manifests more than once: {named}"
+        words = (
+            f"the list of snapshot {snapshot.id} names {number(len(facts.repeated), 'manifest')} more than "
+            f"once: {named}"
+        )
         yield _witness(read, REPEATED_MANIFEST, snapshot, words)
 
 
 def _replaced_manifests(read: TableReading) -> Iterator[Witness]:
     for problem in read.problems:
         if problem.replaced:
-            words = f"the manifest {problem.subject} is not the one that its list names: {problem.reason}"
+            words = f"the manifest {problem.subject} is not the manifest that the manifest list names: {problem.reason}"
             yield Witness(read.name, REPLACED_STATE, (CONTENT,), problem.subject, words)
 
 
