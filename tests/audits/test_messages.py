@@ -80,7 +80,7 @@ def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_ma
         sentence = f"the whole partition is missing: day={DAYS[0]}, files: {len(whole)}; "
         assert row["explanation"].startswith(sentence) is (key in whole)
         assert row["cause_at"] == written[key]
-        assert "hidden by a delete marker of" in row["explanation"]
+        assert "hidden by a delete marker since" in row["explanation"]
         assert "stored object written at" not in row["explanation"]
     (change,) = [each for each in changes_of(results, outcome.run_id) if each.kind == "dropped"]
     assert change.since == min(written.values())

@@ -137,8 +137,8 @@ def test_a_restore_by_delete_markers_is_one_finding_a_table(restored: tuple[Rest
     assert (found["delta"]["rows_at_stake"], found["delta"]["recoverable"]) == (4 * LATER, "yes")
     names = ", ".join(f"{version:020}.json" for version in range(2, 2 + LATER))
     assert (
-        f"{LATER} versions of the table are lost together: {names}; storage keeps an object version of {LATER} of these {LATER} files"
-        in (found["delta"]["explanation"])
+        f"{LATER} versions of the table are lost together: {names}; storage keeps an object version of "
+        f"{LATER} of these {LATER} files" in (found["delta"]["explanation"])
     )
     assert "3 states are lost together: " in found["hudi"]["explanation"]
 

@@ -13,6 +13,7 @@ from lakeaudit.checks.lineage import lost_metadata
 from lakeaudit.checks.lineage.lost_metadata import is_cut_from, is_whole
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.spark_sink import reader as spark_sink
+from lakeaudit.evidence.storage.lifecycle import Lifecycle, VersionExpiry
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.explain.source_answers import STORED, SourceAnswer
 from lakeaudit.findings.finding_rows import FINDING_ROWS, with_losses
@@ -33,24 +34,27 @@ LOG = "orders/_delta_log"
     ("there", "lost"),
     [
         (["0", "1", "2"], []),
-        (["0", "2"], [("1", "batch 1 is gone", 1)]),
-        (["0", "4"], [("1", "batches 1 to 3 of the sink's log are gone", 3)]),
-        (["10", "11"], [("9.compact", "9.compact is gone, which lists the files of batches 0 to 9", 10)]),
-        (["9.compact", "10", "12"], [("11", "batch 11 is gone", 1)]),
+        (["0", "2"], [("1", "the file of batch 1 is missing", 1)]),
+        (["0", "4"], [("1", "the files of batches 1 to 3 of the sink's log are missing", 3)]),
+        (
+            ["10", "11"],
+            [("9.compact", "9.compact is missing; this file lists the files of batches 0 to 9", 10)],
+        ),
+        (["9.compact", "10", "12"], [("11", "the file of batch 11 is missing", 1)]),
         (
             ["9.compact", "20"],
-            [("19.compact", "19.compact is gone, which lists the files of batches 0 to 19", 10)],
+            [("19.compact", "19.compact is missing; this file lists the files of batches 0 to 19", 10)],
         ),
         (
             ["9.compact", "22"],
             [
-                ("19.compact", "19.compact is gone, which lists the files of batches 0 to 19", 10),
-                ("20", "batches 20 to 21 of the sink's log are gone", 2),
+                ("19.compact", "19.compact is missing; this file lists the files of batches 0 to 19", 10),
+                ("20", "the files of batches 20 to 21 of the sink's log are missing", 2),
             ],
         ),
         (
             ["2.compact", "6"],
-            [("5.compact", "5.compact is gone, which lists the files of batches 0 to 5", 3)],
+            [("5.compact", "5.compact is missing; this file lists the files of batches 0 to 5", 3)],
         ),
     ],
 )
@@ -177,7 +181,9 @@ ANSWER: dict[str, Any] = {
     "l_size": 7,
     "l_versions_known": True,
 }
-OLDER: dict[str, Any] = {"l_older_version_id": "v1", "l_older_size": 9}
+SINCE = datetime(2026, 11, 21, 10, 30)  # noqa: DTZ001 - times of an audit are UTC without a zone
+OLDER: dict[str, Any] = {"l_older_version_id": "v1", "l_older_size": 9, "l_older_since": SINCE}
+OLD_AFTER_TEN_DAYS = VersionExpiry("old", Location("lake", ""), 10)
 NOW: list[tuple[dict[str, Any], dict[str, Any], bytes, tuple[str, str | None], str]] = [
     ({"lost_state": 4}, {}, b'{"a": 1}', ("unknown", None), "its file exists"),
     ({"lost_state": None}, {}, b'{"a": 1}', ("unknown", None), "its file exists"),
@@ -200,10 +206,15 @@ def test_a_state_whose_file_is_there_has_nothing_to_restore(
         confirms=lambda _: True,
         context=SimpleNamespace(clients=None),
         look=lambda _: SimpleNamespace(to_pylist=lambda: [ANSWER | answer]),
+        con=connection(),
+        lifecycles=SimpleNamespace(of=lambda _: [Lifecycle("lake", older=(OLD_AFTER_TEN_DAYS,))]),
     )
     (row,) = lost_metadata.with_versions(audit, [STATE | state])
     assert (row["recoverable"], row["recovery_version_id"]) == expected
     assert words in row["explanation"]
+    has_end = "lifecycle rule old deletes that version on or after 2026-12-02" in row["explanation"]
+    assert has_end is (row.get("recoverable_until") is not None)
+    assert has_end is (row["recovery_version_id"] is not None)
 
 
 @pytest.mark.parametrize(

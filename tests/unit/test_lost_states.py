@@ -79,7 +79,8 @@ def test_lost_states_of_a_table_are_one_finding_about_the_newest() -> None:
     assert (orders["subject"], orders["table_version"]) == (f"{LOG}/{5:020}.json", 5)
     assert (orders["files"], orders["rows_at_stake"], orders["bytes_at_stake"]) == (2, 20, 200)
     assert orders["explanation"].endswith(
-        f"2 versions of the table are lost together: {4:020}.json, {5:020}.json; storage keeps an object version of 2 of these 2 files;"
+        f"2 versions of the table are lost together: {4:020}.json, {5:020}.json; storage keeps an object "
+        "version of 2 of these 2 files;"
         " 3 files were written again since the last audit, perhaps by a restore of the table"
     )
     assert (sales["files"], "lost together" in sales["explanation"]) == (1, False)

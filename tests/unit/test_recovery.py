@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.report import summary
-from lakeaudit.results.recovery import Recovery, brief, losses, of_finding, sentence
+from lakeaudit.results.recovery import Recovery, brief, of_finding, sentence
 
 END = datetime(2026, 12, 9, tzinfo=UTC)
 
@@ -28,22 +28,30 @@ def row(
 
 LOST_COMMIT = row("overwritten_commit")
 
+UNTIL = "until 2026-12-09 00:00:00Z"
+OTHERS = "reconcile may repair 3 other findings (the plan decides); 1 other finding has no automatic repair"
 SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([], ""),
     ([row()], "recoverable: yes, until 2026-12-09 00:00:00Z"),
     ([row(recoverable="no")], "recoverable: no"),
-    ([row(recoverable="no", number=3)], "recoverable: no"),
-    ([row(recoverable=None, number=3)], "recoverable: unknown"),
-    ([row(recoverable="no"), row(recoverable="unknown")], "recoverable: 0 of 2 (1 unknown)"),
-    ([row(number=9, recoverable_until=None)], "recoverable: 9 of 9, no expiry known"),
-    ([row(number=9), row(recoverable="no", number=4)], "recoverable: 9 of 13, until 2026-12-09 00:00:00Z"),
+    ([row(recoverable="no", number=3)], "0 of 3 lost or changed files are recoverable"),
+    ([row(recoverable=None, number=3)], "0 of 3 lost or changed files are recoverable, unknown for 3"),
+    (
+        [row(recoverable="no"), row(recoverable="unknown")],
+        "0 of 2 lost or changed files are recoverable, unknown for 1",
+    ),
+    ([row(number=9, recoverable_until=None)], "9 of 9 lost or changed files are recoverable"),
+    (
+        [row(number=9), row(recoverable="no", number=4)],
+        "9 of 13 lost or changed files are recoverable, the first one until 2026-12-09 00:00:00Z",
+    ),
     (
         [row(number=2), row("phantom", None, 3), row("unclassified", None)],
-        "recoverable: 2 of 2, until 2026-12-09 00:00:00Z; 3 repairable by reconcile; 1 with no automatic repair",
+        f"2 of 2 lost or changed files are recoverable, the first one {UNTIL}; {OTHERS}",
     ),
-    ([row("phantom", None, 2)], "repairable by reconcile"),
+    ([row("phantom", None, 2)], "reconcile may repair them; the plan decides"),
     ([row("unclassified", None, 2)], "no automatic repair"),
-    ([row("phantom", None, 2), row("unclassified", None)], "2 of 3 repairable by reconcile"),
+    ([row("phantom", None, 2), row("unclassified", None)], "reconcile may repair 2 of 3; the plan decides"),
     ([LOST_COMMIT], "no automatic repair, lost version readable, until 2026-12-09 00:00:00Z"),
 ]
 
@@ -57,7 +65,7 @@ def test_the_first_expiry_counts_and_names_its_table() -> None:
     later = row(recoverable_until=END + timedelta(days=1), table_name="a")
     recovery = Recovery.of_sums([later, row(), row(recoverable="no", table_name="b")])
     assert (recovery.until, recovery.first_table) == (END, "orders")
-    assert losses(recovery, with_table=True).endswith(", until 2026-12-09 00:00:00Z (orders)")
+    assert sentence(recovery, with_table=True).endswith(", the first one until 2026-12-09 00:00:00Z (orders)")
 
 
 @pytest.mark.parametrize(("past", "words"), [(-2, "(2 h left)"), (0, "(passed)"), (2, "(passed)")])
@@ -69,13 +77,13 @@ def test_an_expiry_is_measured_from_now(past: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "recoverable", "words"),
     [
-        ("dropped", "yes", "recoverable: yes, from an older version, no expiry known"),
+        ("dropped", "yes", "recoverable: yes, from an older version, no end date known"),
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
         ("metastore_broken", "unknown", ""),
         ("overwritten_commit", "yes", "lost version readable"),
         ("overwritten_commit", "no", ""),
-        ("of another version", "yes", "recoverable: yes, from an older version, no expiry known"),
+        ("of another version", "yes", "recoverable: yes, from an older version, no end date known"),
         ("of another version", None, ""),
     ],
 )

@@ -46,7 +46,7 @@ PLANS = "lakeaudit reconcile plan "
 PLAN_FILE, CLEAR_FILE = "plan.jsonl", "clear.jsonl"
 """Default file of a plan, and the file of a second plan for the same table."""
 _INTO = "-o"
-LEAVE_OUT = "Omit `--allow restore` if somebody may have removed or replaced files on purpose."
+LEAVE_OUT = "Leave out `--allow restore` if somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
     "dropped": "Write the rows again from their source. Only after that, remove the file from the "
@@ -232,11 +232,19 @@ def repair_command(
         answers: number of lost files by whether they are recoverable: yes, no, unknown.
         causes: known causes.
     """
-    of_table = f" {option('--table', table)}" if table is not None else ""
-    about = f"{operand(lake)}{of_table} {option('--kind', kind)}"
     if not may_be_repaired(kind, answers):
-        return f"lakeaudit findings {about} --files"
-    return f"{PLANS}{about}{ALLOW if may_be_meant(kind, answers, causes) else ''}"
+        return list_command(lake, table, kind)
+    return f"{PLANS}{_about(lake, table, kind)}{_allowances([kind], restore=may_be_meant(kind, answers, causes))}"
+
+
+def list_command(lake: str, table: str | None, kind: str) -> str:
+    """Return the command that lists the files of a kind; `table` None: of every table."""
+    return f"lakeaudit findings {_about(lake, table, kind)} --files"
+
+
+def _about(lake: str, table: str | None, kind: str) -> str:
+    of_table = f" {option('--table', table)}" if table is not None else ""
+    return f"{operand(lake)}{of_table} {option('--kind', kind)}"
 
 
 def beside_others(command: str, name: str) -> str:
@@ -257,17 +265,19 @@ def commands_for_table(lake: str, table: str, groups: "Sequence[BrokenGroup]") -
     ]  # fmt: skip
     about = f"{operand(lake)} {option('--table', table)}"
     meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
-    repaired = _kinds(each.kind for each in planned if each.kind not in CLEARED)
-    cleared = _kinds(each.kind for each in planned if each.kind in CLEARED)
     rest = [
         f"lakeaudit findings {about} {option('--kind', each.kind)} --files"
         for each in groups
         if each not in planned
     ]
+    of_cleared, of_repaired = (
+        [each.kind for each in planned if (each.kind in CLEARED) is clears] for clears in (True, False)
+    )
+    repaired, cleared = _kinds(of_repaired), _kinds(of_cleared)
     return [
-        *([f"{PLANS}{about}{repaired}{ALLOW if meant else ''}"] if repaired else []),
+        *([f"{PLANS}{about}{repaired}{_allowances(of_repaired, restore=meant)}"] if repaired else []),
         *dict.fromkeys(rest),
-        *([f"{PLANS}{about}{cleared} {_INTO} {CLEAR_FILE}"] if cleared else []),
+        *([f"{PLANS}{about}{cleared}{_allowances(of_cleared)} {_INTO} {CLEAR_FILE}"] if cleared else []),
     ]
 
 
@@ -303,6 +313,18 @@ class BrokenGroup(Protocol):
 
 
 ALLOW = " --allow restore"
+ALLOWED_ALONE = {
+    "unfinished_upload": "abort_upload",
+    "stale_pointer": "repoint_table",
+    "empty_partition": "drop_partition",
+}
+"""By kind the value of `--allow` without which a plan has no step for it."""
+
+
+def _allowances(kinds: Iterable[str], *, restore: bool = False) -> str:
+    """Return the options `--allow` that a plan for these kinds needs."""
+    alone = (f" --allow {ALLOWED_ALONE[kind]}" for kind in dict.fromkeys(kinds) if kind in ALLOWED_ALONE)
+    return "".join([*alone, *([ALLOW] if restore else [])])
 
 
 def may_be_repaired(kind: str, answers: Mapping[str, int]) -> bool:
@@ -402,6 +424,18 @@ def to_do(kind: str, recoverable: str | None = None, manifest_kind: str | None =
     general, of_formats = (_NOT_BACK[kind], NOT_BACK) if is_lost else (KINDS[kind].do, DO)
     text = of_formats.get(kind, {}).get(format_of(manifest_kind) or "", general)
     return _COLUMN.sub("", text).replace("`", "")
+
+
+def advice(finding: Row, step: Step | None) -> str:
+    """Return the advice to print with the command of a finding; empty if the command alone is enough.
+
+    Args:
+        finding: a row of `findings` or of the ledger.
+        step: what `way_back` returns for it.
+    """
+    if step is not None and not is_to_think_first(finding):
+        return ""
+    return to_do(finding["kind"], finding["recoverable"], finding["manifest_kind"])
 
 
 def learn_more(lake: str, run_id: str, finding: Row) -> str:

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from lakeaudit.formatting import number
 from lakeaudit.kinds import KINDS
 from lakeaudit.matching.verdicts import FindingPolicy, group_verdicts
 from lakeaudit.runtime import duck
@@ -75,15 +74,15 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
         "rows_at_stake": row["rows"],
         "bytes_at_stake": row["bytes"],
         "confirmation": "not_needed",
-        "explanation": f"{number(row['files'], 'live file')} of this table {_are(row['files'])} in the folder of "
+        "explanation": f"{_live_files(row['files'])} in the folder of "
         f"{row['source']}, "
         f"such as {row['sample']}; {_not_listed(row)}; the next clean-up of {row['source']} (VACUUM, removal of orphan "
         f"files) deletes {_them(row['files'])}",
     }
 
 
-def _are(files: int) -> str:
-    return "is" if files == 1 else "are"
+def _live_files(files: int) -> str:
+    return "1 live file of this table is" if files == 1 else f"{files:,} live files of this table are"
 
 
 def _them(files: int) -> str:

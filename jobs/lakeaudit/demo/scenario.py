@@ -279,7 +279,12 @@ def judge(
         comparison = compare(faults, *read_run(results, outcome.run_id))
         log.note(differences=len(comparison.differences))
     page = page_of(lake, lake_file, outcome.run_id)
-    demo = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
+    demo = {
+        "seed": draw.seed,
+        "broken": _acts(comparison),
+        "harmless": sum(fault.is_trap for fault in comparison.faults),
+        "matched": comparison.matched,
+    }
     return Verdict(comparison, replace(page, demo=demo))
 
 
@@ -301,9 +306,8 @@ def _acts(comparison: Comparison) -> list[dict[str, str]]:
     """Return the faults for the page, with expected findings and whether they were found."""
     return [
         {
-            "fault": fault.act.replace("_", " "),
-            "done": fault.what,
-            "expected": _expectation(fault),
+            "what the demo did": fault.what,
+            "expected findings": _expectation(fault),
             "judged": "wrongly" if fault in comparison.missed else "correctly",
         }
         for fault in comparison.faults
@@ -312,7 +316,7 @@ def _acts(comparison: Comparison) -> list[dict[str, str]]:
 
 def _expectation(fault: Fault) -> str:
     kinds = ", ".join(sorted({expected.kind for expected in fault.expected}))
-    return kinds or (f"an evidence gap of {fault.gap}" if fault.gap else "nothing: harmless")
+    return kinds or (f"none; {fault.gap} can only partly be judged" if fault.gap else "none: harmless")
 
 
 def print_verdict(console: Console, verdict: Verdict, folder: Path) -> None:

@@ -229,8 +229,7 @@ def finding(console: Console, row: Row, place: str | None = None, known: str = "
 def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | None = None) -> None:
     """Print the command that restores the file on a line of its own, or the advice for its kind."""
     step = next_steps.way_back(row, at, marker)
-    do = next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"])
-    if do and (step is None or next_steps.is_to_think_first(row)):
+    if do := next_steps.advice(row, step):
         line(console, plain(f"do: {do}", "dim"), indent=3)
     if step is not None:
         line(console, plain(f"to {step.what}:", "dim"), indent=3)

@@ -5,20 +5,21 @@ Rows and headline are both made from the unresolved discrepancies of the lake, s
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lakeaudit.advice.command_lines import operand, option
-from lakeaudit.advice.next_steps import beside_others, repair_command
-from lakeaudit.kinds import KINDS, rank
+from lakeaudit.advice.next_steps import CLEARED, PLANS, beside_others, list_command, repair_command
+from lakeaudit.kinds import KINDS, loses_state, rank
 from lakeaudit.report.summary import Amount
 from lakeaudit.results.recovery import Recovery
 
 Row = Mapping[str, Any]
 
 ACCEPTED = "accepted"
+AFTER_RESTORE = "first restore the lost version of the table"
 
 _PART = re.compile(r" \(\d+ of \d+\)$")
 
@@ -44,6 +45,18 @@ class Broken:
     causes: tuple[str, ...]
     recovery: Recovery
     command: str
+    blocked: bool = False
+    """Whether no plan removes these unused files before a lost version of their table is restored."""
+
+    @property
+    def remedy(self) -> str:
+        """Return whether the files are recoverable, or how the discrepancies are repaired."""
+        return AFTER_RESTORE if self.blocked else self.recovery.amount
+
+    @property
+    def purpose(self) -> str:
+        """Return the purpose of the command."""
+        return "Plan the repair" if self.command.startswith(PLANS) else "List the files"
 
     @property
     def description(self) -> str:
@@ -67,8 +80,10 @@ def broken(
     for row in standing:
         if row["standing"] != ACCEPTED and row["findings"]:
             groups.setdefault((row["severity"], row["kind"]), []).append(row)
+    losing = {row["table_name"] for row in standing if loses_state(row["kind"], row["severity"])}
     lines = [
-        _broken(rows, _of(still_open, *of), _of(changes, *of), lake, past) for of, rows in groups.items()
+        _broken(rows, _of(still_open, *of), _of(changes, *of), lake, past, losing)
+        for of, rows in groups.items()
     ]
     return tuple(sorted(lines, key=lambda each: (rank(each.severity), -each.number, each.kind)))
 
@@ -82,7 +97,12 @@ def _changed(changes: Sequence[Row], transition: str) -> int:
 
 
 def _broken(
-    rows: Sequence[Row], ledger_rows: Sequence[Row], changes: Sequence[Row], lake: str, past: str | None
+    rows: Sequence[Row],
+    ledger_rows: Sequence[Row],
+    changes: Sequence[Row],
+    lake: str,
+    past: str | None,
+    losing: Collection[str | None],
 ) -> Broken:
     tables: Counter[str] = Counter()
     for row in rows:
@@ -90,6 +110,7 @@ def _broken(
             tables[row["table_name"]] += row["findings"]
     kind, number = rows[0]["kind"], sum(row["findings"] for row in rows)
     recovery = Recovery.of_sums(rows)
+    blocked = kind in CLEARED and bool(tables) and tables.keys() <= {*losing}
     return Broken(
         kind=kind,
         severity=rows[0]["severity"],
@@ -103,19 +124,28 @@ def _broken(
         since=min((row["since"] for row in ledger_rows if row["since"]), default=None),
         causes=_causes(ledger_rows),
         recovery=recovery,
-        command=_of_past(lake, kind, past)
-        if past is not None
-        else beside_others(
-            repair_command(
-                lake,
-                next(iter(tables)) if len(tables) == 1 else None,
-                kind,
-                recovery.answers,
-                _causes(ledger_rows),
-            ),
-            kind,
-        ),
+        command=_command(kind, tables, recovery, _causes(ledger_rows), lake, past, blocked=blocked),
+        blocked=blocked,
     )
+
+
+def _command(
+    kind: str,
+    tables: Collection[str],
+    recovery: Recovery,
+    causes: Sequence[str],
+    lake: str,
+    past: str | None,
+    *,
+    blocked: bool,
+) -> str:
+    """Return the command that plans the repair, or lists the files if no plan can help."""
+    if past is not None:
+        return _of_past(lake, kind, past)
+    table = next(iter(tables)) if len(tables) == 1 else None
+    if blocked:
+        return list_command(lake, table, kind)
+    return beside_others(repair_command(lake, table, kind, recovery.answers, causes), kind)
 
 
 def _causes(ledger_rows: Iterable[Row]) -> tuple[str, ...]:

@@ -19,6 +19,11 @@ from lakeaudit.kinds import KINDS, axis_words
 from lakeaudit.report import coverage_view, palette, plots, summary
 from lakeaudit.results import recovery
 
+SINCE = (
+    "The column Since shows the time of the cause (for example, of a delete marker) if the cause is known; "
+    "otherwise the time of the first audit that reported the finding."
+)
+
 
 @dataclass(frozen=True)
 class Asset:
@@ -80,14 +85,15 @@ def environment() -> Environment:
     templates.filters.update(
         time=_time, ago=_ago, ends=_ends, iso=_iso, amount=amount, spelled=spelled, filter_link=_filter_link
     )
-    templates.globals.update(words=formatting, plots=plots, summary=summary, palette=palette, KINDS=KINDS)
+    templates.filters.update(number=formatting.number)
+    templates.globals.update(
+        SINCE=SINCE, words=formatting, plots=plots, summary=summary, palette=palette, KINDS=KINDS
+    )
     templates.globals.update(STANDINGS=coverage_view.STANDINGS, OUTCOMES=coverage_view.OUTCOMES)
     templates.globals.update(
         at_stake=summary.AT_STAKE, command=next_steps.learn_more, way_back=next_steps.way_back
     )
-    templates.globals.update(
-        to_do=next_steps.to_do, THINK_FIRST=next_steps.THINK_FIRST, axis_words=axis_words
-    )
+    templates.globals.update(advice=next_steps.advice, axis_words=axis_words)
     templates.globals.update(
         confirmed=formatting.CONFIRMED, outcome_words=formatting.OUTCOMES, spelled=spelled
     )

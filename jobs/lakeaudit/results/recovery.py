@@ -13,14 +13,14 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.advice.next_steps import LOSS_KINDS, LOST_COMMIT, PLANNED
-from lakeaudit.formatting import age, count, second, visible
+from lakeaudit.formatting import age, count, number, second, visible
 from lakeaudit.kinds import KINDS
 
 Row = Mapping[str, Any]
 
 READABLE = "lost version readable"
 NO_REPAIR = "no automatic repair"
-REPAIRABLE = "repairable by reconcile"
+REPAIRABLE = "reconcile may repair it; the plan decides"
 
 _SOURCES = {
     "delete_marker": "by removing a delete marker",
@@ -133,20 +133,42 @@ def sentence(recovery: Recovery, now: datetime | None = None, *, with_table: boo
         return brief(recovery, now) if others else ""
     manual = others - recovery.repairable
     parts = [
-        losses(recovery, now, with_table=with_table),
-        f"{count(recovery.repairable)} {REPAIRABLE}" if recovery.repairable else "",
-        f"{count(manual)} with {NO_REPAIR}" if manual else "",
+        _lost_files(recovery, now, with_table=with_table),
+        f"reconcile may repair {_other(recovery.repairable)} (the plan decides)"
+        if recovery.repairable
+        else "",
+        f"{_other(manual)} {'has' if manual == 1 else 'have'} {NO_REPAIR}" if manual else "",
     ]
     return "; ".join(filter(None, parts))
 
 
-def losses(recovery: Recovery, now: datetime | None = None, *, with_table: bool = False) -> str:
+def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool) -> str:
+    """Return how many of the lost or changed files are recoverable, and until when the first one is."""
+    if recovery.total == 1:
+        return losses(recovery, now)
+    unknown = recovery.answers.get("unknown", 0)
+    files = number(recovery.losses, "lost or changed file")
+    are = "is" if recovery.losses == 1 else "are"
+    end = _until(recovery.until, now)
+    table = f" ({visible(recovery.first_table)})" if with_table and recovery.first_table else ""
+    parts = [
+        f"{count(recovery.restorable)} of {files} {are} recoverable",
+        f"the first one {end}{table}" if end else "",
+        f"unknown for {count(unknown)}" if unknown else "",
+    ]
+    return _joined(*parts)
+
+
+def _other(findings: int) -> str:
+    return number(findings, "other finding")
+
+
+def losses(recovery: Recovery, now: datetime | None = None) -> str:
     """Return whether lost data is recoverable, from which copy and until when; empty where nothing is lost."""
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
-    end = _until(recovery.until, now) or ("no expiry known" if recovery.restorable else "")
-    table = f" ({visible(recovery.first_table)})" if with_table and recovery.first_table else ""
-    return f"recoverable: {_joined(recovery.amount, recovery.source, end)}{table}"
+    end = _until(recovery.until, now) or ("no end date known" if recovery.restorable else "")
+    return f"recoverable: {_joined(recovery.amount, recovery.source, end)}"
 
 
 def of_finding(row: Row, now: datetime | None = None) -> str:
@@ -158,10 +180,12 @@ def _repair(recovery: Recovery) -> str:
     """Return how discrepancies without a lost file are repaired."""
     if recovery.readable:
         return f"{NO_REPAIR}, {READABLE}"
+    if not recovery.repairable:
+        return NO_REPAIR
     if recovery.repairable == recovery.total:
-        return REPAIRABLE
-    some = f"{count(recovery.repairable)} of {count(recovery.total)} {REPAIRABLE}"
-    return some if recovery.repairable else NO_REPAIR
+        return REPAIRABLE if recovery.total == 1 else REPAIRABLE.replace(" it;", " them;")
+    some = f"{count(recovery.repairable)} of {count(recovery.total)}"
+    return REPAIRABLE.replace(" it;", f" {some};")
 
 
 def _joined(*parts: str) -> str:

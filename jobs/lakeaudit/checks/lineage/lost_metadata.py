@@ -13,11 +13,14 @@ import pyarrow as pa
 
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import Finding
+from lakeaudit.collect.lifecycles import ends
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.keys import Location
 from lakeaudit.kinds import NEWER_TORN
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.schemas import OLDER_VERSIONS
 from lakeaudit.storage_classes import restore_takes
 
 KINDS = {"missing_metadata": "file", "dropped_history": "file", "incomplete_commit": "commit"}
@@ -50,7 +53,37 @@ def with_versions(evidence: Evidence, rows: Sequence[Finding]) -> list[Finding]:
         for row in rows
     ]
     torn = _torn_files(answered)
-    return _with_common_losses([_with_torn_note(row, torn) for row in answered])
+    rows_with_versions = _with_common_losses([_with_torn_note(row, torn) for row in answered])
+    return _with_ends(evidence, rows_with_versions, known)
+
+
+def _with_ends(
+    evidence: Evidence, rows: Sequence[Finding], answers: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> list[Finding]:
+    """Return the rows; those with a version that can be restored get the time until which it is kept."""
+    restorable = {
+        (row["bucket"], row["key"], version)
+        for row in rows
+        if _is_lost_file(row) and (version := row.get("recovery_version_id")) and "storage_version_id" in row
+    }
+    versions = [
+        (*version, *(answers[version[:2]].get(f"l_older_{name}") for name in ("size", "since", "newer")))
+        for version in sorted(restorable)
+        if version[:2] in answers
+    ]
+    if not versions:
+        return list(rows)
+    ended, _ = ends(evidence.con, duck.small(OLDER_VERSIONS, versions), evidence.lifecycles)
+    by_version = {(row["bucket"], row["key"], row["version_id"]): row for row in duck.rows_of(ended)}
+    return [_with_end(row, by_version) for row in rows]
+
+
+def _with_end(row: Finding, ended: Mapping[tuple[str, str, str], Finding]) -> Finding:
+    end = ended.get((row.get("bucket"), row.get("key"), row.get("recovery_version_id")))  # type: ignore[arg-type]
+    if end is None or not _is_lost_file(row):
+        return row
+    explanation = f"{row['explanation']}; {end['kept_words']}"
+    return row | {"recoverable_until": end["recoverable_until"], "explanation": explanation}
 
 
 def _torn_files(rows: Sequence[Finding]) -> set[tuple[str, str]]:

@@ -205,7 +205,13 @@ def _together(rows: Sequence[Finding]) -> Finding:
     amounts = {
         name: _sum(row.get(name) for row in rows) for name in ("files", "rows_at_stake", "bytes_at_stake")
     }
-    return {**newest, **amounts, "recoverable": _recoverable(by_age), "explanation": "; ".join(sentences)}
+    until = min((end for row in by_age if (end := row.get("recoverable_until"))), default=None)
+    merged = {
+        "recoverable": _recoverable(by_age),
+        "recoverable_until": until,
+        "explanation": "; ".join(sentences),
+    }
+    return {**newest, **amounts, **merged}
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:

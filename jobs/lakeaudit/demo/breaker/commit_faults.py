@@ -32,7 +32,7 @@ def blank_commit_file(site: Site) -> Fault:
     """A commit in the middle of a Delta log contains only blanks."""
     key = _middle_commit(site)
     site.put(key, b" " * site.objects[key]["size"])
-    what = f"wrote blanks over {key}"
+    what = f"replaced the content of {key} by blanks"
     return missing_metadata(site.owner(key), "blank_commit_file", what, key, overwritten=True)
 
 
@@ -62,7 +62,7 @@ def commit_twice(site: Site) -> Fault:
     key = site.pick(site.live_files("open"))
     site.commit(table, {"add": _add(site, table, key) | {"path": f"s3a://{site.bucket}/{quote(key)}"}})
     expected = Expected("duplicate", "duplicate_entry", table.name, key)
-    return Fault("commit_twice", f"committed {key} again by its full address", (expected,))
+    return Fault("commit_twice", f"committed {key} a second time, with its full address", (expected,))
 
 
 def overwrite_commit(site: Site) -> Fault:
@@ -94,7 +94,7 @@ def overwrite_and_repeat(site: Site) -> Fault:
     site.commit(table, append_info(), lost.add)
     key = site.commit(table, append_info(), kept.add, again=True)
     site.commit(table, append_info(), lost.add)
-    return Fault("overwrite_and_repeat", f"overwrote the commit {key} and wrote the lost one again", ())
+    return Fault("overwrite_and_repeat", f"overwrote the commit {key}, then wrote the lost commit again", ())
 
 
 def append_twice(site: Site) -> Fault:
@@ -130,7 +130,7 @@ def reload_batch(site: Site) -> Fault:
     site.commit(table, append_info(), first.add)
     site.remove(table, first.key)
     key = site.commit(table, append_info(), first.written_again(site, table).add)
-    return Fault("reload_batch", f"appended a batch again in {key}, which was removed before", ())
+    return Fault("reload_batch", f"appended a batch again in {key} after it was removed", ())
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def delete_and_tell_the_store(site: Site) -> Fault:
     guard.put(key, tombstone_row(now_ms()))
     return _fault(
         "delete_and_tell_the_store",
-        f"deleted {key} and its row",
+        f"deleted {key} and its entry in the metadata store",
         site.content("dropped", key, recoverable="yes"),
     )
 
@@ -51,7 +51,7 @@ def lose_in_commit(site: Site) -> Fault:
     key = site.pick(sorted(files))
     site.purge(key)
     lost = Expected("content", "dropped", table.name, key, recoverable="no")
-    return _fault("lose_in_commit", f"lost {key} in its job's commit", [lost])
+    return _fault("lose_in_commit", f"deleted {key} while its job committed", [lost])
 
 
 def delete_deletion_vector(site: Site) -> Fault:
@@ -70,7 +70,7 @@ def truncate_deletion_vector(site: Site) -> Fault:
     key = site.pick(sorted(key for key in site.log(table).vectors if site.is_free(key)))
     site.put(key, site.body(key)[:-8])
     expected = [Expected("content", "size_mismatch", table.name, key), *site.entry_differs(key)]
-    return _fault("truncate_deletion_vector", f"cut 8 bytes off {key}", expected)
+    return _fault("truncate_deletion_vector", f"removed the last 8 bytes of {key}", expected)
 
 
 def delete_under_clone(site: Site) -> Fault:
@@ -85,7 +85,11 @@ def remove_under_clone(site: Site) -> Fault:
     key = site.pick([key for key in site.live_files("clone") if len(site.live_in(key)) == 2])
     site.remove(site.table("history"), key)
     expected = Expected("hazard", "clone_at_risk", site.table("clone").name, severity="error")
-    return _fault("remove_under_clone", f"removed {key} from its table, not from the clone", [expected])
+    return _fault(
+        "remove_under_clone",
+        f"removed {key} from its own table, but a clone still lists the file",
+        [expected],
+    )
 
 
 def vacuum_under_clone(site: Site) -> Fault:
@@ -99,7 +103,7 @@ def vacuum_under_clone(site: Site) -> Fault:
     lost = Expected("content", "dropped", clone.name, key, recoverable="yes")
     return _fault(
         "vacuum_under_clone",
-        f"removed {key} from its table and deleted it",
+        f"removed {key} from its own table and deleted the file, but a clone still lists it",
         [lost, Expected("content", "dropped_history", source.name, key)],
     )
 
@@ -125,7 +129,7 @@ def sweep_history(site: Site) -> Fault:
     swept = sorted(site.log(table).removed)
     for key in swept:
         site.delete(key)
-    return _fault("sweep_history", f"deleted all {len(swept)} removed files of {table.name}",
+    return _fault("sweep_history", f"deleted all {len(swept)} files that {table.name} had removed",
                   [Expected("content", "dropped_history", table.name, severity="info")])  # fmt: skip
 
 
@@ -133,7 +137,7 @@ def leave_out_of_reports(site: Site) -> Fault:
     """Reports are made for some prefixes alone, and a table lies below none: nothing of it is lost."""
     table = site.whole_table("swept")
     site.report_all_but(table)
-    what = f"made inventory reports for all prefixes but {table.location}/"
+    what = f"wrote inventory reports without the prefix {table.location}/"
     return Fault("leave_out_of_reports", what, (), gap=table.name)
 
 
@@ -146,7 +150,11 @@ def let_files_expire(site: Site) -> Fault:
     data = f"{table.location}/part-"
     rule = site.add_lifecycle_rule(data, Expiration={"Days": 30})
     expected = Expected("hazard", "will_expire", table.name, severity="error")
-    return _fault("let_files_expire", f"made the lifecycle rule {rule} for {data}", [expected])
+    return _fault(
+        "let_files_expire",
+        f"created the lifecycle rule {rule}, which deletes objects under {data}",
+        [expected],
+    )
 
 
 def let_large_files_be_archived(site: Site) -> Fault:
@@ -154,21 +162,27 @@ def let_large_files_be_archived(site: Site) -> Fault:
     table = site.table("history")
     archive = {"Days": 90, "StorageClass": "GLACIER"}
     rule = site.add_lifecycle_rule(f"{table.location}/", Transitions=[archive])
-    return _fault("let_large_files_be_archived", f"made the lifecycle rule {rule} that archives", [])
+    return _fault(
+        "let_large_files_be_archived",
+        f"created the lifecycle rule {rule}, which archives only large files",
+        [],
+    )
 
 
 def let_versions_expire(site: Site) -> Fault:
     """A trap: lifecycle rules for older versions and for a folder of temporary files, which concern no live file."""
     site.add_lifecycle_rule("", NoncurrentVersionExpiration={"NoncurrentDays": 30})
     rule = site.add_lifecycle_rule("warehouse/_temporary/", Expiration={"Days": 1})
-    return _fault("let_versions_expire", f"made the lifecycle rule {rule} and one for older versions", [])
+    return _fault(
+        "let_versions_expire", f"created the lifecycle rule {rule} and a rule that deletes older versions", []
+    )
 
 
 def truncate_file(site: Site) -> Fault:
     """The tail of a listed file is cut off."""
     key = site.pick(site.live_files())
     site.put(key, site.body(key)[:-200])
-    return _fault("truncate_file", f"cut 200 bytes off {key}", _resized(site, key))
+    return _fault("truncate_file", f"removed the last 200 bytes of {key}", _resized(site, key))
 
 
 def append_to_file(site: Site) -> Fault:

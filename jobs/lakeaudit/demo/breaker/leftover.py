@@ -12,7 +12,7 @@ def stray_data_file(site: Site) -> Fault:
     folder = folder_of(site.pick(site.live_files(*ORDERLY)))
     key = site.new_key(folder)
     site.put(key, b"PAR1" + site.rng.randbytes(2000) + b"PAR1")
-    return _fault(site, "stray_data_file", f"wrote {key}, never committed", _unlisted(site, key), key)
+    return _fault(site, "stray_data_file", f"wrote {key} without a commit", _unlisted(site, key), key)
 
 
 def copy_in_partition(site: Site) -> Fault:
@@ -61,7 +61,7 @@ def stray_deletion_vector(site: Site) -> Fault:
     table = site.table("vectors")
     key = site.new_key(f"{table.location}/", "deletion_vector_{}.bin")
     site.put(key, b"\x01" + site.rng.randbytes(60))
-    return _fault(site, "stray_deletion_vector", f"wrote {key}, never committed", "uncommitted", key)
+    return _fault(site, "stray_deletion_vector", f"wrote {key} without a commit", "uncommitted", key)
 
 
 def leave_task_attempt(site: Site) -> Fault:
@@ -106,7 +106,13 @@ def bring_back_vacuumed(site: Site) -> Fault:
     table = site.table("vacuumed")
     key = site.pick([key for key in _vacuumed(site, table) if key in site.log(table).removed])
     site.undelete(key, site.vacuumed[key])
-    return _fault(site, "bring_back_vacuumed", f"undeleted {key}", "unvacuumed", key)
+    return _fault(
+        site,
+        "bring_back_vacuumed",
+        f"removed the delete marker of {key}, which its table no longer lists",
+        "unvacuumed",
+        key,
+    )
 
 
 def bring_back_forgotten(site: Site) -> Fault:
@@ -114,7 +120,13 @@ def bring_back_forgotten(site: Site) -> Fault:
     table = site.table("cleaned")
     key = site.pick([key for key in _vacuumed(site, table) if key not in site.log(table).removed])
     site.undelete(key, site.vacuumed[key])
-    return _fault(site, "bring_back_forgotten", f"undeleted {key}", "unreferenced", key)
+    return _fault(
+        site,
+        "bring_back_forgotten",
+        f"removed the delete marker of {key}, which its table no longer lists",
+        "unreferenced",
+        key,
+    )
 
 
 def begin_upload(site: Site) -> Fault:
@@ -139,7 +151,7 @@ def _temporary(site: Site, act: str, name: str) -> Fault:
     table = site.rng.choice([table for table in site.tables.values() if table.role in roles])
     key = site.new_key(f"{table.location}/", name)
     site.put(key, site.rng.randbytes(300))
-    return _fault(site, act, f"left {key}", "temporary", key)
+    return _fault(site, act, f"wrote the temporary file {key} and left it there", "temporary", key)
 
 
 def _vacuumed(site: Site, table: Table) -> list[str]:

@@ -12,7 +12,11 @@ def promise_file(site: Site) -> Fault:
     table = site.table("vacuumed")
     key = site.new_key(folder_of(site.pick(site.live_files("vacuumed"))))
     _record(site, table, key, 5000)
-    return Fault("promise_file", f"recorded {key}", (Expected("content", "lost_commit", table.name, key),))
+    return Fault(
+        "promise_file",
+        f"recorded {key}, but did not write it",
+        (Expected("content", "lost_commit", table.name, key),),
+    )
 
 
 def lose_commit_of_file(site: Site) -> Fault:
@@ -25,7 +29,7 @@ def lose_commit_of_file(site: Site) -> Fault:
         Expected("content", "lost_commit", table.name, key),
         Expected("leftover", "uncommitted", table.name, key),
     )
-    return Fault("lose_commit_of_file", f"wrote and recorded {key}, never committed", expected)
+    return Fault("lose_commit_of_file", f"wrote {key} and recorded it, but did not commit it", expected)
 
 
 def promise_plain_file(site: Site) -> Fault:
@@ -33,7 +37,7 @@ def promise_plain_file(site: Site) -> Fault:
     table = site.table("events")
     key = site.new_key(folder_of(site.pick(site.live_files("events"))))
     _record(site, table, key, 5000)
-    return Fault("promise_plain_file", f"recorded {key}",
+    return Fault("promise_plain_file", f"recorded {key}, but did not write it",
                  (Expected("content", "dropped", table.name, key, recoverable="no"),))  # fmt: skip
 
 
@@ -42,7 +46,9 @@ def retire_and_keep(site: Site) -> Fault:
     key = site.pick(site.live_files(kinds=("file_list",)))
     _record(site, site.owner(key), key, action="remove")
     expected = Expected("leftover", "stale_visible", site.owner(key).name, key)
-    return Fault("retire_and_keep", f"retired {key} and left it in its folder", (expected,))
+    return Fault(
+        "retire_and_keep", f"recorded the removal of {key}, but left the file in its folder", (expected,)
+    )
 
 
 def retire_and_delete(site: Site) -> Fault:
@@ -50,7 +56,7 @@ def retire_and_delete(site: Site) -> Fault:
     key = site.pick(site.live_files(kinds=("file_list",)))
     _record(site, site.owner(key), key, action="remove")
     site.delete(key)
-    return Fault("retire_and_delete", f"retired {key} and deleted it", ())
+    return Fault("retire_and_delete", f"recorded the removal of {key} and deleted the file", ())
 
 
 def replace_and_keep(site: Site) -> Fault:
@@ -62,7 +68,11 @@ def replace_and_keep(site: Site) -> Fault:
     site.put(key, site.rng.randbytes(5000))
     _record(site, table, key, 5000, action="replace", scope=folder)
     expected = tuple(Expected("leftover", "stale_visible", table.name, each) for each in old)
-    return Fault("replace_and_keep", f"replaced {folder} and left its {len(old)} old files", expected)
+    return Fault(
+        "replace_and_keep",
+        f"recorded new files for {folder}, but left its {len(old)} old files there",
+        expected,
+    )
 
 
 def record_wrong_size(site: Site) -> Fault:
@@ -83,7 +93,7 @@ def claim_neighbours_file(site: Site) -> Fault:
     key = site.pick([key for key in site.live_files("nested") if key not in site.claims(table)])
     _record(site, table, key, site.objects[key]["size"])
     expected = Expected("duplicate", "conflicting_owner", site.owner(key).name, key)
-    return Fault("claim_neighbours_file", f"recorded {key} for {table.name}", (expected,))
+    return Fault("claim_neighbours_file", f"recorded {key} as a file of {table.name}", (expected,))
 
 
 def _record(site: Site, table: Table, key: str, size: int | None = None, **more: str) -> None:

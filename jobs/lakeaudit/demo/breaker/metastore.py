@@ -9,14 +9,21 @@ def forget_live_file(site: Site) -> Fault:
     """The row of a live file is lost."""
     key, guard = _guarded(site)
     guard.delete(key)
-    return _fault(site, "forget_live_file", f"deleted the row of {key}", "hidden", key, severity="info")
+    return _fault(
+        site,
+        "forget_live_file",
+        f"deleted the metadata store's entry of {key}",
+        "hidden",
+        key,
+        severity="info",
+    )
 
 
 def forget_trusted_file(site: Site) -> Fault:
     """The row of a file is lost where readers trust the store alone, and its folder claims to be complete."""
     key, guard = _trusted(site)
     guard.delete(key)
-    return Fault("forget_trusted_file", f"deleted the row of {key}", _unseen(site, key))
+    return Fault("forget_trusted_file", f"deleted the metadata store's entry of {key}", _unseen(site, key))
 
 
 def write_behind_the_store(site: Site) -> Fault:
@@ -24,7 +31,9 @@ def write_behind_the_store(site: Site) -> Fault:
     neighbour, _ = _trusted(site)
     key = site.new_key(folder_of(neighbour))
     site.put(key, site.rng.randbytes(900))
-    return Fault("write_behind_the_store", f"wrote {key} without a row", _unseen(site, key))
+    return Fault(
+        "write_behind_the_store", f"wrote {key} without an entry in the metadata store", _unseen(site, key)
+    )
 
 
 def copy_behind_the_store(site: Site) -> Fault:
@@ -34,7 +43,9 @@ def copy_behind_the_store(site: Site) -> Fault:
     site.put(key, site.body(source))
     double = Expected("duplicate", "duplicate_content", site.owner(key).name, key)
     return Fault(
-        "copy_behind_the_store", f"copied {source} to {key} without a row", (*_unseen(site, key), double)
+        "copy_behind_the_store",
+        f"copied {source} to {key} without an entry in the metadata store",
+        (*_unseen(site, key), double),
     )
 
 
@@ -42,14 +53,22 @@ def bury_live_file(site: Site) -> Fault:
     """A live file gets a tombstone."""
     key, guard = _guarded(site)
     guard.put(key, tombstone_row(now_ms()))
-    return _fault(site, "bury_live_file", f"wrote a tombstone over {key}", "tombstoned", key)
+    return _fault(
+        site,
+        "bury_live_file",
+        f"replaced the metadata store's entry of {key} by a tombstone",
+        "tombstoned",
+        key,
+    )
 
 
 def bury_live_file_long_ago(site: Site) -> Fault:
     """A trap: the same, but the tombstone is older than its time to live, so no reader heeds it."""
     key, guard = _guarded(site)
     guard.put(key, tombstone_row(now_ms() - 3 * DAY_MS))
-    return Fault("bury_live_file_long_ago", f"wrote an expired tombstone over {key}", ())
+    return Fault(
+        "bury_live_file_long_ago", f"replaced the metadata store's entry of {key} by an expired tombstone", ()
+    )
 
 
 def bury_removed_file(site: Site) -> Fault:
@@ -60,7 +79,11 @@ def bury_removed_file(site: Site) -> Fault:
     }
     key = site.pick(sorted(key for key in removed if not site.live_in(key)))
     _guard(site, key).put(key, tombstone_row(now_ms()))
-    return Fault("bury_removed_file", f"wrote a tombstone over {key}, which its table removed", ())
+    return Fault(
+        "bury_removed_file",
+        f"replaced the metadata store's entry of {key} by a tombstone; its table had removed the file",
+        (),
+    )
 
 
 def invent_file(site: Site) -> Fault:
@@ -68,35 +91,65 @@ def invent_file(site: Site) -> Fault:
     neighbour, guard = _guarded(site)
     key = site.new_key(folder_of(neighbour))
     guard.put(key, file_row(4321, "0" * 32, now_ms()))
-    return _fault(site, "invent_file", f"wrote a row for {key}, which is not there", "phantom", key)
+    return _fault(
+        site,
+        "invent_file",
+        f"wrote an entry in the metadata store for {key}, which does not exist",
+        "phantom",
+        key,
+    )
 
 
 def delete_behind_the_store(site: Site) -> Fault:
     """An unguarded client deletes a file of a table without a manifest: only the store still lists it."""
     key, _ = _trusted(site)
     site.delete(key)
-    return _fault(site, "delete_behind_the_store", f"deleted {key} and left its row", "phantom", key)
+    return _fault(
+        site,
+        "delete_behind_the_store",
+        f"deleted {key}, but not its entry in the metadata store",
+        "phantom",
+        key,
+    )
 
 
 def falsify_size(site: Site) -> Fault:
     """The row of a file has another size."""
     key, guard = _guarded(site)
     guard.change(key, file_length={"N": str(site.objects[key]["size"] + 7)})
-    return _fault(site, "falsify_size", f"changed the size in the row of {key}", "metastore_stale", key)
+    return _fault(
+        site,
+        "falsify_size",
+        f"changed the size in the metadata store's entry of {key}",
+        "metastore_stale",
+        key,
+    )
 
 
 def falsify_etag(site: Site) -> Fault:
     """The row of a file has another ETag: readers fail with RemoteFileChangedException."""
     key, guard = _guarded(site)
     guard.change(key, etag={"S": f"{site.rng.getrandbits(128):032x}"})
-    return _fault(site, "falsify_etag", f"changed the ETag in the row of {key}", "metastore_stale", key)
+    return _fault(
+        site,
+        "falsify_etag",
+        f"changed the ETag in the metadata store's entry of {key}",
+        "metastore_stale",
+        key,
+    )
 
 
 def falsify_version(site: Site) -> Fault:
     """The row of a file names a version that storage does not serve."""
     key, guard = _guarded(site, needs="version_id")
     guard.change(key, version_id={"S": f"{site.rng.getrandbits(128):032x}"})
-    return _fault(site, "falsify_version", f"changed the version in the row of {key}", "metastore_stale", key)
+    return _fault(
+        site,
+        "falsify_version",
+        f"changed the version in the metadata store's entry of {key}",
+        "metastore_stale",
+        key,
+    )
 
 
 def falsify_expired_size(site: Site) -> Fault:
@@ -104,7 +157,11 @@ def falsify_expired_size(site: Site) -> Fault:
     key, guard = _guarded(site)
     old = {"N": str(now_ms() - 3 * DAY_MS)}
     guard.change(key, file_length={"N": "1"}, last_updated=old)
-    return Fault("falsify_expired_size", f"changed the size in the row of {key} and made it expire", ())
+    return Fault(
+        "falsify_expired_size",
+        f"changed the size in the metadata store's entry of {key} and made the entry expire",
+        (),
+    )
 
 
 def overwrite_behind_the_store(site: Site) -> Fault:

@@ -23,7 +23,7 @@ def change_forgotten_bytes(site: Site) -> Fault:
     body = _other_bytes(site.body(key))
     site.purge(key)
     site.put(key, body)
-    return _fault("change_forgotten_bytes", f"changed one byte of {key} and purged its older versions",
+    return _fault("change_forgotten_bytes", f"changed one byte of {key} and deleted its older versions",
                   site.content("overwritten", key) + site.entry_differs(key))  # fmt: skip
 
 
@@ -31,14 +31,18 @@ def rewrite_unrecorded_bytes(site: Site) -> Fault:
     """A trap: a file is rewritten with the same bytes, as its older version shows."""
     key = site.pick(site.live_files(kinds=("delta",)))
     site.put(key, site.body(key))
-    return _fault("rewrite_unrecorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
+    return _fault(
+        "rewrite_unrecorded_bytes", f"wrote {key} again with the same content", site.entry_differs(key)
+    )
 
 
 def rewrite_recorded_bytes(site: Site) -> Fault:
     """A trap: a file is rewritten with the same bytes, and the recorded ETag proves that nothing changed."""
     key = site.pick(recorded(site))
     site.put(key, site.body(key))
-    return _fault("rewrite_recorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
+    return _fault(
+        "rewrite_recorded_bytes", f"wrote {key} again with the same content", site.entry_differs(key)
+    )
 
 
 def restore_by_marker(site: Site) -> Fault:
@@ -56,7 +60,11 @@ def restore_by_copy(site: Site) -> Fault:
     before = site.version_of(key)
     site.delete(key)
     site.copy_version(key, before)
-    return _fault("restore_by_copy", f"deleted {key} and copied its version back", site.entry_differs(key))
+    return _fault(
+        "restore_by_copy",
+        f"deleted {key} and restored it by a copy of its older version",
+        site.entry_differs(key),
+    )
 
 
 def restore_overwritten(site: Site) -> Fault:
@@ -66,7 +74,9 @@ def restore_overwritten(site: Site) -> Fault:
     site.put(key, site.rng.randbytes(site.objects[key]["size"]))
     site.copy_version(key, before)
     return _fault(
-        "restore_overwritten", f"overwrote {key} and copied its version back", site.entry_differs(key)
+        "restore_overwritten",
+        f"overwrote {key} and restored it by a copy of its older version",
+        site.entry_differs(key),
     )
 
 

@@ -29,7 +29,7 @@ def leave_checksum_above(site: Site) -> Fault:
     table = site.whole_table("broken_log")
     lost = f"{table.location}/_delta_log/{len(site.commits(table)):020}"
     site.put(f"{lost}.crc", json.dumps({"numFiles": 12, "tableSizeBytes": 99_000}).encode())
-    what = f"wrote {lost}.crc above the log"
+    what = f"wrote the checksum file {lost}.crc of a commit that does not exist"
     return missing_metadata(table, "leave_checksum_above", what, f"{lost}.json")
 
 
@@ -38,7 +38,7 @@ def cut_off_listing(site: Site) -> Fault:
     table = site.whole_table("broken_log")
     prefix = f"{table.location}/_delta_log/"
     site.put(CUT_OFF + prefix, b"")
-    return Fault("cut_off_listing", f"cut off the listing of {prefix}", (), gap=table.name)
+    return Fault("cut_off_listing", f"made the listing of {prefix} end too early", (), gap=table.name)
 
 
 def lose_table(site: Site) -> Fault:
@@ -95,7 +95,9 @@ def fall_behind(site: Site) -> Fault:
     table = site.whole_table("twin")
     key = site.commit(table, append_info(), NewFile.new(site, table).add)
     expected = Expected("pointer", "stale_pointer", table.name, key, severity="warning")
-    return Fault("fall_behind", f"committed {key}, which the Iceberg metadata lacks", (expected,))
+    return Fault(
+        "fall_behind", f"committed {key}, but did not convert it to the Iceberg metadata", (expected,)
+    )
 
 
 def lose_instant(site: Site) -> Fault:
@@ -106,7 +108,9 @@ def lose_instant(site: Site) -> Fault:
     for each in timeline:
         if each.startswith(key.removesuffix("commit")):
             site.delete(each)
-    return missing_metadata(table, "lose_instant", f"deleted the instant of {key}", key, recoverable="yes")
+    return missing_metadata(
+        table, "lose_instant", f"deleted {key}, the file of an instant", key, recoverable="yes"
+    )
 
 
 def _states(site: Site, table: Table) -> list[str]:

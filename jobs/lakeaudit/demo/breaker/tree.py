@@ -21,14 +21,22 @@ def orphan_folder(site: Site) -> Fault:
     """The row of a folder is lost: its live children are orphans."""
     folder, guard, children = _folder(site)
     guard.delete(folder)
-    return Fault("orphan_folder", f"deleted the row of folder {folder}", _orphans(site, folder, children))
+    return Fault(
+        "orphan_folder",
+        f"deleted the metadata store's entry of the folder {folder}",
+        _orphans(site, folder, children),
+    )
 
 
 def bury_folder(site: Site) -> Fault:
     """The row of a folder becomes a tombstone above live children."""
     folder, guard, children = _folder(site)
     guard.put(folder, tombstone_row(now_ms()))
-    return Fault("bury_folder", f"wrote a tombstone over folder {folder}", _orphans(site, folder, children))
+    return Fault(
+        "bury_folder",
+        f"replaced the metadata store's entry of the folder {folder} by a tombstone",
+        _orphans(site, folder, children),
+    )
 
 
 def flatten_folder(site: Site) -> Fault:
@@ -41,7 +49,9 @@ def flatten_folder(site: Site) -> Fault:
         Expected("metastore_tree", "metastore_broken", table, folder),
         Expected("metastore", "phantom", table, folder),
     )
-    return Fault("flatten_folder", f"turned the row of folder {folder} into a file's", expected)
+    return Fault(
+        "flatten_folder", f"changed the metadata store's entry of the folder {folder} to a file", expected
+    )
 
 
 def write_below_file(site: Site) -> Fault:
@@ -54,14 +64,20 @@ def write_below_file(site: Site) -> Fault:
         Expected("metastore_tree", "metastore_broken", owner, file),
         Expected("leftover", "uncommitted", owner, key),
     )
-    return Fault("write_below_file", f"wrote {key} below a file in {guard.table}", expected)
+    return Fault(
+        "write_below_file",
+        f"wrote an entry for {key} under a file in the metadata store {guard.table}",
+        expected,
+    )
 
 
 def turn_file_into_folder(site: Site) -> Fault:
     """The row of a file becomes a folder's."""
     key, guard = _file(site)
     guard.put(key, folder_row(now_ms()))
-    return _broken(site, "turn_file_into_folder", f"turned the row of {key} into a folder's", f"{key}/")
+    return _broken(
+        site, "turn_file_into_folder", f"changed the metadata store's entry of {key} to a folder", f"{key}/"
+    )
 
 
 def lose_length(site: Site) -> Fault:
@@ -92,13 +108,19 @@ def garble_row(site: Site) -> Fault:
         raise NoVictim
     key = site.pick(site.plain_files("unreadable"))
     guard.change(key, file_length={"S": "many"})
-    return Fault("garble_row", f"garbled the row of {key}", (Expected("source", "unreadable_evidence", ""),))
+    return Fault(
+        "garble_row",
+        f"made the metadata store's entry of {key} unreadable",
+        (Expected("source", "unreadable_evidence", ""),),
+    )
 
 
 def _without(site: Site, act: str, **attributes: dict[str, Any] | None) -> Fault:
     key, guard = _file(site)
     guard.change(key, **attributes)
-    return _broken(site, act, f"took {' and '.join(attributes)} from the row of {key}", key)
+    return _broken(
+        site, act, f"removed {' and '.join(attributes)} from the metadata store's entry of {key}", key
+    )
 
 
 def _broken(site: Site, act: str, what: str, key: str) -> Fault:

@@ -78,14 +78,14 @@ def _evidence_gaps(
     begin, end = span
     last = (end + 1) // interval * interval - 1
     if last >= begin:
-        reason = f"{last}.compact is gone, which lists the files of batches 0 to {last}"
+        reason = f"{last}.compact is missing; this file lists the files of batches 0 to {last}"
         yield _evidence_gap(table, place, f"{last}.compact", reason, last - begin + 1)
     begin = max(begin, last + 1)
     if begin <= end:
         reason = (
-            f"batches {begin} to {end} of the sink's log are gone"
+            f"the files of batches {begin} to {end} of the sink's log are missing"
             if end > begin
-            else f"batch {begin} is gone"
+            else f"the file of batch {begin} is missing"
         )
         yield _evidence_gap(table, place, str(begin), reason, end - begin + 1)
 
