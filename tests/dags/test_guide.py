@@ -49,7 +49,7 @@ def test_every_command_of_the_guide(tmp_path: Path) -> None:
         if not block.startswith(SERVERS):
             told[block.splitlines()[0]] = sh(tmp_path, block)
     audits = [said for line, said in told.items() if "OK: " in said or "CRITICAL" in said]
-    assert "Nothing above info found in 1 table" in "".join(told.values())
+    assert "No finding of severity warning or higher in 1 table" in "".join(told.values())
     assert any("exit code 1" in said and "CRITICAL: 1 dropped in 1 table" in said for said in audits)
     assert (tmp_path / "report.html").is_file()
     assert "http://127.0.0.1:" in served(tmp_path, ".venv/bin/lakeaudit dashboard conf/my-lake.yaml")

@@ -45,7 +45,7 @@ def test_what_is_open_elsewhere_is_the_headline_of_an_audit_of_one_table(place: 
     ledger = [discrepancy(OTHER), discrepancy(LOST, "resolved"), discrepancy(STALE)]
     second_run(place, STALE, discrepancies=ledger)
     assert text_output.verdict_line(page(place)) == (
-        "CRITICAL: 1 dropped in 1 table; this audit checked 1 of 3 tables (orders) and found 1 overwritten there"
+        "CRITICAL: 1 dropped in 1 table; this audit checked 1 of 3 tables (orders) and reported 1 overwritten there"
     )
 
 
@@ -58,7 +58,9 @@ def test_a_table_that_only_the_ledger_knows_is_of_the_lake_too(place: Location) 
     """Tables that audits find by themselves do not stand in the lake file."""
     second_run(place, discrepancies=[discrepancy(OTHER)])
     line = text_output.verdict_line(page(place, tables=()))
-    scope = "this audit checked 1 of 2 tables (orders) and found nothing above info there"
+    scope = (
+        "this audit checked 1 of 2 tables (orders) and reported nothing of severity warning or higher there"
+    )
     assert line == f"CRITICAL: 1 dropped in 1 table; {scope}"
 
 
@@ -66,7 +68,7 @@ def test_what_is_accepted_is_left_out_of_the_headline_and_counted_apart(place: L
     second_run(place, discrepancies=[discrepancy(OTHER) | ACCEPTED, discrepancy(LOST, "resolved")])
     line = text_output.verdict_line(page(place))
     assert line.startswith(
-        "OK: Nothing above info found in 1 table; this audit checked 1 of 3 tables (orders)"
+        "OK: No finding of severity warning or higher in 1 table; this audit checked 1 of 3 tables (orders)"
     )
     assert closing(page(place)) == "1 accepted"
 

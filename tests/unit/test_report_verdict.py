@@ -15,18 +15,18 @@ BLIND, OFF = pagedata.covered("t", files=10, undecided=10), pagedata.off("t", "c
 YOUNG, EMPTY = pagedata.covered("t", files=10, out_of_window=10), pagedata.covered("t", files=0)
 LOST, OLD = pagedata.dropped(1), pagedata.finding("temporary", "x/_temporary/", subject_type="prefix")
 ONE: dict[str, Any] = {"tables_expected": 1, "tables_audited": 1}
-QUIET, ALL = "Nothing above info found in 1 table", "Could not judge all of it: "
+QUIET, ALL = "No finding of severity warning or higher in 1 table", "Could not judge everything: "
 ANYTHING = "Could not judge anything: "
-NOTHING = ANYTHING + "nothing could be judged for 1 of 1 table (t)"
+NOTHING = ANYTHING + "no file could be judged in 1 of 1 table (t)"
 
 VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("all decided", [], [FINE], ONE, "fine", QUIET),
     ("only info", [OLD], [FINE], ONE, "fine", QUIET),
     ("a loss", [LOST], [FINE], ONE, "critical", "1 dropped in 1 table"),
     ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
-    ("in part", [], [PART], ONE, "unjudged", ALL + "only a part could be judged for 1 of 1 table (t)"),
+    ("in part", [], [PART], ONE, "unjudged", ALL + "only a part of the files could be judged in 1 of 1 table (t)"),
     ("a part, as asked", [], [pagedata.covered("t", files=10, status="partial")], ONE, "fine",
-     "Nothing above info found in the requested part of 1 table"),
+     "No finding of severity warning or higher in the requested part of 1 table"),
     ("nothing", [], [BLIND], ONE, "unjudged", NOTHING),
     ("off", [], [OFF], ONE, "unjudged", NOTHING),
     ("too young", [], [YOUNG], ONE, "unjudged", NOTHING),
@@ -36,14 +36,15 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("content too young beside unused files", [], [pagedata.covered("t", "leftover", files=3), YOUNG], ONE, "unjudged",
      NOTHING),
     ("no manifest, and all else judged", [], [pagedata.covered("t", "metastore", files=3), OFF], ONE, "fine",
-     "Nothing above info found in the requested part of 1 table"),
+     "No finding of severity warning or higher in the requested part of 1 table"),
     ("blind beside decided", [], [FINE, {**BLIND, "table_name": "u"}], ONE, "unjudged",
-     ALL + "nothing could be judged for 1 of 2 tables (u)"),
+     ALL + "no file could be judged in 1 of 2 tables (u)"),
     ("off in a partial run", [], [FINE, {**OFF, "table_name": "u"}], {**ONE, "status": "partial"}, "unjudged",
-     ALL + "nothing could be judged for 1 of 2 tables (u)"),
+     ALL + "no file could be judged in 1 of 2 tables (u)"),
     ("a loss, and most tables blind", [LOST], [FINE, *({**BLIND, "table_name": name} for name in "uv")],
-     {**ONE, "status": "partial"}, "critical", "Could not judge 2 of 3 tables; open: 1 dropped in 1 table"),
-    ("no coverage", [], [], ONE, "unjudged", ANYTHING + "nothing could be judged for any table"),
+     {**ONE, "status": "partial"}, "critical",
+     "Could not judge 2 of 3 tables; open discrepancies: 1 dropped in 1 table"),
+    ("no coverage", [], [], ONE, "unjudged", ANYTHING + "no file could be judged in any table"),
     ("a table missing", [], [FINE], {"tables_expected": 2, "tables_audited": 1}, "unjudged",
      ALL + "1 of 2 tables were audited"),
     ("failed", [], [FINE], {**ONE, "status": "failed", "error": "no bucket"}, "unjudged",

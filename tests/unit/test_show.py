@@ -58,7 +58,7 @@ def test_tables_fit_the_terminal(page: object, width: int) -> None:
 @pytest.mark.parametrize(
     ("page", "verdict"),
     [
-        (pagedata.healthy, "OK: Nothing above info found in 5 tables"),
+        (pagedata.healthy, "OK: No finding of severity warning or higher in 5 tables"),
         (pagedata.broken, "CRITICAL: 10 dropped, 1 lost commit, 1 size mismatch in 3 tables (audit partial)"),
         (pagedata.undecided, "UNDECIDED: Could not judge anything"),
     ],
@@ -115,7 +115,7 @@ def test_it_fits_a_screen_whatever_was_found() -> None:
     rest = (
         "12 more kinds",
         "and 17 more findings:",
-        "96 more partly judged",
+        "96 more tables partly judged",
         "and 97 more reasons",
         "and 34 more sources",
     )

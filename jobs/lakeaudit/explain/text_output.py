@@ -133,7 +133,7 @@ def _by_standing(tables: Sequence[coverage_view.Judged], more: str) -> str:
     """Return the number of tables by standing."""
     numbers = Counter(coverage_view.STANDINGS[table.standing] for table in tables)
     return ", ".join(
-        f"{formatting.count(number)} {more}{_phrase(called)}" for called, number in numbers.items()
+        f"{formatting.number(n, f'{more}table')} {_phrase(standing)}" for standing, n in numbers.items()
     )
 
 

@@ -15,6 +15,8 @@ from lakeaudit.results.recovery import Recovery, sentence
 Row = Mapping[str, Any]
 
 DECIDED = ("part", "whole")
+LOWEST = AT_STAKE[-1]
+"""The lowest severity that a headline counts."""
 NAMED = 5
 """Number of tables that a sentence names; the others are counted."""
 KINDS_NAMED = 4
@@ -76,14 +78,16 @@ def verdict(
         headline = f"{_mostly_blind(run, tables)}{_worst_kinds(worst, by_kind(pressing))}"
         return Verdict(worst.name, headline, (*first, *notes, *accepted, *doubts), scope)
     decided = [table for table in tables if table.standing in DECIDED]
-    quiet = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
+    quiet = tuple(
+        f"{count(line.stake.findings)} of severity info" for line in severities if line.stake.findings
+    )
     if doubts:
-        headline = f"Could not judge {'all of it' if decided else 'anything'}: {_lower(doubts[0])}"
+        headline = f"Could not judge {'everything' if decided else 'anything'}: {_lower(doubts[0])}"
         rest = (_nothing_else(quiet),) if decided else ()
         notes = (*first, *doubts[1:], *rest, *accepted, *_idle(run, tables), *_young(tables))
         return Verdict("unjudged", headline, notes, scope)
     part = "the requested part of " if any(table.standing == "part" for table in decided) else ""
-    headline = f"Nothing above info found in {part}{_tables(len(decided))}"
+    headline = f"No finding of severity {LOWEST} or higher in {part}{_tables(len(decided))}"
     notes = (*first, *quiet, *accepted, *_idle(run, tables), *_young(tables))
     return Verdict("fine", headline, notes, scope)
 
@@ -101,8 +105,9 @@ def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Col
         return ""
     of = f"{count(len(audited))} of {_tables(len({*known, *audited}))}"
     lines = [line for line in by_kind(totals) if line.worst in AT_STAKE]
-    findings = ", ".join(_of_kind(line) for line in lines) or "nothing above info"
-    return f"This audit checked {'a part of ' if narrowed else ''}{of} ({_names(audited)}) and found {findings} there"
+    findings = ", ".join(_of_kind(line) for line in lines) or f"nothing of severity {LOWEST} or higher"
+    part = "a part of " if narrowed else ""
+    return f"This audit checked {part}{of} ({_names(audited)}) and reported {findings} there"
 
 
 def _lists(table: Judged) -> bool:
@@ -123,10 +128,11 @@ def _young(tables: Sequence[Judged]) -> Iterable[str]:
         return
     files = sum(cell.counts["out_of_window"] for cell in young.values())
     whole = [table.name for table in tables if table.standing == "young"]
-    alone = f", among them all of {_names(whole)}" if whole else ""
+    alone = f", among them all files of {_names(whole)}" if whole else ""
     until = next((cell.reason for cell in young.values() if cell.reason), None)
     because = f" ({min(young)}: {until})" if until and len(young) > 1 else f" ({until})" if until else ""
-    yield f"{number(files, 'file')} of {_tables(len(young))} too young to judge{alone}{because}"
+    verb = "is" if files == 1 else "are"
+    yield f"{number(files, 'file')} of {_tables(len(young))} {verb} too young to judge{alone}{because}"
 
 
 def _of_kind(line: Line) -> str:
@@ -162,7 +168,7 @@ def _pending(pressing: Sequence[Row]) -> Iterable[str]:
 def _accepted(standing: Sequence[Row]) -> Iterable[str]:
     accepted = sum(row["findings"] for row in standing if row["standing"] == "accepted")
     if accepted:
-        yield f"Not counted: {count(accepted)} {ACCEPTED}"
+        yield f"Not counted: {number(accepted, f'{ACCEPTED} finding')}"
 
 
 def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
@@ -183,12 +189,12 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         yield f"{_UNFINISHED[run['status']]}{_because(run['error'])}"
     nothing = _blind(run, tables)
     if nothing or not tables:
-        yield f"Nothing could be judged for {_listed(nothing, len(tables))}"
+        yield f"No file could be judged in {_listed(nothing, len(tables))}"
     part = [
         table.name for table in tables if table.standing == "part" and not _is_requested_scope(run, table)
     ]
     if part:
-        yield f"Only a part could be judged for {_listed(part, len(tables))}"
+        yield f"Only a part of the files could be judged in {_listed(part, len(tables))}"
     expected, audited = run["tables_expected"], run["tables_audited"]
     if expected is not None and audited != expected:
         yield f"{count(audited)} of {count(expected)} tables were audited"
@@ -224,14 +230,14 @@ def _mostly_blind(run: Row, tables: Sequence[Judged]) -> str:
     blind = _blind(run, tables)
     if len(blind) * 2 <= len(tables):
         return ""
-    return f"Could not judge {count(len(blind))} of {_tables(len(tables))}; open: "
+    return f"Could not judge {count(len(blind))} of {_tables(len(tables))}; open discrepancies: "
 
 
 def _idle(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
     blind = _blind(run, tables)
     names = [table.name for table in tables if table.standing == "idle" and table.name not in blind]
     if names:
-        yield f"There was nothing to decide for {_listed(names, len(tables))}"
+        yield f"There was no file to judge in {_listed(names, len(tables))}"
 
 
 def _because(error: str | None) -> str:
@@ -250,7 +256,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _nothing_else(quiet: Sequence[str]) -> str:
-    return f"Nothing above info was found in the judged part{''.join(f' ({words})' for words in quiet)}"
+    return f"The judged part has no finding of severity {LOWEST} or higher{''.join(f' ({words})' for words in quiet)}"
 
 
 def _tables(many: int) -> str:
