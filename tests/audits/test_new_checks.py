@@ -1,18 +1,32 @@
 """A new check is one object that is registered by one call; docs/add-a-check.md shows this one."""
 
 import json
+import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from lakeaudit.audit import projection_pass
+from lakeaudit.audit.task_functions import kernel_with
+from lakeaudit.checks import registry
+from lakeaudit.checks.protocol import Check, CheckInput, CheckResult
 from lakeaudit.checks.registry import checks, register, unregister
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.engine.chunks import run_stage
 from lakeaudit.errors import CannotAudit
+from lakeaudit.evidence.protocol import Batches, RoutedStage
+from lakeaudit.matching.pairs import Kinds
+from lakeaudit.matching.share import Share, TaskFacts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, task_connection
 from tests.builders import success_markers
 from tests.builders.artefacts import put
 from tests.builders.audits import audited, results_of
@@ -86,6 +100,107 @@ def test_two_checks_cannot_have_one_name() -> None:
     with pytest.raises(CannotAudit, match="another check has this name"):
         register(replace(success_markers.CHECK, every_key=False))
     assert [check.name for check in checks()].count("success_markers") == 1
+
+
+SIZES = pa.schema([("size", pa.int64()), ("files", pa.int64())])
+
+
+def select_sizes(share: Share) -> Batches:
+    sql = "SELECT s_size AS size, key FROM input WHERE s_presence = 'present' AND table_name IS NOT NULL"
+    yield "sizes", duck.query(share.con, sql, input=share.every_pair)
+
+
+def combine_sizes(_: TaskFacts, con: Connection, rows: Kinds) -> Batches:
+    if "sizes" in rows:
+        sql = "SELECT size, count(*) AS files FROM input GROUP BY size HAVING files > 1"
+        yield "equal_sizes", duck.query(con, sql, input=rows["sizes"])
+
+
+def judge_sizes(given: CheckInput, kind: str = "duplicate_content") -> CheckResult:
+    rows = duck.rows_of(duck.relation(given.evidence.con, given.matched.rows("equal_sizes", SIZES)))
+    same = {"table_name": "orders", "axis": "duplicate", "kind": kind, "severity": "info",
+            "subject_type": "table", "confirmation": "not_needed"}  # fmt: skip
+    found = [same | {"subject": f"orders#{each['size']}", "files": each["files"]} for each in rows]
+    return CheckResult(rows=tuple(found))
+
+
+SIZE_CHECK = Check(
+    "equal_sizes",
+    judge_sizes,
+    select_sizes,
+    combine_sizes,
+    every_key=True,
+    routes={"sizes": "hash(size) >> 32"},
+)
+
+
+@contextmanager
+def with_check(check: Check) -> Iterator[None]:
+    register(check)
+    try:
+        yield
+    finally:
+        unregister(check)
+
+
+def test_a_check_brings_rows_of_several_keys_together(lake: Lake) -> None:
+    with with_check(SIZE_CHECK):
+        rows = findings_of(lake, "combined")
+    assert [(row["kind"], row["subject"], row["files"]) for row in rows] == [
+        ("duplicate_content", "orders#100", 6)
+    ]
+
+
+def test_the_routes_of_a_check_travel_with_its_stages() -> None:
+    with with_check(SIZE_CHECK):
+        kernel = kernel_with(cast("TaskFacts", None))
+    assert kernel.routes["sizes"] == SIZE_CHECK.routes["sizes"]
+    stage = pickle.loads(pickle.dumps(RoutedStage(_hundred_sizes, kernel.routes)))
+    with task_connection() as con:
+        chunks = list(run_stage(con, stage, {}, 4))
+    shares = [(chunk.share, size) for chunk in chunks for size in chunk.batch.column("size").to_pylist()]
+    assert len({share for share, _ in shares}) > 1
+    assert len(shares) == 100
+    assert len({*shares}) == 10
+
+
+def _hundred_sizes(_: Connection, __: Any) -> Batches:
+    yield "sizes", pa.table({"size": [number % 10 for number in range(100)]})
+
+
+@pytest.mark.parametrize(("check", "why"), [
+    (replace(SIZE_CHECK, routes={}), "its `combine` gets no rows"),
+    (replace(SIZE_CHECK, combine=None), "its `routes` are of no use"),
+    (replace(SIZE_CHECK, routes={"same": "hash(size)"}), "another row has the kind 'same'"),
+    (replace(SIZE_CHECK, routes={"claims": "hash(size)"}), "another row has the kind 'claims'"),
+    (cast("Check", select_sizes), "it is not a Check"),
+])  # fmt: skip
+def test_a_check_that_cannot_work_is_refused(check: Check, why: str) -> None:
+    with pytest.raises(CannotAudit, match=why):
+        register(check)
+    assert all(each is not check for each in checks())
+
+
+def test_a_finding_of_an_unknown_kind_is_refused_with_the_name_of_its_check(lake: Lake) -> None:
+    unknown = replace(SIZE_CHECK, judge=partial(judge_sizes, kind="equal_sizes"))
+    why = r"check equal_sizes: its finding has the kind 'equal_sizes', which docs/kinds.md does not have"
+    with with_check(unknown), pytest.raises(CannotAudit, match=why):
+        audited(lake, run_id="unknown")
+
+
+def test_a_check_of_another_package_is_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("markers", f"{success_markers.__name__}:CHECK", registry.GROUP)
+    broken = EntryPoint("paper", "no_such_package:CHECK", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == registry.GROUP else [])
+    registry._load.cache_clear()
+    assert success_markers.CHECK in checks()
+    unregister(success_markers.CHECK)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [broken])  # noqa: ARG005
+    registry._load.cache_clear()
+    with pytest.raises(CannotAudit, match="its check paper cannot be imported: ModuleNotFoundError"):
+        checks()
+    monkeypatch.undo()
+    registry._load.cache_clear()
 
 
 def test_the_page_shows_the_whole_module() -> None:

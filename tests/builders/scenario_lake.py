@@ -274,7 +274,7 @@ def _undecided_copies(lake: Lake, world: pa.Table) -> Relation:
 def _tree(lake: Lake, world: pa.Table) -> Relation:
     """The tree's verdicts once gaps are known, for the habit that each store has."""
     con, every = lake.con, lake.rows()["entries"]
-    entries = metastore_tree.of_trees(con, every)
+    entries = metastore_tree.of_trees(con, every, lake.sources)
     tree = metastore_tree.tree_rows(con, entries, world, lake.sources)
     children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, world))
     parents = metastore_tree.parent_rows(con, entries)

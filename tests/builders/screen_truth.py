@@ -176,7 +176,7 @@ class Truth:
     def _tree(self) -> dict[Key, list[Row]]:
         """Entries whose store mostly has ETags, as the lake's stores do."""
         con, sources = self.con, self.evidence.source_facts
-        entries = duck.table(metastore_tree.of_trees(con, self.rows["entries"]))
+        entries = duck.table(metastore_tree.of_trees(con, self.rows["entries"], sources))
         tree = metastore_tree.tree_rows(con, entries, self._pair_rows, sources)
         children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, self._pair_rows))
         parents = metastore_tree.parent_rows(con, entries)

@@ -1,4 +1,4 @@
-"""The contract of every reader of a metadata store. A new reader adds one world below these tests.
+"""The contract of every reader of a metadata store. A new reader adds a class with a `world` to its own test file.
 
 A world holds the files and folders of `FILES` and `FOLDERS` in its own way, in the two buckets of one store, and
 reads them once. A store of tables' logs holds the commits of `COMMITS` instead, and those of one table on this machine.
@@ -44,7 +44,8 @@ BUCKETS = ("lake", "lake-2")
 class World:
     """The written items and a reader's rows, of the whole store and below `lake/wh/orders`.
 
-    `sized`: the store knows sizes. `opaque`: nobody can tell its entries of files from those of folders.
+    `sized`: the store knows sizes. `opaque`: nobody can tell its entries of files from those of folders. `flat`: it
+    has no folders, so it holds `FILES` and `DELETED` alone. `own_items`: how many items the store keeps for itself.
     """
 
     entries: Entries
@@ -52,6 +53,12 @@ class World:
     below_orders: list[dict[str, Any]]
     sized: bool = True
     opaque: bool = False
+    flat: bool = False
+    own_items: int = 1
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return () if self.flat else FOLDERS
 
     def keys(self, bucket: str, *, tombstone: bool = False, is_dir: bool = False) -> list[str]:
         found = [row for row in self.rows if row["bucket"] == bucket]
@@ -110,13 +117,13 @@ class MetastoreContract:
     def test_names_every_file_folder_and_tombstone_once_with_its_raw_key(
         self, world: World, bucket: str
     ) -> None:
-        files, folders = ((*FILES, *FOLDERS), ()) if world.opaque else (FILES, FOLDERS)
+        files, folders = ((*FILES, *FOLDERS), ()) if world.opaque else (FILES, world.folders)
         assert world.keys(bucket) == sorted(files)
         assert world.keys(bucket, is_dir=True) == sorted(folders)
         assert world.keys(bucket, tombstone=True) == sorted(DELETED)
 
     def test_a_location_is_a_path_boundary_in_one_bucket(self, world: World) -> None:
-        inside = [key for key in (*FILES, *FOLDERS, *DELETED) if key.startswith("wh/orders/")]
+        inside = [key for key in (*FILES, *world.folders, *DELETED) if key.startswith("wh/orders/")]
         assert [(row["bucket"], row["key"]) for row in world.below_orders] == [
             ("lake", key) for key in sorted(inside)
         ]
@@ -124,17 +131,17 @@ class MetastoreContract:
     def test_knows_sizes_of_files_and_none_of_folders(self, world: World) -> None:
         sizes = {row["key"]: row.get("size") for row in world.rows if not row["tombstone"]}
         known = FILES if world.sized else dict.fromkeys(FILES)
-        assert sizes == {**known, **dict.fromkeys(FOLDERS)}
+        assert sizes == {**known, **dict.fromkeys(world.folders)}
 
     def test_says_of_every_entry_whether_its_store_knows_more_than_names(self, world: World) -> None:
         assert {row.get("bare", False) for row in world.rows} == {not world.sized}
-        assert world.entries.tree == world.sized
+        assert world.entries.tree == (world.sized and not world.flat)
         alive = [row for row in world.rows if not row["tombstone"]]
         assert {row.get("opaque", False) for row in alive} == {world.opaque}
 
     def test_parent_and_key_fit(self, world: World) -> None:
         for row in world.rows:
-            assert row["key"].rpartition("/")[0] == row["parent"]
+            assert row["parent"] == ("" if world.flat else row["key"].rpartition("/")[0])
             assert not row["key"].startswith("/")
             assert not row["key"].endswith("/")
 
@@ -145,7 +152,7 @@ class MetastoreContract:
 
     def test_has_an_info_of_its_rows_and_time(self, world: World) -> None:
         info = world.entries.info
-        assert (info.role, info.rows) == ("metastore", len(world.rows) + 1)  # the layout's own marker
+        assert (info.role, info.rows) == ("metastore", len(world.rows) + world.own_items)
         assert info.identity
         assert info.cut is not None
         assert info.cut.end is not None

@@ -4,13 +4,13 @@ They use Arrow and DuckDB, but neither Spark nor clients. The three stages recei
 selected rows, and of one parent folder. The last stage runs only if a metadata store has a tree of folders.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.evidence.protocol import Batches
+from lakeaudit.evidence.protocol import Batches, RoutedStage, Stage
 from lakeaudit.findings import coverage
 from lakeaudit.findings.finding_rows import leftover_row
 from lakeaudit.matching import metastore_tree
@@ -35,13 +35,15 @@ class Kernel:
     facts: TaskFacts
     selects: Sequence[Select]
     combines: Sequence[Combine]
+    routes: Mapping[str, str]
+    """The routes of rows that `selects` pass on to `combines`."""
 
     @property
-    def stages(self) -> Sequence[partial[Batches]]:
+    def stages(self) -> Sequence[Stage]:
         """Return the stages in order."""
         return [
-            partial(judge_keys, self),
-            partial(judge_groups, self),
+            RoutedStage(partial(judge_keys, self), self.routes),
+            RoutedStage(partial(judge_groups, self), self.routes),
             *([partial(judge_children, self.facts)] if self.facts.metastores else []),
         ]
 
@@ -98,7 +100,7 @@ def tree_rows(share: Share) -> Batches:
     """Yield entries of metadata stores with a tree of folders, and the folders in storage."""
     con, rows = share.con, share.rows
     entries = uncleared(con, duck.relation(con, rows.get("entries", ENTRY.empty_table())), rows)
-    entries = metastore_tree.of_trees(con, entries)
+    entries = metastore_tree.of_trees(con, entries, share.facts.sources)
     yield "etag_habits", metastore_tree.etag_habits(con, entries)
     yield "tree", metastore_tree.tree_rows(con, entries, share.pairs, share.facts.sources)
     yield "parents", metastore_tree.parent_rows(con, entries)

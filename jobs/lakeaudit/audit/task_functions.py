@@ -17,7 +17,8 @@ def kernel_with(facts: TaskFacts) -> Kernel:
     every = checks()
     selects = tuple(check.select for check in every if check.select)
     combines = tuple(check.combine for check in every if check.combine)
-    return Kernel(facts, selects, combines)
+    routes = {kind: route for check in every for kind, route in check.routes.items()}
+    return Kernel(facts, selects, combines, routes)
 
 
 def task_facts(evidence: Evidence) -> TaskFacts:

@@ -11,9 +11,11 @@ from lakeaudit.checks.hazards.request_causes import Causes
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.match_result import MatchResult
 from lakeaudit.engine.local import AuditEngine
+from lakeaudit.errors import CannotAudit
 from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings import coverage
 from lakeaudit.findings.coverage import Tallies
+from lakeaudit.kinds import KINDS
 from lakeaudit.matching.share import Combine, Select
 from lakeaudit.runtime.duck import Relation
 
@@ -75,6 +77,8 @@ class Check:
         judge: returns findings, tallies and reasons. It runs on the driver after suspects were confirmed.
         select: the selection in the tasks; None: the check needs no rows of files.
         combine: joins selected rows of several keys; None: each row stands for itself.
+        routes: by kind of row that `select` yields for `combine`, SQL of the hash by which its rows meet. A selected
+            kind without a route goes to the driver.
         every_key: whether `select` also needs files on which all sources agree. An audit with such a check has no
             prefilter, so it reads all columns of every row: it takes about twice as long.
         of_partitions: whether an audit of single partitions can judge it; most checks need whole tables.
@@ -86,13 +90,28 @@ class Check:
     combine: Combine | None = None
     of_partitions: bool = False
     every_key: bool = False
+    routes: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_checks(checks: Iterable[Check], given: CheckInput) -> CheckResult:
     """Run all checks that this audit can judge, and add up their results."""
     whole = not given.evidence.partitions
-    judges = [check.judge for check in checks if check.judge and (whole or check.of_partitions)]
-    return add_results([judge(given) for judge in judges])
+    return add_results(
+        [
+            _of_known_kinds(check, check.judge(given))
+            for check in checks
+            if check.judge and (whole or check.of_partitions)
+        ]
+    )
+
+
+def _of_known_kinds(check: Check, result: CheckResult) -> CheckResult:
+    """Return the result. Raises CannotAudit: a row has a kind of finding that lakeaudit does not know."""
+    for row in result.rows:
+        if row["kind"] not in KINDS:
+            what = f"its finding has the kind {row['kind']!r}, which docs/kinds.md does not have"
+            raise CannotAudit(f"check {check.name}", what, "use one of its kinds")
+    return result
 
 
 def add_results(results: list[CheckResult]) -> CheckResult:

@@ -1,7 +1,7 @@
 """Select and combine rows for the checks, in the tasks. Pure: the modules of this file run on executors.
 
 A `select_...` function gets all rows of some keys. A `combine_...` function gets all rows of its selected kinds that
-`engine.chunks.ROUTES` sends to one share.
+the routes of its check bring to one share.
 """
 
 from lakeaudit.checks import half_moved

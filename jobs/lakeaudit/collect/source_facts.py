@@ -57,6 +57,7 @@ def source_facts(sources: Sources, tables: Sequence[Table], facts: Sequence[Tabl
         ttls={store.info.id: store.ttl for store in sources.metastores if store.ttl is not None},
         holed=_places_with_gaps(facts),
         contradictions=tuple(read.contradictions for read in sources.claims if read.contradictions),
+        flat_stores=tuple(store.info.id for store in sources.metastores if not store.tree),
         co_owners=co_owners(tables),
         read_states=read_states(sources.claims, tables),
     )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.evidence.kind import BY_KEY
-from lakeaudit.evidence.protocol import Batches, Part, Project, Stage, note_row
+from lakeaudit.evidence.protocol import Batches, Part, Project, RoutedStage, Stage, note_row
 from lakeaudit.evidence.registry import row_kinds
 from lakeaudit.matching.prefilter import BUCKET
 from lakeaudit.runtime import duck
@@ -34,9 +34,6 @@ ROUTES: Mapping[str, str] = {
     "commit_sums": "hash(table_name) >> 32",
     "replaced": "hash(table_name) >> 32",
     "young": "CAST(0 AS UBIGINT)",  # few: one share chooses among them
-    "same": "hash(judged_table, place, size, content) >> 32",
-    "alike": "hash(judged_table, place, size, name) >> 32",
-    "moved": "hash(judged_table, name, size, content) >> 32",
     "tree": BY_KEY,
     "folders": BY_KEY,
     "parents": BY_KEY,
@@ -45,17 +42,24 @@ ROUTES: Mapping[str, str] = {
     "traces": BUCKET,
     "contents": "content >> 32",
     "folder_files": "hash(bucket, folder) >> 32",
-    "watched": "hash(bucket, folder) >> 32",
 }
-"""SQL for the hash by which each kind of row is routed, for all roles and the audit's own stages."""
+"""SQL for the hash by which each kind of row is routed: of all roles and of the audit itself; checks have their own."""
 
 
-def route_of(kind: str) -> str | None:
-    """Return the SQL by which a kind is routed; "": every share gets its rows; None: its rows are answers."""
-    route = ROUTES.get(kind)
+def route_of(kind: str, routes: Mapping[str, str] = ROUTES) -> str | None:
+    """Return the SQL by which a kind is routed; "": every share gets its rows; None: its rows are answers.
+
+    `routes` are `ROUTES`, and those of a stage, see `routes_of`.
+    """
+    route = routes.get(kind)
     if route is None and kind in (rows := row_kinds()):
         return rows[kind].route
     return route
+
+
+def routes_of(stage: Stage) -> Mapping[str, str]:
+    """Return the routes of the rows that a stage takes and returns."""
+    return {**stage.routes, **ROUTES} if isinstance(stage, RoutedStage) else ROUTES
 
 
 Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
@@ -209,16 +213,19 @@ def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], sha
     """Run a stage on one share. The table `shares` contains the number of shares."""
     router = con.cursor()
     number = pa.table({"shares": [max(shares, 1)]})
+    routes = routes_of(stage)
     for kind, rows in stage(con, {**tables, "shares": number}):
         for batch in batches_of(rows):
-            yield from routed(router, kind, batch, shares)
+            yield from routed(router, kind, batch, shares, routes)
 
 
-def routed(con: Connection, kind: str, batch: pa.RecordBatch, shares: int) -> Iterator[Chunk]:
+def routed(
+    con: Connection, kind: str, batch: pa.RecordBatch, shares: int, routes: Mapping[str, str] = ROUTES
+) -> Iterator[Chunk]:
     """Split the batch into one chunk for each of its shares."""
     if not batch.num_rows:
         return
-    route = route_of(kind)
+    route = route_of(kind, routes)
     if route is None:
         yield Chunk(-1, kind, batch)
     elif shares <= 1:

@@ -28,6 +28,7 @@ from lakeaudit.engine.chunks import (
     read_guarded,
     read_kept,
     route_of,
+    routes_of,
     run_stage,
 )
 from lakeaudit.engine.local import (
@@ -299,8 +300,9 @@ def _route_again(
 def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run one stage on all rows of one share and pass answers on; runs on an executor."""
     held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    routes = routes_of(stage)
     for batch in batches:
-        passing = [route_of(kind) is None for kind in batch.column("kind").to_pylist()]
+        passing = [route_of(kind, routes) is None for kind in batch.column("kind").to_pylist()]
         if any(passing):
             yield batch.filter(pa.array(passing))
         for chunk in _chunks(batch.filter(pa.array([not each for each in passing]))):

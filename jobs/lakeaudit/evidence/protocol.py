@@ -67,6 +67,17 @@ Stage = Callable[[Connection, Mapping[str, Rows]], Iterator[tuple[str, Rows]]]
 """Takes all rows of one share by kind; returns rows for the next stage, and answers."""
 
 
+@dataclass(frozen=True)
+class RoutedStage:
+    """A stage with the routes of the kinds of row that it takes or returns beside `lakeaudit.engine.chunks.ROUTES`."""
+
+    stage: Stage
+    routes: Mapping[str, str]
+
+    def __call__(self, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+        return self.stage(con, rows)
+
+
 class BufferedRows(Protocol):
     """Rows of parts that were read already; the engine holds them until it is closed.
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from threading import Event, RLock
 from types import MappingProxyType
-from typing import Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 from lakeaudit.errors import CannotAudit
 from lakeaudit.evidence.kind import (
@@ -174,13 +174,13 @@ def _load_all() -> None:
         _add(imported(entry))
 
 
-def imported(entry: EntryPoint) -> Kind:
-    """Return the kind of an entry point. Raises CannotAudit, with the name of its package."""
+def imported(entry: EntryPoint, noun: str = "kind") -> Any:
+    """Return the object of an entry point. Raises CannotAudit, with the name of its package."""
     try:
-        return entry.load()  # type: ignore[no-any-return]
+        return entry.load()
     except Exception as error:
         package = entry.dist.name if entry.dist else entry.value
-        what = f"its kind {entry.name} cannot be imported: {type(error).__name__}: {error}"
+        what = f"its {noun} {entry.name} cannot be imported: {type(error).__name__}: {error}"
         raise CannotAudit(
             f"package {package}", what, "install another version of it, or uninstall it"
         ) from error

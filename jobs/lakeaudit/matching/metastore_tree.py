@@ -29,9 +29,10 @@ _PARENT = "regexp_replace({}, '/?[^/]*$', '')"
 _TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
 
 
-def of_trees(con: Connection, entries: Rows) -> Relation:
-    """Return entries of stores that have folders: a store of names alone has no tree."""
-    return duck.made_of(con, "SELECT * FROM input WHERE bare IS NOT TRUE", entries)
+def of_trees(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
+    """Return entries of stores with a tree of folders, see `Entries.tree`."""
+    flat = f"coalesce(source IN ({duck.literals(sources.flat_stores)}), false)"
+    return duck.made_of(con, f"SELECT * FROM input WHERE bare IS NOT TRUE AND NOT {flat}", entries)
 
 
 def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts) -> Relation:

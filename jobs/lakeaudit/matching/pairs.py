@@ -35,8 +35,8 @@ class SourceFacts:
     is the store for all buckets. Readers trust the stores of `trusted_stores` without storage, and other stores below
     the places of `trusted`; entries expire after `ttls`. `holed` are places where a table with a gap in its log could
     list files. `event_kinds` is the number of kinds of event manifests. `contradictions` find commits that do not fit
-    the state before them. `co_owners` are tables of other formats at the location of a table in `roots`; they own the
-    files that they claim there. `read_states` has READ_STATE rows.
+    the state before them. `flat_stores` are metadata stores without folders. `co_owners` are tables of other formats at
+    the location of a table in `roots`; they own the files that they claim there. `read_states` has READ_STATE rows.
     """
 
     tables: pa.Table
@@ -55,6 +55,7 @@ class SourceFacts:
     ttls: Mapping[str, timedelta]
     holed: Places
     contradictions: tuple[Contradictions, ...] = ()
+    flat_stores: tuple[str, ...] = ()
     co_owners: Mapping[str, str] = field(default_factory=dict)
     read_states: pa.Table = field(default_factory=READ_STATE.empty_table)
 

@@ -116,7 +116,7 @@ def of_the_rest(
     if rest.num_rows and kind == "versions":
         yield "folders", metastore_tree.folders_of(con, deciding_rows(prefilter, con, rest))
     elif rest.num_rows:
-        of_trees = duck.hold(con, metastore_tree.of_trees(con, rest))
+        of_trees = duck.hold(con, metastore_tree.of_trees(con, rest, prefilter.sources))
         yield "siblings", metastore_tree.siblings(con, of_trees, prefilter.sources)
         yield "etag_habits", metastore_tree.etag_habits(con, of_trees)
 
@@ -157,6 +157,7 @@ def read_siblings(
     if kind != "entries":
         return
     cleared = ~bits_at(wanted.again, buckets_of(con, batch))
-    rest = metastore_tree.of_trees(con, batch.filter(pa.array(cleared)))
-    yield "parents", metastore_tree.lost_folders(con, metastore_tree.of_trees(con, batch), lost)
+    rest = metastore_tree.of_trees(con, batch.filter(pa.array(cleared)), prefilter.sources)
+    of_trees = metastore_tree.of_trees(con, batch, prefilter.sources)
+    yield "parents", metastore_tree.lost_folders(con, of_trees, lost)
     yield "children", metastore_tree.lost_siblings(con, rest, lost, prefilter.sources)

@@ -91,10 +91,10 @@ class Share:
 Select = Callable[[Share], Batches]
 """Selects from all rows of some keys the rows that a check needs.
 
-A kind of `engine.chunks.ROUTES` goes to the next stage, any other kind is an answer for the driver.
+A kind with a route (`Check.routes`) goes to `combine`, any other kind is an answer for the driver.
 """
 Combine = Callable[[TaskFacts, Connection, Kinds], Batches]
-"""Combines selected rows that `engine.chunks.ROUTES` brought to one share."""
+"""Combines selected rows that their route (`Check.routes`) brought to one share."""
 
 
 def uncleared(con: Connection, rows: Relation, of_share: Kinds) -> Relation:
