@@ -6,6 +6,7 @@ All read JSON Lines: of objects, of entries, of files that a table lists, of req
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
+from lakeaudit.audit import projection_pass
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import (
     CatalogSource,
@@ -81,6 +83,14 @@ class ToyStore(MetastoreSource):
         return (self.lies,)
 
 
+class FlatStore(ToyStore):
+    """A store with sizes and without folders."""
+
+    has_tree = False
+
+    kind: Literal["flat_store"]  # type: ignore[assignment]
+
+
 class ToyCatalog(CatalogSource):
     kind: Literal["toy_catalog"]
     lies: Place
@@ -145,6 +155,11 @@ def read_store(source: ToyStore, ctx: Context, source_id: str) -> Entries:
     return Entries(_info(source_id, "metastore", "toy_store", source.lies, ctx), (part,), (), None)
 
 
+def read_flat(source: FlatStore, ctx: Context, source_id: str) -> Entries:
+    scope = (Location(BUCKET, "u"),)
+    return replace(read_store(source, ctx, source_id), scope=scope, tree=False)
+
+
 def read_events(source: ToyEvents, ctx: Context, source_id: str) -> Events:
     same = {"action": "delete", "operation": "toy", "at": OLD + timedelta(hours=1), "succeeded": True}
     part = _part(source_id, "requests", REQUEST, source.location, **same)
@@ -204,6 +219,7 @@ def nothing_new(_: Claims, __: Sequence[Table], ___: Context) -> Changes:
 TOYS = (
     StorageKind(name="toy_storage", title="a toy", model=ToyStorage, read=read_storage, probe=probe),
     MetastoreKind(name="toy_store", title="a toy", model=ToyStore, read=read_store, probe=probe, get=get),
+    MetastoreKind(name="flat_store", title="a toy", model=FlatStore, read=read_flat, probe=probe, get=get),
     CatalogKind(
         name="toy_catalog",
         title="a toy",
@@ -278,6 +294,30 @@ def test_an_audit_reads_and_judges_them(lake: Lake) -> None:
         "toy_manifest",
         "toy_events",
     ]
+
+
+@pytest.mark.parametrize("prefilter_from", [projection_pass.PREFILTER_FROM, 0])
+def test_a_store_without_folders_is_not_judged_by_them_beside_one_that_has_folders(
+    lake: Lake, prefilter_from: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(projection_pass, "PREFILTER_FROM", prefilter_from)
+    names = ("d/kept", "d/other")
+    objects = [{"key": f"u/{name}", "size": 5, "etag": name} for name in names]
+    listed = [{"key": f"u/{name}", "size": 5} for name in names]
+    (tmp_path / "flat").write_text("".join(json.dumps(row | {"parent": "u/d"}) + "\n" for row in objects))
+    (tmp_path / "also").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    with (tmp_path / "objects").open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in objects)
+    path = tmp_path / "lake.yaml"
+    text = path.read_text().replace(
+        "metastores: [", f"metastores: [{{kind: flat_store, lies: {tmp_path / 'flat'}}}, "
+    )
+    also = f"{{kind: toy_manifest, location: {tmp_path / 'also'}}}"
+    table = f"- name: u\n  location: s3://{BUCKET}/u\n  manifests: [{also}]\n"
+    path.write_text(text.replace("defaults:", f"{table}defaults:"))
+    audited(load_lake(path, {}), run_id="flat")
+    rows = [row for batch in results_of(lake).findings("flat") for row in batch.to_pylist()]
+    assert [(row["kind"], row["key"]) for row in rows if row["table_name"] == "u"] == []
 
 
 def test_one_file_is_looked_up_in_them(lake: Lake) -> None:

@@ -1,21 +1,22 @@
-"""Catalogs over HTTP: token requests, messages of refusals, allowed redirects, trusted certificates."""
+"""Sources over HTTP: token requests, messages of refusals without secrets, redirects, certificates, pages."""
 
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 import pytest
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import http
-from lakeaudit.evidence.catalog.http import CatalogClient, Unsupported
+from lakeaudit.evidence.catalog.http import CatalogClient, Unsupported, all_pages
 from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
+from lakeaudit.evidence.catalog.source import HttpAccess
 from lakeaudit.runtime.aws import forget_clients
 from tests.builders import stores
 
@@ -82,7 +83,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def client(server: Server, **more: Any) -> CatalogClient:
     source = IcebergRest(kind="iceberg_rest", uri=server.url, **more)
-    return CatalogClient(source, server.url, ENV)
+    return CatalogClient(source.access, server.url, ENV)
 
 
 TOKEN: tuple[int, dict[str, str], Any] = (200, {}, {"access_token": "token"})
@@ -197,3 +198,72 @@ def test_the_authority_that_boto_trusts_is_trusted_beside_the_public_ones(
         monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
         forget_clients()
         assert client(asked).get("a") == {"found": True}
+
+
+TOKEN_OF_ENV = "eyJhbGciOi.JIUzI1+NiIsI/nR5cCI6"
+SECRET = "s3cr3t/with+signs&more"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 418, 429, 501, 503])
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        TOKEN_OF_ENV,
+        TOKEN_OF_ENV.upper(),
+        TOKEN_OF_ENV[5:],
+        quote(TOKEN_OF_ENV, safe=""),
+        f"{'x' * 190}{TOKEN_OF_ENV}",
+    ],
+    ids=["whole", "in capitals", "in part", "as in a URL", "across the cut"],
+)
+def test_a_token_that_a_server_quotes_is_not_in_the_error(server: Server, status: int, quoted: str) -> None:
+    server.answers = {"/a": (status, {}, {"message": f"bad token {quoted} of audit"})}
+    access = HttpAccess("shelf", bearer_env="TOKEN", noun="Shelf")
+    with pytest.raises(SourceError) as refused:
+        CatalogClient(access, server.url, {"TOKEN": f" {TOKEN_OF_ENV}\n"}).get("a")
+    text = str(refused.value)
+    assert "Shelf" in text
+    assert "bad token " in text
+    forms = (TOKEN_OF_ENV, quote(TOKEN_OF_ENV, safe=""))
+    pieces = {form[at : at + 8].lower() for form in forms for at in range(len(form) - 7)}
+    assert not [piece for piece in pieces if piece in text.lower()]
+
+
+def test_no_secret_of_a_client_and_no_exchanged_token_is_in_the_error(server: Server) -> None:
+    env = {"CATALOG": f"audit:{SECRET}"}
+    access = HttpAccess("x", credential_env="CATALOG")
+    server.answers = {
+        "/v1/oauth/tokens": (400, {}, {"error": "invalid", "error_description": f"<{SECRET}> of audit"})
+    }
+    with pytest.raises(SourceError, match=r"answers 400: invalid: <\*\*\*> of audit"):
+        CatalogClient(access, server.url, env).get("a")
+    answered = {"message": f"no {SECRET} and no tokenofserver, Bearer tokenofserver"}
+    server.answers = {
+        "/v1/oauth/tokens": (200, {}, {"access_token": "tokenofserver"}), "/a": (403, {}, answered),
+    }  # fmt: skip
+    with pytest.raises(SourceError, match=r"answers 403: no \*\*\* and no \*\*\*, Bearer \*\*\*"):
+        CatalogClient(access, server.url, env).get("a")
+
+
+def test_a_client_does_not_show_its_secrets(server: Server) -> None:
+    assert SECRET not in repr(CatalogClient(HttpAccess("x"), server.url, {"CATALOG": SECRET}))
+
+
+@pytest.mark.parametrize(("pages", "why"), [
+    ([{"next": "b"}, {"next": "c"}, {"next": None}], ""),
+    ([{"next": "b"}, {"next": ""}], ""),
+    ([{"next": "b"}, {}], ""),
+    ([{"next": "b"}, {"next": "b"}], "Shelf names a page of a list a second time"),
+    ([{"next": 2}], "Shelf names a page of a list by int, not by text"),
+    ([{"next": False}], "Shelf names a page of a list by bool, not by text"),
+    ([{"next": str(n)} for n in range(9)], "Shelf answers a list of more than 5 pages"),
+])  # fmt: skip
+def test_a_list_is_read_to_its_end_or_refused(
+    pages: list[dict[str, Any]], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MOST_PAGES", 5)
+    client, left = CatalogClient(HttpAccess("x", noun="Shelf"), "http://127.0.0.1:1"), iter(pages)
+    monkeypatch.setattr(client, "get", lambda *_, **__: next(left))
+    read = all_pages(client, "a", ("after", "next"))
+    with pytest.raises(SourceError, match=why) if why else nullcontext():
+        assert list(read) == pages

@@ -185,7 +185,7 @@ def test_an_answer_that_never_ends_is_left(server: RestCatalog, monkeypatch: pyt
 
 def test_a_slow_answer_is_left(server: RestCatalog) -> None:
     ticks = iter(range(0, 10_000, 400))
-    client = CatalogClient(source(server), server.uri, clock=lambda: next(ticks))
+    client = CatalogClient(source(server).access, server.uri, clock=lambda: next(ticks))
     with pytest.raises(SourceError, match="still answering after 300 s"):
         client.get("v1/main/namespaces")
 

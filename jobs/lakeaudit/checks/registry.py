@@ -74,7 +74,7 @@ def register(check: Check) -> None:
     """Add a check to those of this process.
 
     Raises:
-        CannotAudit: it is no check, another check has its name, or its rows cannot be routed.
+        CannotAudit: it is not a Check, another check has its name, or its rows cannot be routed.
     """
     if not isinstance(check, Check):
         raise CannotAudit(f"check {check!r}", "it is not a Check", "see docs/add-a-check.md")

@@ -1,17 +1,18 @@
-"""Send requests to catalogs over HTTP: with a token, a limited number of retries, and responses of bounded size.
+"""Send requests to catalogs and metadata stores over HTTP: with a token, few retries, and responses of bounded size.
 
-Responses of a catalog are hostile input: the message of a refusal is cut short and holds no secret.
+Responses are hostile input: the message of a refusal is cut short, and every secret that was sent is removed from it.
 """
 
 import json
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from threading import Lock
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, quote_plus, urljoin, urlsplit
 
 import requests
 from botocore.exceptions import BotoCoreError
@@ -19,7 +20,7 @@ from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.source import HttpCatalog
+from lakeaudit.evidence.catalog.source import HttpAccess
 from lakeaudit.runtime.aws import Endpoint, bundle_of
 from lakeaudit.runtime.connections import certificates_of
 
@@ -42,16 +43,22 @@ _EXPIRED = (401, 419)
 """419 is Iceberg's status for an expired token."""
 _LONGEST_MESSAGE = 200
 """The most characters of a refusal's message."""
+_READ_OF_MESSAGE = 2_000
+"""The most characters of a refusal's message that are searched for secrets."""
+MOST_PAGES = 1_000_000
+"""The most pages of a list."""
+_PIECE = 8
+"""A server may quote a secret in part: pieces of this many characters are removed."""
 
 Json = dict[str, Any]
 
 
 class NotThere(SourceError):
-    """The catalog has no such table or namespace."""
+    """The source has no such thing (404)."""
 
 
 class Unsupported(SourceError):
-    """The catalog does not support the request; no right is missing."""
+    """The source does not support the request; no right is missing."""
 
 
 class Conflict(SourceError):
@@ -68,17 +75,20 @@ class _Busy(Exception):
 
 @dataclass
 class CatalogClient:
-    """A client of one catalog. Threads may share it.
+    """A client of one catalog or metadata store. Threads may share it; it does not travel to tasks.
 
-    `base` is the URL before all paths. `env` holds the secrets that the lake file names.
+    `base` is the URL before all paths. `env` holds the secrets that the lake file names: the driver has them, and the
+    executors of a cluster may not, so a reader whose tasks send requests takes the values on the driver.
     """
 
-    source: HttpCatalog
+    source: HttpAccess
     base: str
-    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
+        self._secrets: set[str] = set()
+        self._look = f"check uri and {self.source.noun}'s own log"
         self._session = requests.Session()
         self._session.mount("http://", HTTPAdapter(pool_maxsize=THREADS))
         secure = any((url or "").startswith("https:") for url in (self.base, self.source.oauth2_uri))
@@ -96,6 +106,10 @@ class CatalogClient:
         """
         given = {name: value for name, value in params.items() if value is not None}
         return self._patiently(lambda: self._with_token("GET", f"{self.base}/{path}", params=given))
+
+    def not_understood(self, what: str) -> SourceError:
+        """Return the error of a response that cannot be parsed."""
+        return self._error(what, self._look)
 
     def post(self, path: str, body: Json) -> Json:
         """Send a change to a path below `base` and return the response.
@@ -152,6 +166,7 @@ class CatalogClient:
     def _exchange(self, credential: str) -> str:
         """Exchange a client's `id:secret` for a token (OAuth2, client credentials)."""
         name, colon, secret = credential.partition(":")  # a secret may hold one, a client's id never does
+        self._add_secret(secret if colon else name)
         form = {"grant_type": "client_credentials", "client_secret": secret if colon else name}
         named = {"client_id": name if colon else None, "scope": self.source.scope}
         named |= {"audience": self.source.audience, "resource": self.source.resource}
@@ -164,13 +179,19 @@ class CatalogClient:
         token = answer.get("access_token")
         if not isinstance(token, str) or not token.isprintable() or not token.isascii():
             raise self._error("gives no token for the credential", "check oauth2_uri and scope")
+        self._add_secret(token)
         return token
 
     def _secret(self, variable: str) -> str:
         value = self.env.get(variable, "").strip()
         if not value:
             raise self._error(f"the variable {variable} is not set", "set it where audits run")
+        self._add_secret(value)
         return value
+
+    def _add_secret(self, secret: str) -> None:
+        """Remember a secret, in the forms in which a server may quote it."""
+        self._secrets = {*self._secrets, secret, quote(secret, safe=""), quote_plus(secret)} - {""}
 
     def _request(self, method: str, url: str, token: str | None, **more: Any) -> Json:
         headers = {"Accept": "application/json", "User-Agent": "lakeaudit"}
@@ -185,7 +206,7 @@ class CatalogClient:
                 answer, body = self._send(method, url, headers, **more)
         except (requests.RequestException, UnicodeError) as error:
             raise _Busy(
-                self._error(f"does not answer ({type(error).__name__})", _LOOK, passes=True)
+                self._error(f"does not answer ({type(error).__name__})", self._look, passes=True)
             ) from None
         return self._parse(answer, body)
 
@@ -201,12 +222,13 @@ class CatalogClient:
         """Return the target of a redirect. Credentials are sent only to the origin that the lake file names."""
         target = urljoin(url, answer.headers["location"])
         if _origin(target) != _origin(url):
+            origin = without_secrets("://".join(_origin(target)[:2]), self._secrets)
             raise self._error(
-                f"redirects to {'://'.join(_origin(target)[:2])}, which the lake file does not name",
+                f"redirects to {origin}, which the lake file does not name",
                 "write that address as uri if it is the catalog's own",
             )
         if method != "GET" and answer.status_code not in _SAME_METHOD:
-            raise self._error(f"redirects a {method} ({answer.status_code})", _LOOK)
+            raise self._error(f"redirects a {method} ({answer.status_code})", self._look)
         return target
 
     def _body(self, answer: requests.Response) -> bytes:
@@ -215,9 +237,9 @@ class CatalogClient:
         for piece in answer.iter_content(1 << 16):
             body += piece
             if len(body) > LARGEST:
-                raise self._error(f"answers with more than {LARGEST >> 20} MiB", _LOOK)
+                raise self._error(f"answers with more than {LARGEST >> 20} MiB", self._look)
             if self.clock() > until:
-                raise self._error(f"was still answering after {WHOLE:.0f} s", _LOOK, passes=True)
+                raise self._error(f"was still answering after {WHOLE:.0f} s", self._look, passes=True)
         return bytes(body)
 
     def _parse(self, answer: requests.Response, body: bytes) -> Json:
@@ -235,27 +257,27 @@ class CatalogClient:
         return found
 
     def _refusal(self, status: int, body: bytes, retry_after: str) -> Exception:
-        what = f"answers {status}{_message(body)}"
+        noun, what = self.source.noun, f"answers {status}{_message(body, self._secrets)}"
         if status == requests.codes.not_found:
-            return NotThere(
-                self.source.name, f"the catalog {what}", "check uri, and the table's name in the catalog"
-            )
+            return self._error(what, f"check uri, and the table's name in {noun}", of=NotThere)
         if status == requests.codes.conflict:
-            return Conflict(self.source.name, f"the catalog {what}", _LOOK)
+            return self._error(what, self._look, of=Conflict)
         if status == _LACKING:
-            return Unsupported(self.source.name, f"the catalog {LACKS}: it {what}", NO_RIGHT)
+            return self._error(f"{LACKS}: it {what}", NO_RIGHT, of=Unsupported)
         if status in _UNKNOWN:
-            return Unsupported(self.source.name, f"the catalog {what}", _LOOK)
+            return self._error(what, self._look, of=Unsupported)
         if status in _EXPIRED:
             return _TokenOver(self._error(what, "check the values of bearer_env or credential_env"))
         if status in _PASSING:
             pause = float(retry_after) if retry_after.isdecimal() else None
-            return _Busy(self._error(what, _LOOK, passes=True), pause)
-        hint = "grant the catalog's rights to list and load" if status == requests.codes.forbidden else _LOOK
+            return _Busy(self._error(what, self._look, passes=True), pause)
+        hint = f"grant {noun}'s rights to list and load" if status == requests.codes.forbidden else self._look
         return self._error(what, hint)
 
-    def _error(self, what: str, hint: str, *, passes: bool = False) -> SourceError:
-        return SourceError(self.source.name, f"the catalog {what}", hint, passes)
+    def _error(
+        self, what: str, hint: str, *, passes: bool = False, of: type[SourceError] = SourceError
+    ) -> SourceError:
+        return of(self.source.name, f"{self.source.noun} {what}", hint, passes)
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -298,7 +320,6 @@ def _origin(url: str) -> tuple[str, str, int | None]:
     return parts.scheme, parts.hostname or "", port
 
 
-_LOOK = "check uri and the catalog's own log"
 LACKS = "lacks this operation"
 NO_RIGHT = "no right is missing: leave this out, or use a catalog that has it"
 
@@ -320,9 +341,23 @@ def _wait(state: RetryCallState) -> float:
     return min(0.2 * 3 ** (state.attempt_number - 1) if pause is None else pause, LONGEST_PAUSE)
 
 
-def _message(body: bytes) -> str:
-    """Return the message of a refusal, from one of its usual fields."""
-    return next((f": {text[:_LONGEST_MESSAGE]}" for text in _texts(body)), "")
+def _message(body: bytes, secrets: Collection[str]) -> str:
+    """Return the message of a refusal without secrets, from one of its usual fields."""
+    texts = (without_secrets(text[:_READ_OF_MESSAGE], secrets) for text in _texts(body))
+    return next((f": {text[:_LONGEST_MESSAGE]}" for text in texts), "")
+
+
+def without_secrets(text: str, secrets: Collection[str]) -> str:
+    """Return a text without secrets and without their pieces; upper and lower case are the same."""
+    low, known = text.lower(), [secret.lower() for secret in secrets]
+    hidden = [False] * len(text)
+    for secret in known:
+        length = min(_PIECE, len(secret))
+        for at in range(len(low) - length + 1):
+            if low[at : at + length] in secret:
+                hidden[at : at + length] = [True] * length
+    pieces = groupby(zip(text, hidden, strict=True), key=lambda each: each[1])
+    return "".join("***" if is_secret else "".join(c for c, _ in piece) for is_secret, piece in pieces)
 
 
 def _texts(body: bytes) -> Iterator[str]:
@@ -344,8 +379,12 @@ def all_pages(
 ) -> Iterator[Json]:
     """Yield every page of a list; `words` are the names of the page token in requests and in responses.
 
+    The list ends with the page whose token is missing, null or empty. A source that always writes the token may check
+    that each page has one.
+
     Raises:
-        SourceError: as `CatalogClient.get`; or a page is named a second time, so the list would never end.
+        SourceError: as `CatalogClient.get`; or the list cannot be read to its end: a token is not text, a page is named
+            a second time, or there are more than `MOST_PAGES`.
     """
     parameter, field_ = words
     seen: set[str] = set()
@@ -354,11 +393,14 @@ def all_pages(
         page = client.get(path, **{parameter: name}, **params)
         yield page
         name = page.get(field_)
-        if not isinstance(name, str) or not name:
+        if name is None or name == "":
             return
+        if not isinstance(name, str):
+            raise client.not_understood(f"names a page of a list by {type(name).__name__}, not by text")
         if name in seen:
-            what = "the catalog names a page of a list a second time"
-            raise SourceError(client.source.name, what, _LOOK)
+            raise client.not_understood("names a page of a list a second time")
+        if len(seen) >= MOST_PAGES:
+            raise client.not_understood(f"answers a list of more than {MOST_PAGES:,} pages")
         seen.add(name)
 
 
@@ -379,4 +421,4 @@ def all_items(
 
 def not_understood(client: CatalogClient, what: str) -> SourceError:
     """Return the error of a list that cannot be parsed: items may be missing, so it does not count at all."""
-    return SourceError(client.source.name, f"the catalog answers {what} that cannot be understood", _LOOK)
+    return client.not_understood(f"answers {what} that cannot be understood")

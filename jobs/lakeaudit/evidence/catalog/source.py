@@ -1,10 +1,29 @@
-"""The lake file's entry of a catalog that is read over HTTP."""
+"""The lake file's entry of a catalog that is read over HTTP, and what a client needs to know of any such source."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 
 from lakeaudit.config.field_types import EnvName, Text, Url
 from lakeaudit.config.sources import CatalogSource
 from lakeaudit.config.sources.base import EntryProblem
+
+
+@dataclass(frozen=True)
+class HttpAccess:
+    """The name of a source over HTTP in messages, and the variables that hold its secrets, see `HttpCatalog`.
+
+    A source sends a token (`bearer_env`), or exchanges the secret of a client for tokens (`credential_env`), or has no
+    secret. `noun` is what messages call it.
+    """
+
+    name: str
+    bearer_env: str | None = None
+    credential_env: str | None = None
+    oauth2_uri: str | None = None
+    scope: str = "catalog"
+    audience: str | None = None
+    resource: str | None = None
+    noun: str = "the catalog"
 
 
 class HttpCatalog(CatalogSource):
@@ -27,6 +46,12 @@ class HttpCatalog(CatalogSource):
     def name(self) -> str:
         """Its name in messages."""
         return self.word
+
+    @property
+    def access(self) -> HttpAccess:
+        """What a client needs to know of it."""
+        names = (each.name for each in fields(HttpAccess) if each.name != "noun")
+        return HttpAccess(**{name: getattr(self, name) for name in names})
 
     @classmethod
     def problems(cls, entry: Mapping[str, object]) -> Iterator[EntryProblem]:

@@ -132,7 +132,7 @@ class _Walk:
 
     def __init__(self, source: IcebergRest, source_id: str) -> None:
         self.source, self.id = source, source_id
-        self.client = CatalogClient(source, source.uri)
+        self.client = CatalogClient(source.access, source.uri)
         self.holes: list[EvidenceGap] = []
         config = self.client.get("v1/config", warehouse=source.warehouse)
         prefix = source.prefix or _setting(config, "prefix")

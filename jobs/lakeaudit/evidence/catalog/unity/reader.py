@@ -108,7 +108,7 @@ class _Reading:
 
     def __init__(self, source: Unity, source_id: str, aliases: Aliases) -> None:
         self.source, self.id, self.aliases = source, source_id, aliases
-        self.client = CatalogClient(source, f"{source.uri}/{BASE}")
+        self.client = CatalogClient(source.access, f"{source.uri}/{BASE}")
         self.holes: list[EvidenceGap] = []
         self.without_place: dict[str, list[str]] = defaultdict(list)
 
