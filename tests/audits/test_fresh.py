@@ -85,7 +85,7 @@ def test_a_file_lost_within_the_hour_is_found_tonight(tonight: Tonight) -> None:
     }  # fmt: skip
     assert outcome.summary["coverage"]["orders"]["content"] == {
         "status": "complete", "decided_share": 1.0,
-        "reason": "6 of 6 files younger than the evidence were checked now",
+        "reason": "6 of 6 files younger than the evidence were checked live",
     }  # fmt: skip
     assert outcome.summary["states"] == {"open": 2}
 

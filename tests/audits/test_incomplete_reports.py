@@ -75,7 +75,7 @@ def test_a_report_of_another_bucket_names_both(
     at = datetime.now(UTC) - timedelta(seconds=2)
     inventory.lay(put, [rows], at=at, under="inventories", source="pond" if says else bucket)
     lake = shop.lake(tmp_path)
-    where = f"it is in bucket {bucket}, and they cover s3://pond/"
+    where = f"the table is in bucket {bucket}, and the sources cover s3://pond/"
     if says:
         outcome = audited(lake, run_id="one")
         (row,) = (one for one in results_of(lake).coverage("one") if one["axis"] == "content")

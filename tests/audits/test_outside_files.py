@@ -92,7 +92,7 @@ def test_a_live_audit_looks_at_listed_files_that_lie_elsewhere(
     judged = {name: (row["consistent"], row["findings"], row["uncovered"]) for name, row in content.items()}
     assert judged == {"clone": (4, 1, 0), "listed": (2, 0, 0), "plain": (1, 0, 0)}
     assert {row["status"] for row in content.values()} == {"complete"}
-    assert content["clone"]["reason"] == "4 files that lie elsewhere were checked now"
+    assert content["clone"]["reason"] == "4 files were outside the covered places and checked live"
     (found,) = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
     assert (found["kind"], found["table_name"], found["bucket"], found["key"], found["confirmation"]) == (
         "dropped", "clone", place.other, GONE, "live",

@@ -42,7 +42,7 @@ def basis(*rows: dict[str, Any], run: dict[str, Any] | None = None, **given: Any
 HEALTHY = {
     "all agrees": basis(),
     "no metadata store": basis(
-        covered(), covered("metastore", status="off", reason="no metastore covers the table")
+        covered(), covered("metastore", status="off", reason="no metadata store covers the table")
     ),
     "some files are too young, and the certificate has their number": basis(
         covered(consistent=4, out_of_window=1)

@@ -164,16 +164,16 @@ STATES = [
     ("content", PLAIN, WHOLE, FINE, "off", "no manifest is configured"),
     ("duplicate", PLAIN, WHOLE, FINE, "complete", ""),
     ("leftover", PLAIN, WHOLE, FINE, "complete", ""),
-    ("metastore", SOUND, NO_STORE, FINE, "off", "no metastore covers the table"),
-    ("metastore_tree", SOUND, NO_STORE, FINE, "off", "no metastore covers the table"),
-    ("metastore", SOUND, DARK_STORE, FINE, "partial", "no metastore that covers the table could be read"),
+    ("metastore", SOUND, NO_STORE, FINE, "off", "no metadata store covers the table"),
+    ("metastore_tree", SOUND, NO_STORE, FINE, "off", "no metadata store covers the table"),
+    ("metastore", SOUND, DARK_STORE, FINE, "partial", "no metadata store of the table could be read"),
     (
         "metastore_tree",
         SOUND,
         DARK_STORE,
         FINE,
         "partial",
-        "no metastore that covers the table could be read",
+        "no metadata store of the table could be read",
     ),
     ("content", SOUND, DARK_STORE, FINE, "complete", ""),
     ("content", SOUND, NO_STORE, FINE, "complete", ""),
@@ -187,10 +187,10 @@ STATES = [
     ("duplicate", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
     ("leftover", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
     ("metastore", GAP, WHOLE, FINE, "complete", ""),
-    ("content", SOUND, HOLED, UNSURE, "partial", "gaps in metastore:0, storage:0"),
+    ("content", SOUND, HOLED, UNSURE, "partial", "the evidence has gaps: metastore:0, storage:0"),
     ("content", SOUND, HOLED, FINE, "complete", ""),
     ("content", SOUND, WHOLE, UNSURE, "complete", ""),
-    ("content", SOUND, WHOLE, APART, "partial", "some files lie where no storage source covers"),
+    ("content", SOUND, WHOLE, APART, "partial", "no storage source covers some of the files"),
     ("commit", SOUND, WHOLE, FINE, "complete", ""),
     ("hazard", SOUND, WHOLE, FINE, "complete", ""),
     (
@@ -199,7 +199,7 @@ STATES = [
         WHOLE,
         FINE,
         "off",
-        "no manifest with a log, or with records of each write, is configured",
+        "no manifest of the table records commits or writes",
     ),
     (
         "commit",
@@ -207,7 +207,7 @@ STATES = [
         WHOLE,
         FINE,
         "off",
-        "no manifest with a log, or with records of each write, is configured",
+        "no manifest of the table records commits or writes",
     ),
     ("hazard", PLAIN, WHOLE, FINE, "off", "no manifest is configured"),
     ("hazard", LISTED, WHOLE, FINE, "complete", ""),
@@ -225,7 +225,7 @@ STATES = [
     ("pointer", GAP, POINTED, FINE, "complete", ""),
     ("pointer", GAP, replace(POINTED, catalog_gap="unread"), FINE, "complete", ""),
     ("pointer", SOUND, replace(POINTED, catalog_holes={"orders": "throttled"}), FINE, "partial", "throttled"),
-    ("pointer", SOUND, POINTED, APART, "partial", "some files lie where no storage source covers"),
+    ("pointer", SOUND, POINTED, APART, "partial", "no storage source covers some of the files"),
 ]
 
 
@@ -257,7 +257,7 @@ def test_a_row_of_coverage() -> None:
     (row, *_) = rows([SOUND], {PLACE: Tally(outcomes, 1500, 2, 3)}, WHOLE, "run", "shop")
     assert row == {
         "run_id": "run", "lake": "shop", "table_name": "orders", "axis": "content", "status": "partial",
-        "reason": "some files lie where no storage source covers", "table_version": 7, "storage_cut_from": CUT,
+        "reason": "no storage source covers some of the files", "table_version": 7, "storage_cut_from": CUT,
         "storage_cut_to": None, "history_horizon": ago(24 * 30), "files": 15, "bytes": 1500, "consistent": 5,
         "findings": 2, "ignored": 1, "out_of_window": 4, "undecided": 1, "moved_on": 1, "uncovered": 1,
         "unconfirmed": 2, "refuted": 3, "decided_share": 8 / 11,

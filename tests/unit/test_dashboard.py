@@ -519,12 +519,12 @@ def test_where_changes_bear_no_run_nobody_knows_which_one_made_them(lake: str, p
 
 def test_a_reason_of_most_tables_is_shown_once(lake: str, place: Location) -> None:
     half: Row = {"consistent": 0, "undecided": 10, "status": "partial", "decided_share": None}
-    tables = [covered(f"t{at}", **half, reason="no metastore covers the table") for at in range(3)]
+    tables = [covered(f"t{at}", **half, reason="no metadata store covers the table") for at in range(3)]
     publish(
         place, runs=[run(**TIMES)], coverage=[*tables, covered("odd", **half, reason="its log has a gap")]
     )
     driver = page(lake, "runs", run="r1")
-    assert "4 tables: 3 not fully judged (no metastore covers the table)." in page_text(driver)
+    assert "4 tables: 3 not fully judged (no metadata store covers the table)." in page_text(driver)
     assert {*driver.dataframe[0].value["why not all"]} == {"", "its log has a gap"}
 
 

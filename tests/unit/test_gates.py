@@ -92,8 +92,8 @@ OTHER = "gcs_inventory gs://inv"
         ([SOURCE | {"unreadable_share": 1.0, "why": "such as a.csv: row of another bucket: pond, not lake"}],
          [(f"gate sources: s3_inventory s3://inv: 100 % of its rows could not be read (such as a.csv: row of another "
            f"bucket: pond, not lake), allowed {allowed} %") for allowed in (1, 50)]),
-        ([TABLE | {"covered": False, "why": "it is in bucket lake, and they cover s3://pond/"}],
-         ["gate sources: orders: no storage source covers it (it is in bucket lake, and they cover s3://pond/)"]),
+        ([TABLE | {"covered": False, "why": "the table is in bucket lake, and the sources cover s3://pond/"}],
+         ["gate sources: orders: no storage source covers it (the table is in bucket lake, and the sources cover s3://pond/)"]),
         ([SOURCE | {"age_of_max": 7 / 3}],
          ["gate sources: s3_inventory s3://inv: 2.33 times as old as its max_age allows"]),
         ([TABLE | {"subject": f"t{at}", "covered": False} for at in range(23)],
@@ -219,7 +219,7 @@ def test_a_refusal_says_what_must_hold() -> None:
     )
 
 
-APART = "no storage source covers the table: it is in bucket lake, and they cover s3://pond/"
+APART = "no storage source covers the table: the table is in bucket lake, and the sources cover s3://pond/"
 
 
 def test_a_source_is_compared_with_its_max_age_and_earlier_runs(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_source_is_compared_with_its_max_age_and_earlier_runs(tmp_path: Path) 
         {"subject": "s3guard table", "readable": False, "age_of_max": None, "unreadable_share": None,
          "share_of_before": None, "why": None},
         {"subject": "orders", "covered": True, "why": None},
-        {"subject": "bare", "covered": False, "why": "it is in bucket lake, and they cover s3://pond/"},
+        {"subject": "bare", "covered": False, "why": "the table is in bucket lake, and the sources cover s3://pond/"},
     ]  # fmt: skip
     assert of_sources(lake, infos, counts, rows[:1], before, NOON)[0]["share_of_before"] is None
 

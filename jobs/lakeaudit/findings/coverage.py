@@ -171,7 +171,7 @@ def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: 
     mass loss has a confirmed mass loss.
     """
     if newer := availability.overtaken.get(facts.table.name):
-        return AxisState("overtaken", f"run {newer}, which is newer, has settled this table")
+        return AxisState("overtaken", f"the newer run {newer} has already judged this table")
     if why := _not_requested(axis, facts, availability):
         return AxisState("off", why)
     sample_checks = absence_ceiling.of_table(availability.sample_checks, facts.table.name, axis)
@@ -197,7 +197,7 @@ def _recent_files(axis: str, facts: TableFacts, availability: Availability, tall
     if axis != "content" or not looked_at:
         return ""
     young = looked_at + tally.outcomes.get("out_of_window", 0)
-    return f"{looked_at:,} of {young:,} files younger than the evidence were checked now"
+    return f"{looked_at:,} of {young:,} files younger than the evidence were checked live"
 
 
 def _elsewhere(axis: str, facts: TableFacts, availability: Availability) -> str:
@@ -205,9 +205,7 @@ def _elsewhere(axis: str, facts: TableFacts, availability: Availability) -> str:
     looked_at = availability.looked_outside.get(facts.table.name, 0)
     if axis != "content" or not looked_at:
         return ""
-    return (
-        f"{looked_at:,} {'file that lies' if looked_at == 1 else 'files that lie'} elsewhere were checked now"
-    )
+    return f"{looked_at:,} {'file was' if looked_at == 1 else 'files were'} outside the covered places and checked live"
 
 
 def _young(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> str:
@@ -230,21 +228,21 @@ def _not_requested(axis: str, facts: TableFacts, availability: Availability) -> 
     if axis == "content" and facts.not_yet:
         return facts.not_yet
     if axis == "commit" and not facts.stateful and not facts.declared:
-        return "no manifest with a log, or with records of each write, is configured"
+        return "no manifest of the table records commits or writes"
     if axis in METASTORE_AXES and facts.table.name not in availability.metastores_wanted:
-        return "no metastore covers the table"
+        return "no metadata store covers the table"
     if axis == POINTER and not availability.catalogs:
         return "no catalog is configured"
     if axis == POINTER and facts.table.name not in availability.catalog_cuts and not availability.catalog_gap:
         return "no catalog names the table"
     if axis == "metastore_tree" and facts.table.name in availability.treeless:
-        return "the metastore of the table knows names alone, and no tree of folders"
+        return "the metadata store of the table has only file names and no folders"
     return None
 
 
 def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str | None:
     if axis in METASTORE_AXES and facts.table.name not in availability.metastore_cuts:
-        return "no metastore that covers the table could be read"
+        return "no metadata store of the table could be read"
     if axis == POINTER and facts.table.name not in availability.catalog_cuts:
         return availability.catalog_gap
     if facts.refusal and axis not in NOT_OF_MANIFESTS:
@@ -253,9 +251,9 @@ def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str
         lacks = (
             "no file of the table's log"
             if facts.log_since
-            else "none of the table's files, which are in storage"
+            else "none of the table's files, but storage has them"
         )
-        return f"the report of storage names {lacks}, so it does not cover the table"
+        return f"the storage report names {lacks}: this report does not cover the table"
     if facts.table.name not in availability.storage_cuts:
         return availability.reasons.get("storage") or _uncovered(facts, availability)
     return None
@@ -270,7 +268,10 @@ def _uncovered(facts: TableFacts, availability: Availability) -> str:
     more = (
         f" and {len(availability.covered) - NAMED} more places" if len(availability.covered) > NAMED else ""
     )
-    return f"{NOT_COVERED}: it is in {where}, and they cover {', '.join(availability.covered[:NAMED])}{more}"
+    return (
+        f"{NOT_COVERED}: the table is in {where}, and the sources cover "
+        f"{', '.join(availability.covered[:NAMED])}{more}"
+    )
 
 
 def _unseen(axis: str, table: str, availability: Availability) -> str | None:
@@ -292,14 +293,14 @@ def _gap(axis: str, facts: TableFacts, availability: Availability, tally: Tally)
     if axis in LIVE_AXES and facts.table.name in availability.not_rechecked:
         return not_rechecked(availability.not_rechecked[facts.table.name])
     if availability.holed_sources and tally.outcomes.get("undecided", 0):
-        return f"gaps in {', '.join(availability.holed_sources)}"
+        return f"the evidence has gaps: {', '.join(availability.holed_sources)}"
     return _of_files(axis, facts.table.name, availability, tally)
 
 
 def _of_files(axis: str, table: str, availability: Availability, tally: Tally) -> str | None:
     """Return why single files are not judged: no source covers them, or storage does not report a required field."""
     if tally.outcomes.get("uncovered", 0):
-        return availability.outside.get((table, axis), "some files lie where no storage source covers")
+        return availability.outside.get((table, axis), "no storage source covers some of the files")
     if tally.outcomes.get("undecided", 0):
         return availability.unnamed_fields.get((table, axis))
     return None
