@@ -958,15 +958,15 @@ def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tm
     mending = removed(shop, tmp_path, *KEPT)
     stranger = "quarantine/debris-of-others"
     shop.s3.put_object(Bucket=shop.bucket, Key=stranger, Body=b"x")
-    assert purged(mending, timedelta(days=29)) == (0, "0 objects (0 B) removed for good", "")
+    assert purged(mending, timedelta(days=29)) == (0, "0 objects (0 B) removed permanently", "")
     for key, (happens, *_) in KEPT.items():
         happens(shop, key)
     before = keys_of(shop)
     code, verdict, printed = purged(mending, yes=False)
-    assert verdict.startswith("3 objects (14.6 KiB) would be removed for good")
+    assert verdict.startswith("3 objects (14.6 KiB) would be removed permanently")
     assert keys_of(shop) == before
     code, verdict, printed = purged(mending)
-    assert (code, verdict) == (3, "1 object (4.9 KiB) removed for good, 2 left")
+    assert (code, verdict) == (3, "1 object (4.9 KiB) removed permanently, 2 not removed")
     assert mending.statuses() == {key: became for key, (_, became, _) in KEPT.items()}
     assert all(re.search(told, printed) for _, _, told in KEPT.values())
     (one, *_) = KEPT
@@ -1028,12 +1028,12 @@ def test_purge_keeps_what_came_from_a_table_that_is_not_read(plain: Shop, tmp_pa
         code, verdict, printed = purged(
             replace(mending, lake=mending.lake.model_copy(update={"tables": tables}))
         )
-        assert (code, verdict) == (3, "0 objects (0 B) removed for good, 2 left")
+        assert (code, verdict) == (3, "0 objects (0 B) removed permanently, 2 not removed")
         assert re.search(why, printed)
         assert keys_of(plain) == before
     listed(plain, keys[0])
     code, verdict, printed = purged(mending)
-    assert (code, verdict) == (3, "1 object (4.9 KiB) removed for good, 1 left")
+    assert (code, verdict) == (3, "1 object (4.9 KiB) removed permanently, 1 not removed")
     assert "orders lists the file" in printed
     assert mending.statuses() == {keys[0]: "applied", keys[1]: "purged"}
 
@@ -1054,7 +1054,7 @@ def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
     mending = removed(plain, tmp_path)
     lake_file = tmp_path / "lake.yaml"
     assert cli.main(["reconcile", "purge", str(lake_file), "--yes"]) == 0
-    assert capsys.readouterr().err.splitlines()[-1] == "lakeaudit: 0 objects (0 B) removed for good"
+    assert capsys.readouterr().err.splitlines()[-1] == "lakeaudit: 0 objects (0 B) removed permanently"
     assert mending.statuses() == {DEBRIS: "applied"}
     lake_file.write_text(lake_file.read_text().replace("quarantine:", "#"))
     assert cli.main(["reconcile", "purge", str(lake_file)]) == 2

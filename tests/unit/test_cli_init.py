@@ -54,7 +54,7 @@ def test_a_local_folder_becomes_a_lake_that_audits(
         "crm", "returns", "trips", "crm.nested", "sales.ord${er}s 2", "sales.orders",
     ]  # fmt: skip
     text = Path("lake.yaml").read_text()
-    assert "folders were searched, 5 levels deep, also inside tables" in text
+    assert " folders, 5 levels deep, also inside tables" in text
     plain = [line for line in text.splitlines() if "manifests: [{kind: previous}]" in line]
     assert [line.partition("name: ")[2].partition(",")[0] for line in plain] == [
         '"notes.metadata"',
@@ -101,7 +101,7 @@ def test_a_bucket_with_an_inventory_becomes_a_lake_that_audits(
     assert code == 0, verdict
     text = Path("w.yaml").read_text()
     assert "versioning is on" in text
-    assert "1 lifecycle rules; old deletes current objects" in text
+    assert "1 lifecycle rule; old deletes current objects" in text
     assert "the inventory never-delivered is left out" in text
     lake = load_lake("w.yaml", {})
     (source,) = lake.inventories

@@ -157,7 +157,7 @@ def test_a_group_of_one_file_is_that_file_and_others_show_their_first() -> None:
     assert [page.place(row) for row in groups] == ["s3://lake/x/_temporary/only", "g5"]
     assert "s3://lake/x/_temporary/only" in printed(page)
     said = parse(render(page)).one("section", id="findings").full_text
-    assert "Among them s3://lake/y/1, s3://lake/y/2" in said
+    assert "Some of these files: s3://lake/y/1, s3://lake/y/2" in said
     assert "s3://lake/x/_temporary/only" in said
 
 

@@ -17,7 +17,7 @@ from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.registry import formats
 from lakeaudit.evidence.storage.inventory.configuration import configurations, destination, lacks
 from lakeaudit.evidence.storage.inventory.report import find_report
-from lakeaudit.formatting import age, count
+from lakeaudit.formatting import age, count, number
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
@@ -175,10 +175,11 @@ def _lifecycle(place: Location, clients: Clients) -> str:
     deleting = [
         str(rule.get("ID", "?")) for rule in rules if rule.get("Status") == "Enabled" and "Expiration" in rule
     ]
+    verb = "deletes" if len(deleting) == 1 else "delete"
     more = (
-        f"; {', '.join(deleting)} deletes current objects: check that it affects no table" if deleting else ""
+        f"; {', '.join(deleting)} {verb} current objects: check that no table loses files" if deleting else ""
     )
-    return f"{count(len(rules))} lifecycle rules{more}"
+    return f"{number(len(rules), 'lifecycle rule')}{more}"
 
 
 def write_lake_file(found: Surroundings, file: str, results: str, s3: dict[str, str]) -> None:
@@ -224,7 +225,7 @@ def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
         if found.roots
         else "# No Delta log, no Iceberg metadata and no Hudi timeline was found.",
     ]
-    extent = f"{count(found.searched)} folders were searched, {DEEPEST} levels deep, also inside tables"
+    extent = f"Searched: {number(found.searched, 'folder')}, {DEEPEST} levels deep, also inside tables"
     lines.append(f"# {extent}; partitions and hidden folders were skipped.")
     if not found.is_complete:
         lines.append(
@@ -238,7 +239,7 @@ def _plain_lines(found: Surroundings) -> Iterator[str]:
     if not found.plain or not found.roots:
         return
     yield ""
-    yield f"# {count(len(found.plain))} folders contain files without a table log. Sources that can audit them:"
+    yield f"# Folders with files but without a table log: {count(len(found.plain))}. Sources that can audit them:"
     yield "#   previous: the files of the last audit; spark_event_log, file_list, s3a_committer: records of writers;"
     yield "#   a glue or hive metastore: registered partitions, and empty ones."
     for place in found.plain[:MOST_PLAIN]:
@@ -299,5 +300,6 @@ def results_beside(place: Location, folder: Path) -> str:
 
 def verdict(found: Surroundings, file: str) -> str:
     """Return the last line of the command."""
-    sources = f"{count(len(found.inventories))} inventories" if found.inventories else "a listing"
-    return f"OK: {count(len(found.roots))} tables, {sources}: {file}; next: lakeaudit doctor {file}"
+    many = len(found.inventories)
+    sources = f"{count(many)} {'inventory' if many == 1 else 'inventories'}" if many else "a listing"
+    return f"OK: {number(len(found.roots), 'table')}, {sources}: {file}; next: lakeaudit doctor {file}"

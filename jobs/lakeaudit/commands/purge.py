@@ -47,13 +47,14 @@ def purge(
     if yes:
         _remove(lake, lake.quarantine, results, tally, now, progress)
         out.writelines(
-            f"left: {count(n)}: {visible(reason)}\n" for reason, n in tally.left.most_common(SHOWN)
+            f"not removed: {number(n, 'object')}: {visible(reason)}\n"
+            for reason, n in tally.left.most_common(SHOWN)
         )
-        left = f", {count(tally.left.total())} left" if tally.left else ""
-        return CommandResult(f"{tally.summary} removed for good{left}", 3 if tally.left else 0)
+        left = f", {count(tally.left.total())} not removed" if tally.left else ""
+        return CommandResult(f"{tally.summary} removed permanently{left}", 3 if tally.left else 0)
     for batch in due(results, lake.quarantine.keep, now):
         tally.add(batch, {})
-    verdict = f"{tally.summary} would be removed for good; nothing was changed"
+    verdict = f"{tally.summary} would be removed permanently; nothing was changed"
     return CommandResult(f"{verdict}; --yes removes them" if tally.objects else verdict, 0)
 
 

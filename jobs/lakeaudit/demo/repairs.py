@@ -113,10 +113,10 @@ REASONS = 2
 """Reasons that the line of a status names."""
 _MEANINGS = {
     "applied": "applied",
-    "moved_on": "skipped, because the table's metadata does not permit it (status `moved_on`)",
-    "unknown": "skipped, because a check could not be completed (status `unknown`)",
-    "changed": "skipped, because the file or entry changed after the plan was made (status `changed`)",
-    "needs_person": "skipped, because the store supports no safe request for it (status `needs_person`)",
+    "moved_on": "no longer needed (status `moved_on`)",
+    "unknown": "not applied, because a check could not be completed (status `unknown`)",
+    "changed": "not applied, because the file or entry changed since the plan was made (status `changed`)",
+    "needs_person": "left to a person, because the store supports no safe request (status `needs_person`)",
     "failed": "refused by the store (status `failed`)",
     "waiting": "not started (status `waiting`)",
     "started": "started, but its result is not known (status `started`)",

@@ -355,7 +355,7 @@ def _amount(value: summary.Amount, put: Any) -> str:
 
 def _worst(console: Console, page: PageData, size: Size) -> None:
     if size.worst:
-        title(console, "Worst")
+        title(console, "Worst findings")
     for row in page.findings[: size.worst]:
         finding(console, row, page.place(row))
         if text := recovery.of_finding(row):
