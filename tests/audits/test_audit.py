@@ -125,7 +125,7 @@ def assert_reported(damaged: Damaged, outcome: Outcome) -> None:
     ]
     assert sum(outcome.summary["findings"].values()) == 3
     (debris,) = (row for row in results.worst("nightly", 9) if row["kind"] == "uncommitted")
-    assert "these files only cost storage; the format's own clean-up" in debris["explanation"]
+    assert "an unlisted file only costs storage; the format's own clean-up" in debris["explanation"]
     assert [row["run_id"] for row in results.runs()] == ["nightly"]
 
 

@@ -22,7 +22,7 @@ from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 BUCKET = "what-findings-say"
-STORAGE_ONLY = "only cost storage"
+STORAGE_ONLY = "only costs storage"
 
 
 def pending_empty(table: HudiHistory) -> None:

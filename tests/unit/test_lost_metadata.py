@@ -237,8 +237,8 @@ def test_a_torn_file_is_not_back(row: dict[str, Any], back: bool) -> None:
 
 def test_files_of_a_table_that_lost_a_state_are_not_called_useless() -> None:
     debris = (
-        "2 files; no version lists these files; query engines use the table's metadata, so these files only cost "
-        "storage; the format's own clean-up removes them"
+        "2 files; no version lists these files; query engines use the table's metadata, so an unlisted file only "
+        "costs storage; the format's own clean-up removes it"
     )
     rows = [
         dict.fromkeys(FINDING_ROWS.names) | {"table_name": name, "kind": kind, "explanation": words}

@@ -94,6 +94,7 @@ def _not_listed(row: Mapping[str, Any]) -> str:
     unlisted = row["unlisted"] or 0
     if unlisted == row["files"]:
         return f"the log of {row['source']} does not list {_them(row['files'])}"
-    since = f", the first at {row['removed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["removed_at"] else ""
+    first = "" if row["files"] == 1 else ", the first"
+    since = f"{first} at {row['removed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["removed_at"] else ""
     rest = f" (the log does not list {unlisted})" if unlisted else ""
     return f"{row['source']} has removed {_them(row['files'])}{since}{rest}"

@@ -162,7 +162,8 @@ _PLACE = """left(key, length(key) - length(relative))
 
 
 _DEBRIS = duck.literal(
-    "; query engines use the table's metadata, so these files only cost storage; the format's own clean-up removes them"
+    "; query engines use the table's metadata, so an unlisted file only costs storage; "
+    "the format's own clean-up removes it"
 )
 """For Delta the clean-up is VACUUM, not VACUUM LITE, which reads the log (Delta Lake docs, "Remove old files")."""
 _COPIES = """
@@ -225,8 +226,8 @@ def with_losses(con: Connection, findings: Rows) -> Relation:
     """Change the explanation of `uncommitted` files of a table that has lost a state: they may be needed."""
     sql = f"""
         SELECT input.* REPLACE (CASE WHEN kind = 'uncommitted' AND losing IS NOT NULL
-            THEN replace(explanation, {_DEBRIS}, '') || '; a version of the table is lost, and may list these '
-                || 'files: first repair the findings ' || kinds || ' of the table'
+            THEN replace(explanation, {_DEBRIS}, '') || '; a version of the table is lost, and may list files '
+                || 'that look unused: first repair the findings ' || kinds || ' of the table'
             ELSE explanation END AS explanation)
         FROM input LEFT JOIN (
             SELECT table_name AS losing, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds

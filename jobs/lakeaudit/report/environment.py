@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,6 +81,7 @@ def environment() -> Environment:
         recoverable=recovery.of_finding,
         presence=formatting.presence,
         times=formatting.times,
+        facts=facts,
         uri=formatting.uri,
     )
     templates.filters.update(
@@ -98,6 +100,19 @@ def environment() -> Environment:
         confirmed=formatting.CONFIRMED, outcome_words=formatting.OUTCOMES, spelled=spelled
     )
     return templates
+
+
+def facts(explanation: str | None) -> list[str]:
+    """Return the facts of an explanation, each as a text of its own that begins with a capital letter."""
+    return [_capitalized(each) for each in (explanation or formatting.UNKNOWN).split("; ")]
+
+
+_WORD = re.compile(r"[a-z]+ ")
+
+
+def _capitalized(text: str) -> str:
+    """Capitalize the first word; a key, a number or a name in code stays as it is."""
+    return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
 def _finalize(value: object) -> object:

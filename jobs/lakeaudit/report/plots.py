@@ -170,5 +170,5 @@ def _day(trend: OpenByDay, at: int, by: Mapping[str, Sequence[int]], total: int)
         return shape.format("d-quiet" if seen else "d-none", DAY * at + 1, _STRIP_HEIGHT - 2, DAY - 2)
     tall = _HEIGHTS[min(rank(worst), len(_HEIGHTS) - 1)]
     shape = Markup('<rect class="s-{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>')
-    label = f"{day}: {count(total)} open, the worst {worst}"
+    label = f"{day}: {count(total)} open, worst severity {worst}"
     return shape.format(worst, DAY * at + 1, _STRIP_HEIGHT - tall, DAY - 2, tall, label)
