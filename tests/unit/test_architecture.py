@@ -273,8 +273,19 @@ REGISTRY = ("lakeaudit.evidence.kind", "lakeaudit.evidence.registry")
 """The lake file's models of kinds come from here; no reader is imported for it."""
 
 ROOMS = (
-    *("", "errors", "kinds", "keys", "storage_classes", "formatting", "judged", "advice", "schemas"),
-    *("registry", "config", "runtime", "evidence", "emit", "rules", "matching", "findings", "results"),
+    *("", "errors", "kinds", "keys", "storage_classes", "formatting", "judged", "schemas"),
+    *(
+        "registry",
+        "advice",
+        "config",
+        "runtime",
+        "evidence",
+        "emit",
+        "rules",
+        "matching",
+        "findings",
+        "results",
+    ),
     *("report", "ledger", "gates", "alerts", "engine", "collect", "confirm", "checks", "audit"),
     *("reconcile", "explain", "dashboard", "commands", "demo", "cli", "__main__"),
 )

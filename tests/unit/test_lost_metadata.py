@@ -13,6 +13,7 @@ from lakeaudit.checks.lineage import lost_metadata
 from lakeaudit.checks.lineage.lost_metadata import is_cut_from, is_whole
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.spark_sink import reader as spark_sink
+from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.lifecycle import Lifecycle, VersionExpiry
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.explain.source_answers import STORED, SourceAnswer
@@ -342,3 +343,9 @@ def test_every_advice_of_a_format_is_for_a_kind_and_a_format_that_exist() -> Non
     for texts in (format_advice.DO, format_advice.NOT_BACK):
         assert set(texts) <= set(KINDS)
         assert {name for by in texts.values() for name in by} <= set(format_advice.NAMES)
+    assert {kind.advice for kind in MANIFESTS.values()} == set(format_advice.NAMES)
+
+
+@pytest.mark.parametrize("kind", ["redshift_unload", "databricks_commits", "previous"])
+def test_a_kind_without_a_log_has_the_advice_of_plain_folders(kind: str) -> None:
+    assert "log" not in next_steps.to_do("dropped", manifest_kind=kind).replace("`lakeaudit", "")

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeaudit.advice.format_advice import PLAIN, format_of
+from lakeaudit.advice.format_advice import format_of
+from lakeaudit.evidence.kind import PLAIN
 from lakeaudit.formatting import shell_word
 from lakeaudit.kinds import SET_ASIDE
 

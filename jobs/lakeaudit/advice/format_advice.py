@@ -5,21 +5,8 @@
 
 from collections.abc import Mapping
 
-PLAIN = "plain"
-FORMATS = {
-    "delta": "delta",
-    "iceberg": "iceberg",
-    "hudi": "hudi",
-    "spark_sink": "spark_sink",
-    **dict.fromkeys(
-        (
-            *("previous", "file_list", "spark_event_log", "s3a_committer", "manifest_committer"),
-            *("redshift_unload", "symlink", "listing", "s3_inventory"),
-        ),
-        PLAIN,
-    ),
-}
-"""By kind of manifest the format in whose terms a person works on the table."""
+from lakeaudit.evidence.kind import PLAIN
+from lakeaudit.evidence.registry import MANIFESTS
 
 NAMES = {
     "delta": "Delta",
@@ -28,6 +15,7 @@ NAMES = {
     "spark_sink": "Spark's sink",
     PLAIN: "plain folders",
 }
+"""By format in whose terms a person works on a table (`ManifestKind.advice`): its name in docs/kinds.md."""
 
 DO: Mapping[str, Mapping[str, str]] = {
     "dropped": {
@@ -235,4 +223,4 @@ NOT_BACK: Mapping[str, Mapping[str, str]] = {
 
 def format_of(manifest_kind: str | None) -> str | None:
     """The format of a table by the kind of its manifest; None where it is not known."""
-    return FORMATS.get(manifest_kind or "")
+    return MANIFESTS[manifest_kind].advice if manifest_kind and manifest_kind in MANIFESTS else None

@@ -27,6 +27,9 @@ BY_TAG = "hash(bucket, tag) >> 32"
 TO_ALL = ""
 """Routes of rows: SQL of the hash by which rows meet others in one task; `TO_ALL` sends them to every task."""
 
+PLAIN = "plain"
+"""The advice for tables that are plain folders, without a log of their own, see `ManifestKind.advice`."""
+
 
 @dataclass(frozen=True)
 class Deferred:
@@ -140,20 +143,26 @@ class StorageKind(Kind):
     expand: "Callable[..., Iterable[StorageSource]] | None" = None
 
 
+def _is_marked(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("is_deleted"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetastoreKind(Kind):
     """A kind of metadata store, with entries of files or of the logs of tables.
 
     Attributes:
         read: (source, context, source id) -> Entries, LogEntries or Pointers.
-        get: (source, clients, bucket, key) -> the store's current entry of one key, or None. Raises `SourceError` where
-            the store cannot look a key up.
+        get: (source, clients, bucket, key) -> the store's current entry of one key as it is, or None. Raises
+            `SourceError` where the store cannot look a key up.
+        is_deleted: (such an entry) -> whether it marks a deletion; by default if its `is_deleted` is true.
     """
 
     model: "type[MetastoreSource]"
     read: "Callable[..., Any]"
     probe: "Callable[..., Probed]"
     get: Callable[..., dict[str, Any] | None]
+    is_deleted: Callable[[Mapping[str, Any]], bool] = _is_marked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +206,8 @@ class ManifestKind(Kind):
         root: how its tables are discovered among keys; None: they are not.
         state_files: which files of its log hold a state; None: no single file does.
         rank: if several formats share a location, the one with the least rank owns the files that none of them lists.
+        advice: the format in whose terms findings advise, a key of `advice.format_advice.NAMES`; by default that of
+            plain folders, without a log that could be repaired.
     """
 
     model: "type[ManifestSource]"
@@ -210,3 +221,4 @@ class ManifestKind(Kind):
     root: TableRoot | None = None
     state_files: StateFiles | None = None
     rank: int = 9
+    advice: str = PLAIN

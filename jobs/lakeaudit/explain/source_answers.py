@@ -171,7 +171,7 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
             why = (
                 "the store contains only tables"
                 if store.knows_tables
-                else "single entries of an export cannot be read; see the findings"
+                else "single entries cannot be read from it; see the findings"
             )
             yield SourceAnswer(name, "not_asked", reason=why)
         else:
@@ -180,15 +180,9 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
 
 def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> SourceAnswer:
     said = _answer_of(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key), clients.default)
-    if said.answer == "present" and _is_deleted(said.facts):
+    if said.answer == "present" and METASTORES[store.kind].is_deleted(said.facts):
         return SourceAnswer(name, "deleted", _readable(said.facts))
     return SourceAnswer(name, said.answer, _readable(said.facts), said.reason)
-
-
-def _is_deleted(facts: dict[str, Any]) -> bool:
-    """Return whether an item marks a deletion, in the form of S3Guard, s3mper or EMRFS."""
-    marked = bool(facts.get("is_deleted")) or facts.get("deleted") == "true"
-    return marked or facts.get("deletionTTL", "0") != "0"
 
 
 def _readable(facts: dict[str, Any]) -> dict[str, Any]:

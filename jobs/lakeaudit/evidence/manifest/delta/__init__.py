@@ -20,6 +20,7 @@ class DeltaManifest(ManifestSource):
 
 KIND = ManifestKind(
     name="delta",
+    advice="delta",
     title="Delta logs",
     model=DeltaManifest,
     read=deferred("lakeaudit.evidence.manifest.delta.reader:read"),

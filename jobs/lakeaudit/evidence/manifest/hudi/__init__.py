@@ -21,6 +21,7 @@ class HudiManifest(ManifestSource):
 
 KIND = ManifestKind(
     name="hudi",
+    advice="hudi",
     title="Hudi timelines",
     model=HudiManifest,
     read=deferred("lakeaudit.evidence.manifest.hudi.reader:read"),

@@ -54,6 +54,7 @@ class PointedIceberg(IcebergManifest):
 
 KIND = ManifestKind(
     name="iceberg",
+    advice="iceberg",
     title="Iceberg metadata",
     model=IcebergManifest,
     read=deferred("lakeaudit.evidence.manifest.iceberg.reader:read"),

@@ -20,6 +20,7 @@ class SparkSinkManifest(ManifestSource):
 
 KIND = ManifestKind(
     name="spark_sink",
+    advice="spark_sink",
     title="Spark's streaming sink",
     model=SparkSinkManifest,
     read=deferred("lakeaudit.evidence.manifest.spark_sink.reader:SPARK_SINK.read"),

@@ -26,4 +26,5 @@ KIND = MetastoreKind(
     read=deferred("lakeaudit.evidence.metastore.emrfs.layout:LAYOUT.read"),
     probe=deferred("lakeaudit.evidence.metastore.emrfs.layout:LAYOUT.probe"),
     get=deferred("lakeaudit.evidence.metastore.emrfs.layout:LAYOUT.get_entry"),
+    is_deleted=deferred("lakeaudit.evidence.metastore.emrfs.layout:is_deleted"),
 )

@@ -8,7 +8,8 @@ has a time, but its type is not known. An item with a deletionTTL is a deletion.
 hashKey `MultiKeyStoreTag` (EMR Release Guide, "EMRFS CLI reference"; terraform-aws-emr, module aws-emr-emrfs).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
 from lakeaudit.evidence.metastore.dynamodb.values import time_of
@@ -21,6 +22,11 @@ _TIMED = f"{time_of('lastModified')} IS NOT NULL"
 
 def _paths(bucket: str, folder: str) -> Iterator[str]:
     yield f"/{bucket}/{folder}".rstrip("/")
+
+
+def is_deleted(item: Mapping[str, Any]) -> bool:
+    """Return whether an item marks a deletion."""
+    return bool(item.get("deletionTTL", "0") != "0")
 
 
 def _no_time(name: str) -> str:

@@ -27,4 +27,5 @@ KIND = MetastoreKind(
     read=deferred("lakeaudit.evidence.metastore.s3mper.layout:LAYOUT.read"),
     probe=deferred("lakeaudit.evidence.metastore.s3mper.layout:LAYOUT.probe"),
     get=deferred("lakeaudit.evidence.metastore.s3mper.layout:LAYOUT.get_entry"),
+    is_deleted=deferred("lakeaudit.evidence.metastore.s3mper.layout:is_deleted"),
 )

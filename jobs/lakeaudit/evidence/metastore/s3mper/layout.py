@@ -6,7 +6,8 @@ for a folder, if folders are tracked. Items with the path `epoch` are its index 
 s3mper checks listings for files that the table has and S3 lacks, never the other way round; items are purged by age.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
 from lakeaudit.evidence.metastore.dynamodb.values import time_of
@@ -17,6 +18,11 @@ INDEX = "epoch"
 
 def _paths(bucket: str, folder: str) -> Iterator[str]:
     yield f"//{bucket}/{folder}".rstrip("/")
+
+
+def is_deleted(item: Mapping[str, Any]) -> bool:
+    """Return whether an item marks a deletion."""
+    return item.get("deleted") == "true"
 
 
 LAYOUT = NameLayout(
