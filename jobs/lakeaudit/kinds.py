@@ -218,13 +218,13 @@ _ALL = (
     Kind(
         "hidden", "metastore", "info",
         "storage has the file, but the metadata store has no entry for it",
-        "Import the path into the metadata store (`hadoop s3guard import`).",
+        "Import the path into the metadata store (S3Guard: `hadoop s3guard import`).",
     ),
     Kind(
         "tombstoned", "metastore", "error",
         "storage has the file, but the metadata store says that the file is deleted",
-        "Import the path into the metadata store (`hadoop s3guard import`), or delete the tombstone. Then find the "
-        "program that restored or wrote the file without the metadata store.",
+        "Import the path into the metadata store (S3Guard: `hadoop s3guard import`), or delete the tombstone. Then find "
+        "the program that restored or wrote the file without the metadata store.",
     ),
     Kind(
         "phantom", "metastore", "error",
@@ -236,12 +236,12 @@ _ALL = (
         "metastore_stale", "metastore", "error",
         "the size, ETag or version in the metadata store's entry differs from the stored object",
         "Compare the entry with the table's manifest. If they agree, the stored object is wrong: restore the "
-        "object first. Otherwise import the path into the metadata store again (`hadoop s3guard import`).",
+        "object first. Otherwise import the path into the metadata store again (S3Guard: `hadoop s3guard import`).",
     ),
     Kind(
         "metastore_broken", "metastore_tree", "warning",
         "entries of the metadata store contradict each other or storage",
-        "Import the named file or folder into the metadata store (`hadoop s3guard import`). Remove entries of "
+        "Import the named file or folder into the metadata store (S3Guard: `hadoop s3guard import`). Remove entries of "
         "files that storage does not have.",
     ),
     Kind(

@@ -133,6 +133,22 @@ class TestExportedS3mper(_Exported):
     kind = "s3mper"
 
 
+@pytest.mark.parametrize(
+    ("kind", "entry", "deleted"),
+    [
+        ("emrfs", {"deletionTTL": "1700000000"}, True),
+        ("emrfs", {"deletionTTL": "0"}, False),
+        ("emrfs", {}, False),
+        ("s3mper", {"deleted": "true"}, True),
+        ("s3mper", {"deleted": "false"}, False),
+        ("s3guard", {"is_deleted": True}, True),
+        ("s3guard", {"is_deleted": False, "deletionTTL": "1"}, False),
+    ],
+)
+def test_a_kind_knows_its_own_mark_of_a_deletion(kind: str, entry: Item, deleted: bool) -> None:
+    assert METASTORES[kind].is_deleted(entry) is deleted
+
+
 @pytest.fixture
 def exported(clients: Clients, tmp_path: Path) -> Any:
     """Reads items by way of an export, taken at AT."""
