@@ -223,8 +223,8 @@ _ALL = (
     Kind(
         "tombstoned", "metastore", "error",
         "storage has the file, but the metadata store says that the file is deleted",
-        "Import the path into the metadata store (S3Guard: `hadoop s3guard import`), or delete the tombstone. Then find "
-        "the program that restored or wrote the file without the metadata store.",
+        "Import the path into the metadata store (S3Guard: `hadoop s3guard import`), or delete the tombstone. Then "
+        "find the program that restored or wrote the file without the metadata store.",
     ),
     Kind(
         "phantom", "metastore", "error",

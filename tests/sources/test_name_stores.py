@@ -468,7 +468,7 @@ def test_a_healthy_lake_is_quiet(night: dict[str, Audited], kind: str) -> None:
     assert told.found == []
     metastore, tree = told.covered["metastore"], told.covered["metastore_tree"]
     assert (metastore["status"], tree["status"]) == ("complete", "off")
-    assert "no tree of folders" in tree["reason"]
+    assert "has no folders" in tree["reason"]
     assert metastore["consistent"] >= len(told.site.files)
     assert metastore["undecided"] == (1 if kind == "emrfs" else 0)  # a folder, for all that can be read
 

@@ -236,7 +236,7 @@ def _not_requested(axis: str, facts: TableFacts, availability: Availability) -> 
     if axis == POINTER and facts.table.name not in availability.catalog_cuts and not availability.catalog_gap:
         return "no catalog names the table"
     if axis == "metastore_tree" and facts.table.name in availability.treeless:
-        return "the metadata store of the table has only file names and no folders"
+        return "the metadata store of the table has no folders"
     return None
 
 
