@@ -1,5 +1,6 @@
 """Lifecycle rules that will delete or archive live files, as a command prints them and as an audit finds them."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 from deltalake import DeltaTable
 
 from lakeaudit import cli
+from lakeaudit.commands import hazards
+from lakeaudit.commands.hazards import Hazards
 from lakeaudit.config import Lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
@@ -33,6 +36,15 @@ def covered(lake: Lake, run_id: str) -> tuple[str, int, int, int]:
     rows = [row for row in results_of(lake).coverage(run_id) if row["axis"] == "hazard"]
     (row,) = rows
     return row["status"], row["consistent"], row["findings"], row["undecided"]
+
+
+def test_a_loss_that_could_not_be_checked_is_not_fine() -> None:
+    out = io.StringIO()
+    assert hazards.write(Hazards((), ("the lifecycle of s3://b cannot be read",)), out) == (
+        "UNDECIDED: some upcoming losses could not be checked"
+    )
+    assert out.getvalue() == "could not be checked: the lifecycle of s3://b cannot be read\n"
+    assert hazards.write(Hazards((), ()), out).startswith("OK: ")
 
 
 def test_rules_that_will_delete_live_files(

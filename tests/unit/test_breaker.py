@@ -13,6 +13,7 @@ from lakeaudit.demo.breaker import CATALOGUE, Expected, Fault, NoVictim, Site, b
 from lakeaudit.demo.breaker.deltalog import key_of, replay
 from lakeaudit.demo.breaker.lake_state import fold_lists
 from lakeaudit.demo.compare import compare
+from lakeaudit.demo.repairs import RepairOutcome
 from lakeaudit.kinds import KINDS
 
 T = "warehouse/t"
@@ -204,3 +205,30 @@ def test_the_comparison_sums_up_in_one_line() -> None:
         "The demo made 2 faults. "
         "The audit judged 0 of 2 faults correctly and reported 2 findings and gaps without a fault."
     )
+
+
+def test_the_numbers_of_the_repairs_add_up() -> None:
+    outcome = RepairOutcome(
+        actions={"remove_entry": 2, "remove_delete_marker": 1},
+        results={"applied": {"": 1}, "unknown": {"a; b": 1, "b; c; d": 1}},
+        before=7,
+        planned=3,
+        for_person=4,
+        applied=1,
+        resolved=2,
+        resolved_by_step=1,
+        follows=("phantom s3://lake/a",),
+        odd=(),
+        differs=False,
+        new_markers=True,
+    )
+    checked = "2 steps were not applied, because a check could not be completed (status `unknown`)"
+    assert list(outcome.lines) == [
+        "The plan has 3 steps for 3 of 7 findings: 1 remove delete marker, 2 remove entry.",
+        "A person has to decide about 4 more findings.",
+        "1 step was applied.",
+        f"{checked}: a; b; c; and 1 more reason.",
+        "The next audit resolved 2 findings: 1 with an applied step and 1 without an applied step.",
+        "This new finding follows from a repair: phantom s3://lake/a.",
+        "After the undo, an audit reported the same 7 findings as before the repair.",
+    ]

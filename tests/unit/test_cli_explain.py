@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from botocore.exceptions import NoCredentialsError
 
 from lakeaudit import cli
 from lakeaudit.keys import Location
@@ -121,6 +122,25 @@ def test_a_dropped_file_from_every_side(
     ):
         assert words in text
     assert " more: lakeaudit findings" not in text
+
+
+def test_a_server_that_has_stopped_is_named(
+    capsys: Captured, tmp_path: Path, place: Location, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The credentials are missing too, but they are not the reason."""
+    monkeypatch.setattr("lakeaudit.explain.source_answers.head_object", _without_credentials)
+    lake = lake_file(
+        tmp_path, place, s3={"endpoint": "http://127.0.0.1:9", "region": "us-east-1", "path_style": True},
+        tables=[{"name": "orders", "location": f"s3://{bucket}/orders", "manifests": [{"kind": "delta"}]}],
+    )  # fmt: skip
+    publish(place, runs=[run()], coverage=[covered()])
+    storage = explain_json(capsys, lake, f"s3://{bucket}/orders/a")["sources"][1]
+    assert storage["answer"] == "unknown"
+    assert storage["reason"] == "the endpoint http://127.0.0.1:9 cannot be reached"
+
+
+def _without_credentials(*_: object) -> None:
+    raise NoCredentialsError
 
 
 def test_what_is_remembered_of_a_file(

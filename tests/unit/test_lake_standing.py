@@ -105,7 +105,7 @@ def test_of_a_run_before_the_last_only_its_own_findings_are_known(place: Locatio
 def test_a_failed_run_still_tells_what_is_open(place: Location) -> None:
     publish(place, runs=[run(), run("r2", "failed", finished_at=LATER)], discrepancies=[discrepancy(LOST)])
     told = page(place, tables=())
-    assert text_output.verdict_line(told) == "CRITICAL: 1 dropped in 1 table (audit failed)"
+    assert text_output.verdict_line(told) == "CRITICAL: 1 dropped in 1 table (the audit failed)"
     assert next_commands(told)[0] == "lakeaudit doctor 'conf/my lake.yaml'"
 
 

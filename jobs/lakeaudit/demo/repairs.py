@@ -102,14 +102,14 @@ class RepairOutcome:
 
 def _result(status: str, reasons: Mapping[str, int]) -> str:
     """Return the number of steps with a status, its meaning, and the first reasons."""
-    known = [reason for reason in reasons if reason]
+    known = list(dict.fromkeys(each for reason in reasons if reason for each in reason.split("; ")))
     more = f"; and {number(len(known) - REASONS, 'more reason')}" if len(known) > REASONS else ""
     why = f": {'; '.join(known[:REASONS])}{more}" if known else ""
     n = sum(reasons.values())
     return f"{number(n, 'step')} {'was' if n == 1 else 'were'} {_MEANINGS.get(status, status)}{why}."
 
 
-REASONS = 2
+REASONS = 3
 """Reasons that the line of a status names."""
 _MEANINGS = {
     "applied": "applied",

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -128,6 +129,7 @@ def stay(console: Console, page: PageData) -> None:
     first = "The demo's S3 server runs until Ctrl-C. Try these commands in another terminal:"
     for line in ("", first, CREDENTIALS, *to_try(page)):
         text_output.line(console, text_output.plain(line))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the handler of the stopped Spark session fails
     with suppress(KeyboardInterrupt):
         Event().wait()
 

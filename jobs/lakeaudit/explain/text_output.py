@@ -68,10 +68,18 @@ def verdict_line(page: PageData) -> str:
     tables = coverage_view.judged(page.coverage)
     result = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables)
     level = _LEVELS.get(result.level, result.level.upper())
-    limit = page.run["status"] if result.level in STYLES and page.run["status"] != "complete" else None
-    limit = f"failed: {page.run['error']}" if limit == "failed" and page.run["error"] else limit
+    limit = _limit(page.run) if result.level in STYLES else ""
     scope = f"; {result.scope[:1].lower()}{result.scope[1:]}" if result.scope else ""
-    return formatting.visible(f"{level}: {result.headline}" + (f" (audit {limit})" if limit else "") + scope)
+    return formatting.visible(f"{level}: {result.headline}{limit}{scope}")
+
+
+def _limit(run: Row) -> str:
+    """Return the status of an audit that is not complete, in brackets."""
+    if run["status"] == "complete":
+        return ""
+    if run["status"] == "failed":
+        return f" (the audit failed{': ' if run['error'] else ''}{run['error'] or ''})"
+    return f" (the audit is {run['status']})"
 
 
 def audit(console: Console, page: PageData) -> None:
@@ -400,12 +408,16 @@ def _source(console: Console, source: Row) -> None:
     if source["rejected"]:
         head.append(f"{formatting.count(source['rejected'])} could not be read, ", STYLES["warning"])
     head.append(f"{_storage_window(source)}  ", "dim")
-    head.append_text(plain(formatting.shortened(source["location"] or formatting.UNKNOWN, PLACES)))
+    head.append_text(plain(_places(source["location"])))
     line(console, head, indent=1)
 
 
-PLACES = 120
-"""Most characters of the locations of a source."""
+def _places(location: str | None) -> str | None:
+    """Return the first place of a source and the number of the others."""
+    places = (location or "").split(", ")
+    if len(places) == 1 or not all(each.startswith(("s3://", "/")) for each in places):
+        return location
+    return f"{places[0]} and {formatting.number(len(places) - 1, 'more place')}"
 
 
 def _storage_window(source: Row) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.storage.head import ObjectHead
+from lakeaudit.formatting import duration
 from lakeaudit.reconcile.manifest_precondition import UNLISTED, ManifestPrecondition
 
 LEFTOVERS = ("uncommitted", "unvacuumed", "unreferenced", "temporary")
@@ -45,8 +46,10 @@ def may_be_in_commit(written: datetime, longest: timedelta | None, now: datetime
     """Return why a file may belong to a running commit; None: it is older than the longest known commit."""
     if longest is None or written + longest <= now:
         return None
-    took = timedelta(seconds=round(longest.total_seconds()))
-    return f"a commit of its table took {took} from its first file on, and the file is younger than that"
+    return (
+        f"the longest commit of its table took {duration(longest)}, and the file is younger: it may belong to a commit"
+        " that has not finished"
+    )
 
 
 def is_unlisted() -> ManifestPrecondition:
