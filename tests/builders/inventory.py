@@ -77,7 +77,7 @@ def csv_line(version: Version, columns: Sequence[str] = ALL) -> bytes:
 
 
 def csv(versions: Sequence[Version], columns: Sequence[str] = ALL) -> bytes:
-    return gzip.compress(b"".join(csv_line(version, columns) for version in versions))
+    return gzip.compress(b"".join(csv_line(version, columns) for version in versions), mtime=0)
 
 
 def parquet(versions: Sequence[Version], columns: Sequence[str] = ALL) -> bytes:
