@@ -16,9 +16,9 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from lakeaudit.cli.process import GARBAGE
 from lakeaudit.demo.server import moto
-from lakeaudit.runtime import aws as aws_module
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.reach import listens
+from lakeaudit.runtime.connections import aws as aws_module
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.reach import listens
 from lakeaudit.runtime.session import build_session, use_utc
 from tests.builders.quick_server import quicken
 from tests.builders.wheel import bare_python, build_wheel

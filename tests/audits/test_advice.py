@@ -28,7 +28,7 @@ from pyiceberg.table import Table
 
 from lakeaudit.cli import main
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate

@@ -20,7 +20,7 @@ import pytest
 from lakeaudit.advice import next_steps
 from lakeaudit.config import Lake
 from lakeaudit.reconcile.key_state import KeyReader
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.threads import Pacer
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of

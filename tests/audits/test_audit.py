@@ -25,7 +25,7 @@ from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.results.leftover_groups import expand_groups
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of

@@ -15,7 +15,7 @@ import pytest
 from lakeaudit.advice import next_steps
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders import iceberg_files as iceberg
 from tests.builders import inventory

@@ -14,7 +14,7 @@ from lakeaudit.audit.outcome import Outcome
 from lakeaudit.checks.hazards.access_patterns import PATTERNS
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.events import event_files
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.access_logs import JOB, LIFECYCLE, PERSON, Line, deleted, expired, write_line
 from tests.builders.audits import audited, results_of

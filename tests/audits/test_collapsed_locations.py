@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lakeaudit.config import load_lake
 from lakeaudit.explain.explanation import explain_named
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate

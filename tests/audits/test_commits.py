@@ -18,7 +18,7 @@ import pytest
 from deltalake import write_deltalake
 
 from lakeaudit.audit.outcome import Outcome
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import Action, add

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.shop import Shop

@@ -11,8 +11,8 @@ import yaml
 
 from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime import quick_reads
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections import quick_reads
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders import stores
 from tests.builders.audits import audited, results_of
@@ -100,7 +100,7 @@ def test_doctor_says_which_client_fails(
     put_table(aws, bucket, "wh/orders", "a.parquet", there=("a.parquet",))
     table = {"name": "orders", "location": f"s3://{bucket}/wh/orders", "manifests": [{"kind": "delta"}]}
     write_lake(tmp_path, bucket, tables=[table])
-    monkeypatch.setattr("lakeaudit.runtime.connections.certificates_of", lambda _: None)
+    monkeypatch.setattr("lakeaudit.runtime.connections.resolve.certificates_of", lambda _: None)
     assert cli.main(["doctor", str(tmp_path / "lake.yaml")]) == 10
     lines = capsys.readouterr().out.splitlines()
     (results,) = [line for line in lines if line.startswith("FAIL results")]

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakeaudit.audit.outcome import Outcome
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import present, put

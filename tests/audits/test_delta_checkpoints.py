@@ -19,8 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.evidence.manifest.delta import checkpoints
 from lakeaudit.evidence.manifest.delta import reader as delta
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.builders.audits import audited, findings_by_table, leftover_status
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import Action, add, context, frozen, info, remove, vector

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, findings_by_table
 from tests.builders.delta_lake import Action, add, features, info, millis, remove, vector, vector_file
 from tests.builders.shop import Shop

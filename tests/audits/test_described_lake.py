@@ -11,7 +11,7 @@ from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands import audit as command
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import CannotAudit
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import catching
 from tests.builders.described import ApiCalls, DescribedLake, fresh_name, requests, roles_of_the_server

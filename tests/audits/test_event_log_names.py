@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.evidence.manifest.spark_event_log import log_files
 from lakeaudit.evidence.manifest.spark_event_log.write_jobs import Application
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import rows_of
 from tests.audits.test_event_logs import Site, lake_of
 from tests.builders.audits import audited, results_of

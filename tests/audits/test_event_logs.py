@@ -18,7 +18,7 @@ import pytest
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.evidence.manifest.spark_event_log import reader
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Log, info

@@ -11,7 +11,7 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit import WrittenFile, emit
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.conftest import Aws

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import age_all, backdate
 from tests.builders.healthy_hudi import HudiHistory

@@ -9,7 +9,7 @@ import pytest
 
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws

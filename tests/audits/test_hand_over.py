@@ -19,9 +19,9 @@ from deltalake import write_deltalake
 
 from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.reconcile import list_forms
+from lakeaudit.reconcile.plans import list_forms
 from lakeaudit.results.acknowledgements import Ack, put_ack
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import ICEBERG_FILE_LIST, VACUUM_INVENTORY, rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate

@@ -11,7 +11,7 @@ from lakeaudit import cli
 from lakeaudit.commands import hazards
 from lakeaudit.commands.hazards import Hazards
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.healthy_lake import HealthyLake, drawn_lake

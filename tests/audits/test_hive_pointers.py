@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.audits.test_pointers import covered, findings_of
 from tests.builders.audits import audited
 from tests.builders.hive_lake import HiveLake, break_orders

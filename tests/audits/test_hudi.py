@@ -12,7 +12,7 @@ import pytest
 from lakeaudit.audit import projection_pass
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.hudi import LAYOUTS, NO_WAIT, lake_of, names_of, unpacked

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import age_all

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, includes_soak, results_of
 from tests.builders.backdate import age_all

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import IcebergLake, rows
 from tests.builders.rest_catalog import RestCatalog, served

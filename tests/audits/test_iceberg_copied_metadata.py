@@ -9,7 +9,7 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import IcebergLake

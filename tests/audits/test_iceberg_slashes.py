@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.config import load_lake
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT, IcebergLake

@@ -10,7 +10,7 @@ import pytest
 from lakeaudit.confirm.incomplete_reports import lacking
 from lakeaudit.errors import GateFailed
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders import inventory
 from tests.builders.audits import audited, results_of

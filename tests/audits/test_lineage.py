@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
 from tests.builders.shop import Shop

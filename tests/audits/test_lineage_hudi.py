@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, includes_soak, results_of
 from tests.builders.hudi import commit, lake_of, stat, unpacked, write_timeline

@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.table import Table
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
 from tests.builders.backdate import age_all

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, findings_by_table, leftover_status
 from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.iceberg import IcebergLake

@@ -9,7 +9,7 @@ import pytest
 from lakeaudit import cli
 from lakeaudit.commands import audit as command
 from lakeaudit.errors import CannotAudit
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import results_of
 from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws

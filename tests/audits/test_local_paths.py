@@ -9,8 +9,8 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.keys import LOCAL_ELSEWHERE, Location, true_place
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, add

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, leftover_status, results_of
 from tests.builders.delta_lake import BORN, add

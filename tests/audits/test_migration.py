@@ -12,8 +12,8 @@ import yaml
 from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.point import lookup_claims
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import add, metadata, millis, protocol

@@ -15,7 +15,7 @@ from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, add

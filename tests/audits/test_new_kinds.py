@@ -57,7 +57,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, ENTRY, REQUEST, VERSION
 from tests.builders.audits import audited, results_of

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.audit.outcome import Outcome
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate, copy, present

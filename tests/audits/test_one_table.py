@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 
 from lakeaudit import cli
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import access_logs
 from tests.builders.access_logs import LIFECYCLE, Line, content, expired, write_line
 from tests.builders.audits import audited, results_of

@@ -10,7 +10,7 @@ import pytest
 
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Action, add, remove
 from tests.builders.refusals import Refusals, refusing

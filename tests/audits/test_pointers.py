@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from lakeaudit.audit import projection_pass
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.glue import GlueCatalog

@@ -24,9 +24,9 @@ from lakeaudit.evidence.manifest.point import LookupResult, lookup_claims
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.results.acknowledgements import Ack, put_ack
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop

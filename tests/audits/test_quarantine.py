@@ -20,12 +20,13 @@ from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands import purge as command
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
-from lakeaudit.reconcile import batch_deletes, deletion_guards, purge
-from lakeaudit.reconcile.actions import hide_leftover, quarantine
-from lakeaudit.reconcile.journal import Journal
-from lakeaudit.reconcile.leftovers import same_bytes
+from lakeaudit.reconcile import deletion_guards
+from lakeaudit.reconcile.actions.files import hide_leftover, quarantine
+from lakeaudit.reconcile.actions.files.leftovers import same_bytes
+from lakeaudit.reconcile.execution import batch_deletes, purge
+from lakeaudit.reconcile.execution.journal import Journal
 from lakeaudit.reconcile.manifest_precondition import MET, ManifestPrecondition
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders import access_logs
 from tests.builders.access_logs import PERSON, Line, content
@@ -327,7 +328,7 @@ def test_each_of_the_deletion_guards_is_required(
         if hasattr(module, yes):
             monkeypatch.setattr(module, yes, ALWAYS[yes])
     # the commit in between lists a file of 45 minutes: a younger one would stay for that reason, too
-    monkeypatch.setattr("lakeaudit.reconcile.apply.may_be_in_commit", lambda *_: None)
+    monkeypatch.setattr("lakeaudit.reconcile.execution.apply.may_be_in_commit", lambda *_: None)
     mending = refused_by_one(shop, tmp_path)
     assert mending.apply().exit_code == 0
     assert {each for each, key in YESES.items() if not is_there(shop, key)} == {yes}
@@ -894,7 +895,7 @@ def test_many_are_hidden_by_one_request_where_each_has_its_condition(
         shop.s3.put_object(Bucket=bucket, Key=keys[2], Body=b"again")
         return together(*given)
 
-    monkeypatch.setattr("lakeaudit.reconcile.apply.delete_in_batches", after_another)
+    monkeypatch.setattr("lakeaudit.reconcile.execution.apply.delete_in_batches", after_another)
     assert mending.apply().exit_code == 3
     assert mending.statuses() == {keys[0]: "applied", keys[1]: "applied", keys[2]: "changed"}
     assert [key for key in shop.keys("orders") if key in keys] == keys[2:]

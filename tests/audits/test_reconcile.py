@@ -17,12 +17,14 @@ from botocore.exceptions import ClientError
 from lakeaudit import cli
 from lakeaudit.config import load_lake
 from lakeaudit.errors import BadInput
-from lakeaudit.reconcile import apply, canary, ceiling, conditional_copies, plan_file, undo
-from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
-from lakeaudit.reconcile.actions.restore_version import RestoreVersion
-from lakeaudit.reconcile.journal import Journal
-from lakeaudit.reconcile.run import Run
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.reconcile import canary, conditional_copies
+from lakeaudit.reconcile.actions.files.remove_delete_marker import RemoveDeleteMarker
+from lakeaudit.reconcile.actions.files.restore_version import RestoreVersion
+from lakeaudit.reconcile.execution import apply, undo
+from lakeaudit.reconcile.execution.journal import Journal
+from lakeaudit.reconcile.execution.run import Run
+from lakeaudit.reconcile.plans import ceiling, plan_file
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened

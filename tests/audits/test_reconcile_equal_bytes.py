@@ -13,9 +13,9 @@ from botocore.client import BaseClient
 from lakeaudit.commands import purge as purge_command
 from lakeaudit.commands import reconcile as command
 from lakeaudit.errors import BadInput, Busy
-from lakeaudit.reconcile import batch_deletes
 from lakeaudit.reconcile.copying import Copying
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.reconcile.execution import batch_deletes
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate
@@ -283,7 +283,7 @@ def test_equal_bytes_in_one_request_for_many(
         shop.s3.put_object(Bucket=shop.bucket, Key=LEFT, Body=b"rows of a job")
         return together(*given)
 
-    monkeypatch.setattr("lakeaudit.reconcile.apply.delete_in_batches", after_a_job)
+    monkeypatch.setattr("lakeaudit.reconcile.execution.apply.delete_in_batches", after_a_job)
     assert made.apply().exit_code == 3
     assert made.statuses() == {LEFT: "changed", keys[1]: "applied"}
     assert (body_of(shop, LEFT), body_of(shop, keys[1])) == (b"rows of a job", None)

@@ -14,7 +14,7 @@ import yaml
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.reconcile.protocol import METADATA
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.backdate import backdate
 from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, tables_of_spark

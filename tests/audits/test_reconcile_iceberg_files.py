@@ -14,12 +14,12 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
 from lakeaudit.evidence.manifest.iceberg import listed_file
-from lakeaudit.reconcile.actions import remove_iceberg_reference
-from lakeaudit.reconcile.actions.remove_iceberg_reference import RemoveIcebergReference
-from lakeaudit.reconcile.iceberg_commits import why_not_committed_to
+from lakeaudit.reconcile.actions.catalogs import remove_iceberg_reference
+from lakeaudit.reconcile.actions.catalogs.remove_iceberg_reference import RemoveIcebergReference
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.reconcile.stores.iceberg_commits import why_not_committed_to
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.audits.test_iceberg_catalog import lake_of
 from tests.builders.audits import audited
 from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, rows, tables_of_spark

@@ -3,7 +3,7 @@
 import io
 from pathlib import Path
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.repair_plans import RepairPlans, an_hour_old
 from tests.builders.shop import Shop

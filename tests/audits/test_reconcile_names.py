@@ -9,8 +9,8 @@ import pytest
 from botocore.client import BaseClient
 
 from lakeaudit.config import load_lake
-from lakeaudit.reconcile.name_store import NameStore
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.reconcile.stores.name_store import NameStore
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import name_stores as built
 from tests.builders import s3guard
 from tests.builders.name_stores import Item

@@ -12,7 +12,7 @@ import pytest
 from botocore.client import BaseClient
 
 from lakeaudit.reconcile.protocol import DROP_PARTITION
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.glue import LONG_AGO

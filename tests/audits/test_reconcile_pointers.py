@@ -13,10 +13,10 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from lakeaudit.reconcile.hive_partitions import HivePartitions
-from lakeaudit.reconcile.partition_store import same_for_readers
 from lakeaudit.reconcile.protocol import DROP_PARTITION, REPOINT_TABLE
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.reconcile.stores.hive_partitions import HivePartitions
+from lakeaudit.reconcile.stores.partition_store import same_for_readers
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.audits.test_pointers import findings_of, metadata
 from tests.builders.audits import audited
 from tests.builders.hive_lake import HiveLake, break_orders

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.drawn_folders import FORMATS, DrawnFolder, draw_folder, lose, plant
 from tests.builders.repair_plans import RepairPlans

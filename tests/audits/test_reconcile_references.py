@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
-from lakeaudit.reconcile import delta_commits
-from lakeaudit.reconcile.actions.remove_reference import RemoveReference
+from lakeaudit.reconcile.actions.catalogs.remove_reference import RemoveReference
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.delta_commits import why_not_committed_to
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.reconcile.stores import delta_commits
+from lakeaudit.reconcile.stores.delta_commits import why_not_committed_to
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.delta_lake import add, features, metadata, protocol, remove, vector
 from tests.builders.repair_plans import RepairPlans, an_hour_old, finding_rows
 from tests.builders.repair_rows import ledger_row, planned
@@ -206,7 +206,7 @@ def test_commits_of_others_come_first(
             shop.write("orders", commits=1)
         commit(*given)
 
-    monkeypatch.setattr("lakeaudit.reconcile.actions.remove_reference.commit", after_another)
+    monkeypatch.setattr("lakeaudit.reconcile.actions.catalogs.remove_reference.commit", after_another)
     assert repair.apply().exit_code == 0
     assert repair.statuses() == dict.fromkeys(keys, "applied")
     assert len(adds(shop)) == 6 - 3 + 3 * 3

@@ -19,11 +19,11 @@ from deltalake import DeltaTable
 from lakeaudit.advice.next_steps import repair_command
 from lakeaudit.config import load_lake
 from lakeaudit.reconcile import canary
-from lakeaudit.reconcile.actions.copy_replica import CopyReplica
-from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
+from lakeaudit.reconcile.actions.files.copy_replica import CopyReplica
+from lakeaudit.reconcile.actions.files.replace_version import ReplaceVersion
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.read import RowFilter
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate

@@ -15,11 +15,11 @@ import pytest
 from botocore.client import BaseClient
 
 from lakeaudit.config import load_lake
-from lakeaudit.reconcile.entry_action import EntryAction
-from lakeaudit.reconcile.entry_store import EntryStore
-from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.actions.entries.entry_action import EntryAction
+from lakeaudit.reconcile.execution.journal import Journal
+from lakeaudit.reconcile.stores.entry_store import EntryStore
 from lakeaudit.results.read import RowFilter
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
 from tests.builders.repair_plans import (
@@ -488,7 +488,7 @@ def test_a_store_that_ignores_conditions_is_not_written_to(
     guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the requests that prove it leave the table as it is."""
-    before, seen = guarded.items(), "lakeaudit.reconcile.entry_store.unchanged_condition"
+    before, seen = guarded.items(), "lakeaudit.reconcile.stores.entry_store.unchanged_condition"
     monkeypatch.setattr(seen, lambda _: {})
     assert guarded.mending.apply().exit_code == 3
     assert set(guarded.mending.statuses().values()) == {"needs_person"}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeaudit.results.read import RowFilter
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate, present, put
 from tests.builders.glue import GlueCatalog

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.backdate import backdate, put_versions, versions
 from tests.builders.repair_plans import RepairPlans, keys_of, publish_leftovers
 from tests.builders.shop import Shop

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import unpacked

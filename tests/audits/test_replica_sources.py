@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.audits.test_migration import FILES, Move
 from tests.builders.audits import audited, results_of

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
 from tests.builders.healthy_hudi import HudiHistory

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hive_lake import HiveLake

@@ -18,7 +18,7 @@ from lakeaudit.demo.server import LAKE, Server, forget
 from lakeaudit.demo.state_tables import build_state_tables
 from lakeaudit.demo.tables import BINS, FLEET, METERS, PALLETS, PARCELS, SCANS, describe
 from lakeaudit.results.read import Row
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 
 TABLES = (*FLEET, METERS, PARCELS, PALLETS, SCANS, BINS)

@@ -13,7 +13,7 @@ import pytest
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
 from lakeaudit.results.read import RowFilter
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders import iceberg
 from tests.builders.audits import audited, results_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.results.write import ResultsWriter
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.catcher import catching
 from tests.builders.shop import Shop
 from tests.builders.week import CUSTOMERS, HOUR, ORDERS, RECEIVER, Week

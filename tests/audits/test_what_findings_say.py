@@ -12,7 +12,7 @@ from pyiceberg.table.statistics import StatisticsFile
 
 from lakeaudit import cli
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import age_all, backdate

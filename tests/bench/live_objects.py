@@ -5,7 +5,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.bench import server
 from tests.bench.live import SCHEMA, STORE, TABLES, day, expected, key_of, size_of
 from tests.bench.spec import BUCKET, CHECKPOINT_AT

@@ -30,7 +30,7 @@ from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.readings import read_logs
 from lakeaudit.evidence.protocol import BufferedRows, Context, Part, Project, Stage
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.bench.long_log_server import HOURLY, MINUTELY, REQUESTS, commits_of, table_of
 from tests.bench.server import running
 from tests.bench.spec import BUCKET, SCAN

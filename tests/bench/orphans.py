@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from lakeaudit.demo.server import own_credentials
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.session import build_session
 from tests.bench import check, contenders
 from tests.bench.lake import lake_folder

@@ -59,7 +59,7 @@ def put(s3: Any, key: str, body: bytes, at: datetime) -> None:
 def _main(arguments: Sequence[str]) -> None:
     os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 30))
     from lakeaudit.demo.server import moto, own_credentials
-    from lakeaudit.runtime.aws import Clients
+    from lakeaudit.runtime.connections.aws import Clients
 
     with own_credentials(), moto() as endpoint:
         clients = Clients(endpoint)

@@ -20,7 +20,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.previous.snapshot_store import FILE, StorageSnapshot, publish, write_rows
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import plain_time
 from tests.builders import access_logs, azure_reports, gcs_reports, hudi, name_stores, s3guard
 from tests.builders.delta_lake import BORN, Log, add, features, info, metadata, remove, vacuum, vector

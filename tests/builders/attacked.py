@@ -23,8 +23,8 @@ from lakeaudit.cli import reconcile as reconcile_cli
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.ledger import lease
 from lakeaudit.ledger.lease_object import LeaseObject
-from lakeaudit.reconcile.journal import interrupted_plans, unfinished_batches
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.reconcile.execution.journal import interrupted_plans, unfinished_batches
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate

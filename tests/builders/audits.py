@@ -16,7 +16,7 @@ from lakeaudit.config import Lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress
 from lakeaudit.schemas import rows_of
 

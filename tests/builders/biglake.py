@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import delta_lake, inventory, s3guard
 from tests.builders.delta_lake import Action
 from tests.builders.inventory import Version

@@ -22,7 +22,7 @@ from lakeaudit.evidence.protocol import Claims, Context, SnapshotComparison, pie
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.matching.table_facts import roots
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import CLAIM
 from tests.builders.artefacts import NOW
 

@@ -21,7 +21,7 @@ from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.delta.notes import gap_of
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

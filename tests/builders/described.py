@@ -18,7 +18,7 @@ import pytest
 from botocore.client import BaseClient
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint, forget_clients
+from lakeaudit.runtime.connections.aws import Endpoint, forget_clients
 from tests.builders import delta_lake, inventory
 from tests.builders.audits import audited, results_of
 from tests.builders.inventory import Version

@@ -18,8 +18,8 @@ from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.schemas import RESULTS
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)

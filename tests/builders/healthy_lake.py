@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.backdate import age_all
 from tests.builders.glue import GlueCatalog
 from tests.builders.healthy_delta import DeltaHistory

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.backdate import backdate
 from tests.builders.glue import GlueCatalog
 from tests.conftest import Aws

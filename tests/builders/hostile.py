@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from lakeaudit.reconcile import run as reconcile_run
+from lakeaudit.reconcile.execution import run as reconcile_run
 from lakeaudit.reconcile.registry import ACTIONS
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import add, metadata, protocol, remove

@@ -31,7 +31,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import ENTRY, plain_time
 from tests.builders.rest_catalog import Answer, Params, RestCatalog

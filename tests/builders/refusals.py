@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, unquote
 
 import pytest
 
-from lakeaudit.runtime import aws as aws_module
-from lakeaudit.runtime import quick_reads
+from lakeaudit.runtime.connections import aws as aws_module
+from lakeaudit.runtime.connections import quick_reads
 
 DENIED = ("403 Forbidden", "AccessDenied")
 EXPIRED = ("400 Bad Request", "ExpiredToken")

@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 from lakeaudit.commands import reconcile as command
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
-from lakeaudit.reconcile.plan_file import open_plan
-from lakeaudit.reconcile.run import Bounds
+from lakeaudit.reconcile.execution.run import Bounds
+from lakeaudit.reconcile.plans.plan_file import open_plan
 from lakeaudit.results.read import ALL, RowFilter
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate

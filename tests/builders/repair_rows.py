@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakeaudit import __version__
-from lakeaudit.reconcile import journal
-from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.execution import journal
+from lakeaudit.reconcile.execution.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
-from lakeaudit.reconcile.plan_file import Lines, header_of, write_plan
-from lakeaudit.reconcile.planning import Planner
+from lakeaudit.reconcile.plans.plan_file import Lines, header_of, write_plan
+from lakeaudit.reconcile.plans.planning import Planner
 from lakeaudit.reconcile.protocol import StateReader
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.threads import Pacer
 from lakeaudit.schemas import DISCREPANCIES
 from tests.builders.audits import results_of

@@ -11,8 +11,8 @@ from deltalake import write_deltalake
 
 from lakeaudit.keys import Location, uri_of
 from lakeaudit.kinds import KINDS
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.connections import delta_rs_options
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.resolve import delta_rs_options
 from lakeaudit.schemas import RECONCILE_RESULTS, RESULTS
 
 Row = dict[str, Any]

@@ -38,7 +38,7 @@ from lakeaudit.matching.prefilter import Prefilter, prefilter_of
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import ENTRY, KNOWN, NOTE, UPLOAD, VERSION, plain_time
 from tests.builders.connections import connection
 from tests.builders.evidence import BUCKET, CUT, ago, rows_table

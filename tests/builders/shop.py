@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import inventory
 from tests.builders.backdate import copy, present
 from tests.builders.inventory import Version, deleted

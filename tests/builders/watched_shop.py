@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import access_logs
 from tests.builders.access_logs import Line, content
 from tests.builders.audits import results_of

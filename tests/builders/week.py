@@ -15,7 +15,7 @@ from lakeaudit.commands.alert import after_audit
 from lakeaudit.commands.discrepancies import acknowledge
 from lakeaudit.results.acknowledgements import Ack
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import Catcher

@@ -108,7 +108,7 @@ def _serve() -> None:
 
 
 def _import_everything() -> None:
-    from lakeaudit.runtime.aws import Clients, Endpoint
+    from lakeaudit.runtime.connections.aws import Clients, Endpoint
 
     Clients(Endpoint("http://127.0.0.1:9", "us-east-1", path_style=True)).s3("any")
     from lakeaudit.gates import expectation_suites
@@ -119,7 +119,7 @@ def _import_everything() -> None:
 def _command(wanted: Mapping[str, Any]) -> None:
     from lakeaudit.cli import audits, main, reconcile, results
     from lakeaudit.ledger import lease
-    from lakeaudit.runtime import aws
+    from lakeaudit.runtime.connections import aws
 
     out = os.open(wanted["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):

@@ -29,8 +29,8 @@ from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
 from lakeaudit.results.recovery import of_finding
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from standalone import AIRFLOW, CHECKOUT, Service, airflow_env, airflow_served
 

@@ -13,7 +13,7 @@ import pytest
 
 from lakeaudit.config import load_lake
 from lakeaudit.ledger import lease
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.attacked import (
     CODES,

@@ -17,7 +17,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import files
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import azure_reports as built
 from tests.builders.audits import audited, results_of
 from tests.builders.azure_reports import Blob

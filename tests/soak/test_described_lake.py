@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.cli import main
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.described import DescribedLake, fresh_name, requests, roles_of_the_server
 from tests.conftest import Aws
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakeaudit.errors import AuditError
-from lakeaudit.runtime import aws as aws_module
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections import aws as aws_module
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.audits.test_refused_recheck import (
     FORMATS,
     Losses,

@@ -26,11 +26,11 @@ from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.reconcile.hive_partitions import HivePartitions
-from lakeaudit.reconcile.partition_store import same_for_readers
 from lakeaudit.reconcile.protocol import ConcurrentChange
-from lakeaudit.reconcile.table_pointers import HivePointer, PointerState
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.reconcile.stores.hive_partitions import HivePartitions
+from lakeaudit.reconcile.stores.partition_store import same_for_readers
+from lakeaudit.reconcile.stores.table_pointers import HivePointer, PointerState
+from lakeaudit.runtime.connections.aws import Clients
 from tests.audits.test_pointers import findings_of
 from tests.builders.audits import audited
 from tests.builders.repair_plans import RepairPlans

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.reconcile.apply import Batch
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.reconcile.execution.apply import Batch
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.interleaved import interleaved
 from tests.builders.shop import Shop
 from tests.conftest import Aws

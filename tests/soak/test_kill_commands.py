@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.attacked import (
     CODES,
     COMMANDS,

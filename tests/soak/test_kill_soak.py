@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.catcher import catching
 from tests.builders.frozen import RECEIVER, Frozen, freeze
 from tests.builders.killed import Cycle, killed_ahead, moments, new_seed

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.config import load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.committers import Committed
 from tests.conftest import Aws

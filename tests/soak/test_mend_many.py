@@ -17,7 +17,7 @@ import pytest
 from botocore.client import BaseClient
 
 from lakeaudit.config import Lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.delta_lake import add, metadata, protocol
 from tests.builders.ledger import opened
 from tests.builders.repair_plans import RepairPlans

@@ -22,7 +22,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.evidence.catalog.iceberg_rest import reader as iceberg_rest
 from lakeaudit.evidence.catalog.protocol import CatalogTable
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.audits.test_iceberg_catalog import findings, run
 from tests.builders.iceberg import BY_DAY, NO_WAIT, SCHEMA, rows
 from tests.builders.repair_plans import RepairPlans

@@ -21,8 +21,8 @@ from deltalake import DeltaTable
 from lakeaudit.config import load_lake
 from lakeaudit.kinds import FILE_AXES
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.java import find_java
 from lakeaudit.runtime.spark_settings import launch_environment

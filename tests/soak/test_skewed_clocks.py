@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.attacked import ALLOWED, PACE, Attacked, attacked
 from tests.builders.audits import results_of

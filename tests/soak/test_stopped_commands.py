@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.attacked import PACE, attacked, drawn_positions, stopped_and_overtaken
 from tests.builders.catcher import catching
 from tests.builders.killed import new_seed

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.audit import projection_pass
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.audits import audited
 from tests.builders.hive_lake import HiveLake
 from tests.builders.watched_place import Place, covered, kinds

@@ -19,7 +19,7 @@ from lakeaudit.evidence.catalog.snapshot import any_name
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 PLACES = {"orders": Location("lake", "wh/orders"), "visits": Location("lake", "wh/visits")}
 

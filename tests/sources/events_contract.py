@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Context, Events, Part
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import REQUEST
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

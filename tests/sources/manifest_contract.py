@@ -21,7 +21,7 @@ from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import CLAIM, DECLARED, SAME_SPLIT, plain_time
 from tests.builders.connections import connection
 from tests.builders.event_logs import UUIDS, part

@@ -16,7 +16,7 @@ from lakeaudit.evidence.protocol import Context, Part, Stage, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, task_connection
 from lakeaudit.schemas import STORED, UPLOAD, VERSION
 

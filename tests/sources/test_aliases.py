@@ -18,7 +18,7 @@ from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, entry_rows
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import task_connection
 from tests.builders import delta_lake
 from tests.builders import s3guard as guard

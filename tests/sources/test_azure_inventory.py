@@ -19,7 +19,7 @@ from lakeaudit.evidence.protocol import SnapshotWindow, Stored
 from lakeaudit.evidence.storage.azure_inventory import AzureInventory
 from lakeaudit.evidence.storage.azure_inventory import reader as azure_inventory
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import azure_reports as built
 from tests.builders.audits import audited, results_of
 from tests.builders.azure_reports import BEGUN, ENDED, Blob

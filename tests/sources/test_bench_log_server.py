@@ -8,7 +8,7 @@ import pytest
 
 from lakeaudit.evidence.files import Ranged, folders, list_files, read_bytes, stat
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.bench.log_server import PAGE
 from tests.bench.server import serving
 from tests.bench.spec import BUCKET

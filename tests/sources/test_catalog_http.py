@@ -17,7 +17,7 @@ from lakeaudit.evidence.catalog import http
 from lakeaudit.evidence.catalog.http import CatalogClient, Unsupported, all_pages
 from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.evidence.catalog.source import HttpAccess
-from lakeaudit.runtime.aws import forget_clients
+from lakeaudit.runtime.connections.aws import forget_clients
 from tests.builders import stores
 
 ENV = {"CATALOG": "audit:hush:with:colons", "ALONE": "hush"}

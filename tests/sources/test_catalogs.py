@@ -18,7 +18,7 @@ from lakeaudit.evidence.catalog.hive import Hive
 from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.evidence.catalog.unity import Unity
 from lakeaudit.evidence.registry import catalog_kinds
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders import hive_metastore
 from tests.builders.hive_metastore import MetastoreStandIn
 from tests.builders.rest_catalog import Answer, Params, RestCatalog, served

@@ -14,7 +14,7 @@ from lakeaudit.evidence.events.cloudtrail import CloudTrail
 from lakeaudit.evidence.events.cloudtrail import reader as cloudtrail
 from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.conftest import Aws
 from tests.sources.events_contract import (
     NOW,

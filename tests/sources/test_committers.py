@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.records.record import Declared, Record
 from lakeaudit.evidence.manifest.records.totals import tag_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.records import JOB, MILLIS, NAMES, pending, pending_set, success, task_manifest
 
 HOME = Location("lake", "wh/t")

@@ -10,7 +10,7 @@ import pytest
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import CommitFile, CommitLogs
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.delta_lake import (
     BORN,
     Log,

@@ -9,7 +9,7 @@ import pytest
 from lakeaudit.evidence.manifest.delta import log_files, point_lookup
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import Claims
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.delta_lake import (
     BORN,
     NOW,

@@ -26,7 +26,7 @@ from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 from tests.builders import s3guard

@@ -17,7 +17,7 @@ from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.notes import gap_of
 from lakeaudit.evidence.protocol import Changes, Claims
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.connections import connection
 from tests.builders.delta_lake import (
     BORN,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakeaudit.evidence.manifest.spark_event_log import log_files
 from lakeaudit.evidence.manifest.spark_event_log.rows import Homes, application_of, rows_of
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.event_logs import App, packed
 
 NEVER = datetime.max.replace(tzinfo=UTC)

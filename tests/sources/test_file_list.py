@@ -23,7 +23,7 @@ from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENTS
 from lakeaudit.evidence.manifest.file_list.list_part import parts
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import CLAIM, NOTE
 

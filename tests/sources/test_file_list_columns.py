@@ -23,7 +23,7 @@ from lakeaudit.evidence.manifest.file_list.list_part import event_tables
 from lakeaudit.evidence.manifest.file_list.parse_rows import event
 from lakeaudit.evidence.manifest.file_list.read_lines import ListFile, lines, pieces
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
 

@@ -16,7 +16,7 @@ from lakeaudit.evidence.catalog.glue import Glue
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.manifest.iceberg import PointedIceberg
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 
 TABLES: dict[str, dict[str, Any]] = {
     "orders": {

@@ -9,7 +9,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.discovery import table_roots, tables_at
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import azure_reports, gcs_reports
 
 KEYS = (

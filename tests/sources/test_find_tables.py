@@ -16,7 +16,7 @@ from lakeaudit.evidence.discovery import with_tables
 from lakeaudit.evidence.manifest.iceberg import PointedIceberg
 from lakeaudit.explain.source_answers import ask_metastores
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.rest_catalog import RestCatalog, served
 
 

@@ -10,7 +10,7 @@ from pyarrow import orc
 
 from lakeaudit.evidence.storage.footers import VisibleRows, fault_of, rows_of
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.conftest import Aws
 
 ROWS = pa.table({"n": list(range(10))})

@@ -18,7 +18,7 @@ from lakeaudit.evidence.protocol import SnapshotWindow, Stored
 from lakeaudit.evidence.storage.gcs_inventory import GcsInventory
 from lakeaudit.evidence.storage.gcs_inventory import reader as gcs_inventory
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders import gcs_reports as built
 from tests.builders.audits import audited, results_of
 from tests.builders.gcs_reports import TAKEN, Record

@@ -17,7 +17,7 @@ from lakeaudit.evidence.catalog.hive_tables import changed_at, format_of, hive_t
 from lakeaudit.evidence.catalog.protocol import GONE, CatalogTable, HiveTable, Pointers, folder_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import PARTITION
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.hive_metastore import LONG_AGO, RETIRED, Dropped, MetastoreStandIn, served, serving, slow
 
 NOW = datetime.now(UTC)

@@ -10,7 +10,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog import http
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.http_store import TOKEN, ListServer, ObjectList, item, read
 from tests.builders.rest_catalog import served
 from tests.sources.metastore_contract import (

@@ -28,8 +28,8 @@ from lakeaudit.evidence.manifest.hudi.readings import read_tables
 from lakeaudit.evidence.manifest.hudi.timeline import find, probe
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.schemas import plain_time
 from tests.builders.hudi import commit, stat, unpacked, write_timeline
 from tests.sources.manifest_contract import claim_table

@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.hudi import reader as hudi
 from lakeaudit.evidence.manifest.hudi.reader import HudiClaims
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.hudi import names_of, unpacked
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)

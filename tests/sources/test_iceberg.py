@@ -26,7 +26,7 @@ from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, LIVE, UNKNOWN
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection
 from tests.builders.iceberg_files import (

@@ -27,7 +27,7 @@ from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.connections import connection
 from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, epoch_ms, write_metadata
 from tests.builders.rest_catalog import RestCatalog, served

@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.iceberg import IcebergManifest, folder
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.iceberg_files import AT, UUID, Entry, Snapshot, epoch_ms, write_metadata
 
 LATER, LAST = AT + timedelta(hours=1), AT + timedelta(hours=2)

@@ -17,7 +17,7 @@ from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.evidence.catalog.iceberg_rest import reader as iceberg_rest
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.iceberg import BY_DAY, SCHEMA
 from tests.builders.rest_catalog import Answer, Params, Parts, RestCatalog, served
 

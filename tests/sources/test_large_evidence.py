@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.iceberg import lists
 from lakeaudit.evidence.metastore.dynamodb import export_files
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.artefacts import KINDS, Artefact, put
 from tests.builders.damage import damaged, read_all
 from tests.builders.delta_lake import BORN, add, checkpoint_rows

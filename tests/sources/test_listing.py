@@ -20,8 +20,8 @@ from lakeaudit.evidence.protocol import Part, Stored
 from lakeaudit.evidence.storage.listing import Listing, reader, s3_listing
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.aws_failures import BrokenListing
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws_failures import BrokenListing
 from lakeaudit.schemas import UPLOAD, VERSION
 from tests.conftest import Aws
 from tests.sources.storage_contract import (

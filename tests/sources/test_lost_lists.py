@@ -31,8 +31,8 @@ from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import LEFTOVERS, plain_time
 from tests.builders.delta_lake import NOW, context

@@ -27,7 +27,7 @@ from lakeaudit.evidence.manifest.symlink import SymlinkManifest
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 from tests.builders.event_logs import App, millis

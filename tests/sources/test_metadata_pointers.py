@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.evidence.catalog.metadata_pointers import aim_at, left_behind
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 OLD = NOW - timedelta(days=1)

@@ -26,7 +26,7 @@ from lakeaudit.evidence.metastore.s3mper import layout as s3mper
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders import name_stores as built
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of

@@ -27,7 +27,7 @@ from lakeaudit.evidence.protocol import SourceInfo, Stored
 from lakeaudit.keys import Location
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, task_connection
 from lakeaudit.schemas import VERSION
 

@@ -10,9 +10,9 @@ import pytest
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.keys import Location
-from lakeaudit.runtime import quick_reads
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.quick_reads import quick_read
+from lakeaudit.runtime.connections import quick_reads
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.quick_reads import quick_read
 from tests.builders.catcher import catching
 from tests.conftest import Aws
 

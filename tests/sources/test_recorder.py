@@ -21,7 +21,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.emit import WrittenFile, recorded
 from lakeaudit.emit.lists import reach_of
 from lakeaudit.emit.recorder import Recorder
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.conftest import Aws
 

@@ -24,7 +24,7 @@ from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.connections import connection
 from tests.builders.records import KINDS, MILLIS, NAMES, SIZES
 from tests.conftest import Aws

@@ -17,7 +17,7 @@ from lakeaudit.evidence.events.access_log import S3AccessLog
 from lakeaudit.evidence.events.access_log import reader as access_log
 from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import access_logs
 from tests.builders.access_logs import AT, JOB, LIFECYCLE, PERSON, Line, content, deleted, expired, write_line
 from tests.conftest import Aws

@@ -16,7 +16,7 @@ from lakeaudit.evidence.protocol import SnapshotWindow, Stored
 from lakeaudit.evidence.storage.inventory import S3Inventory, reader
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.inventory import (
     ALL,
     CURRENT,

@@ -15,7 +15,7 @@ from lakeaudit.evidence.protocol import Stored
 from lakeaudit.evidence.storage.inventory import S3Inventory, reader
 from lakeaudit.evidence.storage.inventory.columns import BY_CSV_NAME
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.inventory import ALL, SCAN, WRITERS, Version, csv, csv_line, into, lay
 from tests.conftest import Aws
 from tests.sources.storage_contract import context, stored_rows

@@ -16,7 +16,7 @@ import pytest
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Stored
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import NOTE, VERSION
 from tests.builders.inventory import SCAN, WRITERS, Version, csv_line, into, lay

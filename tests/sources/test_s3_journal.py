@@ -19,7 +19,7 @@ from lakeaudit.evidence.events.journal import S3Journal
 from lakeaudit.evidence.events.journal import reader as journal
 from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.backdate import backdate
 from tests.builders.s3_metadata import JOURNAL, dated, lay
 from tests.conftest import Aws

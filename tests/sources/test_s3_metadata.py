@@ -16,7 +16,7 @@ from lakeaudit.evidence.protocol import Stored
 from lakeaudit.evidence.storage.s3_metadata import S3Metadata
 from lakeaudit.evidence.storage.s3_metadata import reader as s3_metadata
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg_files import DELETED, Entry, Snapshot, write_metadata
 from tests.builders.s3_metadata import UNCOALESCED, Object, lay, rows

@@ -24,9 +24,14 @@ from lakeaudit.evidence.s3_responses import (
 from lakeaudit.evidence.storage.head import head_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.aws_failures import BrokenListing, IncompleteResponse, UnreadableResponse, WebPage
-from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws_failures import (
+    BrokenListing,
+    IncompleteResponse,
+    UnreadableResponse,
+    WebPage,
+)
+from lakeaudit.runtime.connections.aws_responses import required
 from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of, unknown_class_warnings
 from tests.builders.odd_stores import AGAIN, as_it_is, cut_off, habit, without
 from tests.conftest import Aws

@@ -17,7 +17,7 @@ from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import s3guard as built
 from tests.builders.s3guard import Item
 from tests.conftest import Aws

@@ -23,7 +23,7 @@ from lakeaudit.evidence.metastore.s3guard.layout import layout_fault
 from lakeaudit.evidence.protocol import Entries
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from tests.builders import s3guard as built
 from tests.conftest import Aws

@@ -16,7 +16,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import s3guard as built
 from tests.conftest import Aws
 from tests.sources.metastore_contract import AT, OLD, rows_of

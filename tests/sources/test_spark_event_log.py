@@ -24,7 +24,7 @@ from lakeaudit.evidence.manifest.spark_event_log.rows import (
 from lakeaudit.evidence.manifest.spark_event_log.write_jobs import Application
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection
 from tests.builders.event_logs import BEGUN, SQL, UUIDS, App, part

@@ -17,7 +17,7 @@ from lakeaudit.evidence.catalog.unity import reader as unity
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.rest_catalog import Answer, served
 from tests.builders.unity_catalog import UnityCatalog
 

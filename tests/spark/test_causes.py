@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.access_logs import JOB, PERSON, Line, deleted, write_line
 from tests.builders.audits import audited
 from tests.builders.watched_shop import Watched

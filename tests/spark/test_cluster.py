@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.config import load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.biglake import BigLake
 from tests.builders.catcher import catching

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit.spark import event_log
 from lakeaudit.evidence.manifest.point import lookup_claims
-from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.cache import cache_dir
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.jars import Pin, fetched
 from lakeaudit.runtime.java import find_java
 from tests.builders.audits import audited, results_of

@@ -26,8 +26,8 @@ from lakeaudit.demo.repairs import RepairOutcome, repair
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.connections import delta_rs_options
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.resolve import delta_rs_options
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import audited, results_of
 from tests.builders.both_ways import assert_equal_results, audited_both_ways

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit import spark_writes
 from lakeaudit.emit.spark import event_log
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.late_list import LateList, listing_late
 from tests.conftest import Aws

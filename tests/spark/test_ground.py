@@ -18,7 +18,7 @@ from lakeaudit.demo.server import moto
 from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.session import build_session

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit import cli
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.backdate import backdate
 from tests.builders.shop import Shop

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.both_ways import audited_both_ways
 from tests.builders.iceberg import BY_SPARK, lake_by_spark, tables_of_spark
 from tests.conftest import Aws

@@ -9,7 +9,7 @@ import pytest
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.catcher import catching
 from tests.builders.frozen import RECEIVER, Frozen, assert_same, freeze, tables_at
 from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed

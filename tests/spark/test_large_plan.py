@@ -10,8 +10,8 @@ import pytest
 from lakeaudit.commands import reconcile as command
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.engine.spark import SparkEngine
-from lakeaudit.reconcile import plan_shares
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.reconcile.plans import plan_shares
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.ledger import opened
 from tests.builders.repair_plans import RepairPlans, an_hour_old, finding_rows, publish_leftovers
 from tests.builders.shop import Shop

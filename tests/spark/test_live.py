@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from lakeaudit import cli
 from lakeaudit.commands import audit as command
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws

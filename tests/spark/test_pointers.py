@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.audit import projection_pass
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.hive_lake import HiveLake, break_orders
 from tests.conftest import Aws

@@ -18,7 +18,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.protocol import Claims, Context
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.audits import results_of
 from tests.builders.both_ways import audited_both_ways
 from tests.builders.delta_lake import claims_and_gaps, table

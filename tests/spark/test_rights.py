@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from lakeaudit.commands import doctor, hazards
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.builders import access_logs, inventory, s3guard
 from tests.builders.audits import audited
 from tests.builders.glue import GlueCatalog

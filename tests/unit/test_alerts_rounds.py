@@ -22,7 +22,7 @@ from lakeaudit.alerts.dispatch import LATE, AlertContext, Round, round_of
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results, Row
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.schemas import NOTICES
 from tests.builders.catcher import Catcher, catching
 from tests.builders.results import (

@@ -58,9 +58,9 @@ def users_of(library: str) -> set[str]:
 
 
 ONLY = {
-    "boto3": {"lakeaudit.runtime.aws", "lakeaudit.demo.breaker"},
+    "boto3": {"lakeaudit.runtime.connections.aws", "lakeaudit.demo.breaker"},
     "duckdb": {"lakeaudit.runtime.duck"},
-    "obstore": {"lakeaudit.runtime.quick_reads"},
+    "obstore": {"lakeaudit.runtime.connections.quick_reads"},
     "pyspark": {
         "lakeaudit.engine.spark",
         "lakeaudit.runtime.jars",
@@ -82,7 +82,7 @@ ONLY = {
     "yaml": {"lakeaudit.config"},
     "tenacity": {"lakeaudit.evidence", "lakeaudit.runtime.jars"},
     "apprise": {"lakeaudit.alerts.deliver"},
-    "pyiceberg": {"lakeaudit.reconcile.iceberg_commits", "lakeaudit.reconcile.iceberg_files"},
+    "pyiceberg": {"lakeaudit.reconcile.stores.iceberg_commits", "lakeaudit.reconcile.stores.iceberg_files"},
     "requests": {"lakeaudit.alerts.deliver", "lakeaudit.evidence.catalog.http"},
     "great_expectations": {"lakeaudit.gates.expectation_suites"},
     "prometheus_client": {"lakeaudit.alerts.metrics"},
@@ -319,24 +319,28 @@ READERS = {f"lakeaudit.evidence.{role}" for role in ("storage", "metastore", "ma
 
 ENGINE_MAY_NOT_USE = {
     *RUN, "lakeaudit.matching.pairs", "lakeaudit.matching.verdicts", "lakeaudit.rules", "lakeaudit.ledger",
-    "lakeaudit.results", "lakeaudit.runtime.aws",
+    "lakeaudit.results", "lakeaudit.runtime.connections.aws",
 }  # fmt: skip
 
 DIRECTIONS: dict[str, set[str]] = {
     "lakeaudit.engine.local": ENGINE_MAY_NOT_USE,
     "lakeaudit.engine.chunks": ENGINE_MAY_NOT_USE,
-    "lakeaudit.engine.spark": {*CORE, *RUN, "lakeaudit.ledger", "lakeaudit.results", "lakeaudit.runtime.aws"},
+    "lakeaudit.engine.spark": {*CORE, *RUN, "lakeaudit.ledger", "lakeaudit.results",
+        "lakeaudit.runtime.connections.aws",
+    },
     "lakeaudit.evidence": {*CORE, *AUDIT, "lakeaudit.results", "lakeaudit.report"},
-    "lakeaudit.config": {*CORE, "lakeaudit.evidence", "lakeaudit.results", "lakeaudit.report", "lakeaudit.runtime.aws"},
+    "lakeaudit.config": {*CORE, "lakeaudit.evidence", "lakeaudit.results", "lakeaudit.report",
+        "lakeaudit.runtime.connections.aws",
+    },
     "lakeaudit.results": {*CORE, *AUDIT, *READERS},
     "lakeaudit.ledger": {*AUDIT, *READERS, "lakeaudit.report"},
-    "lakeaudit.gates": {*AUDIT, *READERS, "lakeaudit.report", "lakeaudit.runtime.aws"},
+    "lakeaudit.gates": {*AUDIT, *READERS, "lakeaudit.report", "lakeaudit.runtime.connections.aws"},
     "lakeaudit.alerts": {*CORE, *AUDIT, "lakeaudit.evidence", "lakeaudit.commands", "lakeaudit.ledger"},
     "lakeaudit.reconcile": {*CORE, *AUDIT, "lakeaudit.commands",
                             "lakeaudit.cli", "lakeaudit.ledger", "lakeaudit.alerts", "lakeaudit.report",
                             "lakeaudit.dashboard"},
     "lakeaudit.report": {*CORE, *AUDIT, "lakeaudit.alerts", "lakeaudit.evidence"},
-    "lakeaudit.dashboard.queries": {"lakeaudit.commands", "lakeaudit.runtime.aws", "lakeaudit.evidence",
+    "lakeaudit.dashboard.queries": {"lakeaudit.commands", "lakeaudit.runtime.connections.aws", "lakeaudit.evidence",
                                     "lakeaudit.alerts", "lakeaudit.ledger", "streamlit"},
     "lakeaudit.dashboard": {*CORE, *AUDIT, "lakeaudit.ledger", "lakeaudit.results.delta_writer",
                             "lakeaudit.results.acknowledgements", "lakeaudit.commands"},

@@ -15,8 +15,8 @@ from lakeaudit.evidence.metastore.dynamodb.pages import FIRST_PAGE, ReadCapacity
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.keys import Aliases, Location, true_place
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.connections.endpoints import clients_of, dynamodb_endpoint
 from lakeaudit.runtime.duck import task_connection
-from lakeaudit.runtime.endpoints import clients_of, dynamodb_endpoint
 
 HEAD = "version: 1\nlake: shop\nresults: s3://out/shop\n"
 ARN = "arn:aws:iam::123456789012:role"

@@ -28,7 +28,7 @@ from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.results.read import Results
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import DISCREPANCIES, without_zone

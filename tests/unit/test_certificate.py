@@ -13,7 +13,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.report.certificate import CertificateBasis, certificate, refusals
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import results as built
 
 AT = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -16,8 +16,8 @@ from lakeaudit import __version__, cli
 from lakeaudit.cli import frame, setup
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.reach import listens
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.reach import listens
 from tests.builders.htmltree import parse
 from tests.builders.results import (
     NOON,

@@ -11,7 +11,7 @@ from lakeaudit.commands.alert import after_audit
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.catcher import Catcher, catching
 from tests.builders.results import covered, discrepancy, finding, lake_file, publish, run, transition

@@ -13,7 +13,7 @@ from lakeaudit.commands.audit import EXIT_ORDER, fails, highest
 from lakeaudit.commands.status import StatusFile
 from lakeaudit.errors import AuditError, Busy, CannotAudit, CannotPublish
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.results import covered, finding, publish, run
 
 Captured = pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ import pytest
 from lakeaudit import cli
 from lakeaudit.evidence.storage.inventory.configuration import WANTED, lacks
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import inventory as reports
 from tests.builders.described import DescribedLake, count_api_calls, fresh_name, roles_of_the_server
 from tests.builders.results import lake_file

@@ -13,7 +13,7 @@ from botocore.exceptions import NoCredentialsError
 
 from lakeaudit import cli
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.results import (
     NOON,
     covered,

@@ -12,7 +12,7 @@ from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory.configuration import WANTED
 from lakeaudit.evidence.storage.listing import Listing
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.delta_lake import Log, add
 from tests.builders.hudi import commit, stat, write_timeline

@@ -13,7 +13,7 @@ from lakeaudit import cli
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import DISCREPANCIES, rows_of
 from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run, transition

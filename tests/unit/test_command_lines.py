@@ -12,7 +12,7 @@ import pytest
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.command_lines import is_loaded, operand, option, s3api
 from lakeaudit.explain.row_formats import FINDING_COLUMNS, Kind, write_csv
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import pagedata
 
 SOURCES = Path(next_steps.__file__).parent

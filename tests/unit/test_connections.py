@@ -14,11 +14,11 @@ from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.keys import Location, is_of_aws
 from lakeaudit.results.delta_writer import try_out
 from lakeaudit.results.tables import storage_options
-from lakeaudit.runtime import quick_reads
-from lakeaudit.runtime.aws import Clients, Endpoint, store_url, why_unusable
-from lakeaudit.runtime.aws_failures import explain
-from lakeaudit.runtime.connections import Proxy, Route, delta_rs_options, obstore_options, route_to
-from lakeaudit.runtime.quick_reads import quick_read, why_left_to_boto
+from lakeaudit.runtime.connections import quick_reads
+from lakeaudit.runtime.connections.aws import Clients, Endpoint, store_url, why_unusable
+from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.connections.quick_reads import quick_read, why_left_to_boto
+from lakeaudit.runtime.connections.resolve import Proxy, Route, delta_rs_options, obstore_options, route_to
 from tests.builders import stores
 from tests.conftest import Aws
 

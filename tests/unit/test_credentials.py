@@ -19,9 +19,9 @@ from deltalake import write_deltalake
 from lakeaudit.keys import Location
 from lakeaudit.results import tables
 from lakeaudit.results.tables import ResultTables
-from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from, forget_clients
-from lakeaudit.runtime.aws_failures import is_denied
-from lakeaudit.runtime.connections import delta_rs_options
+from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from, forget_clients
+from lakeaudit.runtime.connections.aws_failures import is_denied
+from lakeaudit.runtime.connections.resolve import delta_rs_options
 from tests.conftest import Aws
 
 ROLE = "arn:aws:iam::123456789012:role/audit"

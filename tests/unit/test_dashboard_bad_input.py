@@ -13,7 +13,7 @@ from lakeaudit.dashboard.queries import table as of_table
 from lakeaudit.dashboard.queries.table import PARTITIONS
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.results import LAKE, covered, discrepancy, finding, lake_file, publish, run, transition
 from tests.unit.test_dashboard import HOUR, NOW, PAGES, TIMES, page, page_text
 

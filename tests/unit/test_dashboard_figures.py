@@ -31,7 +31,7 @@ from lakeaudit.results.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.read import Results
 from lakeaudit.results.sql import ask
 from lakeaudit.results.trends import changes
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import RESULTS
 from tests.builders.results import (
     LAKE,

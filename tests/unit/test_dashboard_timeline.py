@@ -14,7 +14,7 @@ from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.results.trends import changes as of_lake
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import LAKE, NOON, discrepancy, finding, logged, publish, run, transition
 

@@ -16,7 +16,7 @@ from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.findings.expected_gaps import mark_expected
 from lakeaudit.keys import Location
 from lakeaudit.matching.table_facts import co_owners, roots
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 HEAD = "version: 1\nlake: shop\nresults: s3://out/shop\n"
 

@@ -17,7 +17,7 @@ from lakeaudit.evidence.manifest.file_list.fold import EVENT
 from lakeaudit.evidence.manifest.file_list.parse_rows import event
 from lakeaudit.evidence.manifest.file_list.read_lines import ListFile, lines
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOME = Location("lake", "wh/events")

@@ -9,8 +9,8 @@ from botocore import exceptions as of_boto
 
 from lakeaudit import cli
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Endpoint, why_unusable
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Endpoint, why_unusable
+from lakeaudit.runtime.connections.aws_failures import explain
 from tests.builders.results import lake_file
 
 pytestmark = pytest.mark.usefixtures("own_clients")

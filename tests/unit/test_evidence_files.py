@@ -9,8 +9,8 @@ from botocore.utils import parse_timestamp
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders, read_bytes
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_responses import timestamp
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_responses import timestamp
 
 
 def at(path: Path) -> Location:

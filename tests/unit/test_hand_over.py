@@ -10,14 +10,14 @@ import pytest
 
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
-from lakeaudit.reconcile.hand_over import FILES, LEFTOVERS, HandOver
+from lakeaudit.reconcile.plans.hand_over import FILES, LEFTOVERS, HandOver
 from lakeaudit.results.read import ALL, Results, RowFilter
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import results
 from tests.builders.results import NOON, covered, discrepancy, finding, group, lake_file, leftover, publish
 
 if TYPE_CHECKING:
-    from lakeaudit.reconcile.planning import Planner
+    from lakeaudit.reconcile.plans.planning import Planner
 
 NOW = NOON + timedelta(days=10)
 LAKE: dict[str, Any] = {

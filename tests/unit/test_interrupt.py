@@ -24,7 +24,7 @@ from lakeaudit.commands import on_spark
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.interrupt import at_interrupt
-from lakeaudit.runtime.quick_reads import quick_read
+from lakeaudit.runtime.connections.quick_reads import quick_read
 begun, where, released, *words = sys.argv[1:]
 
 def read(clients, **_):
@@ -32,7 +32,7 @@ def read(clients, **_):
 
 def read_table(clients, **_):
     from deltalake import DeltaTable
-    from lakeaudit.runtime.connections import delta_rs_options
+    from lakeaudit.runtime.connections.resolve import delta_rs_options
     DeltaTable("s3://silent/t", storage_options=delta_rs_options(clients.endpoint("silent", ""), "silent"))
 
 def look(clients, **_):

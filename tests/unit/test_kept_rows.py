@@ -20,7 +20,7 @@ from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory import reader as inventory_reader
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from tests.builders import inventory, s3guard, screen_lake
 from tests.builders.both_readings import SharingEngine, differences, in_full, narrowly

@@ -11,7 +11,7 @@ from lakeaudit.evidence.storage.lifecycle import DELETES, Action, Lifecycle, Ver
 from lakeaudit.findings import restorable_until
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import OLDER_VERSIONS
 from tests.builders.connections import connection

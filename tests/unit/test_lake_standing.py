@@ -13,7 +13,7 @@ from lakeaudit.report.gather import gather
 from lakeaudit.report.page_data import PageData
 from lakeaudit.results.lake_standing import lake_standing, lost_states
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.results import LAKE, NOON, covered, discrepancy, finding, publish, run, transition
 
 Row = dict[str, Any]

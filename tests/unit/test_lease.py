@@ -18,7 +18,7 @@ from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import Check, Pace, leased, probe_conditions
 from lakeaudit.ledger.lease_object import LeaseObject, Words
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import Counts, SilentProgress, StageLog
 from tests.conftest import Aws
 
@@ -231,7 +231,7 @@ def test_a_bucket_that_is_not_there_cannot_be_leased(lease: Lease) -> None:
 
 HOLDER = """
 import sys
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.runtime.progress import SilentProgress

@@ -14,14 +14,14 @@ from lakeaudit.config import load_lake
 from lakeaudit.errors import Busy
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.journal import APPLIED, PLANNED, STARTED, Journal, StepResult
-from lakeaudit.reconcile.plan_file import Header
+from lakeaudit.reconcile.execution.journal import APPLIED, PLANNED, STARTED, Journal, StepResult
+from lakeaudit.reconcile.plans.plan_file import Header
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.results import delta_writer
 from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import FINDINGS
 from tests.builders.results import discrepancy, finding, publish, run
 from tests.conftest import Aws

@@ -15,7 +15,7 @@ from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import KNOWN, RESULTS, plain_time
 from tests.builders.connections import connection
 

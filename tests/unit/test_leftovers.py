@@ -10,12 +10,12 @@ import pytest
 from lakeaudit.config import load_lake
 from lakeaudit.evidence.storage.head import ObjectHead
 from lakeaudit.keys import Location
-from lakeaudit.reconcile import leftovers
-from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
-from lakeaudit.reconcile.actions.quarantine import Quarantine
+from lakeaudit.reconcile.actions.files import leftovers
+from lakeaudit.reconcile.actions.files.hide_leftover import HideLeftover
+from lakeaudit.reconcile.actions.files.leftovers import LeftoverState
+from lakeaudit.reconcile.actions.files.quarantine import Quarantine
 from lakeaudit.reconcile.copying import ranges
 from lakeaudit.reconcile.key_state import ENABLED, Current
-from lakeaudit.reconcile.leftovers import LeftoverState
 from lakeaudit.reconcile.protocol import Case
 from lakeaudit.schemas import DISCREPANCIES
 

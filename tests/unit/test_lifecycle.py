@@ -17,7 +17,7 @@ from lakeaudit.evidence.storage.lifecycle import (
     read_lifecycle,
 )
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.conftest import Aws
 
 DELETE: Any = {"ID": "old", "Status": "Enabled", "Expiration": {"Days": 30}}

@@ -17,7 +17,7 @@ from lakeaudit.collect.storage_lookups import look
 from lakeaudit.confirm.live_check import candidates, limited, with_answers
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.threads import Pacer
 from lakeaudit.schemas import LIVE, PAIR

@@ -23,7 +23,7 @@ from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
 from lakeaudit.rules.lineage_rules import LINEAGE
 from lakeaudit.rules.rule import Rule
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.connections import connection
 from tests.builders.delta_lake import table
 from tests.builders.results import finding

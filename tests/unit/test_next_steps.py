@@ -10,7 +10,7 @@ import pytest
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.aws_commands import Step
 from lakeaudit.kinds import KINDS
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders import pagedata
 
 KEYS = [

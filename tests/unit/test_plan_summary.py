@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lakeaudit.commands import plan_summary
-from lakeaudit.reconcile import totals
+from lakeaudit.reconcile.plans import totals
+from lakeaudit.reconcile.plans.totals import Reason, Totals
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
-from lakeaudit.reconcile.totals import Reason, Totals
 
 NOTHING = "there is no automatic repair for this kind"
 WHY: list[tuple[dict[Reason, int], list[str]]] = [

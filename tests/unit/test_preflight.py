@@ -12,9 +12,9 @@ from lakeaudit.audit.preflight import nothing_to_read
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients, Endpoint, forget_clients, why_unusable
-from lakeaudit.runtime.endpoints import clients_of
-from lakeaudit.runtime.reach import listens
+from lakeaudit.runtime.connections.aws import Clients, Endpoint, forget_clients, why_unusable
+from lakeaudit.runtime.connections.endpoints import clients_of
+from lakeaudit.runtime.connections.reach import listens
 from tests.builders.results import LAKE, lake_file
 
 Captured = pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ import pytest
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import DeltaManifest
 from lakeaudit.keys import Location
-from lakeaudit.reconcile.origins import Origins, locations_of
+from lakeaudit.reconcile.execution.origins import Origins, locations_of
 
 FILE = ("b", "warehouse/orders/day=1/late.parquet")
 AT = "s3://b/warehouse/orders"

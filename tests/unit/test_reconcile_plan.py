@@ -17,16 +17,16 @@ from lakeaudit.config import data_of_lake, lake_of_data, load_lake
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion
 from lakeaudit.kinds import KINDS
-from lakeaudit.reconcile.ceiling import require_below
 from lakeaudit.reconcile.key_state import ENABLED, KeyReader, KeyState, Unclear
-from lakeaudit.reconcile.matching import matching_version
-from lakeaudit.reconcile.plan_file import PlanFile, header_of, write_plan
-from lakeaudit.reconcile.plan_shares import Share
-from lakeaudit.reconcile.planning import Planner
+from lakeaudit.reconcile.plans.ceiling import require_below
+from lakeaudit.reconcile.plans.matching import matching_version
+from lakeaudit.reconcile.plans.plan_file import PlanFile, header_of, write_plan
+from lakeaudit.reconcile.plans.plan_shares import Share
+from lakeaudit.reconcile.plans.planning import Planner
 from lakeaudit.reconcile.protocol import NEVER_GONE, RestoreTarget, StateReader
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
 from lakeaudit.reconcile.steps import COMPENSABLE, FINAL, NEEDS_PERSON, REVERSIBLE, Step
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import DISCREPANCIES
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC).replace(tzinfo=None)

@@ -12,8 +12,8 @@ from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.leftover_groups import expand_groups
 from lakeaudit.results.read import Results, RowFilter
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.connections import delta_rs_options
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.resolve import delta_rs_options
 from tests.builders.results import LAKE, NOON, covered, finding, group, leftover, publish, run
 
 

@@ -18,7 +18,7 @@ from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import COVERAGE, DISCREPANCIES, FINDINGS, LEFTOVER_FILES, RESULTS, without_zone
 from tests.conftest import Aws

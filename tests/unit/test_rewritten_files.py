@@ -8,7 +8,7 @@ import pytest
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.rewritten_files import is_rewritten
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from tests.conftest import Aws
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.install import shell_exports, spark_defaults
 from lakeaudit.runtime.java import Java
 from lakeaudit.runtime.spark_settings import (

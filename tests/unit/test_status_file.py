@@ -18,8 +18,8 @@ from lakeaudit import cli
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.results.write_errors import refuse
-from lakeaudit.runtime.aws import Endpoint
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.aws_failures import explain
 from tests.builders.results import covered, finding, lake_file, publish, run
 from tests.conftest import Aws
 

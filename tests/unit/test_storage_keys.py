@@ -12,7 +12,7 @@ from lakeaudit.evidence import s3_pages
 from lakeaudit.evidence.storage.inventory.report import Manifest, Report, candidates
 from lakeaudit.evidence.storage.listing.listing_partitions import PAGES_A_FOLDER, Split, partition
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws_failures import BrokenListing, UnreadableResponse
+from lakeaudit.runtime.connections.aws_failures import BrokenListing, UnreadableResponse
 
 MANIFEST = Manifest.model_validate(
     {

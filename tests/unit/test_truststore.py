@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 
-from lakeaudit.runtime import trust_store as trust_store_module
-from lakeaudit.runtime.trust_store import PASSWORD, trust_options, trust_store
+from lakeaudit.runtime.connections import trust_store as trust_store_module
+from lakeaudit.runtime.connections.trust_store import PASSWORD, trust_options, trust_store
 
 BROKEN = b"-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n"
 

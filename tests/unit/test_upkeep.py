@@ -17,7 +17,7 @@ from lakeaudit.results import delta_files, delta_writer
 from lakeaudit.results.read import Results
 from lakeaudit.results.upkeep import MANY, MOST_RUNS, READABLE_FOR, retention, upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import Counts, SilentProgress, StageLog
 from lakeaudit.schemas import RESULTS
 from tests.builders.results import (

@@ -14,7 +14,7 @@ from lakeaudit.formatting import shell_word
 from lakeaudit.kinds import SET_ASIDE
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws import Endpoint
+    from lakeaudit.runtime.connections.aws import Endpoint
 
 Row = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from lakeaudit.kinds import KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
 from lakeaudit.storage_classes import StorageClasses, cloud_of, restore_takes
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws import Endpoint
+    from lakeaudit.runtime.connections.aws import Endpoint
 
 Row = Mapping[str, Any]
 

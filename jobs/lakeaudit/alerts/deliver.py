@@ -10,8 +10,8 @@ from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 
 PATIENCE = (5.0, 15.0)
 """Timeouts to connect and to respond, in seconds."""

@@ -31,7 +31,7 @@ from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results import delta_writer
 from lakeaudit.results.change_summary import open_now, still_open
 from lakeaudit.results.read import PUBLISHED, Results, Row
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 LATE = timedelta(days=3)
 """Highest age of a run for new notices, so that a new route does not receive all earlier changes."""

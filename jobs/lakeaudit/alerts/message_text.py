@@ -22,7 +22,7 @@ from lakeaudit.results.change_summary import Change
 from lakeaudit.results.recovery import losses
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws import Endpoint
+    from lakeaudit.runtime.connections.aws import Endpoint
 
 MOST_SECTIONS = 12
 """Number of tables in one message; the others are counted."""

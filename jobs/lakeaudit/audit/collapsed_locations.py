@@ -12,7 +12,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files
 from lakeaudit.keys import Aliases, Location, collapsed
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 
 def collapsed_locations(tables: Sequence[Table], clients: Clients) -> Aliases:

@@ -18,7 +18,7 @@ from lakeaudit.evidence.protocol import Context, EvidenceGap, SourceInfo
 from lakeaudit.evidence.registry import formats
 from lakeaudit.keys import Aliases, Location, identify
 from lakeaudit.results.read import UNRESOLVED, Results
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import Progress
 
 

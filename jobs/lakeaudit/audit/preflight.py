@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint, why_no_credentials, why_unusable
-from lakeaudit.runtime.endpoints import dynamodb_endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint, why_no_credentials, why_unusable
+from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws_failures import Failure
+    from lakeaudit.runtime.connections.aws_failures import Failure
 
 NAMED = 3
 

@@ -111,7 +111,7 @@ def load(path: str) -> Lake:
 
 def load_with_status(path: str, status: "StatusFile") -> Lake:
     """Load the lake, and let the status file use its clients."""
-    from lakeaudit.runtime.endpoints import clients_of
+    from lakeaudit.runtime.connections.endpoints import clients_of
 
     lake = load(path)
     status.clients = clients_of(lake)
@@ -132,7 +132,7 @@ def printable(line: str) -> str:
 def results_of(lake: Lake) -> "Results":
     """Return the lake's result tables."""
     from lakeaudit.results.read import Results
-    from lakeaudit.runtime.endpoints import clients_of
+    from lakeaudit.runtime.connections.endpoints import clients_of
 
     return Results(lake.results, clients_of(lake), lake.name)
 

@@ -202,8 +202,8 @@ def _on_plan(
     """Run a command on a plan; if its lake file cannot be read, a command that `needs_lake` fails."""
     from lakeaudit.commands.status import open_status
     from lakeaudit.errors import LakeFileError
-    from lakeaudit.reconcile.plan_file import open_plan
-    from lakeaudit.reconcile.run import Bounds
+    from lakeaudit.reconcile.execution.run import Bounds
+    from lakeaudit.reconcile.plans.plan_file import open_plan
     from lakeaudit.runtime.progress import progress_on
 
     with open_status(status_file, name) as status:

@@ -156,7 +156,7 @@ def explain(
 
     from lakeaudit.explain.explanation import explain_named
     from lakeaudit.explain.printed import as_json, as_text, verdict_line
-    from lakeaudit.runtime.endpoints import clients_of
+    from lakeaudit.runtime.connections.endpoints import clients_of
 
     loaded = load(lake)
     clients = clients_of(loaded)
@@ -177,7 +177,7 @@ def hazards(lake: LakeFile) -> int:
     data. The exit code is 1 if a rule will affect live files, and 3 if something could not be checked.
     """
     from lakeaudit.commands import hazards as command
-    from lakeaudit.runtime.endpoints import clients_of
+    from lakeaudit.runtime.connections.endpoints import clients_of
 
     loaded = load(lake)
     hazards = command.find_hazards(loaded, clients_of(loaded), now())

@@ -32,7 +32,7 @@ def init(
     writes only the lake file, which has comments and works with `audit`.
     """
     from lakeaudit.commands import init as command
-    from lakeaudit.runtime.aws import Clients, Endpoint
+    from lakeaudit.runtime.connections.aws import Clients, Endpoint
 
     location = command.place_of(place)
     clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakeaudit.evidence.storage.lifecycle import Lifecycle, read_lifecycle
 from lakeaudit.findings import restorable_until
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.threads import beside
 from lakeaudit.schemas import VERSION_RULES

@@ -16,7 +16,7 @@ from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import Claims, CommitLogs
 from lakeaudit.evidence.s3_responses import head_response
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.threads import beside
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakeaudit.collect.pointed_tables import CatalogedTable
 from lakeaudit.engine.local import WAITING
 from lakeaudit.evidence.catalog.metadata_pointers import Aim, aim_at, left_behind
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import TABLE_POINTER, plain_time
 
 KnownAim = tuple[CatalogedTable, Aim]

@@ -28,7 +28,7 @@ from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
 from lakeaudit.matching import lineage, verdicts
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.threads import beside
 
 THREADS = 8

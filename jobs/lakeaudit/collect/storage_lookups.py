@@ -21,9 +21,9 @@ from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, head_object, is_md5
 from lakeaudit.evidence.storage.listing.s3_listing import never_versioned
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION, Location, in_known_store, is_azure, true_place
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_denied, is_missing
-from lakeaudit.runtime.azure import DENIED, open_blob, require_container
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain, is_denied, is_missing
+from lakeaudit.runtime.connections.azure import DENIED, open_blob, require_container
 from lakeaudit.runtime.threads import Pacer, beside
 from lakeaudit.schemas import LIVE, plain_time
 from lakeaudit.storage_classes import StorageClasses

@@ -12,7 +12,7 @@ from lakeaudit.errors import AuditError, Busy
 from lakeaudit.formatting import number
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import SilentProgress
 
 

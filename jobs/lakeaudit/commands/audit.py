@@ -14,8 +14,8 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.formatting import in_utc, iso
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.progress import Progress

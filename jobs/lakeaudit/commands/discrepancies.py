@@ -13,7 +13,7 @@ from lakeaudit.formatting import count, day_end, in_utc
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
 from lakeaudit.results.read import UNRESOLVED, Results, Row, RowFilter
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import rows_of
 

@@ -12,7 +12,7 @@ from lakeaudit.commands.doctor_checks import Check, examine, exit_code
 from lakeaudit.config import Lake
 from lakeaudit.explain import text_output
 from lakeaudit.formatting import visible
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "red", "fatal": "bold red"}
 MARKS = {"ok": "ok", "note": "note", "bad": "FAIL", "fatal": "FAIL"}

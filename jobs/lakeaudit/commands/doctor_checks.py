@@ -19,8 +19,8 @@ from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import EVENTS, METASTORES, STORAGE
 from lakeaudit.formatting import count, number
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.java import find_java
 
 Environment = Mapping[str, str]

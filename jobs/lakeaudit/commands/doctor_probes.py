@@ -17,9 +17,9 @@ from lakeaudit.evidence.s3_responses import listed_objects
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
 from lakeaudit.results.delta_writer import try_out
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of, explain
-from lakeaudit.runtime.quick_reads import why_left_to_boto
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import code_of, explain
+from lakeaudit.runtime.connections.quick_reads import why_left_to_boto
 
 PAGE = 50
 """Keys of the listing page in which a data file is searched."""

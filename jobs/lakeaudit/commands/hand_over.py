@@ -15,8 +15,8 @@ from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.discovery import with_tables
 from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.keys import Location
-from lakeaudit.reconcile.hand_over import DIFFERENCES, FILES, LEFTOVERS, RESTORED, TEMPORARY, HandOver
-from lakeaudit.reconcile.list_forms import (
+from lakeaudit.reconcile.plans.hand_over import DIFFERENCES, FILES, LEFTOVERS, RESTORED, TEMPORARY, HandOver
+from lakeaudit.reconcile.plans.list_forms import (
     Write,
     batch_manifest,
     combined,
@@ -26,7 +26,7 @@ from lakeaudit.reconcile.list_forms import (
 )
 from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.results.read import Results, RowFilter
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 
 SHOWN = 5
 """Reasons for left out files that are printed."""

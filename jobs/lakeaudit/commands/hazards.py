@@ -21,7 +21,7 @@ from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.formatting import number, visible
 from lakeaudit.matching.table_facts import table_facts
 from lakeaudit.matching.verdicts import finding_policy
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import EFFECT
 

@@ -19,9 +19,9 @@ from lakeaudit.evidence.storage.inventory.configuration import configurations, d
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.formatting import age, count, number
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of, explain
-from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import code_of, explain
+from lakeaudit.runtime.connections.aws_responses import required
 
 DEEPEST = 5
 """Levels of folders below the location that are searched."""

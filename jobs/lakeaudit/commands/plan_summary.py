@@ -9,8 +9,8 @@ from rich.console import Console
 from lakeaudit.formatting import count, size, visible
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import rank
+from lakeaudit.reconcile.plans.totals import SHOWN, Reason, Totals, severity_of
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.reconcile.totals import SHOWN, Reason, Totals, severity_of
 
 NAMED = 5
 """Kinds and tables that one line lists."""

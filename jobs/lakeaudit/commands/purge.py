@@ -17,13 +17,13 @@ from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.keys import digest
 from lakeaudit.ledger.lease import leased
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.lost_content import lost_content
-from lakeaudit.reconcile.origins import Origins, locations_of
-from lakeaudit.reconcile.purge import Purge, QuarantinedObject, due, windows
-from lakeaudit.reconcile.unfinished import finish
+from lakeaudit.reconcile.execution.origins import Origins, locations_of
+from lakeaudit.reconcile.execution.purge import Purge, QuarantinedObject, due, windows
+from lakeaudit.reconcile.execution.unfinished import finish
+from lakeaudit.reconcile.plans.lost_content import lost_content
 from lakeaudit.results.lake_standing import lost_states
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.threads import Pacer
 

@@ -29,15 +29,18 @@ from lakeaudit.keys import Location, digest
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import Check, leased
 from lakeaudit.ledger.renamed_tables import under_current_names
-from lakeaudit.reconcile import ceiling
-from lakeaudit.reconcile import journal as record
-from lakeaudit.reconcile.apply import apply_plan
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.early_ends import early_ends
-from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.execution import journal as record
+from lakeaudit.reconcile.execution.apply import apply_plan
+from lakeaudit.reconcile.execution.journal import Journal
+from lakeaudit.reconcile.execution.run import Bounds, Run, Tally
+from lakeaudit.reconcile.execution.undo import undo_plan
+from lakeaudit.reconcile.execution.unfinished import finish, has_unfinished
 from lakeaudit.reconcile.key_state import KeyReader
-from lakeaudit.reconcile.lost_content import lost_content
-from lakeaudit.reconcile.plan_file import (
+from lakeaudit.reconcile.plans import ceiling
+from lakeaudit.reconcile.plans.early_ends import early_ends
+from lakeaudit.reconcile.plans.lost_content import lost_content
+from lakeaudit.reconcile.plans.plan_file import (
     Header,
     Lines,
     PlanFile,
@@ -46,18 +49,15 @@ from lakeaudit.reconcile.plan_file import (
     new_plan_file,
     write_plan,
 )
-from lakeaudit.reconcile.plan_tasks import STEPS, plan_by_tasks
-from lakeaudit.reconcile.planning import Planner
+from lakeaudit.reconcile.plans.plan_tasks import STEPS, plan_by_tasks
+from lakeaudit.reconcile.plans.planning import Planner
+from lakeaudit.reconcile.plans.totals import Totals
 from lakeaudit.reconcile.protocol import ALLOWED, StateReader
-from lakeaudit.reconcile.run import Bounds, Run, Tally
-from lakeaudit.reconcile.totals import Totals
-from lakeaudit.reconcile.undo import undo_plan
-from lakeaudit.reconcile.unfinished import finish, has_unfinished
 from lakeaudit.results.lake_standing import files_of_lost_states, lost_states
 from lakeaudit.results.past_audits import first_audits, table_files
 from lakeaudit.results.read import Results, RowFilter
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.threads import Pacer
 

@@ -15,8 +15,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import INTERRUPTED, AuditError, CannotPublish
 from lakeaudit.formatting import iso
 from lakeaudit.keys import S3_SCHEMES, Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 
 

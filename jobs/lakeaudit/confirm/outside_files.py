@@ -14,7 +14,7 @@ from lakeaudit.config.parsers import is_location
 from lakeaudit.config.sources import StorageSource
 from lakeaudit.keys import Location, in_known_store
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws_failures import why_not_read
+from lakeaudit.runtime.connections.aws_failures import why_not_read
 from lakeaudit.runtime.duck import Rows
 
 PLACES_NAMED = 3

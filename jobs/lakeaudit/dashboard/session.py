@@ -11,7 +11,7 @@ import streamlit as st
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from lakeaudit.dashboard.session import PageSession
 from lakeaudit.explain.explanation import explain_file
 from lakeaudit.explain.source_answers import SourceAnswer
 from lakeaudit.keys import identify
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.endpoints import clients_of
 
 
 def ask_now(session: PageSession, uri: str, *, known: bool) -> None:

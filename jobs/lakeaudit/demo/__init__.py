@@ -13,6 +13,6 @@ MARK = ".lakeaudit-demo"
 
 def server_has_ended(lake_file: Path, endpoint: str | None) -> bool:
     """Return whether the file is a demo's lake file and the demo's server has ended."""
-    from lakeaudit.runtime.reach import listens
+    from lakeaudit.runtime.connections.reach import listens
 
     return endpoint is not None and (lake_file.parent / MARK).is_file() and not listens(endpoint)

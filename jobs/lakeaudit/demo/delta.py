@@ -28,7 +28,7 @@ from lakeaudit.demo.tables import (
     DemoTable,
 )
 from lakeaudit.emit import WrittenFile
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 
 SHOPS = ("north & south", "50%+", "a=b/c", "Köln", "12:30:00", "closed")
 """Values that partition folders have to escape; the last one is deleted again."""

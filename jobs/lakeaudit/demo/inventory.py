@@ -23,7 +23,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from lakeaudit.demo.server import INVENTORIES, LAKE
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

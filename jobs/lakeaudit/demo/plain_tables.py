@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeaudit.demo.server import LAKE
 from lakeaudit.demo.tables import CLICKS, ERRORS, EVENTS, EXPORTS, LEDGER, DemoTable
 from lakeaudit.emit import WrittenFile, emit
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

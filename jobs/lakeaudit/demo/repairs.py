@@ -17,13 +17,13 @@ from lakeaudit.config import Lake
 from lakeaudit.demo.inventory import next_second, write_inventory
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.formatting import count, number
-from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
-from lakeaudit.reconcile.journal import PUT_BACK
-from lakeaudit.reconcile.plan_file import open_plan
-from lakeaudit.reconcile.run import Bounds
+from lakeaudit.reconcile.actions.files.remove_delete_marker import RemoveDeleteMarker
+from lakeaudit.reconcile.execution.journal import PUT_BACK
+from lakeaudit.reconcile.execution.run import Bounds
+from lakeaudit.reconcile.plans.plan_file import open_plan
 from lakeaudit.reconcile.steps import NEEDS_PERSON
 from lakeaudit.results.read import ALL, Results, Row
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import Progress
 
 PLAN = "plan.jsonl"

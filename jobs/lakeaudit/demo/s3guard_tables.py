@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeaudit.demo.server import LAKE
 from lakeaudit.demo.tables import EXPORTS, GUARD, OLD_GUARD, TABLES
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -44,8 +44,8 @@ from lakeaudit.report.gather import gather, source_limits
 from lakeaudit.report.page import render
 from lakeaudit.report.page_data import MAX_FINDINGS, PageData
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 
 SETTLED_SECONDS = 3.0

@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any, cast
 
 from lakeaudit.errors import CannotAudit
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 
 LAKE, INVENTORIES, QUARANTINE = "lake", "inventories", "quarantine"
 CUT_OFF = "demo/cut-off/"

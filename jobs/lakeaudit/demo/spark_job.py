@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from lakeaudit.demo.server import LAKE
 from lakeaudit.demo.tables import EVENT_LOGS, VISITS
 from lakeaudit.emit.spark import event_log
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _RENAMED_BY_TASKS = {"mapreduce.fileoutputcommitter.algorithm.version": "2"}
 """A faster setting of many clusters, in which no other check notices a file that a rename missed."""

@@ -18,7 +18,7 @@ from lakeaudit.demo.hudi_files import commit, complete_instant, instant_text, st
 from lakeaudit.demo.iceberg_files import Entry, Form, Snapshot, epoch_ms, manifest_files, metadata_content
 from lakeaudit.demo.server import LAKE
 from lakeaudit.demo.tables import BINS, FLEET, METERS, PALLETS, PARCELS, SCANS, DemoTable
-from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lakeaudit.keys import NULL_VERSION, Location, identify
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws import Clients
+    from lakeaudit.runtime.connections.aws import Clients
 
 ACTIONS = ("add", "remove", "replace")
 IN_MEMORY = 8 << 20
@@ -116,7 +116,7 @@ def reach_of(clients: "Clients | None", s3: Mapping[str, Any]) -> Reach:
     """Return a function that builds the clients on demand: a list of local files needs none."""
 
     def built() -> "Clients":
-        from lakeaudit.runtime.aws import Clients, Endpoint
+        from lakeaudit.runtime.connections.aws import Clients, Endpoint
 
         return clients or Clients(Endpoint(**s3))
 

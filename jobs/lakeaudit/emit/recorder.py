@@ -19,7 +19,7 @@ from lakeaudit.emit.lists import Reach, WrittenFile, emit, reach_of
 from lakeaudit.keys import NULL_VERSION, Location, identify, uri_of
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws import Clients
+    from lakeaudit.runtime.connections.aws import Clients
 
 Client = TypeVar("Client")
 IN_MEMORY = 8 << 20

@@ -19,7 +19,7 @@ from lakeaudit.keys import Location
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakeaudit.runtime.aws import Clients
+    from lakeaudit.runtime.connections.aws import Clients
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched, list_files, remove_file
 from lakeaudit.keys import Location, digest
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.scratch import scratch_root
 
 FORMAT = "1"

@@ -16,7 +16,7 @@ from lakeaudit.engine.cached_files import CachedFiles, Writer, code_of
 from lakeaudit.engine.chunks import drain, has_fault
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.keys import Location, digest
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 
 FOLDER = ".kept"

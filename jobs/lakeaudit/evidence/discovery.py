@@ -21,7 +21,7 @@ from lakeaudit.evidence.protocol import Context, EvidenceGap, Part, SourceInfo, 
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 
 Roots = Mapping[Location, Collection[str]]

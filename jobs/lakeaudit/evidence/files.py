@@ -26,11 +26,11 @@ from lakeaudit.evidence.s3_responses import (
 )
 from lakeaudit.evidence.storage.object_versions import history_of
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing, is_missing_bucket
-from lakeaudit.runtime.azure import folders_of, list_blobs, open_blob, stat_blob
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain, is_missing, is_missing_bucket
+from lakeaudit.runtime.connections.azure import folders_of, list_blobs, open_blob, stat_blob
+from lakeaudit.runtime.connections.quick_reads import quick_read
 from lakeaudit.runtime.failures import is_full_disk, no_room, scratch_place
-from lakeaudit.runtime.quick_reads import quick_read
 from lakeaudit.runtime.scratch import scratch_root
 
 if TYPE_CHECKING:

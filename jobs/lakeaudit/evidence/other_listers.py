@@ -15,7 +15,7 @@ from lakeaudit.evidence.catalog.snapshot import any_name
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.registry import MANIFESTS, roots
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 OWN_CLEANER = (
     "files of a Hudi table are left to its own cleaner: an archived timeline may name less than there is"

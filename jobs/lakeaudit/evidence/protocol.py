@@ -17,7 +17,7 @@ from pyarrow import RecordBatch, Table
 from lakeaudit.evidence.lineage import LastStates, LostContent, MissingState, StateRef, Witness
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import NOTE
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import CLOCK_STEP, File, older_version, read_bytes
 from lakeaudit.evidence.storage.head import is_md5
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 PART_SIZES = tuple(size << 20 for size in (5, 8, 10, 15, 16, 32, 50, 64, 100, 128))
 """Default part sizes of clients in bytes: the AWS CLI and boto3 use 8 MiB, PyArrow 10, Hadoop's S3A 64 or 100."""

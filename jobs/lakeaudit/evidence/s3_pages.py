@@ -13,7 +13,7 @@ from urllib.parse import unquote_plus
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from lakeaudit.runtime.aws_failures import BrokenListing, UnreadableResponse
+from lakeaudit.runtime.connections.aws_failures import BrokenListing, UnreadableResponse
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lakeaudit.runtime.aws_failures import BrokenListing, IncompleteResponse
+from lakeaudit.runtime.connections.aws_failures import BrokenListing, IncompleteResponse
 from lakeaudit.storage_classes import KNOWN_CLASSES, STANDARD, StorageClasses
 
 Response = Mapping[str, Any]

@@ -28,7 +28,7 @@ from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, ur
 from lakeaudit.kinds import rank
 from lakeaudit.results.leftover_groups import group_samples
 from lakeaudit.results.read import Results, Row
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 
 @dataclass(frozen=True)

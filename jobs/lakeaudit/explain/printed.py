@@ -17,7 +17,7 @@ from lakeaudit.kinds import KINDS, axis_words, rank
 from lakeaudit.report import coverage_view
 from lakeaudit.results import recovery
 from lakeaudit.results.read import Row
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Endpoint
 
 
 def as_json(explanation: Explanation) -> str:

@@ -20,9 +20,9 @@ from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.evidence.s3_responses import listed_versions
 from lakeaudit.evidence.storage.head import head_object
 from lakeaudit.keys import Location, in_known_store, is_azure, uri_of
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.aws_failures import explain, is_missing, unreachable, why_not_read
-from lakeaudit.runtime.reach import listens
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws_failures import explain, is_missing, unreachable, why_not_read
+from lakeaudit.runtime.connections.reach import listens
 
 STORED, STORAGE_VERSIONS = "storage", "storage versions"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)

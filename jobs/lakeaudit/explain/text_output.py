@@ -22,7 +22,7 @@ from lakeaudit.report.page_data import PageData
 from lakeaudit.results import recovery
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws import Endpoint
+    from lakeaudit.runtime.connections.aws import Endpoint
 
 Row = Mapping[str, Any]
 

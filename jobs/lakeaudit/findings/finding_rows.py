@@ -175,7 +175,7 @@ _COPIES = """
 def with_possible_copies(con: Connection, files: Rows, judged: Rows) -> Relation:
     """Add `may_be_copy` to `leftover_files` rows: the file has the name or the size of a live file that is lost.
 
-    `judged` are verdict rows. `reconcile` leaves these files (`reconcile.lost_content`).
+    `judged` are verdict rows. `reconcile` leaves these files (`reconcile.plans.lost_content`).
     """
     kinds = duck.literals(CONTENT_LOST)
     lost = f"SELECT key, c_size AS size FROM input WHERE outcome = 'finding' AND kind IN ({kinds})"

@@ -23,8 +23,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease_object import LeaseObject, LeaseState, Words
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import code_of, explain
 from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.progress import Progress
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws_failures import is_condition_refused, is_missing
-from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.connections.aws_failures import is_condition_refused, is_missing
+from lakeaudit.runtime.connections.aws_responses import required
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

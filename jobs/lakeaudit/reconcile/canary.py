@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.s3_responses import listed_versions, open_uploads
 from lakeaudit.keys import Location, digest
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import is_condition_refused
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import is_condition_refused
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -19,8 +19,8 @@ from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.canary import COMPLETE_IF_ABSENT, COPY_IF_ABSENT, PUT_IF_ABSENT
 from lakeaudit.reconcile.protocol import CannotActSafely
-from lakeaudit.runtime.aws_failures import is_missing
-from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.connections.aws_failures import is_missing
+from lakeaudit.runtime.connections.aws_responses import required
 from lakeaudit.storage_classes import EVERY_ARCHIVE
 
 if TYPE_CHECKING:

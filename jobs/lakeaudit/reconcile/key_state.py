@@ -14,8 +14,8 @@ from lakeaudit.evidence.s3_responses import head_response
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.evidence.storage.object_versions import History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain, is_missing
 from lakeaudit.runtime.threads import Pacer
 from lakeaudit.storage_classes import restore_takes
 

@@ -19,7 +19,7 @@ from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.key_state import KeyReader, StateWithRows, with_more
 from lakeaudit.reconcile.manifest_precondition import ManifestPrecondition
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import plain_time
 
 if TYPE_CHECKING:

@@ -5,29 +5,29 @@ A new action is a module of `reconcile.actions` and a line here.
 
 from collections.abc import Mapping
 
-from lakeaudit.reconcile.actions.abort_upload import AbortUpload
-from lakeaudit.reconcile.actions.add_partition import AddPartition
-from lakeaudit.reconcile.actions.copy_replica import CopyReplica
-from lakeaudit.reconcile.actions.drop_partition import DropPartition
-from lakeaudit.reconcile.actions.enter_restored import EnterRestored
-from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
-from lakeaudit.reconcile.actions.put_entry import PutEntry
-from lakeaudit.reconcile.actions.put_folder import PutFolder
-from lakeaudit.reconcile.actions.put_name import PutName
-from lakeaudit.reconcile.actions.quarantine import Quarantine
-from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
-from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
-from lakeaudit.reconcile.actions.remove_iceberg_reference import RemoveIcebergReference
-from lakeaudit.reconcile.actions.remove_name import RemoveName
-from lakeaudit.reconcile.actions.remove_reference import RemoveReference
-from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
-from lakeaudit.reconcile.actions.repoint_partition import RepointPartition
-from lakeaudit.reconcile.actions.repoint_table import RepointTable
-from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
-from lakeaudit.reconcile.actions.restore_version import RestoreVersion
+from lakeaudit.reconcile.actions.catalogs.add_partition import AddPartition
+from lakeaudit.reconcile.actions.catalogs.drop_partition import DropPartition
+from lakeaudit.reconcile.actions.catalogs.remove_iceberg_reference import RemoveIcebergReference
+from lakeaudit.reconcile.actions.catalogs.remove_reference import RemoveReference
+from lakeaudit.reconcile.actions.catalogs.repoint_partition import RepointPartition
+from lakeaudit.reconcile.actions.catalogs.repoint_table import RepointTable
+from lakeaudit.reconcile.actions.entries.enter_restored import EnterRestored
+from lakeaudit.reconcile.actions.entries.put_entry import PutEntry
+from lakeaudit.reconcile.actions.entries.put_folder import PutFolder
+from lakeaudit.reconcile.actions.entries.put_name import PutName
+from lakeaudit.reconcile.actions.entries.remove_entry import RemoveEntry
+from lakeaudit.reconcile.actions.entries.remove_name import RemoveName
+from lakeaudit.reconcile.actions.files.abort_upload import AbortUpload
+from lakeaudit.reconcile.actions.files.copy_replica import CopyReplica
+from lakeaudit.reconcile.actions.files.hide_leftover import HideLeftover
+from lakeaudit.reconcile.actions.files.quarantine import Quarantine
+from lakeaudit.reconcile.actions.files.remove_delete_marker import RemoveDeleteMarker
+from lakeaudit.reconcile.actions.files.replace_version import ReplaceVersion
+from lakeaudit.reconcile.actions.files.restore_probable import RestoreProbable
+from lakeaudit.reconcile.actions.files.restore_version import RestoreVersion
 from lakeaudit.reconcile.deletion_guards import DUPLICATES, LEFTOVERS
-from lakeaudit.reconcile.partitions import EMPTY, STALE, UNREGISTERED
 from lakeaudit.reconcile.protocol import METADATA, Action
+from lakeaudit.reconcile.stores.partitions import EMPTY, STALE, UNREGISTERED
 
 _ALL: tuple[Action, ...] = (
     RemoveDeleteMarker(),

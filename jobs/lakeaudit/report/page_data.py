@@ -10,7 +10,7 @@ from lakeaudit.kinds import rank
 from lakeaudit.results.open_by_day import OpenByDay
 
 if TYPE_CHECKING:
-    from lakeaudit.runtime.aws import Endpoint
+    from lakeaudit.runtime.connections.aws import Endpoint
 
 Row = Mapping[str, Any]
 

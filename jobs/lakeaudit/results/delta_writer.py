@@ -22,7 +22,7 @@ from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.results.tables import storage_options
 from lakeaudit.results.write_errors import refuse
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import RESULTS
 
 Stream: TypeAlias = pa.Table | pa.RecordBatchReader

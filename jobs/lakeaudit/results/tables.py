@@ -16,9 +16,9 @@ from pyarrow.dataset import Dataset, Expression, Fragment
 from lakeaudit.errors import CannotAudit, SourceError, one_line
 from lakeaudit.evidence.files import list_files
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
-from lakeaudit.runtime.connections import delta_rs_options
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.connections.resolve import delta_rs_options
 
 BATCH_ROWS = 4096
 

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from lakeaudit.errors import CannotPublish, one_line
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws_failures import TRUST
+from lakeaudit.runtime.connections.aws_failures import TRUST
 from lakeaudit.runtime.failures import is_full_disk, no_room
 
 

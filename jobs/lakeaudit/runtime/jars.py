@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.cache import cache_dir, writable
-from lakeaudit.runtime.trust_store import trust_options
+from lakeaudit.runtime.connections.trust_store import trust_options
 
 _LOCK = "jars.lock"
 _TIMEOUT_SECONDS = 300

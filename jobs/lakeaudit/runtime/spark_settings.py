@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from lakeaudit.runtime.cache import cache_dir, write_once
+from lakeaudit.runtime.connections.trust_store import trust_options
 from lakeaudit.runtime.jars import ready_jars
 from lakeaudit.runtime.java import Java
-from lakeaudit.runtime.trust_store import trust_options
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"

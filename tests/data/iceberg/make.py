@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakeaudit.demo.server import moto
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.session import build_session
 
 BUCKET = "by-spark"

@@ -40,7 +40,7 @@ from lakeaudit.matching.lineage import JudgedWitness, finding, judge_witnesses
 from lakeaudit.matching.prefix_match import label_around
 from lakeaudit.rules.file_rules import RULES
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import plain_time
 

@@ -19,7 +19,7 @@ from lakeaudit.evidence.files import read_bytes
 from lakeaudit.keys import Location
 from lakeaudit.kinds import NEWER_TORN
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import OLDER_VERSIONS
 from lakeaudit.storage_classes import restore_takes
 

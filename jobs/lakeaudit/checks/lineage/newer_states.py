@@ -22,7 +22,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.protocol import Claims, TableState
 from lakeaudit.formatting import iso
 from lakeaudit.keys import Location, identify, uri_of
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import plain_time
 
 MOST_CHECKED = 200

@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakeaudit.evidence.protocol import Engine
 from lakeaudit.evidence.storage.folder_look import Place, look_into
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _FOLDERS = pa.schema(
     [

@@ -10,7 +10,7 @@ from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
 from lakeaudit.evidence.catalog.reading import named_tables
 from lakeaudit.evidence.protocol import EvidenceGap
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 SINGLE = 8
 """The most tables that are looked up one by one; for more of them the catalog's lists are read."""

@@ -14,7 +14,7 @@ from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.evidence.registry import formats
 from lakeaudit.formatting import number
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 NAMED = 10
 """The number of names that a warning lists."""

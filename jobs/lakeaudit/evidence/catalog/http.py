@@ -21,8 +21,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.source import HttpAccess
-from lakeaudit.runtime.aws import Endpoint, bundle_of
-from lakeaudit.runtime.connections import certificates_of
+from lakeaudit.runtime.connections.aws import Endpoint, bundle_of
+from lakeaudit.runtime.connections.resolve import certificates_of
 
 THREADS = 16
 """Requests at once."""

@@ -10,7 +10,7 @@ from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.protocol import GONE, CatalogTable, HiveTable, Pointers
 from lakeaudit.evidence.catalog.snapshot import Names
 from lakeaudit.evidence.protocol import BufferedRows, Clock, Context, EvidenceGap, SnapshotWindow, utc_now
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 ListTables = Callable[..., Pointers]
 """(source, clients, source id, partition filter, clock) -> the content of the catalog."""

@@ -32,8 +32,8 @@ from lakeaudit.evidence.protocol import (
     SourceInfo,
 )
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.threads import beside
 from lakeaudit.schemas import plain_time

@@ -24,7 +24,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location, identify
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import plain_time
 

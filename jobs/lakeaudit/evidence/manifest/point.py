@@ -9,7 +9,7 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.registry import MANIFESTS
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 
 @dataclass(frozen=True)

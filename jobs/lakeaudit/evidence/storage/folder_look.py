@@ -10,7 +10,7 @@ from lakeaudit import keys
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 MOST_NAMES = 5_000
 """The most names of a folder that are checked: if readers see none of these and there are more, it is not known."""

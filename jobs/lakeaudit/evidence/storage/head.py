@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lakeaudit.evidence.s3_responses import HeadResponse, head_response
-from lakeaudit.runtime.aws_failures import is_denied
+from lakeaudit.runtime.connections.aws_failures import is_denied
 from lakeaudit.storage_classes import KNOWN_CLASSES, StorageClasses
 
 if TYPE_CHECKING:

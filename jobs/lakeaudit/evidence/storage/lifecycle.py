@@ -13,8 +13,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.keys import Location, is_azure
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import code_of, explain
 from lakeaudit.storage_classes import KNOWN_CLASSES, StorageClasses
 
 DELETES, ARCHIVES = "deletes", "archives"

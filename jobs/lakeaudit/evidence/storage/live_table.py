@@ -25,7 +25,7 @@ from lakeaudit.evidence.manifest.iceberg.metadata import (
 )
 from lakeaudit.evidence.protocol import Engine
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 WAY_OUT = "name the table's metadata.json of now, or its folder"
 _DELETED = 2

@@ -25,7 +25,7 @@ from lakeaudit.evidence.storage.inventory.columns import (
 )
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, DuckError, Relation, literal, quoted
 from lakeaudit.schemas import VERSION
 

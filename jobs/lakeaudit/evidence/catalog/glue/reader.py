@@ -52,11 +52,11 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.formatting import count
 from lakeaudit.keys import Aliases
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import BrokenListing, code_of, explain
-from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import BrokenListing, code_of, explain
+from lakeaudit.runtime.connections.aws_responses import required
+from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
 from lakeaudit.runtime.duck import Connection
-from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient

@@ -43,7 +43,7 @@ from lakeaudit.evidence.catalog.snapshot import Names, any_name, no_partitions, 
 from lakeaudit.evidence.protocol import Batches, Clock, EvidenceGap, Part, Probed, note_row, utc_now
 from lakeaudit.formatting import count
 from lakeaudit.keys import Aliases
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 
 TABLES = 100

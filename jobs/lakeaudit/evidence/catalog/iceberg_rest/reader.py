@@ -40,7 +40,7 @@ from lakeaudit.evidence.catalog.snapshot import (
 from lakeaudit.evidence.protocol import Clock, EvidenceGap, Probed, utc_now
 from lakeaudit.formatting import number
 from lakeaudit.keys import Aliases
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 DEEPEST = 32
 """The most levels of namespaces that are read."""

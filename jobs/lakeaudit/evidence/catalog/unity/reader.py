@@ -40,7 +40,7 @@ from lakeaudit.evidence.catalog.unity import Unity
 from lakeaudit.evidence.protocol import Clock, EvidenceGap, Probed, utc_now
 from lakeaudit.formatting import number
 from lakeaudit.keys import Aliases
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 BASE = "api/2.1/unity-catalog"
 _PAGES = ("page_token", "next_page_token")

@@ -20,7 +20,7 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.protocol import Batches, Context, Events, Probed, note_row
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import REQUEST
 

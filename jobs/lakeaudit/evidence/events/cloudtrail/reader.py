@@ -21,7 +21,7 @@ from lakeaudit.evidence.events.trail_records import NoRecordsError, records
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.protocol import Batches, Context, Events, Probed, note_row
 from lakeaudit.keys import Aliases, true_place
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import REQUEST, plain_time
 

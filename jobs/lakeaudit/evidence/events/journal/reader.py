@@ -36,7 +36,7 @@ from lakeaudit.evidence.protocol import (
 from lakeaudit.evidence.storage.live_table import data_files, find_state
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import REQUEST, plain_time
 

@@ -46,7 +46,7 @@ from lakeaudit.evidence.manifest.records.record import (
 from lakeaudit.evidence.manifest.records.totals import tag_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import END, Location, uri_of
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 SUCCESS_DATA = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 TASK_MANIFEST = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"

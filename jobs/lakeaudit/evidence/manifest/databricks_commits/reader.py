@@ -23,7 +23,7 @@ from lakeaudit.evidence.manifest.records.record import (
 )
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import END, Location, uri_of
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _NAMES = rf"(^|/)_committed_[0-9]+{END}"
 _BEGIN = "_committed_"

@@ -28,8 +28,8 @@ from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN, parq
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain, is_missing
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.scratch import scratch_root
 

@@ -10,7 +10,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.delta.log import Log
 from lakeaudit.evidence.protocol import DeclaredState
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 
 def declared_state(log: Log, clients: Clients) -> DeclaredState | None:

@@ -28,7 +28,7 @@ from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.protocol import CommitContent, CommitContents, CommitFile, CommitLogs, Doubt
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 
 FRESH = timedelta(minutes=1)

@@ -16,7 +16,7 @@ from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.manifest.iceberg.counterparts import UNIFORM, XTABLE, synced_to, whole_number
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parse_metadata
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 ENABLED_FORMATS = "delta.universalFormat.enabledFormats"
 _ICEBERG = "iceberg"

@@ -10,7 +10,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import ensure_whole, read_bytes
 from lakeaudit.evidence.manifest.delta.log import HINT
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 LARGEST = 1 << 20
 """Most bytes that are read; the file may carry a schema, and no writer makes it larger."""

@@ -38,8 +38,8 @@ from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED as ARCHIVED_WORDS
 
 KIND = "delta"
 

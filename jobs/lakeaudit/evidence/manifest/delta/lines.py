@@ -18,8 +18,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.files import opened
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain, is_missing
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 VANISHED = "it is gone since the log was listed"

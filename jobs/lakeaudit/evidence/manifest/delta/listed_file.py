@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.delta.point_lookup import (
     listed_entries,
     require_understood,
 )
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 RECENT = timedelta(hours=49)
 """How far before the newest commit commits are read one by one, even if there are checkpoints."""

@@ -17,7 +17,7 @@ from lakeaudit.evidence.manifest.delta.lines import commit_moment, in_commit_tim
 from lakeaudit.evidence.manifest.delta.log import Log, parse
 from lakeaudit.evidence.protocol import Clock, Context, DeclaredState
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 LOG_FOLDER = "_delta_log"
 _THREADS = 16

@@ -11,7 +11,7 @@ from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import Location
 from lakeaudit.kinds import SET_ASIDE
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 ALL_KNOWN = -1
 

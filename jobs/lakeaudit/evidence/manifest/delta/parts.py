@@ -29,7 +29,7 @@ from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, N
 from lakeaudit.evidence.protocol import Batches, Part, identity_of
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.failures import IN_MEMORY as _IN_MEMORY
 from lakeaudit.runtime.failures import damage_of

@@ -26,7 +26,7 @@ from lakeaudit.evidence.manifest.delta.log import Log, Plan, parse, plan
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable, understand
 from lakeaudit.evidence.manifest.delta.paths import UUID_CHARS, Z85
 from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases, Location, place_by_name, true_place, walked
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 Row = dict[str, Any]
 Answer = tuple[str, list[Row], str]

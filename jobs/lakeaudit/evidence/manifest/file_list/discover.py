@@ -13,7 +13,7 @@ from lakeaudit.evidence.files import File, list_files, pinned, stat
 from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.manifest.file_list.read_lines import SUFFIX, ListFile
 from lakeaudit.keys import HIDDEN, Aliases, Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 LISTERS = 8
 

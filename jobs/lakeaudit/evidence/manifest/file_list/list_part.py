@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.file_list.parse_rows import Event, event
 from lakeaudit.evidence.manifest.file_list.read_lines import ListFile, pieces
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import NOTE
 

@@ -9,7 +9,7 @@ from lakeaudit.evidence.manifest.file_list.fold import EVENT
 from lakeaudit.evidence.manifest.file_list.parse_rows import event
 from lakeaudit.evidence.manifest.file_list.read_lines import ListFile, lines
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 Row = dict[str, Any]
 Answer = tuple[str, list[Row], str]

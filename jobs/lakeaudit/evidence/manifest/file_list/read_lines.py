@@ -25,8 +25,8 @@ from lakeaudit.errors import one_line
 from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.manifest.file_list.columns import COLUMNS, Columns, flat_json, plain_columns
 from lakeaudit.keys import Aliases, Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.scratch import scratch_root
 
 SUFFIX = re.compile(r"\.(jsonl|json|csv|parquet)(\.gz)?\Z", re.IGNORECASE)

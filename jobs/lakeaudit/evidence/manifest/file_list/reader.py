@@ -36,7 +36,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.runtime.duck import Connection, Relation, task_connection
 from lakeaudit.schemas import plain_time
 

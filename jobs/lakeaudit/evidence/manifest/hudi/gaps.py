@@ -9,7 +9,7 @@ from lakeaudit.evidence.manifest.hudi.payload import EMPTY
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED
 from lakeaudit.evidence.protocol import EvidenceGap
-from lakeaudit.runtime.aws_failures import ARCHIVED
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED
 
 _REMOVING = ("", "clean", "rollback", "restore")
 """Actions that remove files; without them intentional removals are unknown. Empty: an archive may have all of them."""

@@ -45,7 +45,7 @@ from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.formatting import number
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 
 KIND = "hudi"

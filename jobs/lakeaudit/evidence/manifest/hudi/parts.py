@@ -28,7 +28,7 @@ from lakeaudit.evidence.manifest.hudi.write_facts import FACTS, WriteFacts, writ
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 

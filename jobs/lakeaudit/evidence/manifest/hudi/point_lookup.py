@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.hudi.rows import FILES, STEP, STEPS
 from lakeaudit.evidence.manifest.hudi.timeline import LocatedTimeline, find
 from lakeaudit.evidence.protocol import utc_now
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 Row = dict[str, Any]
 Answer = tuple[str, list[Row], str]

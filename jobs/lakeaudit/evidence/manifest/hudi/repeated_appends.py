@@ -24,7 +24,7 @@ from lakeaudit.evidence.manifest.repeated_appends import Append, candidates, wit
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.storage.footers import Columns, columns_of
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 
 MOST_FILES = 50

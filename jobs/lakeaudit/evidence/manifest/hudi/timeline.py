@@ -19,8 +19,8 @@ from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig
 from lakeaudit.evidence.manifest.table_states import LocatedTable
 from lakeaudit.evidence.protocol import Clock, CommittedNames, utc_now
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED as ARCHIVED_WORDS
 
 FOLDER = ".hoodie"
 PROPERTIES = ("hoodie.properties", "hoodie.properties.backup")

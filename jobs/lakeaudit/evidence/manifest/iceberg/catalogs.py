@@ -23,7 +23,7 @@ from lakeaudit.evidence.manifest.iceberg.located_metadata import (
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
 from lakeaudit.evidence.manifest.iceberg.two_lines import Line, words_of_two_lines
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _SHOWN = 200
 """Most characters of a catalog's own text."""

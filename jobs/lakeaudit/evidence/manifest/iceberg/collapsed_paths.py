@@ -11,7 +11,7 @@ from lakeaudit.evidence.files import File, ensure_bucket, stat
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.keys import Aliases, Location, collapsed
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 
 def forms(place: Location) -> tuple[Location, ...]:

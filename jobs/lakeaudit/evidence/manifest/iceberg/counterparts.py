@@ -15,7 +15,7 @@ from lakeaudit.evidence.lineage import LAGGING_FORMAT, OTHER_FORMAT, Witness
 from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
 from lakeaudit.formatting import number
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 UNIFORM, XTABLE = "delta-version", "XTABLE_METADATA"
 _LOG = "_delta_log"

@@ -29,7 +29,7 @@ from lakeaudit.evidence.manifest.iceberg.located_metadata import (
 from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, number_of
 from lakeaudit.evidence.protocol import Clock, utc_now
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 FOLDER = "metadata"
 LOOKED_INTO = 4

@@ -14,7 +14,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes
 from lakeaudit.evidence.manifest.iceberg.metadata import number_of
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 HINT = "version-hint.text"
 LARGEST_HINT = 1024

@@ -38,7 +38,7 @@ from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.formatting import iso, number
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 KIND = "iceberg"
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")

@@ -17,7 +17,7 @@ from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, Snapshot
 from lakeaudit.evidence.manifest.iceberg.rows import KIND, Manifest
 from lakeaudit.evidence.protocol import utc_now
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 Row = dict[str, Any]
 _AT_ONCE = 16

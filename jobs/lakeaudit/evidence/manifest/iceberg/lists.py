@@ -21,7 +21,7 @@ from lakeaudit.evidence.manifest.iceberg.rows import MANIFEST, Manifest
 from lakeaudit.evidence.protocol import Engine
 from lakeaudit.keys import Aliases, Location, place_by_name
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 

@@ -10,8 +10,8 @@ from lakeaudit.evidence.manifest.iceberg import IcebergManifest
 from lakeaudit.evidence.manifest.iceberg.folder import Folder
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, NotSupported, parse_metadata
 from lakeaudit.evidence.manifest.table_states import LocatedTable
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED as ARCHIVED_WORDS
 
 
 @dataclass(frozen=True)

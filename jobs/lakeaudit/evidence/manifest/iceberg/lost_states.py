@@ -13,7 +13,7 @@ from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, 
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 SAMPLES = 3
 MOST_MANIFESTS = 4

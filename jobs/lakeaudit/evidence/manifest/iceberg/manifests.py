@@ -21,7 +21,7 @@ from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 

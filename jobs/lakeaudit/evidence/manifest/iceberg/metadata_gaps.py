@@ -7,7 +7,7 @@ from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread
 from lakeaudit.evidence.manifest.iceberg.manifests import Problem
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.protocol import EvidenceGap
-from lakeaudit.runtime.aws_failures import ARCHIVED
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED
 
 NAMED = 5
 

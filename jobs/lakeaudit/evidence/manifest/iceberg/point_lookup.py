@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.iceberg.readings import TableReading, own_files
 from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
 from lakeaudit.evidence.protocol import utc_now
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 Row = dict[str, Any]
 Answer = tuple[str, list[Row], str]

@@ -42,7 +42,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 

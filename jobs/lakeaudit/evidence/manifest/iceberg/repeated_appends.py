@@ -20,7 +20,7 @@ from lakeaudit.evidence.lineage import CONTENT, REPEATED_BATCH, Stake, Witness
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.manifest.repeated_appends import Append, candidates, witness
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _COUNTS = ("added-data-files", "added-records", "added-files-size")
 _OF_FLINK = ("flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id")

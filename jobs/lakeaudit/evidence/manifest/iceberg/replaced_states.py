@@ -21,7 +21,7 @@ from lakeaudit.evidence.manifest.iceberg.metadata import (
 )
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _OF_WRITING = ("last-updated-ms", "metadata-log", "snapshot-log", "snapshots")
 """Fields in which two writes of one change differ, or that are compared separately."""

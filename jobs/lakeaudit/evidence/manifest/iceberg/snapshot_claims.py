@@ -24,7 +24,7 @@ from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot, number_of
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
 from lakeaudit.evidence.manifest.iceberg.repeated_appends import repeated_appends
 from lakeaudit.formatting import number
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _LONGEST = 18
 """Most digits of a valid count."""

@@ -8,7 +8,7 @@ from lakeaudit.evidence.manifest.iceberg.lines import logged_names, oldest_logge
 from lakeaudit.evidence.manifest.iceberg.lost_states import added_files
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 Line = tuple[str, Location, Metadata]
 """The catalog's kind and name, and the file at which it points."""

@@ -10,7 +10,7 @@ from lakeaudit.evidence.manifest.previous import compared, snapshot_store
 from lakeaudit.evidence.manifest.previous.reader import FIRST, folder_of, rules_of
 from lakeaudit.evidence.manifest.previous.snapshot_store import TornError
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 
 Answer = tuple[str, list[dict[str, Any]], str]

@@ -43,7 +43,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, plain_time
 

@@ -22,8 +22,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files, put_bytes, read_bytes, remove_file
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.duck import BATCH_ROWS, Relation
 from lakeaudit.runtime.scratch import scratch_root
 

@@ -21,7 +21,7 @@ from lakeaudit.evidence.protocol import Batches, BufferedRows, Context
 from lakeaudit.evidence.storage.versions import BELOW, CURRENT, prefixes_of
 from lakeaudit.keys import Location, owner_of
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 
 LISTERS = 8

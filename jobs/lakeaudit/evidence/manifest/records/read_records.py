@@ -19,8 +19,8 @@ from lakeaudit.evidence.manifest.records.totals import JOBS
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.keys import owner_of, place_by_name, without_dots
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 

@@ -40,8 +40,8 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.keys import Location, identify
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import ARCHIVED as ARCHIVED_WORDS
 from lakeaudit.schemas import plain_time
 
 RECORDS = "records"

@@ -8,8 +8,8 @@ from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.keys import Location, origins
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 
 Answer = tuple[str, list[dict[str, Any]], str]
 

@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.files import File, list_files, opened, stat
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _ROLLED = re.compile(r"(?:^|/)eventlog_v2_(?P<log>[^/]+)/(?P<name>[^/]+)$")
 _EVENTS = re.compile(

@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.spark_event_log.rows import (
 )
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 

@@ -41,7 +41,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.evidence.storage.versions import prefixes_of
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import DECLARED, SAME_SPLIT
 

@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
 from lakeaudit.evidence.manifest.spark_event_log.write_jobs import SUCCEEDED, Application, WriteJob
 from lakeaudit.keys import Aliases, Location, owner_of, place_by_name
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import plain_time
 
 

@@ -17,7 +17,7 @@ from lakeaudit.evidence.metastore.delta_log_store.items import ENTERED
 from lakeaudit.evidence.protocol import CommitFile, note_row
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import LOG_ENTRY, plain_time
 

@@ -26,10 +26,10 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.formatting import age, count
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
-from lakeaudit.runtime.aws_responses import required
-from lakeaudit.runtime.endpoints import dynamodb_endpoint
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.connections.aws_responses import required
+from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
 
 KIND = "delta_log_store"
 _KEYS = ["tablePath", "fileName"]

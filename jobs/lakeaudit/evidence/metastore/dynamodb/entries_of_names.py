@@ -32,11 +32,11 @@ from lakeaudit.evidence.protocol import (
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
-from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.connections.aws_responses import required
+from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
 from lakeaudit.runtime.duck import Connection, Rows, literal
-from lakeaudit.runtime.endpoints import dynamodb_endpoint
 from lakeaudit.schemas import ENTRY
 
 

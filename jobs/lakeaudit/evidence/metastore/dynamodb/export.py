@@ -27,7 +27,7 @@ from lakeaudit.evidence.metastore.dynamodb.export_files import (
 from lakeaudit.evidence.metastore.dynamodb.tally import ANY, ItemLayout, Tally
 from lakeaudit.evidence.protocol import Context, EvidenceGap, SnapshotWindow
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 SUMMARY, FILES = "manifest-summary", "manifest-files"
 MARGIN = timedelta(minutes=1)

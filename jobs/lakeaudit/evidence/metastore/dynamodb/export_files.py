@@ -20,8 +20,8 @@ from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.metastore.dynamodb.tally import ItemLayout, Tally
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.duck import Connection, Relation
 
 CHUNK = 1 << 20

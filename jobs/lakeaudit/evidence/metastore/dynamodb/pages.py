@@ -9,8 +9,8 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.runtime.aws_failures import BrokenListing, explain
-from lakeaudit.runtime.aws_responses import required
+from lakeaudit.runtime.connections.aws_failures import BrokenListing, explain
+from lakeaudit.runtime.connections.aws_responses import required
 
 SEGMENTS_PER_CORE = 4
 FIRST_PAGE = 100

@@ -21,10 +21,10 @@ from lakeaudit.evidence.metastore.dynamodb.pages import (
 )
 from lakeaudit.evidence.metastore.dynamodb.tally import Tally
 from lakeaudit.evidence.protocol import Batches, Context, Part, note_row
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
 from lakeaudit.runtime.duck import Connection, DuckError, Rows
-from lakeaudit.runtime.endpoints import dynamodb_endpoint
 from lakeaudit.runtime.failures import damage_of
 
 

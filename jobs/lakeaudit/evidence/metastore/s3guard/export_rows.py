@@ -19,7 +19,7 @@ from lakeaudit.evidence.metastore.dynamodb.tally import Tally
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
 from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 
 

@@ -8,9 +8,9 @@ from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard.layout import LAYOUT, MARKER
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.formatting import age, count
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_responses import required
-from lakeaudit.runtime.endpoints import dynamodb_endpoint
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_responses import required
+from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
 
 
 def probe(source: S3Guard, clients: Clients, now: datetime) -> Probed:

@@ -37,9 +37,9 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of, explain
-from lakeaudit.runtime.endpoints import dynamodb_endpoint
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import code_of, explain
+from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
 
 
 def read(source: S3Guard, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:

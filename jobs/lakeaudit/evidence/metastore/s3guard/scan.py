@@ -22,8 +22,8 @@ from lakeaudit.evidence.metastore.dynamodb.tally import Tally, tally_of
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
 from lakeaudit.evidence.protocol import Batches, BufferedRows, Context, Part, note_row
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, Endpoint
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.duck import Connection
 
 

@@ -18,7 +18,7 @@ from lakeaudit.evidence.storage.azure_inventory.report import DataFile, Report, 
 from lakeaudit.evidence.storage.report_rows import ReportFile
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 KIND = "azure_inventory"
 AT_ONCE = 200

@@ -17,7 +17,7 @@ from typing import Any
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders, read_bytes
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _DATED = (r"\d{4}", r"\d\d", r"\d\d", r"\d\d-\d\d-\d\d")
 _MANIFEST = "-manifest.json"

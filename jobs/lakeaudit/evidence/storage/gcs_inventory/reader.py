@@ -26,7 +26,7 @@ from lakeaudit.evidence.storage.inventory.columns import ReportColumn
 from lakeaudit.evidence.storage.report_rows import CsvWay, ReportFile, ReportForm
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 KIND = "gcs_inventory"
 MAX_AGE = timedelta(days=3)

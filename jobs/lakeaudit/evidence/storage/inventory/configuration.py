@@ -12,8 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.evidence.s3_pages import pages
 from lakeaudit.evidence.storage.inventory.report import Report
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain
 
 WANTED = (
     *("Size", "LastModifiedDate", "ETag", "StorageClass", "IsMultipartUploaded"),

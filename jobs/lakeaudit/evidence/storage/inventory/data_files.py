@@ -19,8 +19,8 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.s3_responses import head_response
 from lakeaudit.evidence.storage.inventory.report import DataFile, Report, candidates
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import explain, is_missing
 
 _CHUNK = 1 << 20
 _MISSING = "is missing"

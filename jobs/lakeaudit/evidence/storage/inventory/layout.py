@@ -23,7 +23,7 @@ from lakeaudit.evidence.storage.inventory.columns import (
 from lakeaudit.evidence.storage.inventory.data_files import Located
 from lakeaudit.evidence.storage.inventory.report import Report
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _FORMS = {"csv": "CSV", "orc": "ORC", "parquet": "Parquet"}
 

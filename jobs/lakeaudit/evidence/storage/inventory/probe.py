@@ -13,7 +13,7 @@ from lakeaudit.evidence.storage.inventory.layout import layout_of
 from lakeaudit.evidence.storage.inventory.report import Report, candidates, find_report
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 
 def probe(source: S3Inventory, clients: Clients, now: datetime) -> Probed:

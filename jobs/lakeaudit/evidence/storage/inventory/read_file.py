@@ -21,7 +21,7 @@ from lakeaudit.evidence.storage.inventory.layout import Layout, read_footer
 from lakeaudit.evidence.storage.inventory.rows import RawRows, VersionMapper
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, DuckError, Relation, literal, quoted
 
 _VALID_KEY = "__valid_key"

@@ -26,7 +26,7 @@ from lakeaudit.evidence.storage.inventory.layout import layout_of
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.evidence.storage.inventory.report import Report, find_report
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 LEAST_MARGIN = timedelta(hours=24)
 LOCAL_MARGIN = timedelta(hours=48)

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import named_folders, read_bytes, stat
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _YEAR_3000 = 32_503_680_000_000

@@ -8,8 +8,8 @@ from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.storage.listing import Listing
 from lakeaudit.evidence.storage.listing.s3_listing import rights
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import LACKS
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import LACKS
 
 
 def probe(source: Listing, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - a listing has no age

@@ -33,7 +33,7 @@ from lakeaudit.evidence.storage.listing.local_folder import LocalLister
 from lakeaudit.evidence.storage.listing.rows import Row
 from lakeaudit.evidence.storage.listing.s3_listing import Rights, S3Lister, rights
 from lakeaudit.keys import Location, uri_of
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.duck import BATCH_ROWS, Connection
 from lakeaudit.schemas import UPLOAD, VERSION
 

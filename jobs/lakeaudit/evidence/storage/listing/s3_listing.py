@@ -15,8 +15,8 @@ from lakeaudit.evidence.s3_responses import listed_folders, listed_versions
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
 from lakeaudit.evidence.storage.listing.rows import Row, object_rows, upload_rows, version_rows
 from lakeaudit.keys import Location, is_of_aws
-from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import BrokenListing, explain
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_failures import BrokenListing, explain
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

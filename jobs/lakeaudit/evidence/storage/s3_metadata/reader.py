@@ -29,7 +29,7 @@ from lakeaudit.evidence.storage.s3_metadata import S3Metadata
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows, literal
 from lakeaudit.schemas import VERSION
 from lakeaudit.storage_classes import KNOWN_CLASSES
