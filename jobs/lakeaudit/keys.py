@@ -163,7 +163,7 @@ _ELSEWHERE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)/?(.*)", re.DOTA
 def elsewhere(uri: str) -> tuple[str, str] | None:
     """Return (scheme and authority, key) of a raw URI of an unknown store, such as `hdfs://nn:8020/wh/x`.
 
-    Only `maps` can map it to a location. Delta's logs are read by the same rule (`evidence.manifest.delta.paths`).
+    Only `maps` can map it to a location. Delta's logs are read by the same rule (`evidence.manifest.delta.log.paths`).
     """
     if uri.startswith((*S3_SCHEMES, "file:", MOUNTS)) or identify(uri) is not None:
         return None

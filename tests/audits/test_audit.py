@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, Busy, CannotPublish, GateFailed
-from lakeaudit.evidence.manifest.delta import readings
+from lakeaudit.evidence.manifest.delta.state import readings
 from lakeaudit.gates import expectation_suites
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables

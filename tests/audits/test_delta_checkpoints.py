@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakeaudit.evidence.manifest.delta import checkpoints
 from lakeaudit.evidence.manifest.delta import reader as delta
+from lakeaudit.evidence.manifest.delta.log import checkpoints
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.builders.audits import audited, findings_by_table, leftover_status

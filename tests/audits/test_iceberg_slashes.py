@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import load_lake
-from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms
+from lakeaudit.evidence.manifest.iceberg.current.collapsed_paths import forms
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of

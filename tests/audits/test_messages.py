@@ -15,7 +15,7 @@ from lakeaudit.commands.findings import RowPrinter
 from lakeaudit.config import Lake
 from lakeaudit.explain import text_output
 from lakeaudit.report.gather import gather
-from lakeaudit.results.change_summary import changes_of
+from lakeaudit.results.summaries.change_summary import changes_of
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 
 from lakeaudit import cli
 from lakeaudit.collect.newest_claims import NewestClaims
-from lakeaudit.commands import purge as command
+from lakeaudit.commands.repair import purge as command
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import deletion_guards

@@ -763,7 +763,7 @@ def test_a_plan_of_another_lake_file_is_refused(waiting: Waiting) -> None:
 
 
 def test_a_plan_of_another_version_is_refused(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakeaudit.commands.reconcile.__version__", "99.0")
+    monkeypatch.setattr("lakeaudit.commands.repair.reconcile.__version__", "99.0")
     with pytest.raises(BadInput, match=r"was made by version .* and this is version 99\.0"):
         waiting.mending.apply()
 

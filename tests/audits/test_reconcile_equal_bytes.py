@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from lakeaudit.commands import purge as purge_command
-from lakeaudit.commands import reconcile as command
+from lakeaudit.commands.repair import purge as purge_command
+from lakeaudit.commands.repair import reconcile as command
 from lakeaudit.errors import BadInput, Busy
 from lakeaudit.reconcile.copying import Copying
 from lakeaudit.reconcile.execution import batch_deletes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakeaudit.evidence.avro.records import open_avro
-from lakeaudit.evidence.manifest.iceberg.manifests import COLUMN_STATISTICS
+from lakeaudit.evidence.manifest.iceberg.state.manifests import COLUMN_STATISTICS
 from tests.bench import hudi_log
 from tests.bench.spec import BUCKET
 

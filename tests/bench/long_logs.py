@@ -25,9 +25,9 @@ from pyspark import cloudpickle
 
 from lakeaudit.config import Table
 from lakeaudit.demo.server import own_credentials
-from lakeaudit.evidence.manifest.delta.commits import commit_logs
-from lakeaudit.evidence.manifest.delta.listing import list_logs
-from lakeaudit.evidence.manifest.delta.readings import read_logs
+from lakeaudit.evidence.manifest.delta.log.listing import list_logs
+from lakeaudit.evidence.manifest.delta.state.readings import read_logs
+from lakeaudit.evidence.manifest.delta.witnesses.commits import commit_logs
 from lakeaudit.evidence.protocol import BufferedRows, Context, Part, Project, Stage
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from lakeaudit.config import Table
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.evidence.manifest.delta.notes import gap_of
+from lakeaudit.evidence.manifest.delta.state.notes import gap_of
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from lakeaudit.commands import reconcile as command
+from lakeaudit.commands.repair import reconcile as command
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.reconcile.execution.run import Bounds

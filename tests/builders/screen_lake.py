@@ -17,7 +17,8 @@ from lakeaudit.collect.read_sources import Observed
 from lakeaudit.collect.source_facts import Sources
 from lakeaudit.engine.cached_rows import WORTH
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.evidence.manifest.delta import paths, replay
+from lakeaudit.evidence.manifest.delta.log import paths
+from lakeaudit.evidence.manifest.delta.state import replay
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.replica_source import originals
 from lakeaudit.evidence.metastore.s3guard import S3Guard

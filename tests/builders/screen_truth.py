@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.manifest.delta import replay
+from lakeaudit.evidence.manifest.delta.state import replay
 from lakeaudit.evidence.manifest.replica_source import originals
 from lakeaudit.matching import metastore_tree, prefilter, prefilter_fingerprints
 from lakeaudit.matching.pairs import pairs

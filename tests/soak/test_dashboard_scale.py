@@ -20,7 +20,7 @@ from lakeaudit.dashboard.queries.table import PAGE_ROWS, ListFilter
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
-from lakeaudit.results.trends import changes
+from lakeaudit.results.summaries.trends import changes
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.manyrows import PARTITIONS, TABLES, lay
 from tests.builders.results import LAKE, NOON, lake_file

@@ -12,7 +12,7 @@ from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.file_list import FileListManifest
 from lakeaudit.evidence.manifest.file_list import point_lookup as list_lookup
 from lakeaudit.evidence.manifest.file_list import reader as file_list
-from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.state.lists import place_of
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as s3guard
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, entry_rows

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.checks.commits.repeated_batches import find_repeats
-from lakeaudit.evidence.manifest.delta import batches, lines
 from lakeaudit.evidence.manifest.delta import reader as delta
+from lakeaudit.evidence.manifest.delta.log import lines
+from lakeaudit.evidence.manifest.delta.state import batches
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import BATCH
 from tests.builders.connections import connection

@@ -12,8 +12,8 @@ import pytest
 
 from lakeaudit.checks.commits.commit_sums import changed_rows, rivals, whole_commits
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.evidence.manifest.delta import lines
 from lakeaudit.evidence.manifest.delta import reader as delta
+from lakeaudit.evidence.manifest.delta.log import lines
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import REPLACED

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.evidence.manifest.delta import log_files, point_lookup
+from lakeaudit.evidence.manifest.delta import point_lookup
 from lakeaudit.evidence.manifest.delta import reader as delta
+from lakeaudit.evidence.manifest.delta.log import log_files
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.delta_lake import (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.manifest.delta import paths
-from lakeaudit.evidence.manifest.delta.paths import Z85
+from lakeaudit.evidence.manifest.delta.log import paths
+from lakeaudit.evidence.manifest.delta.log.paths import Z85
 from lakeaudit.evidence.manifest.delta.point_lookup import RequestedFile
 from lakeaudit.keys import Location, identify
 from lakeaudit.runtime import duck

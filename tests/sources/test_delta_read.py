@@ -11,10 +11,11 @@ import pytest
 
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.files import File, list_files
-from lakeaudit.evidence.manifest.delta import checkpoints, listing, log_files, reader
+from lakeaudit.evidence.manifest.delta import reader
 from lakeaudit.evidence.manifest.delta import reader as delta
-from lakeaudit.evidence.manifest.delta.listing import list_logs
-from lakeaudit.evidence.manifest.delta.notes import gap_of
+from lakeaudit.evidence.manifest.delta.log import checkpoints, listing, log_files
+from lakeaudit.evidence.manifest.delta.log.listing import list_logs
+from lakeaudit.evidence.manifest.delta.state.notes import gap_of
 from lakeaudit.evidence.protocol import Changes, Claims
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.delta import reader as delta
-from lakeaudit.evidence.manifest.delta.paths import STEP
-from lakeaudit.evidence.manifest.delta.replay import TABLE, _with_metadata, files_of
-from lakeaudit.evidence.manifest.delta.replay import claims as claims_of
+from lakeaudit.evidence.manifest.delta.log.paths import STEP
+from lakeaudit.evidence.manifest.delta.state.replay import TABLE, _with_metadata, files_of
+from lakeaudit.evidence.manifest.delta.state.replay import claims as claims_of
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import CLAIM
 from tests.builders.connections import connection

@@ -20,12 +20,18 @@ from lakeaudit.evidence.lineage import ARCHIVED, LOST_STATE, TORN, LastState, St
 from lakeaudit.evidence.manifest.hudi import KIND as HUDI
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.evidence.manifest.hudi import reader as hudi
-from lakeaudit.evidence.manifest.hudi.archive import archived_instants
-from lakeaudit.evidence.manifest.hudi.names import FileName, InstantName, file_named, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.point_lookup import read as look_up
-from lakeaudit.evidence.manifest.hudi.properties import NotReadable, parse_properties, properties
-from lakeaudit.evidence.manifest.hudi.readings import read_tables
-from lakeaudit.evidence.manifest.hudi.timeline import find, probe
+from lakeaudit.evidence.manifest.hudi.state.readings import read_tables
+from lakeaudit.evidence.manifest.hudi.timeline.archive import archived_instants
+from lakeaudit.evidence.manifest.hudi.timeline.instants import find, probe
+from lakeaudit.evidence.manifest.hudi.timeline.names import (
+    FileName,
+    InstantName,
+    file_named,
+    instant_named,
+    time_of,
+)
+from lakeaudit.evidence.manifest.hudi.timeline.properties import NotReadable, parse_properties, properties
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients

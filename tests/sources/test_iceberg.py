@@ -16,12 +16,18 @@ from lakeaudit.config import Settings, Table, load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
-from lakeaudit.evidence.manifest.iceberg import IcebergManifest, lists, readings
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
-from lakeaudit.evidence.manifest.iceberg.discover import probe
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parse_metadata
-from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot as KnownSnapshot
+from lakeaudit.evidence.manifest.iceberg.current.discover import probe
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
+from lakeaudit.evidence.manifest.iceberg.state import lists, readings
+from lakeaudit.evidence.manifest.iceberg.state.metadata import (
+    Metadata,
+    NotReadable,
+    number_of,
+    parse_metadata,
+)
+from lakeaudit.evidence.manifest.iceberg.state.metadata import Snapshot as KnownSnapshot
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, LIVE, UNKNOWN
 from lakeaudit.keys import Location

@@ -20,9 +20,10 @@ from lakeaudit.evidence.catalog import current
 from lakeaudit.evidence.catalog.iceberg_rest import IcebergRest
 from lakeaudit.evidence.lineage import FOREIGN_STATE, LOST_STATE, TWO_LINES, LastState, StateRef
 from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
-from lakeaudit.evidence.manifest.iceberg import IcebergManifest, PointedIceberg, catalogs
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest, PointedIceberg
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
-from lakeaudit.evidence.manifest.iceberg.discover import probe
+from lakeaudit.evidence.manifest.iceberg.current import catalogs
+from lakeaudit.evidence.manifest.iceberg.current.discover import probe
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
 from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
-from lakeaudit.evidence.manifest.iceberg.rows import KIND
+from lakeaudit.evidence.manifest.iceberg.state.rows import KIND
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection

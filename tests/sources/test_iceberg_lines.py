@@ -11,8 +11,9 @@ from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.lineage import LOST_STATE, MANIFESTS, RIVAL_LINE
 from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
-from lakeaudit.evidence.manifest.iceberg import IcebergManifest, folder
+from lakeaudit.evidence.manifest.iceberg import IcebergManifest
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
+from lakeaudit.evidence.manifest.iceberg.current import folder
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients

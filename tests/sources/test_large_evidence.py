@@ -16,8 +16,8 @@ import pytest
 
 from lakeaudit.evidence.events import event_files
 from lakeaudit.evidence.files import list_files, read_bytes
-from lakeaudit.evidence.manifest.delta import actions as acts
-from lakeaudit.evidence.manifest.iceberg import lists
+from lakeaudit.evidence.manifest.delta.log import actions as acts
+from lakeaudit.evidence.manifest.iceberg.state import lists
 from lakeaudit.evidence.metastore.dynamodb import export_files
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients

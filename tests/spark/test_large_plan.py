@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeaudit.commands import reconcile as command
+from lakeaudit.commands.repair import reconcile as command
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.engine.spark import SparkEngine
 from lakeaudit.reconcile.plans import plan_shares

@@ -8,7 +8,7 @@ import pytest
 from lakeaudit.alerts.decide import Notice, concerns, decide, due_reminders, overdue, reminders
 from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, AppriseAlert, SnsAlert
-from lakeaudit.results.change_summary import Change
+from lakeaudit.results.summaries.change_summary import Change
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SLACK = AppriseAlert(kind="apprise", url_env="SLACK")

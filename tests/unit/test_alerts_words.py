@@ -7,7 +7,7 @@ import pytest
 
 from lakeaudit.alerts.decide import Notice
 from lakeaudit.alerts.message_text import MOST_SECTIONS, body, headline, text, title
-from lakeaudit.results.change_summary import Change
+from lakeaudit.results.summaries.change_summary import Change
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LOST = Change(

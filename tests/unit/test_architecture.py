@@ -372,10 +372,10 @@ def test_no_audit_module_imports_reconcile() -> None:
     """A repair is judged by the next audit, so only the command line imports `reconcile`."""
     users = {user for user in users_of("lakeaudit.reconcile") if not below(user, "lakeaudit.reconcile")}
     assert users == {
-        "lakeaudit.commands.reconcile",
-        "lakeaudit.commands.hand_over",
-        "lakeaudit.commands.plan_summary",
-        "lakeaudit.commands.purge",
+        "lakeaudit.commands.repair.reconcile",
+        "lakeaudit.commands.repair.hand_over",
+        "lakeaudit.commands.repair.plan_summary",
+        "lakeaudit.commands.repair.purge",
         "lakeaudit.cli.reconcile",
         "lakeaudit.demo.repairs",
     }

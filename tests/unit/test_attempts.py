@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.checks.attempts import other_copies, tally_rows
+from lakeaudit.checks.records.attempts import other_copies, tally_rows
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 

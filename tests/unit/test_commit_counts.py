@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.evidence.manifest.delta.actions import parse_lines
-from lakeaudit.evidence.manifest.delta.commit_counts import EMPTY, UNMET, CommitCounts, CommitProblem
-from lakeaudit.evidence.manifest.delta.lines import LINE
+from lakeaudit.evidence.manifest.delta.log.actions import parse_lines
+from lakeaudit.evidence.manifest.delta.log.lines import LINE
+from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import (
+    EMPTY,
+    UNMET,
+    CommitCounts,
+    CommitProblem,
+)
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 from tests.builders.delta_lake import add, change, info, remove

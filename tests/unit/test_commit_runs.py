@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.manifest.delta import log_files
-from lakeaudit.evidence.manifest.delta.commit_runs import NEWEST_POSSIBLE, time_at
-from lakeaudit.evidence.manifest.delta.log import CLOCK_STEP, Log, gaps, parse, plan, written_late
-from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, each, runs, weight
+from lakeaudit.evidence.manifest.delta.log import log_files
+from lakeaudit.evidence.manifest.delta.log.commit_runs import NEWEST_POSSIBLE, time_at
+from lakeaudit.evidence.manifest.delta.log.layout import CLOCK_STEP, Log, gaps, parse, plan, written_late
+from lakeaudit.evidence.manifest.delta.log.log_files import CommitFiles, LogFile, each, runs, weight
 from lakeaudit.keys import Location
 
 FOLDER = Location("lake", "orders/_delta_log")

@@ -27,10 +27,10 @@ from lakeaudit.errors import CannotAudit
 from lakeaudit.formatting import NO_TABLE
 from lakeaudit.keys import Location
 from lakeaudit.report.summary import Amount
-from lakeaudit.results.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.read import Results
 from lakeaudit.results.sql import ask
-from lakeaudit.results.trends import changes
+from lakeaudit.results.summaries.open_by_day import SPAN, OpenByDay
+from lakeaudit.results.summaries.trends import changes
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import RESULTS
 from tests.builders.results import (

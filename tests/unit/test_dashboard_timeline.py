@@ -13,7 +13,7 @@ from lakeaudit.dashboard.widgets import literal
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
-from lakeaudit.results.trends import changes as of_lake
+from lakeaudit.results.summaries.trends import changes as of_lake
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import LAKE, NOON, discrepancy, finding, logged, publish, run, transition

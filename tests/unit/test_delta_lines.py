@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from botocore.stub import Stubber
 
-from lakeaudit.evidence.manifest.delta import lines as lines_module
-from lakeaudit.evidence.manifest.delta.actions import on_files, parse_lines
-from lakeaudit.evidence.manifest.delta.lines import LINE, LineFile, Lines, in_commit_time, read_lines
+from lakeaudit.evidence.manifest.delta.log import lines as lines_module
+from lakeaudit.evidence.manifest.delta.log.actions import on_files, parse_lines
+from lakeaudit.evidence.manifest.delta.log.lines import LINE, LineFile, Lines, in_commit_time, read_lines
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.connections import connection

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.manifest.delta.earlier_states import MOST_COMMITS, earlier_state
-from lakeaudit.evidence.manifest.delta.log import Gap, Log, Plan, parse, plan
+from lakeaudit.evidence.manifest.delta.log.earlier_states import MOST_COMMITS, earlier_state
+from lakeaudit.evidence.manifest.delta.log.layout import Gap, Log, Plan, parse, plan
 from lakeaudit.keys import Location
 
 FOLDER = Location("lake", "orders/_delta_log")

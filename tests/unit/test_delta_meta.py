@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.evidence.manifest.delta.metadata import (
+from lakeaudit.evidence.manifest.delta.log.metadata import (
     READABLE_FEATURES,
     Meta,
     NotReadable,

@@ -69,9 +69,9 @@ def test_deploy_names_the_packages_of_executors() -> None:
 def test_parts_and_stages_are_among_the_code_of_tasks() -> None:
     found = task_modules()
     assert {
-        "lakeaudit.evidence.manifest.delta.parts",
+        "lakeaudit.evidence.manifest.delta.state.parts",
         "lakeaudit.evidence.storage.inventory.reader",
-        "lakeaudit.evidence.manifest.hudi.readings",
+        "lakeaudit.evidence.manifest.hudi.state.readings",
         "lakeaudit.engine.spark",
         "lakeaudit.audit.kernel",
         "lakeaudit.checks.selections",

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.checks import half_moved
+from lakeaudit.checks.folders import half_moved
 from lakeaudit.config import Ignore, Table
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.keys import Location

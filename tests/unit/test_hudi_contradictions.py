@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.evidence.manifest.hudi.names import in_order
-from lakeaudit.evidence.manifest.hudi.replaced_groups import (
+from lakeaudit.evidence.manifest.hudi.state.replaced_groups import (
     MOST_NAMED,
     REPLACED,
     ReplacedGroups,
     replaced_groups,
 )
-from lakeaudit.evidence.manifest.hudi.write_facts import WriteFacts, write_facts
+from lakeaudit.evidence.manifest.hudi.timeline.names import in_order
+from lakeaudit.evidence.manifest.hudi.timeline.write_facts import WriteFacts, write_facts
 from tests.builders.hudi import commit, stat
 
 ONE, TWO, SECONDS = "20261101100000000", "20261102100000000", "20261103100000"

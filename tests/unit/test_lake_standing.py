@@ -11,8 +11,8 @@ from lakeaudit.keys import Location
 from lakeaudit.report.closing import closing, next_commands
 from lakeaudit.report.gather import gather
 from lakeaudit.report.page_data import PageData
-from lakeaudit.results.lake_standing import lake_standing, lost_states
 from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.lake_standing import lake_standing, lost_states
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.results import LAKE, NOON, covered, discrepancy, finding, publish, run, transition
 

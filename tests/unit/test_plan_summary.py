@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.commands import plan_summary
+from lakeaudit.commands.repair import plan_summary
 from lakeaudit.reconcile.plans import totals
 from lakeaudit.reconcile.plans.totals import Reason, Totals
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.evidence.manifest.delta import replay
+from lakeaudit.evidence.manifest.delta.state import replay
 from lakeaudit.evidence.manifest.replica_source import originals
 from lakeaudit.keys import Location
 from lakeaudit.matching import metastore_tree, prefilter, prefilter_fingerprints

@@ -13,7 +13,7 @@ from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, glob_to_regex
 from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.results.change_summary import Change
+from lakeaudit.results.summaries.change_summary import Change
 
 REPORTED = ("opened", "reopened", "escalated", "reclassified", "resolved")
 """Transitions that notices report, the most urgent first."""

@@ -29,8 +29,8 @@ from lakeaudit.formatting import second
 from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results import delta_writer
-from lakeaudit.results.change_summary import open_now, still_open
 from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.summaries.change_summary import open_now, still_open
 from lakeaudit.runtime.connections.aws import Clients
 
 LATE = timedelta(days=3)

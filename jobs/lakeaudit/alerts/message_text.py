@@ -18,8 +18,8 @@ from lakeaudit.advice.next_steps import (
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
 from lakeaudit.formatting import count, happened, number, second, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.results.change_summary import Change
 from lakeaudit.results.recovery import losses
+from lakeaudit.results.summaries.change_summary import Change
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.connections.aws import Endpoint

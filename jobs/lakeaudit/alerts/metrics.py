@@ -7,8 +7,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Enum, Gauge, write_to_textfile
 
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.results.change_summary import open_now
 from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.summaries.change_summary import open_now
 
 STATUSES = tuple(dict.fromkeys((*PUBLISHED, "suspect", "failed")))
 """Possible final states of an audit."""

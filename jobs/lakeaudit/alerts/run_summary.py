@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakeaudit.kinds import says_loss
-from lakeaudit.results.change_summary import Change, changes_of, open_now
 from lakeaudit.results.read import Results, Row
+from lakeaudit.results.summaries.change_summary import Change, changes_of, open_now
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakeaudit.audit.match_and_confirm import Confirmed
 from lakeaudit.audit.partition_files import files_of_partitions
+from lakeaudit.checks.folders.moved_bytes import with_other_places
 from lakeaudit.checks.hazards.request_causes import Causes, add_causes, trace_causes
 from lakeaudit.checks.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.checks.lineage.host_doubts import Hosts, catalogued_tables, hosts_of
@@ -29,7 +30,6 @@ from lakeaudit.checks.lineage.lost_states import (
 )
 from lakeaudit.checks.lineage.state_counts import counted_whole
 from lakeaudit.checks.lister_checks import ListerChecks
-from lakeaudit.checks.moved_bytes import with_other_places
 from lakeaudit.checks.protocol import CheckInput, CheckResult, run_checks
 from lakeaudit.checks.registry import checks
 from lakeaudit.checks.unnamed_fields import UnnamedFields, unnamed_fields

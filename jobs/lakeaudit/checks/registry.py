@@ -10,13 +10,13 @@ from importlib.metadata import entry_points
 from lakeaudit.checks import selections
 from lakeaudit.checks.checksum_checks import judge_checksums
 from lakeaudit.checks.commits.commit_checks import judge_commits
-from lakeaudit.checks.folder_moves import judge_half_moved
+from lakeaudit.checks.folders.folder_moves import judge_half_moved
+from lakeaudit.checks.folders.watch_checks import judge_watched
 from lakeaudit.checks.hazards.hazard_checks import judge_access, judge_clones, judge_lifecycles
-from lakeaudit.checks.log_store_checks import judge_log_stores
 from lakeaudit.checks.pointers.pointer_checks import judge_pointers
 from lakeaudit.checks.protocol import Check
-from lakeaudit.checks.watch_checks import judge_watched
-from lakeaudit.checks.write_checks import judge_attempts, judge_writes
+from lakeaudit.checks.records.log_store_checks import judge_log_stores
+from lakeaudit.checks.records.write_checks import judge_attempts, judge_writes
 from lakeaudit.engine.chunks import ROUTES
 from lakeaudit.errors import CannotAudit
 from lakeaudit.evidence.registry import imported, row_kinds

@@ -4,11 +4,11 @@ A `select_...` function gets all rows of some keys. A `combine_...` function get
 the routes of its check bring to one share.
 """
 
-from lakeaudit.checks import half_moved
 from lakeaudit.checks.clones import sum_clone_files
 from lakeaudit.checks.commits.commit_sums import changed_rows, rivals, whole_commits
 from lakeaudit.checks.commits.commits import log_versions
 from lakeaudit.checks.commits.repeated_batches import find_repeats
+from lakeaudit.checks.folders import half_moved
 from lakeaudit.checks.lineage.marked_states import (
     marked_states,
     replaced_versions,

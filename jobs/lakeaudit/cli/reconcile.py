@@ -92,7 +92,7 @@ def plan(
 
     The command changes nothing in the lake. The plan can be applied for 24 hours.
     """
-    from lakeaudit.commands import reconcile as command
+    from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status
     from lakeaudit.runtime.progress import progress_on
 
@@ -144,7 +144,7 @@ def apply(
     To continue, repeat the same command: it skips steps that are complete. The last line counts the steps by result;
     docs/reconcile.md explains each result.
     """
-    from lakeaudit.commands import reconcile as command
+    from lakeaudit.commands.repair import reconcile as command
 
     approved = partial(command.apply, digest=digest, approved_by=approved_by, max_share=max_share)
     return _on_plan("reconcile apply", approved, file, lake, (limit, stop_after), status_file)
@@ -159,7 +159,7 @@ def undo(
     The last step is reversed first. A step is reversed only if nobody has changed its file, entry or
     partition since.
     """
-    from lakeaudit.commands import reconcile as command
+    from lakeaudit.commands.repair import reconcile as command
 
     return _on_plan(
         "reconcile undo", command.undo, file, lake, (None, stop_after), status_file, needs_lake=False
@@ -178,7 +178,7 @@ def purge(
 
     A file is old if it is in the quarantine for longer than `quarantine.keep` of the lake file. This cannot be undone.
     """
-    from lakeaudit.commands import purge as command
+    from lakeaudit.commands.repair import purge as command
     from lakeaudit.commands.status import open_status
     from lakeaudit.runtime.progress import progress_on
 

@@ -91,7 +91,7 @@ def findings(
 
 
 def _hand_over(lake: str, form: str, output: Path, row_filter: "RowFilter", allow: Sequence[str]) -> int:
-    from lakeaudit.commands import hand_over as command
+    from lakeaudit.commands.repair import hand_over as command
 
     loaded = load(lake)
     request = command.ListRequest(form, output, row_filter, now(), allow)

@@ -8,7 +8,8 @@ from functools import partial
 
 import streamlit as st
 
-from lakeaudit.dashboard import file_page, lake_page, markup, plans_page, runs_page, table_page, widgets
+from lakeaudit.dashboard import markup, widgets
+from lakeaudit.dashboard.pages import file_page, lake_page, plans_page, runs_page, table_page
 from lakeaudit.dashboard.session import PageSession, page_session
 
 PAGES: dict[str, tuple[str, Callable[[PageSession], None]]] = {

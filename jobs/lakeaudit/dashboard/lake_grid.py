@@ -15,7 +15,7 @@ from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import age, count, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
-from lakeaudit.results.open_by_day import OpenByDay
+from lakeaudit.results.summaries.open_by_day import OpenByDay
 
 HEIGHT = 460
 _ROW = 30

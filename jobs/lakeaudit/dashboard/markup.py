@@ -14,8 +14,8 @@ from lakeaudit.formatting import count, second
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.plots import spark_path
-from lakeaudit.results.open_by_day import Numbers, OpenByDay
 from lakeaudit.results.read import Row
+from lakeaudit.results.summaries.open_by_day import Numbers, OpenByDay
 
 _INKS = "\n".join(
     f".tile.{level} .level {{ color: light-dark({light}, {dark}); }}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeaudit.audit.plan import Options
 from lakeaudit.audit.run import audit
-from lakeaudit.commands import reconcile
+from lakeaudit.commands.repair import reconcile
 from lakeaudit.config import Lake
 from lakeaudit.demo.inventory import next_second, write_inventory
 from lakeaudit.engine.local import InProcessEngine

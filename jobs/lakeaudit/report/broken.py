@@ -70,7 +70,7 @@ def broken(
     """Return a row for each kind and severity, worst severity and most findings first.
 
     Args:
-        standing: sums of unresolved discrepancies from `results.lake_standing`.
+        standing: sums of unresolved discrepancies from `results.summaries.lake_standing`.
         still_open: the ledger's sums, for start times and causes, which `standing` lacks.
         changes: the changes of the run, for the numbers of new findings.
         lake: the lake file as the reader would type it.

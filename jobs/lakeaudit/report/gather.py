@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from lakeaudit.config import Lake
 from lakeaudit.kinds import rank
 from lakeaudit.report.page_data import History, PageData, page_data
-from lakeaudit.results.change_summary import Change, changes_of, still_open
-from lakeaudit.results.lake_standing import is_past, lake_standing
 from lakeaudit.results.leftover_groups import group_samples
-from lakeaudit.results.open_by_day import OpenByDay
 from lakeaudit.results.read import PUBLISHED, Results, Row
-from lakeaudit.results.trends import open_by_day
+from lakeaudit.results.summaries.change_summary import Change, changes_of, still_open
+from lakeaudit.results.summaries.lake_standing import is_past, lake_standing
+from lakeaudit.results.summaries.open_by_day import OpenByDay
+from lakeaudit.results.summaries.trends import open_by_day
 
 RUNS = 30
 """Number of runs in the plot of runs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeaudit import formatting
 from lakeaudit.kinds import rank
-from lakeaudit.results.open_by_day import OpenByDay
+from lakeaudit.results.summaries.open_by_day import OpenByDay
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.connections.aws import Endpoint
@@ -45,7 +45,7 @@ class PageData:
         generated_at: time at which the page was made, UTC.
         demo: for the demo's page: seed, broken (the breaker's own acts, as mappings of one shape), matched.
         history: None for a run before the last one: the ledger no longer has it.
-        standing: the state of the lake after the run, from `results.lake_standing`.
+        standing: the state of the lake after the run, from `results.summaries.lake_standing`.
         lake_tables: every table of the lake file; if empty, the tables of the run count as the whole lake.
         reach: endpoint by bucket, for commands; a bucket that is not listed is on AWS.
         samples: by discrepancy the first files behind a group.

@@ -12,7 +12,7 @@ from lakeaudit.formatting import count, second, shortened, size, visible
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.coverage_view import OUTCOMES, Cell
 from lakeaudit.report.summary import Line
-from lakeaudit.results.open_by_day import OpenByDay
+from lakeaudit.results.summaries.open_by_day import OpenByDay
 
 WIDTH = 100.0
 """Width of a bar in units; the page stretches it."""

@@ -54,7 +54,7 @@ def verdict(
 
     Args:
         run: its row of `runs`.
-        standing: sums of unresolved discrepancies from `results.lake_standing`.
+        standing: sums of unresolved discrepancies from `results.summaries.lake_standing`.
         totals: sums of the findings of the run itself.
         tables: the run's coverage.
         lake_tables: every table of the lake file.

@@ -10,8 +10,8 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence import registry
 from lakeaudit.evidence.catalog.metadata_pointers import Aim
 from lakeaudit.evidence.lineage import CATALOG, MISSING_TABLE, TWO_LINES, Witness
-from lakeaudit.evidence.manifest.iceberg.folder import state_before
-from lakeaudit.evidence.manifest.iceberg.two_lines import words_of_two_lines
+from lakeaudit.evidence.manifest.iceberg.current.folder import state_before
+from lakeaudit.evidence.manifest.iceberg.current.two_lines import words_of_two_lines
 
 
 def catalog_witnesses(evidence: Evidence) -> Iterator[Witness]:

@@ -15,12 +15,12 @@ from lakeaudit.kinds import SEVERITIES, axis_words, rank
 from lakeaudit.report.coverage_view import NOTHING_JUDGED, STANDINGS, Cell, Judged, judged
 from lakeaudit.report.summary import AT_STAKE, Amount
 from lakeaudit.report.verdict import Verdict, verdict
-from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
-from lakeaudit.results.open_by_day import OpenByDay
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, moment, text, texts
-from lakeaudit.results.trends import open_by_day
+from lakeaudit.results.summaries.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
+from lakeaudit.results.summaries.open_by_day import OpenByDay
+from lakeaudit.results.summaries.trends import open_by_day
 
 RUNS = 30
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from lakeaudit.advice.next_steps import LOST_COMMIT
 from lakeaudit.formatting import CLAIMS, SIDES, table_label
 from lakeaudit.kinds import rank
-from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
+from lakeaudit.results.summaries.lake_standing import PUBLISHED_RUNS
 
 ABOUT_FILES = ("file", "commit")
 GROUP_FILES = 200

@@ -12,10 +12,10 @@ from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.formatting import NO_TABLE
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.summary import Amount
-from lakeaudit.results.lake_standing import UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, text, texts
+from lakeaudit.results.summaries.lake_standing import UNKNOWN_PARTS, standing
 
 PAGE_ROWS = 50
 """Number of discrepancies on a page of a list."""

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from lakeaudit.dashboard.queries.table import Change, of_table
 from lakeaudit.kinds import rank
-from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask
+from lakeaudit.results.summaries.lake_standing import PUBLISHED_RUNS, standing
 
 MARKED = 200
 """Number of newest moments with a change that are marked."""

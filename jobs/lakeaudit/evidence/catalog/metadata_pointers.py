@@ -12,9 +12,9 @@ from itertools import islice
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, ensure_bucket, list_files, stat
-from lakeaudit.evidence.manifest.iceberg.lists import place_of
-from lakeaudit.evidence.manifest.iceberg.located_metadata import read_metadata
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
+from lakeaudit.evidence.manifest.iceberg.current.located_metadata import read_metadata
+from lakeaudit.evidence.manifest.iceberg.state.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.state.metadata import Metadata, number_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 

@@ -13,9 +13,9 @@ from lakeaudit.errors import SourceError, one_line
 from lakeaudit.evidence.avro.blocks import Torn
 from lakeaudit.evidence.avro.records import open_avro
 from lakeaudit.evidence.files import list_files, read_bytes
-from lakeaudit.evidence.manifest.iceberg.discover import FOLDER
-from lakeaudit.evidence.manifest.iceberg.lists import place_of, read_lists
-from lakeaudit.evidence.manifest.iceberg.metadata import (
+from lakeaudit.evidence.manifest.iceberg.current.discover import FOLDER
+from lakeaudit.evidence.manifest.iceberg.state.lists import place_of, read_lists
+from lakeaudit.evidence.manifest.iceberg.state.metadata import (
     NAME,
     Metadata,
     NotReadable,

@@ -21,9 +21,9 @@ from lakeaudit.reconcile import deletion_guards
 from lakeaudit.reconcile.plans.planning import Planner
 from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.reconcile.registry import FOLLOWED_BY, WAYS
-from lakeaudit.results.lake_standing import lost_states
-from lakeaudit.results.past_audits import first_audits
 from lakeaudit.results.read import PUBLISHED, Results, RowFilter
+from lakeaudit.results.summaries.lake_standing import lost_states
+from lakeaudit.results.summaries.past_audits import first_audits
 from lakeaudit.schemas import rows_of
 
 Row = Mapping[str, Any]

@@ -11,8 +11,8 @@ from typing import Any
 
 from lakeaudit.reconcile.deletion_guards import DUPLICATES, LEFTOVERS
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.results.lake_standing import files_of_lost_content
 from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.lake_standing import files_of_lost_content
 
 MOST = 500_000
 """Most lost files that are compared; if there are more, every unused file is protected."""

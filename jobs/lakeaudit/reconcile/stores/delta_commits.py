@@ -13,7 +13,7 @@ from typing import Any
 from lakeaudit import __version__
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
-from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
+from lakeaudit.evidence.manifest.delta.log.listing import LOG_FOLDER
 from lakeaudit.reconcile.canary import PUT_IF_ABSENT
 from lakeaudit.reconcile.protocol import CannotActSafely, Target
 

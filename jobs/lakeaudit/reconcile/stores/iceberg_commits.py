@@ -22,7 +22,7 @@ from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.http import Conflict
 from lakeaudit.evidence.catalog.iceberg_rest.reader import RestTable
-from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.state.lists import place_of
 from lakeaudit.reconcile.protocol import CannotActSafely, ConcurrentChange
 from lakeaudit.reconcile.stores.iceberg_files import TableFiles
 from lakeaudit.runtime.connections.aws import Clients

@@ -11,7 +11,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStrea
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import put_bytes, read_bytes, remove_file
-from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.state.lists import place_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 

@@ -21,8 +21,8 @@ from lakeaudit.evidence.events import event_files
 from lakeaudit.evidence.events.event_files import EventFile, Window, blocks, events_of, grouped
 from lakeaudit.evidence.events.journal import S3Journal
 from lakeaudit.evidence.files import File, copied, folders
-from lakeaudit.evidence.manifest.iceberg.discover import FOLDER
-from lakeaudit.evidence.manifest.iceberg.metadata import NAME as NAME_OF_METADATA
+from lakeaudit.evidence.manifest.iceberg.current.discover import FOLDER
+from lakeaudit.evidence.manifest.iceberg.state.metadata import NAME as NAME_OF_METADATA
 from lakeaudit.evidence.protocol import (
     Batches,
     Context,

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files
-from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
-from lakeaudit.evidence.manifest.delta.log import parse, plan
-from lakeaudit.evidence.manifest.delta.metadata import NotReadable
+from lakeaudit.evidence.manifest.delta.log.layout import parse, plan
+from lakeaudit.evidence.manifest.delta.log.listing import LOG_FOLDER
+from lakeaudit.evidence.manifest.delta.log.metadata import NotReadable
 from lakeaudit.evidence.manifest.delta.point_lookup import (
     FileReading,
     RequestedFile,

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import copied, list_files, read_bytes
-from lakeaudit.evidence.manifest.delta.lines import in_commit_time
-from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
-from lakeaudit.evidence.manifest.delta.log import Log, Plan, parse, plan
-from lakeaudit.evidence.manifest.delta.metadata import NotReadable, understand
-from lakeaudit.evidence.manifest.delta.paths import UUID_CHARS, Z85
+from lakeaudit.evidence.manifest.delta.log.layout import Log, Plan, parse, plan
+from lakeaudit.evidence.manifest.delta.log.lines import in_commit_time
+from lakeaudit.evidence.manifest.delta.log.listing import LOG_FOLDER
+from lakeaudit.evidence.manifest.delta.log.metadata import NotReadable, understand
+from lakeaudit.evidence.manifest.delta.log.paths import UUID_CHARS, Z85
 from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases, Location, place_by_name, true_place, walked
 from lakeaudit.runtime.connections.aws import Clients
 

@@ -12,21 +12,10 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.delta import paths, replay
-from lakeaudit.evidence.manifest.delta.checkpoint_check import CheckpointComparison, expected_files
-from lakeaudit.evidence.manifest.delta.commits import commit_logs
-from lakeaudit.evidence.manifest.delta.contradictions import contradictions, known_tables
-from lakeaudit.evidence.manifest.delta.lineage import missing_of, state_of, witnesses
-from lakeaudit.evidence.manifest.delta.listing import list_logs
-from lakeaudit.evidence.manifest.delta.log import needed_files
-from lakeaudit.evidence.manifest.delta.log_gaps import (
-    ALL_KNOWN,
-    evidence_gaps,
-    last_unknown_version,
-    nothing_left,
-    warnings,
-)
-from lakeaudit.evidence.manifest.delta.metadata import (
+from lakeaudit.evidence.manifest.delta.log import paths
+from lakeaudit.evidence.manifest.delta.log.layout import needed_files
+from lakeaudit.evidence.manifest.delta.log.listing import list_logs
+from lakeaudit.evidence.manifest.delta.log.metadata import (
     NO_ACTION,
     Meta,
     NotReadable,
@@ -34,10 +23,22 @@ from lakeaudit.evidence.manifest.delta.metadata import (
     understand,
     vacuum_retention,
 )
-from lakeaudit.evidence.manifest.delta.notes import gap_of
-from lakeaudit.evidence.manifest.delta.readings import Reading, before, read_commits, read_logs
-from lakeaudit.evidence.manifest.delta.respelled import RespelledFiles
-from lakeaudit.evidence.manifest.delta.troubles import Vacuum
+from lakeaudit.evidence.manifest.delta.state import replay
+from lakeaudit.evidence.manifest.delta.state.log_gaps import (
+    ALL_KNOWN,
+    evidence_gaps,
+    last_unknown_version,
+    nothing_left,
+    warnings,
+)
+from lakeaudit.evidence.manifest.delta.state.notes import gap_of
+from lakeaudit.evidence.manifest.delta.state.readings import Reading, before, read_commits, read_logs
+from lakeaudit.evidence.manifest.delta.state.troubles import Vacuum
+from lakeaudit.evidence.manifest.delta.witnesses.checkpoint_check import CheckpointComparison, expected_files
+from lakeaudit.evidence.manifest.delta.witnesses.commits import commit_logs
+from lakeaudit.evidence.manifest.delta.witnesses.contradictions import contradictions, known_tables
+from lakeaudit.evidence.manifest.delta.witnesses.lineage import missing_of, state_of, witnesses
+from lakeaudit.evidence.manifest.delta.witnesses.respelled import RespelledFiles
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     Changes,

@@ -27,7 +27,7 @@ KIND = ManifestKind(
     read=deferred("lakeaudit.evidence.manifest.hudi.reader:read"),
     changes=deferred("lakeaudit.evidence.manifest.hudi.changes:changes"),
     look_up=deferred("lakeaudit.evidence.manifest.hudi.point_lookup:read"),
-    probe=deferred("lakeaudit.evidence.manifest.hudi.timeline:probe"),
+    probe=deferred("lakeaudit.evidence.manifest.hudi.timeline.instants:probe"),
     rank=0,
     root=TableRoot(
         ".hoodie",

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
-from lakeaudit.evidence.manifest.hudi.gaps import evidence_gaps
 from lakeaudit.evidence.manifest.hudi.reader import HudiClaims
-from lakeaudit.evidence.manifest.hudi.readings import TableReading, read_once
-from lakeaudit.evidence.manifest.hudi.rows import FILES
-from lakeaudit.evidence.manifest.hudi.timeline import find
+from lakeaudit.evidence.manifest.hudi.state.gaps import evidence_gaps
+from lakeaudit.evidence.manifest.hudi.state.readings import TableReading, read_once
+from lakeaudit.evidence.manifest.hudi.state.rows import FILES
+from lakeaudit.evidence.manifest.hudi.timeline.instants import find
 from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compare_states
 from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
 from lakeaudit.runtime.duck import Connection, Rows

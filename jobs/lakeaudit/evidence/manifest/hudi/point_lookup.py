@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.hudi.groups import COMPLETED, states
-from lakeaudit.evidence.manifest.hudi.names import file_named
-from lakeaudit.evidence.manifest.hudi.parts import read_items
-from lakeaudit.evidence.manifest.hudi.readings import items_of
-from lakeaudit.evidence.manifest.hudi.rows import FILES, STEP, STEPS
-from lakeaudit.evidence.manifest.hudi.timeline import LocatedTimeline, find
+from lakeaudit.evidence.manifest.hudi.state.groups import COMPLETED, states
+from lakeaudit.evidence.manifest.hudi.state.parts import read_items
+from lakeaudit.evidence.manifest.hudi.state.readings import items_of
+from lakeaudit.evidence.manifest.hudi.state.rows import FILES, STEP, STEPS
+from lakeaudit.evidence.manifest.hudi.timeline.instants import LocatedTimeline, find
+from lakeaudit.evidence.manifest.hudi.timeline.names import file_named
 from lakeaudit.evidence.protocol import utc_now
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients

@@ -13,28 +13,34 @@ from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.lineage import Witness
-from lakeaudit.evidence.manifest.hudi import fold
-from lakeaudit.evidence.manifest.hudi.contradictions import rival_overwrites
-from lakeaudit.evidence.manifest.hudi.gaps import (
+from lakeaudit.evidence.manifest.hudi.state import fold
+from lakeaudit.evidence.manifest.hudi.state.gaps import (
     archived_state,
     evidence_gaps,
     leftovers_kept,
     removals_known,
     warnings,
 )
-from lakeaudit.evidence.manifest.hudi.lineage import (
+from lakeaudit.evidence.manifest.hudi.state.readings import Reading, TableReading, read_tables
+from lakeaudit.evidence.manifest.hudi.state.rows import FILES
+from lakeaudit.evidence.manifest.hudi.timeline.instants import (
+    COMPLETED,
+    FOLDER,
+    PROPERTIES,
+    LocatedTimeline,
+    find,
+)
+from lakeaudit.evidence.manifest.hudi.witnesses.contradictions import rival_overwrites
+from lakeaudit.evidence.manifest.hudi.witnesses.lineage import (
     lost_content,
     of_data_files,
     replaced_state,
     state_of,
     witnesses,
 )
-from lakeaudit.evidence.manifest.hudi.listed_slices import listed_slices
-from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, read_tables
-from lakeaudit.evidence.manifest.hudi.remaining_files import with_remaining_files
-from lakeaudit.evidence.manifest.hudi.repeated_appends import repeated_appends
-from lakeaudit.evidence.manifest.hudi.rows import FILES
-from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, PROPERTIES, LocatedTimeline, find
+from lakeaudit.evidence.manifest.hudi.witnesses.listed_slices import listed_slices
+from lakeaudit.evidence.manifest.hudi.witnesses.remaining_files import with_remaining_files
+from lakeaudit.evidence.manifest.hudi.witnesses.repeated_appends import repeated_appends
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     RECENT,

@@ -60,7 +60,7 @@ KIND = ManifestKind(
     read=deferred("lakeaudit.evidence.manifest.iceberg.reader:read"),
     changes=deferred("lakeaudit.evidence.manifest.iceberg.changes:changes"),
     look_up=deferred("lakeaudit.evidence.manifest.iceberg.point_lookup:read"),
-    probe=deferred("lakeaudit.evidence.manifest.iceberg.discover:probe"),
+    probe=deferred("lakeaudit.evidence.manifest.iceberg.current.discover:probe"),
     counts_rows=True,
     rank=2,
     root=TableRoot(
@@ -68,7 +68,7 @@ KIND = ManifestKind(
         r"(?s)\A(?:(.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?\z",
         r"metadata/[^/]*\.metadata\.json(?:\.gz)?",
         reserved=False,
-        proof=deferred("lakeaudit.evidence.manifest.iceberg.metadata:is_state_file"),
+        proof=deferred("lakeaudit.evidence.manifest.iceberg.state.metadata:is_state_file"),
     ),
     state_files=StateFiles(
         rf"^((?:.*/)?metadata/)v?([0-9]{{1,18}})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?{END}",

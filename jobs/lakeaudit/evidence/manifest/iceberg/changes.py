@@ -8,12 +8,12 @@ import pyarrow as pa
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
-from lakeaudit.evidence.manifest.iceberg.discover import find
-from lakeaudit.evidence.manifest.iceberg.lineage import why_behind
-from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
+from lakeaudit.evidence.manifest.iceberg.current.discover import find
+from lakeaudit.evidence.manifest.iceberg.current.located_metadata import LocatedMetadata
 from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
-from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, as_known, read_once
-from lakeaudit.evidence.manifest.iceberg.rows import KIND
+from lakeaudit.evidence.manifest.iceberg.state.readings import Reading, TableReading, as_known, read_once
+from lakeaudit.evidence.manifest.iceberg.state.rows import KIND
+from lakeaudit.evidence.manifest.iceberg.witnesses.lineage import why_behind
 from lakeaudit.evidence.manifest.table_states import NEWEST, changed_rows, compare_states
 from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
 from lakeaudit.runtime import duck

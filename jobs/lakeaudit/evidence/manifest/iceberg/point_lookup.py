@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.iceberg.discover import find
-from lakeaudit.evidence.manifest.iceberg.lists import read_lists
-from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, read_manifests
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
-from lakeaudit.evidence.manifest.iceberg.readings import TableReading, own_files
-from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
+from lakeaudit.evidence.manifest.iceberg.current.discover import find
+from lakeaudit.evidence.manifest.iceberg.state.lists import read_lists
+from lakeaudit.evidence.manifest.iceberg.state.manifests import OfTable, read_manifests
+from lakeaudit.evidence.manifest.iceberg.state.metadata import Metadata
+from lakeaudit.evidence.manifest.iceberg.state.readings import TableReading, own_files
+from lakeaudit.evidence.manifest.iceberg.state.rows import FILE, KIND, Manifest
 from lakeaudit.evidence.protocol import utc_now
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients

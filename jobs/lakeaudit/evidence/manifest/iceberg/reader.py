@@ -12,22 +12,22 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.lineage import Witness
-from lakeaudit.evidence.manifest.iceberg import fold
-from lakeaudit.evidence.manifest.iceberg.discover import find
-from lakeaudit.evidence.manifest.iceberg.lineage import state_of, witnesses
-from lakeaudit.evidence.manifest.iceberg.lists import place_of
-from lakeaudit.evidence.manifest.iceberg.located_metadata import LocatedMetadata
-from lakeaudit.evidence.manifest.iceberg.lost_states import lost_content
-from lakeaudit.evidence.manifest.iceberg.metadata_gaps import (
+from lakeaudit.evidence.manifest.iceberg.current.discover import find
+from lakeaudit.evidence.manifest.iceberg.current.located_metadata import LocatedMetadata
+from lakeaudit.evidence.manifest.iceberg.state import fold
+from lakeaudit.evidence.manifest.iceberg.state.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.state.metadata_gaps import (
     evidence_gaps,
     leftovers_kept,
     warnings,
     without_current,
 )
-from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
-from lakeaudit.evidence.manifest.iceberg.replaced_states import replaced_state
-from lakeaudit.evidence.manifest.iceberg.rows import KIND
-from lakeaudit.evidence.manifest.iceberg.snapshot_claims import of_snapshots
+from lakeaudit.evidence.manifest.iceberg.state.readings import Reading, TableReading, read_tables
+from lakeaudit.evidence.manifest.iceberg.state.rows import KIND
+from lakeaudit.evidence.manifest.iceberg.witnesses.lineage import state_of, witnesses
+from lakeaudit.evidence.manifest.iceberg.witnesses.lost_states import lost_content
+from lakeaudit.evidence.manifest.iceberg.witnesses.replaced_states import replaced_state
+from lakeaudit.evidence.manifest.iceberg.witnesses.snapshot_claims import of_snapshots
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     RECENT,

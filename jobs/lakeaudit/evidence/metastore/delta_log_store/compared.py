@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes, stat
-from lakeaudit.evidence.manifest.delta.commits import FRESH, read_commit_files
+from lakeaudit.evidence.manifest.delta.witnesses.commits import FRESH, read_commit_files
 from lakeaudit.evidence.metastore.delta_log_store.items import ENTERED
 from lakeaudit.evidence.protocol import CommitFile, note_row
 from lakeaudit.keys import Location

@@ -15,9 +15,9 @@ from lakeaudit.config import Pointer, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.iceberg_rest.reader import RestTable
 from lakeaudit.evidence.manifest.iceberg import listed_file
+from lakeaudit.evidence.manifest.iceberg.current.located_metadata import manifest_of
 from lakeaudit.evidence.manifest.iceberg.listed_file import ListedFile
-from lakeaudit.evidence.manifest.iceberg.located_metadata import manifest_of
-from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
+from lakeaudit.evidence.manifest.iceberg.state.metadata import Snapshot
 from lakeaudit.keys import uri_of
 from lakeaudit.reconcile.actions.catalogs.remove_reference import (
     is_of,

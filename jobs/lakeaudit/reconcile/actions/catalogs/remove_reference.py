@@ -15,7 +15,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.delta import listed_file
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
-from lakeaudit.evidence.manifest.delta.metadata import NotReadable
+from lakeaudit.evidence.manifest.delta.log.metadata import NotReadable
 from lakeaudit.formatting import count
 from lakeaudit.reconcile.key_state import KeyState, Unclear, with_more
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition

@@ -1,0 +1,319 @@
+"""Shows one table: its damage by kind and partition, causes, recovery, history, and coverage."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from functools import partial
+
+import streamlit as st
+
+from lakeaudit.advice import next_steps
+from lakeaudit.dashboard import partition_plots, plots, timeline_plot, widgets
+from lakeaudit.dashboard.queries import table as figures
+from lakeaudit.dashboard.queries.lake import UNSEEN, Health, table_healths
+from lakeaudit.dashboard.queries.table import (
+    PAGE_ROWS,
+    STANDINGS,
+    Broken,
+    Change,
+    Commit,
+    Listed,
+    ListFilter,
+    Partitions,
+)
+from lakeaudit.dashboard.queries.timeline import timeline
+from lakeaudit.dashboard.session import PageSession
+from lakeaudit.formatting import (
+    ACCEPTED,
+    OUTCOMES,
+    PENDING,
+    UNKNOWN,
+    age,
+    count,
+    rough,
+    second,
+    size,
+    visible,
+)
+from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
+from lakeaudit.report.coverage_view import STANDINGS as DECIDED
+from lakeaudit.report.coverage_view import Cell, Judged
+from lakeaudit.report.summary import WHOLE_TABLE, Amount
+from lakeaudit.results.read import Row
+from lakeaudit.results.recovery import brief, of_finding, sentence
+from lakeaudit.results.summaries.trends import changes
+
+NAME = 56
+"""Highest number of characters of a file's name in the list."""
+BROKEN = 40
+"""Highest number of kinds with a row; there are fewer, unless another program wrote the rows."""
+
+
+def show(session: PageSession) -> None:
+    """Show the table of the address."""
+    tables = session.load(("tables",), lambda: table_healths(session.results, session.lake, session.now))
+    address = widgets.Address("table")
+    table = address.one("table", "Table", [health.table for health in tables])
+    if table is None:
+        _none(address.value("table"))
+        return
+    health = next(each for each in tables if each.table == table)
+    of_lake = session.load(("changes",), lambda: changes(session.results), by_clock=False)
+    changed = session.load(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
+    _head(session, health, changed)
+    by_kind = session.load(("broken", table), lambda: figures.broken(session.results, table, session.now))
+    if by_kind:
+        _broken(session, table, by_kind)
+    parts = session.load(
+        ("partitions", table), lambda: figures.partitions(session.results, table, session.now)
+    )
+    _where(parts)
+    timeline_plot.show(
+        session.load(("timeline", table), lambda: timeline(session.results, table, session.now, changed))
+    )
+    if by_kind or changed:
+        with nullcontext() if by_kind else st.expander("Resolved discrepancies, file by file"):
+            _list(session, address, table, by_kind, parts)
+    plots.trend(
+        session.load(("days", table), lambda: figures.table_days(session.results, table, changed)),
+        "the table",
+    )
+    _commits(session.load(("commits", table), lambda: figures.commits(session.results, table, session.now)))
+    _coverage(health)
+
+
+def _none(requested: str | None) -> None:
+    st.title("A table", anchor=False)
+    if requested:
+        widgets.failure(f"no table {widgets.shortened(requested, 200)} in this lake", "choose one above")
+    else:
+        st.caption("Choose a table.")
+
+
+def _head(session: PageSession, health: Health, changed: Sequence[Change]) -> None:
+    open_now = health.ledger.by_severity("open")
+    numbers = ", ".join(f"{count(number)} {severity}" for severity, number in open_now.items())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.title(widgets.prose(widgets.shortened(health.table)), anchor=False, width="content")
+        st.markdown(widgets.marks(health.level, health.doubt), width="content")
+    with st.container(gap="xsmall"):
+        widgets.plain(f"Open: {numbers}." if numbers else f"Nothing is open{_since(session, changed)}.")
+        if health.reason:
+            widgets.plain(f"{health.reason[:1].upper()}{health.reason[1:]}.")
+        if health.last_audit:
+            at = health.last_audit.as_of
+            widgets.plain(
+                f"Last audited {second(at)}, {age(at, session.now)} ago, by run {health.last_audit.run_id}"
+                f"{_evidence(session, health.last_audit.judged.evidence_up_to)}."
+            )
+
+
+def _evidence(session: PageSession, up_to: datetime | None) -> str:
+    """Return up to when the evidence reaches, and that later changes are not judged."""
+    if up_to is None:
+        return ""
+    return f", by evidence up to {second(up_to)}, {age(up_to, session.now)} old; later changes are not judged"
+
+
+def _since(session: PageSession, changed: Sequence[Change]) -> str:
+    """Return since when nothing is open; empty if nothing ever was."""
+    ends = [change.at for change in changed if change.what == "resolved"]
+    return f" since {second(max(ends))} ({age(max(ends), session.now)})" if ends else ""
+
+
+def _broken(session: PageSession, table: str, by_kind: Sequence[Broken]) -> None:
+    widgets.section("What is broken")
+    pressing = [each for each in by_kind if each.standing == "open"]
+    others = [each for each in by_kind if each.standing != "open"]
+    if not pressing:
+        st.caption("Nothing is open.")
+    else:
+        columns = (
+            _COLUMNS if any(each.files != Amount(each.number, whole=True) for each in pressing) else _FEWER
+        )
+        rows = [[cells[name] for name in columns] for cells in map(partial(_row, session), pressing[:BROKEN])]
+        widgets.grid(columns, rows, alt="Open discrepancies by kind, worst first", numbers=_NUMBERS)
+        lines = next_steps.commands_for_table(session.lake_file, table, pressing[:BROKEN])
+        st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
+        if hint := next_steps.after_plans(lines, widgets.literal):
+            st.caption(hint)
+        with st.expander("Explanations, and what to do"):
+            for each in pressing[:BROKEN]:
+                _kind(session, each)
+    if others:
+        number = count(sum(each.number for each in others))
+        with st.expander(f"Not counted: {number} {ACCEPTED} or {PENDING}"):
+            for each in others[:BROKEN]:
+                _kind(session, each)
+
+
+_COLUMNS = ("what", "severity", "recoverable", "since", "rows", "bytes", "files", "cause")
+_FEWER = tuple(name for name in _COLUMNS if name != "files")
+"""Columns for kinds whose discrepancies are one file each, where `files` would repeat the number."""
+_NUMBERS = ("files", "rows", "bytes", "since")
+
+
+def _row(session: PageSession, each: Broken) -> dict[str, str]:
+    causes = "; ".join(each.causes[:2]) + (
+        f" and {count(len(each.causes) - 2)} more" if len(each.causes) > 2 else ""
+    )
+    kind = widgets.prose(each.kind.replace("_", " "))
+    cells = (
+        f"**{count(each.number)} {kind}**{widgets.reopened(each.again, each.number)}",
+        widgets.badge(each.severity),
+        widgets.prose(brief(each.recovery, session.now)),
+        f"{rough(max(session.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
+        widgets.amount(each.rows),
+        widgets.prose(widgets.amount(each.bytes, of_bytes=True)),
+        widgets.amount(each.files),
+        widgets.prose(causes) if causes else "not known",
+    )
+    return dict(zip(_COLUMNS, cells, strict=True))
+
+
+def _kind(session: PageSession, each: Broken) -> None:
+    with st.container(border=True, gap="xsmall"):
+        standing = f" :gray-badge[{each.standing}]" if each.standing in ("accepted", "pending") else ""
+        kind = widgets.prose(each.kind.replace("_", " "))
+        st.markdown(f"**{count(each.number)} {kind}** {widgets.badge(each.severity)}{standing}")
+        for line in sentences(session, each):
+            widgets.plain(line)
+
+
+def sentences(session: PageSession, each: Broken) -> Iterator[str]:
+    """Yield sentences about a kind: its meaning, stake, age, causes, explanation, recovery and advice."""
+    words = KINDS[each.kind].words if each.kind in KINDS else ""
+    stake = f"{widgets.amount(each.rows)} rows and {widgets.amount(each.bytes, of_bytes=True)} at stake"
+    yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{widgets.files(each.files)}, {stake}."
+    yield f"First seen {second(each.since)} ({age(each.since, session.now)} ago)."
+    if each.causes:
+        yield f"Cause: {'; '.join(each.causes[:5])}."
+    if each.why and each.why.lower() != words.lower():
+        yield f"Why: {each.why}" + (" (one of them)." if each.number > 1 else ".")
+    recoverable = sentence(each.recovery, session.now)
+    yield f"{recoverable[:1].upper()}{recoverable[1:]}."
+    only_no = "no" if each.answers.get("no") == each.number else None
+    if do := next_steps.to_do(each.kind, only_no, each.manifest_kind):
+        yield f"What to do: {do}"
+
+
+def _where(parts: Partitions) -> None:
+    """Show the partitions with open discrepancies, if the table has partitions."""
+    if not any(part.path for part in parts.shown):
+        return
+    widgets.section("Where")
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        partition_plots.draw(parts)
+    rows = [
+        (
+            widgets.prose(widgets.shortened(part.path, 60) or WHOLE_TABLE),
+            widgets.badge(part.worst),
+            ", ".join(f"{count(n)} {widgets.prose(severity)}" for severity, n in part.by_severity.items()),
+        )
+        for part in parts.shown[: partition_plots.NAMED]
+    ]
+    with right:
+        widgets.grid(("partition", "worst", "open"), rows, alt="The worst partitions")
+
+
+def _commits(commits: Sequence[Commit]) -> None:
+    if not commits:
+        return
+    widgets.section("Commits around it")
+    rows = [
+        (
+            widgets.literal(each.commit_id),
+            widgets.prose(each.kind),
+            count(each.number),
+            second(each.committed),
+        )
+        for each in commits
+    ]
+    with st.expander(
+        f"{widgets.number(len({each.commit_id for each in commits}), 'commit')} with open discrepancies",
+        expanded=len(rows) < 6,
+    ):
+        widgets.grid(("commit", "kind", "open", "first written"), rows, alt="Commits")
+
+
+def _list(
+    session: PageSession, address: widgets.Address, table: str, by_kind: Sequence[Broken], parts: Partitions
+) -> None:
+    widgets.section("Discrepancies, worst first")
+    filters = _list_filter(address, by_kind, parts)
+    page = address.number("page", 10**7)
+    about = ("listed", table, filters)
+    listed = session.load(
+        (*about, page), lambda: figures.listed(session.results, table, filters, session.now, page)
+    )
+    st.caption(f"{count(listed.total)} in this list")
+    last = address.pages("page", listed.total, PAGE_ROWS)
+    if last != page:
+        listed = session.load(
+            (*about, last), lambda: figures.listed(session.results, table, filters, session.now, last)
+        )
+    _rows(listed)
+
+
+def _list_filter(address: widgets.Address, by_kind: Sequence[Broken], parts: Partitions) -> ListFilter:
+    with st.container(horizontal=True):
+        standings = address.several("state", "State", STANDINGS, default=("open",))
+        severities = address.several("severity", "Severity", SEVERITIES)
+        kinds = address.several("kind", "Kind", sorted({*(each.kind for each in by_kind), *KINDS}))
+    with st.container(horizontal=True):
+        partition = address.one("partition", "Partition", [part.path for part in parts.shown if part.path])
+        like = address.typed("q", "Name contains")
+    return ListFilter(standings, severities, kinds, partition, like)
+
+
+def _rows(listed: Listed) -> None:
+    """Show a line for each discrepancy: its kind, its file as a link, its stake."""
+    with st.container(gap="xxsmall"):
+        for row in listed.rows:
+            standing = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
+            kind = widgets.prose((row["kind"] or "").replace("_", " "))
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(f"{widgets.badge(row['severity'])} ***{kind}**{standing}", width="content")
+                name = widgets.literal(widgets.shortened(visible(row["subject"] or ""), NAME))
+                widgets.link("file", name, id=row["discrepancy_id"])
+                widgets.plain(_line(row))
+
+
+def _line(row: Row) -> str:
+    parts = [widgets.number(row["rows_at_stake"], "row")] if row["rows_at_stake"] is not None else []
+    parts += [size(row["bytes_at_stake"])] if row["bytes_at_stake"] is not None else []
+    parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
+    again = ", reopened" if row["reopened"] and row["state"] != "resolved" else ""
+    parts += [f"since {second(row['first_seen_at'])}{again}", of_finding(row)]
+    if row["standing"] == "accepted":
+        parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
+    if row["resolution"]:
+        parts.append(next_steps.resolution_text(row))
+    return " · ".join(filter(None, parts))
+
+
+def _coverage(health: Health) -> None:
+    widgets.section("Coverage")
+    if health.last_audit is None:
+        widgets.plain(f"{UNSEEN[:1].upper()}{UNSEEN[1:]}")
+        return
+    judged = health.last_audit.judged
+    st.markdown(
+        f"{DECIDED[judged.standing].capitalize()} by run {widgets.literal(health.last_audit.run_id)}, "
+        f"evidence up to {second(judged.evidence_up_to)}, table version {count(judged.version)}{_axes_note(judged)}."
+    )
+    rows = [(axis_words(axis), cell.extent, _outcomes(cell),
+             widgets.literal(cell.reason) if cell.reason else "")
+            for axis, cell in judged.cells.items()]  # fmt: skip
+    widgets.grid(("axis", "judged", "files", "why not all"), rows, alt="Coverage")
+
+
+def _axes_note(judged: Judged) -> str:
+    """Return how many axes were requested, if some were off."""
+    requested, every = sum(cell.state != "off" for cell in judged.cells.values()), len(judged.cells)
+    return f"; {count(requested)} of {count(every)} axes were requested" if requested < every else ""
+
+
+def _outcomes(cell: Cell) -> str:
+    return ", ".join(f"{count(number)} {OUTCOMES[name]}" for name, number in cell.counts.items() if number)
