@@ -7,6 +7,7 @@ know it. No mutant raises an error.
 
 import gzip
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeaudit.evidence.registry import EVENTS, MANIFESTS
 from tests.builders.artefacts import KINDS, Artefact
 from tests.builders.damage import MUTATIONS, Read, damaged, read_all
 
@@ -179,6 +181,11 @@ def _explode(artefact: Artefact, name: str, folder: Path) -> None:
         after = read_all(lake, artefact.rows)
     if artefact.all_guarded:
         assert not silent(before, after)
+
+
+def test_every_kind_that_reads_files_of_writers_has_an_artefact() -> None:
+    known = {kind for artefact in KINDS.values() for kind in re.findall(r"kind: (\w+)", artefact.source)}
+    assert {*MANIFESTS, *EVENTS} - known == set(), "add it to tests/builders/artefacts.py"
 
 
 def test_every_undetectable_mutation_has_a_kind_and_no_guarded_kind_has_one() -> None:

@@ -18,7 +18,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.file_list.reader import fold_kept
 from lakeaudit.evidence.manifest.point import lookup_claims
-from lakeaudit.evidence.manifest.records import read_records
+from lakeaudit.evidence.manifest.records import RECORD_ROWS, read_records
 from lakeaudit.evidence.protocol import BufferedRows, Changes, Claims, Context
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.listing import reader as listing
@@ -95,6 +95,11 @@ class Site:
             claims = MANIFESTS[self.kind].read(self.lake(others).tables, past, "m")
             (kept,) = claims.rows
             return claims, duck.rows_of(fold_kept(con, cast("BufferedRows", kept), claims.fold))
+
+
+def test_every_kind_of_records_has_a_builder() -> None:
+    kinds = {name for name, kind in MANIFESTS.items() if kind.rows == RECORD_ROWS}
+    assert kinds - {kind for kind, _ in KINDS.values()} == set(), "add it to tests/builders/records.py"
 
 
 @pytest.fixture(params=KINDS)

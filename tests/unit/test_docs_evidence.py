@@ -1,5 +1,10 @@
-"""docs/evidence*.md against the registry: every kind has an entry, a section, an example and a record of its trials."""
+"""docs/evidence*.md against the registry: every kind has an entry, a section, an example and a record of its trials.
 
+`UPDATE_PAGE=1 pytest tests/unit/test_docs_evidence.py` writes the entries of the kinds into docs/evidence.md, and a row
+for each kind that has no record of its trials.
+"""
+
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
     from lakeaudit.evidence.kind import Kind
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "evidence.md"
+OVERVIEW, TRIALS = "What can be read", "What each reader was tried on"
 EVIDENCE = "\n".join(page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("evidence*.md")))
 BLOCKS: dict[str, Mapping[str, object]] = {
     "inventories": STORAGE,
@@ -84,18 +91,48 @@ def overview() -> list[str]:
     ]
 
 
-def test_the_overview_is_that_of_the_registry() -> None:
-    rows = [line for line in section("What can be read", EVIDENCE).splitlines() if line.startswith("| ")]
-    assert rows[1:] == overview()
+def recorded(text: str) -> list[str]:
+    """Return the kinds of the rows about trials."""
+    rows = [line for line in section(TRIALS, text).splitlines() if line.startswith("| `")]
+    return [kind for row in rows for kind in re.findall(r"`(\w+)`", row.split("|")[1])]
+
+
+def updated(page: str) -> str:
+    """Return docs/evidence.md with the entries of the registry."""
+    for title, new_rows in ((OVERVIEW, entries), (TRIALS, trials)):
+        old = section(title, page)
+        lines = old.splitlines(keepends=True)
+        rows = [number for number, line in enumerate(lines) if line.startswith("| ")]
+        lines[rows[1] : rows[-1] + 1] = new_rows(lines[rows[1] : rows[-1] + 1], page)
+        page = page.replace(old, "".join(lines))
+    return page
+
+
+def entries(_: list[str], __: str) -> list[str]:
+    return [f"{row}\n" for row in overview()]
+
+
+def trials(rows: list[str], page: str) -> list[str]:
+    """Return the rows, and one for each kind that is missing."""
+    kinds = dict.fromkeys(kind for kinds in BLOCKS.values() for kind in kinds)
+    missing = [kind for kind in kinds if kind not in recorded(page)]
+    return rows + [f"| `{kind}` | | all: its documentation |\n" for kind in missing]
+
+
+@pytest.mark.skipif(not os.environ.get("UPDATE_PAGE"), reason="writes the page")
+def test_write_the_page() -> None:
+    PAGE.write_text(updated(PAGE.read_text("utf-8")), "utf-8")
+
+
+def test_the_page_has_the_entries_of_the_registry() -> None:
+    """To write them, run `UPDATE_PAGE=1 pytest tests/unit/test_docs_evidence.py`."""
+    page = PAGE.read_text("utf-8")
+    assert page == updated(page)
 
 
 def test_every_kind_has_a_record_of_its_trials() -> None:
-    rows = [
-        line
-        for line in section("What each reader was tried on", EVIDENCE).splitlines()
-        if line.startswith("| `")
-    ]
+    page = PAGE.read_text("utf-8")
+    assert sorted(recorded(page)) == sorted(kind for kinds in BLOCKS.values() for kind in kinds)
+    rows = [line for line in section(TRIALS, page).splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    documented = [kind for kinds, *_ in cells for kind in re.findall(r"`(\w+)`", kinds)]
-    assert sorted(documented) == sorted(kind for kinds in BLOCKS.values() for kind in kinds)
     assert all(by_itself or by_documents for _, by_itself, by_documents in cells)
