@@ -4,9 +4,11 @@ import pyarrow as pa
 
 from lakeaudit.checks.protocol import Check, CheckInput, CheckResult
 from lakeaudit.evidence.protocol import Batches
+from lakeaudit.kinds import KINDS
 from lakeaudit.matching.share import Share
 from lakeaudit.runtime import duck
 
+KIND = KINDS["incomplete_commit"]
 _FOLDERS = pa.schema(
     [("table", pa.string()), ("folder", pa.string()), ("files", pa.int64()), ("markers", pa.int64())]
 )
@@ -25,10 +27,10 @@ def select(share: Share) -> Batches:
 
 def judge(given: CheckInput) -> CheckResult:
     """Report partitions whose write did not end."""
-    con, scope = given.evidence.con, [table.name for table in given.evidence.scope]
+    con, scope = given.evidence.con, {table.name: table for table in given.evidence.scope}
     sql = f"""
         SELECT "table", folder, CAST(sum(files) AS BIGINT) AS files
-        FROM input WHERE "table" IN ({duck.literals(scope)}) GROUP BY "table", folder
+        FROM input WHERE "table" IN ({duck.literals([*scope])}) GROUP BY "table", folder
         QUALIFY sum(markers) = 0 AND sum(sum(markers)) OVER (PARTITION BY "table") > 0
     """
     partitions = duck.rows_of(duck.query(con, sql, input=given.matched.rows("success_markers", _FOLDERS)))
@@ -36,9 +38,9 @@ def judge(given: CheckInput) -> CheckResult:
         rows=tuple(
             {
                 "table_name": each["table"],
-                "axis": "commit",
-                "kind": "incomplete_commit",
-                "severity": "error",
+                "axis": KIND.axis,
+                "kind": KIND.name,
+                "severity": scope[each["table"]].severity_of(KIND.name, "error"),
                 "subject_type": "partition",
                 "subject": f"{each['table']}/{each['folder']}#_SUCCESS",
                 "partition_path": each["folder"],

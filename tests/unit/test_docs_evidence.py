@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "evidence.md"
-OVERVIEW, TRIALS = "What can be read", "What each reader was tried on"
+OVERVIEW, TRIED = "What can be read", "What each reader was tried on"
 EVIDENCE = "\n".join(page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("evidence*.md")))
 BLOCKS: dict[str, Mapping[str, object]] = {
     "inventories": STORAGE,
@@ -93,13 +93,13 @@ def overview() -> list[str]:
 
 def recorded(text: str) -> list[str]:
     """Return the kinds of the rows about trials."""
-    rows = [line for line in section(TRIALS, text).splitlines() if line.startswith("| `")]
+    rows = [line for line in section(TRIED, text).splitlines() if line.startswith("| `")]
     return [kind for row in rows for kind in re.findall(r"`(\w+)`", row.split("|")[1])]
 
 
 def updated(page: str) -> str:
     """Return docs/evidence.md with the entries of the registry."""
-    for title, new_rows in ((OVERVIEW, entries), (TRIALS, trials)):
+    for title, new_rows in ((OVERVIEW, entry_rows), (TRIED, tried_rows)):
         old = section(title, page)
         lines = old.splitlines(keepends=True)
         rows = [number for number, line in enumerate(lines) if line.startswith("| ")]
@@ -108,11 +108,11 @@ def updated(page: str) -> str:
     return page
 
 
-def entries(_: list[str], __: str) -> list[str]:
+def entry_rows(_: list[str], __: str) -> list[str]:
     return [f"{row}\n" for row in overview()]
 
 
-def trials(rows: list[str], page: str) -> list[str]:
+def tried_rows(rows: list[str], page: str) -> list[str]:
     """Return the rows, and one for each kind that is missing."""
     kinds = dict.fromkeys(kind for kinds in BLOCKS.values() for kind in kinds)
     missing = [kind for kind in kinds if kind not in recorded(page)]
@@ -133,6 +133,6 @@ def test_the_page_has_the_entries_of_the_registry() -> None:
 def test_every_kind_has_a_record_of_its_trials() -> None:
     page = PAGE.read_text("utf-8")
     assert sorted(recorded(page)) == sorted(kind for kinds in BLOCKS.values() for kind in kinds)
-    rows = [line for line in section(TRIALS, page).splitlines() if line.startswith("| `")]
+    rows = [line for line in section(TRIED, page).splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert all(by_itself or by_documents for _, by_itself, by_documents in cells)
