@@ -168,15 +168,15 @@ def test_a_whole_move_ends_in_a_certificate_and_files_that_were_not_copied_whole
     printed = capsys.readouterr()
     assert printed.out == ""
     assert [line.removeprefix("lakeaudit: ") for line in printed.err.splitlines()] == [
-        "orders: content: 1 file undecided",
-        "clicks: content: 1 file with a finding",
-        "orders: content: 2 files with a finding",
-        "visits: content: 1 file with a finding",
-        "clicks: content: 1 of kind dropped pending or open in the ledger",
-        "orders: content: 1 of kind dropped pending or open in the ledger",
-        "orders: content: 1 of kind size_mismatch pending or open in the ledger",
-        "orders: leftover: 1 of kind stale_visible pending or open in the ledger",
-        "visits: content: 1 of kind dropped pending or open in the ledger",
+        "orders: files of the table: 1 file undecided",
+        "clicks: files of the table: 1 file with a finding",
+        "orders: files of the table: 2 files with a finding",
+        "visits: files of the table: 1 file with a finding",
+        "clicks: files of the table: 1 pending or open discrepancy of kind dropped",
+        "orders: files of the table: 1 pending or open discrepancy of kind dropped",
+        "orders: files of the table: 1 pending or open discrepancy of kind size_mismatch",
+        "orders: unused files: 1 pending or open discrepancy of kind stale_visible",
+        "visits: files of the table: 1 pending or open discrepancy of kind dropped",
         "CRITICAL: no certificate: 9 reasons",
     ]
     assert not (move.folder / "certificate.json").exists()

@@ -167,6 +167,6 @@ def test_its_move_to_another_bucket_ends_in_a_certificate_and_then_in_a_refusal(
     (one.folder / "certificate.json").unlink()
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 1
     printed = capsys.readouterr()
-    assert "shop.orders: content: 1 file with a finding" in printed.err
+    assert "shop.orders: files of the table: 1 file with a finding" in printed.err
     assert "no certificate" in printed.err
     assert not (one.folder / "certificate.json").exists()

@@ -63,32 +63,32 @@ def test_there_is_one(healthy: CertificateBasis) -> None:
 REFUSED = {
     "the audit r1 is partial, not complete": basis(run={"status": "partial"}),
     "the audit covers 1 of 2 tables": basis(run={"tables_expected": 2}),
-    "s3://inv/: 3 rows could not be understood": basis(run={"sources": [SOURCE | {"rejected": 3}]}),
-    "an expectation does not hold: too few": basis(run={"gates": ["too few"]}),
-    "clicks: was not audited": basis(tables=["orders", "clicks"]),
-    "orders: content: nothing is compared: no manifest is configured": basis(
+    "s3://inv/: 3 rows could not be read": basis(run={"sources": [SOURCE | {"rejected": 3}]}),
+    "an expectation is not met: too few": basis(run={"gates": ["too few"]}),
+    "clicks: the audit did not check this table": basis(tables=["orders", "clicks"]),
+    "orders: files of the table: no file is compared: no manifest is configured": basis(
         covered(status="off", reason="no manifest is configured", files=None, consistent=None)
     ),
-    "orders: leftover: the log has a gap": basis(
+    "orders: unused files: the log has a gap": basis(
         covered(), covered("leftover", status="partial", reason="the log has a gap")
     ),
-    "orders: duplicate: 2 files undecided": basis(covered(), covered("duplicate", undecided=2)),
-    "orders: content: 1 file uncovered": basis(covered(uncovered=1)),
-    "orders: content: 1 file with a finding": basis(covered(findings=1)),
-    "orders: content: no file could be decided yet": basis(covered(consistent=0, out_of_window=5)),
-    "orders: a state of the table is lost, so what the audit read may be older than the table": basis(
+    "orders: duplicates: 2 files undecided": basis(covered(), covered("duplicate", undecided=2)),
+    "orders: files of the table: 1 file not covered by the inventory": basis(covered(uncovered=1)),
+    "orders: files of the table: 1 file with a finding": basis(covered(findings=1)),
+    "orders: files of the table: no file could be judged yet": basis(covered(consistent=0, out_of_window=5)),
+    "orders: a version of the table is lost, so the audit may have read an older version": basis(
         lost_states=["orders"]
     ),
-    "orders: content: no file is listed, though the table has files": basis(
+    "orders: files of the table: no file is listed, but the table has files": basis(
         covered(files=0, consistent=0), covered("leftover")
     ),
-    "orders: content: 2 of kind dropped pending or open in the ledger": basis(
+    "orders: files of the table: 2 pending or open discrepancies of kind dropped": basis(
         open_findings={("orders", "content", "dropped"): 2}
     ),
-    "orders: commit: 1 of kind rows_changed_by_rewrite pending or open in the ledger": basis(
+    "orders: commits: 1 pending or open discrepancy of kind rows_changed_by_rewrite": basis(
         open_findings={("orders", "commit", "rows_changed_by_rewrite"): 1}
     ),
-    "source: 1 of kind unclassified pending or open in the ledger": basis(
+    "source: 1 pending or open discrepancy of kind unclassified": basis(
         open_findings={("", "source", "unclassified"): 1}
     ),
 }
@@ -99,20 +99,21 @@ def test_there_is_none_and_one_line_says_why(reason: str) -> None:
     assert refusals(REFUSED[reason]) == [reason]
 
 
+ONE = "1 pending or open discrepancy of kind"
 LEDGER: dict[str, tuple[tuple[str, str, dict[str, Any]], str]] = {
-    "rows lost by a rewrite": (("rows_changed_by_rewrite", "open", {}), "orders: commit: 1 of kind"),
-    "rows twice": (("duplicate_entry", "pending", {}), "orders: duplicate: 1 of kind"),
-    "readers of the folder read it": (("stale_visible", "open", {}), "orders: leftover: 1 of kind"),
-    "a rule will delete live files": (("will_expire", "open", {}), "orders: hazard: 1 of kind"),
-    "a catalog points at an old state": (("stale_pointer", "open", {}), "orders: pointer: 1 of kind"),
-    "an entry that lies": (("phantom", "open", {}), "orders: metastore: 1 of kind"),
+    "rows lost by a rewrite": (("rows_changed_by_rewrite", "open", {}), f"orders: commits: {ONE}"),
+    "rows twice": (("duplicate_entry", "pending", {}), f"orders: duplicates: {ONE}"),
+    "readers of the folder read it": (("stale_visible", "open", {}), f"orders: unused files: {ONE}"),
+    "a rule will delete live files": (("will_expire", "open", {}), f"orders: upcoming losses: {ONE}"),
+    "a catalog points at an old state": (("stale_pointer", "open", {}), f"orders: catalog pointers: {ONE}"),
+    "an entry that lies": (("phantom", "open", {}), f"orders: metadata store: {ONE}"),
     "accepted until yesterday": (
-        ("duplicate_entry", "open", {"ack_until": AT - timedelta(days=1)}), "orders: duplicate: 1 of kind",
+        ("duplicate_entry", "open", {"ack_until": AT - timedelta(days=1)}), f"orders: duplicates: {ONE}",
     ),
     "lost content, accepted": (
-        ("dropped", "open", {"ack_until": AT + timedelta(days=9)}), "orders: content: 1 of kind",
+        ("dropped", "open", {"ack_until": AT + timedelta(days=9)}), f"orders: files of the table: {ONE}",
     ),
-    "a warning made an error": (("uncommitted", "open", {"severity": "error"}), "orders: leftover: 1 of kind"),
+    "a warning made an error": (("uncommitted", "open", {"severity": "error"}), f"orders: unused files: {ONE}"),
     "resolved": (("duplicate_entry", "resolved", {}), ""),
     "a warning": (("duplicate_content", "open", {}), ""),
     "debris": (("unreferenced", "open", {}), ""),

@@ -413,4 +413,6 @@ tables: [{{name: a, location: s3://lake-a/wh/a}}]
     assert isinstance(other, S3Inventory)
     assert (first.covers, other.covers) == ((Location("lake-a", "wh"),), None)
     assert first.max_age == other.max_age == timedelta(days=9)
-    assert warnings == (f"{tmp_path}/none holds no <source bucket>/<configuration>/ to expand",)
+    assert warnings == (
+        f"{tmp_path}/none has no folder <source bucket>/<configuration>/, so `expand` finds no report",
+    )

@@ -30,17 +30,18 @@ class Examined:
 def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out: TextIO) -> Examined:
     """Print each check on `out`."""
     console = Console(file=out, highlight=False)
-    checks = []
+    checks: list[Check] = []
     for check in examine(lake, clients, env, now):
-        _print(console, check)
+        _print(console, check, is_known=bool(checks) and check.hint == checks[-1].hint)
         checks.append(check)
     return Examined(exit_code(checks), _verdict(checks), any(check.retryable for check in checks))
 
 
-def _print(console: Console, check: Check) -> None:
+def _print(console: Console, check: Check, *, is_known: bool) -> None:
+    """Print a check; a hint that `is_known` from the check before is not printed again."""
     head = Text(f"{MARKS[check.state]:5}", STYLES[check.state])
     text_output.line(console, head.append_text(text_output.plain(f"{check.about}: {check.message}")))
-    if check.hint:
+    if check.hint and not is_known:
         text_output.line(console, text_output.plain(check.hint, "dim"), indent=5)
 
 

@@ -20,7 +20,8 @@ from lakeaudit.evidence.registry import EVENTS, METASTORES, STORAGE
 from lakeaudit.formatting import count, number
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from
-from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.connections.aws_failures import explain, unreachable
+from lakeaudit.runtime.connections.reach import listens
 from lakeaudit.runtime.java import find_java
 
 Environment = Mapping[str, str]
@@ -115,6 +116,9 @@ def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:
 
 
 def _find_credentials(at: Endpoint) -> str:
+    if at.endpoint is not None and not listens(at.endpoint):
+        failed = unreachable(at.endpoint)
+        raise CannotAudit(at.endpoint, failed.what, failed.hint, retryable=failed.retryable)
     method = credentials_from(at)
     if method is None:
         raise CannotAudit(

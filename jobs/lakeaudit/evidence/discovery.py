@@ -86,7 +86,9 @@ def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
         except SourceError:
             below = []  # the reader of the source meets the same failure and reports it
         if not below:
-            warnings.append(f"{source.location.uri} holds no <source bucket>/<configuration>/ to expand")
+            warnings.append(
+                f"{source.location.uri} has no folder <source bucket>/<configuration>/, so `expand` finds no report"
+            )
         sources += below or [source]
     return lake.model_copy(update={"inventories": tuple(sources)}), tuple(warnings)
 

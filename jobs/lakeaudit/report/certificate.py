@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeaudit import formatting, judged
-from lakeaudit.kinds import OPEN_OUTCOMES
+from lakeaudit.kinds import OPEN_OUTCOMES, axis_words
 
 Row = Mapping[str, Any]
 FORMAT = 1
@@ -56,20 +56,20 @@ def _of_run(basis: CertificateBasis) -> Iterator[str]:
         yield f"the audit covers {run['tables_audited']} of {run['tables_expected']} tables"
     for source in run["sources"] or ():
         if source["rejected"]:
-            yield f"{source['location']}: {source['rejected']} rows could not be understood"
+            yield f"{source['location']}: {formatting.number(source['rejected'], 'row')} could not be read"
     for broken in run["gates"] or ():
-        yield f"an expectation does not hold: {broken}"
+        yield f"an expectation is not met: {broken}"
 
 
 def _of_tables(basis: CertificateBasis) -> Iterator[str]:
     covered = {row["table_name"] for row in basis.coverage if row["axis"] == "content"}
     for name in sorted(set(basis.tables) - covered):
-        yield f"{name}: was not audited"
+        yield f"{name}: the audit did not check this table"
     for row in basis.coverage:
         if not _is_expected(row):
-            yield from (f"{row['table_name']}: {row['axis']}: {why}" for why in _undecided(row))
+            yield from (f"{row['table_name']}: {axis_words(row['axis'])}: {why}" for why in _undecided(row))
     for name in sorted(basis.lost_states):
-        yield f"{name}: a state of the table is lost, so what the audit read may be older than the table"
+        yield f"{name}: a version of the table is lost, so the audit may have read an older version"
     for row in basis.coverage:
         mine = (other for other in basis.coverage if other["table_name"] == row["table_name"])
         if (
@@ -77,7 +77,7 @@ def _of_tables(basis: CertificateBasis) -> Iterator[str]:
             and judged.axis_state(row) == judged.EMPTY
             and judged.has_files(mine)
         ):
-            yield f"{row['table_name']}: content: no file is listed, though the table has files"
+            yield f"{row['table_name']}: {axis_words(judged.CONTENT)}: no file is listed, but the table has files"
 
 
 def _undecided(row: Row) -> Iterator[str]:
@@ -85,21 +85,23 @@ def _undecided(row: Row) -> Iterator[str]:
     if row["status"] in ("partial", "overtaken"):
         yield str(row["reason"])
     elif row["axis"] == "content" and row["status"] == "off":
-        yield f"nothing is compared: {row['reason']}"
+        yield f"no file is compared: {row['reason']}"
     for outcome in OPEN_OUTCOMES:
         if row[outcome]:
-            yield f"{formatting.number(row[outcome], 'file')} {outcome}"
+            yield f"{formatting.number(row[outcome], 'file')} {formatting.OUTCOMES[outcome]}"
     if row["axis"] == judged.CONTENT and row["files"] and not judged.files_judged(row):
-        yield "no file could be decided yet"
+        yield "no file could be judged yet"
 
 
 def _of_findings(basis: CertificateBasis) -> Iterator[str]:
     for row in basis.coverage:
         if row["axis"] == "content" and row["findings"]:
-            yield f"{row['table_name']}: content: {formatting.number(row['findings'], 'file')} with a finding"
+            files = formatting.number(row["findings"], "file")
+            yield f"{row['table_name']}: {axis_words(judged.CONTENT)}: {files} with a finding"
     for (table, axis, kind), number in sorted(basis.open_findings.items()):
-        about = f"{table}: {axis}" if table else axis
-        yield f"{about}: {formatting.count(number)} of kind {kind} pending or open in the ledger"
+        about = f"{table}: {axis_words(axis)}" if table else axis_words(axis)
+        noun = "discrepancy" if number == 1 else "discrepancies"
+        yield f"{about}: {formatting.count(number)} pending or open {noun} of kind {kind}"
 
 
 def _is_expected(row: Row) -> bool:
