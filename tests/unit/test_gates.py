@@ -85,19 +85,20 @@ OTHER = "gcs_inventory gs://inv"
     ("profile", "words"),
     [
         ([SOURCE | {"unreadable_share": 0.04}],
-         ["gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %"]),
+         ["gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read; at most 1 % is allowed"]),
         ([SOURCE | {"unreadable_share": 0.04}, SOURCE | {"subject": OTHER, "unreadable_share": 0.02}],
-         [(f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %; "
-          f"{OTHER}: 2.0 % of its rows could not be read, allowed 1 %")]),
+         [(f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read; at most 1 % is allowed; "
+          f"{OTHER}: 2.0 % of its rows could not be read; at most 1 % is allowed")]),
         ([SOURCE | {"unreadable_share": 1.0, "why": "such as a.csv: row of another bucket: pond, not lake"}],
          [(f"gate sources: s3_inventory s3://inv: 100 % of its rows could not be read (such as a.csv: row of another "
-           f"bucket: pond, not lake), allowed {allowed} %") for allowed in (1, 50)]),
+           f"bucket: pond, not lake); at most {allowed} % is allowed") for allowed in (1, 50)]),
         ([TABLE | {"covered": False, "why": "the table is in bucket lake, and the sources cover s3://pond/"}],
-         ["gate sources: orders: no storage source covers it (the table is in bucket lake, and the sources cover s3://pond/)"]),
+         [("gate sources: orders: no storage source covers this table (the table is in bucket lake, and the sources "
+           "cover s3://pond/)")]),
         ([SOURCE | {"age_of_max": 7 / 3}],
-         ["gate sources: s3_inventory s3://inv: 2.33 times as old as its max_age allows"]),
+         ["gate sources: s3_inventory s3://inv: it is 2.33 times as old as its max_age allows"]),
         ([TABLE | {"subject": f"t{at}", "covered": False} for at in range(23)],
-         [f"gate sources: {', '.join(f't{at}' for at in range(20))} and 3 more: no storage source covers it"]),
+         [f"gate sources: {', '.join(f't{at}' for at in range(20))} and 3 more: no storage source covers this table"]),
     ],
 )  # fmt: skip
 def test_the_failure_of_each_subject_is_reported(profile: list[Row], words: list[str]) -> None:

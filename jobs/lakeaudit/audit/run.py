@@ -1,7 +1,8 @@
 """Runs one audit: it loads open discrepancies, reads, matches, classifies, confirms, settles and publishes."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -76,6 +77,30 @@ def audit(
         Busy: another audit writes to the results location.
         CannotAudit: no source can be reached.
     """
+    with _opened_run(lake, options, engine, clients, clock, progress) as run:
+        evidence = run.read(options, pause)
+        engine.ready(progress)
+        confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
+        judgement = judge(confirmed, engine, progress)
+        settled = run.settle(evidence, judgement)
+        checked = run.check(evidence.observed, judgement, settled.changes)
+        outcome = run.publish(evidence, judgement, settled.changes, checked.report)
+        later = run.tidy(evidence.observed, judgement, outcome, checked.earlier)
+    plan = run.setup.plan
+    warnings = (*plan.warnings, *settled.warnings, *outcome.warnings, *later)
+    return replace(outcome, warnings=warnings, tables=plan.lake.tables)
+
+
+@contextmanager
+def _opened_run(
+    lake: Lake,
+    options: Options,
+    engine: AuditEngine,
+    clients: Clients,
+    clock: Callable[[], datetime],
+    progress: Progress,
+) -> "Iterator[_Run]":
+    """Yield a run that has a plan, the lease of its results and a row in `runs`."""
     started = clock()
     if not lake.finds_tables:
         in_partitions(in_scope(lake, options), options)
@@ -90,18 +115,9 @@ def audit(
         context = replace(
             context, clients=with_collapsed(context.clients, plan.collapsed), last_states=audited
         )
-        run = _open_run(_RunSetup(plan, stamp, context, clock, progress, con), past, still_ours)
+        run = _begin_run(_RunSetup(plan, stamp, context, clock, progress, con), past, still_ours)
         expectation_suites.preload()
-        evidence = run.read(options, pause)
-        engine.ready(progress)
-        confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
-        judgement = judge(confirmed, engine, progress)
-        settled = run.settle(evidence, judgement)
-        checked = run.check(evidence.observed, judgement, settled.changes)
-        outcome = run.publish(evidence, judgement, settled.changes, checked.report)
-        later = run.tidy(evidence.observed, judgement, outcome, checked.earlier)
-    warnings = (*plan.warnings, *settled.warnings, *outcome.warnings, *later)
-    return replace(outcome, warnings=warnings, tables=plan.lake.tables)
+        yield run
 
 
 @dataclass(frozen=True)
@@ -300,7 +316,7 @@ def with_moved_tables(context: Context, observed: Observed) -> Context:
 _NAMES_OF = "SELECT DISTINCT table_name FROM input"
 
 
-def _open_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) -> _Run:
+def _begin_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) -> _Run:
     """Open the results, and mark runs that were killed as failed.
 
     Raises:
