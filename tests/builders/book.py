@@ -85,7 +85,7 @@ def settle(
 
 
 def _missed(entry: Entry | None, run: Run, look: Look, word: Word, found_at: datetime | None) -> Settled:
-    """Only a live look, or a whole picture from after it was last found, ends anything."""
+    """Only a live check, or a whole picture from after it was last found, ends anything."""
     if entry is None or entry.state == "resolved":
         return entry, None
     last = max(entry.last_evidence_at, found_at or entry.last_evidence_at)

@@ -39,7 +39,7 @@ SCENARIOS = (
          objects=[stored(TMP, modified_at=OLD, version_id="v2")], entries=[bare_entry(TMP, version_id="v1")]),
     case("nothing is written for long here", "metastore phantom",
          entries=[bare_entry(A, last_updated=ago(20))], tables=[table(max_upload=timedelta(0))]),
-    case("a name of a file that a live look finds still missing, entered lately", "metastore young",
+    case("a name of a file that a live check finds still missing, entered lately", "metastore young",
          entries=[bare_entry(A, last_updated=ago(0.5))]),
     case("a name of temporary work that was renamed past the store", "metastore ok", entries=[bare_entry(TMP)]),
     case("a name of temporary work, entered a day before the cut", "metastore ok",

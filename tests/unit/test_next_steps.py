@@ -102,7 +102,7 @@ def test_an_archived_version_is_restored_before_it_is_brought_back(
     row = pagedata.dropped(1, recovery_version_id="v1", recovery=recovery, storage_class=tier)
     step = next_steps.way_back(row)
     assert step is not None
-    assert step.what.startswith("first restore the version")
+    assert step.what.startswith("restore the version")
     assert takes in step.what
     assert step.command.startswith("aws s3api restore-object --bucket ")
     assert step.command.endswith(" --version-id v1 --restore-request Days=7")
@@ -133,7 +133,9 @@ def test_older_lost_states_come_back_before_the_newest(key: str, explanation: st
     step = next_steps.way_back(pagedata.dropped(1, recovery_version_id="v1") | lost)
     assert step is not None
     assert (
-        step.what.startswith("restore the older lost states first, as `lakeaudit reconcile plan` does")
+        step.what.startswith(
+            "restore the older lost versions of the table first, as `lakeaudit reconcile plan` does"
+        )
         is first
     )
 

@@ -66,7 +66,7 @@ def _set_aside(bucket: str, key: str, at: "Endpoint | None") -> Step:
     place = f"s3://{bucket}/{key}"
     move = s3("mv", f"{shell_word(place)} {shell_word(f'{place}.torn')}", at)
     hint = s3("rm", shell_word(f"{place.rpartition('/')[0]}/_last_checkpoint"), at)
-    return Step("set it aside, so that readers begin at an older checkpoint", f"{move} && {hint}")
+    return Step("rename it, so that query engines begin at an older checkpoint", f"{move} && {hint}")
 
 
 def _remove_copy(finding: Row, at: "Endpoint | None") -> Step | None:
@@ -74,7 +74,7 @@ def _remove_copy(finding: Row, at: "Endpoint | None") -> Step | None:
     if format_of(finding.get("manifest_kind")) != PLAIN or not finding["related_key"]:
         return None
     command = s3("rm", shell_word(f"s3://{finding['bucket']}/{finding['key']}"), at)
-    return Step("remove this copy; the other file contains the same bytes", command)
+    return Step("remove this copy; the other file has the same content", command)
 
 
 def _lies_elsewhere(finding: Row) -> bool:
@@ -85,4 +85,4 @@ def _lies_elsewhere(finding: Row) -> bool:
 def _move_back(finding: Row, at: "Endpoint | None") -> Step:
     names = [f"s3://{finding['bucket']}/{key}" for key in (finding["related_key"], finding["key"])]
     command = s3("mv", " ".join(map(shell_word, names)), at)
-    return Step("move it back from the folder with the same bytes", command)
+    return Step("move the file back from the folder with the same content", command)

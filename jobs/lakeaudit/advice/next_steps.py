@@ -135,7 +135,7 @@ def _needs_older_states(finding: Row) -> bool:
 
 
 def _after_older_states(step: Step) -> Step:
-    what = f"restore the older lost states first, as `lakeaudit reconcile plan` does; then {step.what}"
+    what = f"restore the older lost versions of the table first, as `lakeaudit reconcile plan` does; then {step.what}"
     return replace(step, what=what)
 
 
@@ -155,7 +155,7 @@ def _by_version(
     what = (
         "copy the last version over the delete marker"
         if finding["recovery"] == "delete_marker"
-        else "copy the older version over it"
+        else "copy the older version over the current object"
     )
     return Step(what + _in_parts(finding), _s3api("copy-object", place | {"CopySource": source}, at))
 
@@ -171,7 +171,7 @@ def _beside(place: dict[str, str], key: str, version: str | None, at: "Endpoint 
         return None
     name = operand(f"lost-{key.rpartition('/')[2]}")
     command = _s3api("get-object", place | {"VersionId": version}, at, name)
-    return Step("fetch the lost version into a file of its own", command)
+    return Step("download the lost version into a separate file", command)
 
 
 def _out_of_archive(place: dict[str, str], storage_class: str | None, at: "Endpoint | None") -> Step:
@@ -180,7 +180,7 @@ def _out_of_archive(place: dict[str, str], storage_class: str | None, at: "Endpo
     request: dict[str, int] = {} if for_good else {"Days": 7}
     what = "restore it" if for_good else "restore a copy for seven days"
     return Step(
-        f"{what}, which costs money and takes up to two days",
+        f"{what} (this costs money and takes up to two days)",
         _s3api("restore-object", {**place, "RestoreRequest": request}, at),
     )
 
@@ -190,9 +190,9 @@ def _version_out_of_archive(
 ) -> Step:
     """Return the first of two steps: an archived version cannot be copied."""
     request: dict[str, int] = {"Days": 7}
-    takes = f"it is in {storage_class}, which costs money and takes {restore_takes(storage_class)}"
+    takes = f"it is in {storage_class}; this costs money and takes {restore_takes(storage_class)}"
     return Step(
-        f"first restore the version for seven days ({takes}); copy it back after that",
+        f"restore the version for seven days ({takes}), and then copy it back",
         _s3api("restore-object", {**place, "VersionId": version, "RestoreRequest": request}, at),
     )
 
@@ -205,7 +205,11 @@ def _marker_found(finding: Row) -> str | None:
 
 
 def _in_parts(finding: Row) -> str:
-    return " (above 5 GiB a copy in parts is needed)" if (finding["manifest_size"] or 0) > MOST_COPIED else ""
+    return (
+        " (a file of more than 5 GiB needs a copy in parts)"
+        if (finding["manifest_size"] or 0) > MOST_COPIED
+        else ""
+    )
 
 
 def _s3api(operation: str, parameters: Mapping[str, Value], at: "Endpoint | None", *files: str) -> str:

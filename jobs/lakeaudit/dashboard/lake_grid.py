@@ -113,18 +113,20 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
         ),
         "until": column.DatetimeColumn(
             "until", width=82, format="distance", timezone="UTC",
-            help="when the first recoverable file expires",
+            help="when the first lost file is no longer recoverable",
         ),
         "rows at stake": column.NumberColumn(_rows_head(tables), width=68, format="localized", help="at stake"),
         "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
             "30 days", width=64, y_min=0,
-            help="open above info at the end of each day; double height means four times as many"
+            help="open discrepancies of severity warning or higher at the end of each day; "
+            "a bar of double height means four times as many"
         ),
         "owner": column.TextColumn("owner", width=90),
-        "judged": column.NumberColumn("judged", width=60, format="%.1f %%", help="of the least judged axis"),
+        "judged": column.NumberColumn("judged", width=60, format="%.1f %%", help="in the check that judged the "
+        "smallest part"),
         "evidence up to": column.DatetimeColumn("evidence", width=104, format="distance", timezone="UTC",
-                                                help="time up to which it reaches"),
+                                                help="the time of the oldest storage snapshot that the audit used"),
         "why not all": column.TextColumn("why not all", width=150),
     }  # fmt: skip
 

@@ -95,8 +95,8 @@ class LedgerTables:
         """Files of these tables to look at again, and those that were put back, as rows of KNOWN; None without any.
 
         known_at is null where only this very run found it, which may have been killed and is run again. It lies in a
-        time to come where a live look has refuted what first showed it (`refuted`, by table and axis): as for `settle`,
-        this run's picture is the first.
+        time to come where a live check has refuted what first showed it (`refuted`, by table and axis): as for
+        `settle`, this run's picture is the first.
         """
         put_back = pc.field("kind").isin(GONE) & (pc.field("resolution") == RESTORED)
         wanted = (

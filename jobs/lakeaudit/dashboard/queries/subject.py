@@ -146,7 +146,7 @@ def _has_undated_loss(row: Row) -> bool:
     return row["kind"] in _LOST and not row["cause_at"]
 
 
-_UNDATED = ": the file was missing by then; the time of its loss was not recorded"
+_UNDATED = ": the file was missing at that time; the time of the loss is not recorded"
 
 
 def _by(change: Row) -> str:
