@@ -314,12 +314,12 @@ DAMAGES = (
         ),
     ),
     Damage(torn_commit, "missing_metadata"),
-    Damage(torn_commit, "overwritten_commit", words=("the newer version is not whole",)),
+    Damage(torn_commit, "overwritten_commit", words=("the newer version is incomplete",)),
     Damage(
         cut_commit,
         "overwritten_commit",
         words=(
-            "the newer version is not whole",
+            "the newer version is incomplete",
             "also incomplete_commit (error): commit 1 holds less than its own counts say: 0 of 1 added files, 0 of 10",
         ),
     ),
@@ -328,7 +328,7 @@ DAMAGES = (
     Damage(plain_copy, "duplicate_content"),
     Damage(plain_half_renamed, "dropped", words=("d=1_old/a.parquet, as after a rename",)),
     Damage(delta_half_renamed, "dropped", words=("old_day=2026-11-01/", "as after a rename")),
-    Damage(iceberg_manifest_lost, "missing_metadata", words=("storage keeps the version",)),
+    Damage(iceberg_manifest_lost, "missing_metadata", words=("storage keeps the object version",)),
     Damage(iceberg_file_lost, "dropped"),
     Damage(iceberg_listed_twice, "duplicate_entry", way=put_a_copy_in_its_place),
     Damage(plain_one_of_two_removed, "dropped", 0, keeps_rows=False),

@@ -262,7 +262,7 @@ def test_every_table_is_judged_by_its_own_evidence(
     assert {table: row["reason"] for table, row in content.items() if table in _SAID} == {
         table: words % f"s3_inventory s3://{bucket}/reports/{table}" for table, words in _SAID.items()
     }
-    assert re.search("of 50 checked now [0-9]+ are gone", content["mixed"]["reason"])
+    assert re.search("a live check of 50 found [0-9]+ missing", content["mixed"]["reason"])
     _check_ledger(lake, gone)
 
 
@@ -279,13 +279,13 @@ def _check_ledger(lake: Lake, gone: dict[str, list[str]]) -> None:
     ]  # fmt: skip
     small = [words for words in last["error"].split("; ") if "/reports/small" in words]
     assert [words.partition("/reports/small ")[2] for words in small] == [
-        "lacks 108 of 111 files of 4 tables, but of 50 checked now 0 are gone"
+        "lacks 108 of 111 files of 4 tables, but a live check of 50 found 0 missing"
     ], "all of them together have more than 100"
 
 
 _SAID = {
-    "wiped": "mass loss: %s lacks 105 of 105 files of wiped, and of 50 checked now 50 are gone",
-    "halved": "%s lacks 105 of 105 files of halved, but of 50 checked now 0 are gone",
+    "wiped": "mass loss: %s lacks 105 of 105 files of wiped, and a live check of 50 found 50 missing",
+    "halved": "%s lacks 105 of 105 files of halved, but a live check of 50 found 0 missing",
     "doubted": "%s lacks 105 of 105 files of doubted, and confirm.mode forbids requests to storage",
 }
 _DOES_NOT_MATTER = "ignore: [{tables: [accepted], kinds: [dropped], reason: known}]\nceiling: {sample: 50}\n"
@@ -633,7 +633,7 @@ def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(gap
 
 def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cover_it(gaps: Gaps) -> None:
     """No file of a table without a log is certain to be in a report, so a sample of its files is looked up."""
-    assert "names none of the table's files, which are in storage" in gaps.reason("events")
+    assert "names none of the table's files, but storage has them" in gaps.reason("events")
     rows = results_of(gaps.lake).coverage(gaps.outcome.run_id, ["events"])
     (row,) = [row for row in rows if row["axis"] == "content"]
     assert (row["files"], row["uncovered"]) == (105, 105)

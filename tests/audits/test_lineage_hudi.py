@@ -449,4 +449,4 @@ def test_files_that_readers_find_by_listing_cost_more_than_storage(
     results: Results, layout: int, fate: Fate, storage_only: bool
 ) -> None:
     (row,) = _of(results, "after", _name(fate, layout))
-    assert ("costs storage only" in row["explanation"]) == storage_only
+    assert ("only costs storage" in row["explanation"]) == storage_only

@@ -104,7 +104,7 @@ def test_equal_contents_among_them_are_not_claimed_to_be_judged(live_audit: tupl
     rows = coverage_rows(*live_audit, "duplicate")
     assert (rows["listed"]["status"], rows["plain"]["status"]) == ("partial", "complete")
     assert rows["listed"]["reason"] == (
-        "2 files were not compared with other files for equal content: they lie outside the places that were listed"
+        "2 files were not compared with other files for equal content: they are outside the listed places"
     )
 
 

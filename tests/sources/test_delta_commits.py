@@ -114,7 +114,7 @@ def test_what_a_commit_says(tmp_path: Path) -> None:
     one, other, gone = found.commits
     assert (one.operation, one.made_at, len(one.of_table)) == ("MERGE", at(1), 1)
     assert (other.operation, other.made_at, other.of_table, other.unread) == ("", None, (), "")
-    assert gone.unread == "it is gone"
+    assert gone.unread == "it is missing"
     names = ["number", "bucket", "key", "added", "data_change", "size", "records"]
     rows = sorted(tuple(row[name] for name in names) for row in found.files.to_pylist())
     assert rows == [

@@ -120,7 +120,7 @@ DAMAGES: dict[str, Damage] = {
     "a gap that a checkpoint bridges": Damage(
         lambda log: log.commits([add("a")], [], [], []).drop(f"{1:020}.json").checkpoint(2, *BORN, add("a")),
         {"a": "live since 2"},
-        warning="commit 1 is gone",
+        warning="the file of commit 1 is missing",
     ),
     "a torn last line": Damage(
         lambda log: tear(log.commits([add("a")], [add("b"), add("c")], [add("d")]), 1, 20),
@@ -201,7 +201,7 @@ DAMAGES: dict[str, Damage] = {
         lambda log: garble(log.checkpoint(1, *BORN, *[add(f"{n:03}") for n in range(400)]).commit(2, add("b"))
                            .checkpoint(2, *BORN, add("a"), add("b")), f"{1:020}.checkpoint.parquet", 40, 2000),
         {"a": "live since 2", "b": "live since 2"},
-        warning="damaged inside",
+        warning="damaged or missing",
     ),
     "a sidecar that is gone": Damage(
         lambda log: log.sidecar_checkpoint(2, *BORN, add("a"), add("b"), form="json").drop("_sidecars/2-1.parquet"),

@@ -210,7 +210,7 @@ def test_a_commit_that_goes_meanwhile_and_was_needed(tmp_path: Path, monkeypatch
     log.drop(f"{1:020}.json")
     monkeypatch.setattr(reader, "list_logs", lambda *_: listings)
     claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
-    assert [hole.reason for hole in claims.holes] == ["commit 1 is gone"]
+    assert [hole.reason for hole in claims.holes] == ["the file of commit 1 is missing"]
     assert states(claims) == {"a": "live", "c": "live"}
 
 
@@ -287,7 +287,7 @@ def test_tables_whose_newer_commits_cannot_be_read_are_unsure(tmp_path: Path) ->
     logs["gone"].drop(f"{0:020}.json")
     newer = delta.changes(claims, tables, context(), frozen)
     assert {name: why.split()[0:4] for name, why in newer.unsure.items()} == {
-        "gap": ["not", "every", "commit", "from"],
+        "gap": ["some", "commits", "from", "1"],
         "torn": ["a", "commit", "since", "then"],
         "feature": ["it", "needs", "reader", "features"],
         "anew": ["its", "newest", "version", "is"],
@@ -370,7 +370,7 @@ class TestLargeCheckpoints:
         assert rows == []
         assert (hole.kind, hole.table, hole.subject) == ("missing_metadata", "t", str(log.folder / name))
         assert (hole.reason, hole.hides) == (
-            "it is damaged inside, or gone",
+            "it is damaged or missing",
             "every file that the table lists",
         )
 

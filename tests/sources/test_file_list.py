@@ -283,7 +283,7 @@ def test_what_is_read_is_pinned(read: Read, tmp_path: Path) -> None:
     commit(tmp_path, -5, "wh/t/a")
     first = read(table("t", tmp_path)).info.identity
     assert read(table("t", tmp_path)).info.identity == first
-    assert first.startswith("1 lists, sha256:")
+    assert first.startswith("1 list, sha256:")
     commit(tmp_path, -4, "wh/t/b")
     assert read(table("t", tmp_path)).info.identity != first
 

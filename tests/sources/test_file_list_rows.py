@@ -302,7 +302,7 @@ LISTS: list[tuple[str, str, bytes, bool, list[str], Told]] = [
         jsonl(A) + jsonl(B, end=False),
         False,
         ["a", "b"],
-        [(3, "stands behind the end line")],
+        [(3, "is after the end line")],
     ),
     ("torn line", "l.jsonl", jsonl(A, B, end=False)[:-4], False, ["a"], [(2, "is not JSON")]),
     (

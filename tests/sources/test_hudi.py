@@ -352,7 +352,7 @@ def test_a_table_whose_properties_or_all_instants_are_archived_is_missing(
 SURROGATE = "'utf-8' codec can't encode character '\\ud800' in position 4: surrogates not allowed"
 BROKEN = [
     ("commit", "", "it is empty"),
-    ("commit", '{"partitionToWriteStats": {"d=1": [', "it is torn or damaged"),
+    ("commit", '{"partitionToWriteStats": {"d=1": [', "it is incomplete or damaged"),
     ("commit", "[]", "it is not a record"),
     ("commit", "{}", "it is not understood ('partitionToWriteStats')"),
     ("commit", commit(stat("../../b/x_1-2-3_1.parquet")), "it is not understood (no folder of the table: '../../b')"),
@@ -410,7 +410,7 @@ def test_archived_instants_of_layout_2_are_as_those_that_are_not(tmp_path: Path)
         assert {key: row["state"] for key, row in rows_of(tmp_path, earlier).items()} == state
     (folder / "1_2_0.parquet").write_bytes(b"PAR1")
     (hole,) = read(tmp_path).holes
-    assert (hole.kind, hole.reason) == ("missing_metadata", "it is torn or damaged")
+    assert (hole.kind, hole.reason) == ("missing_metadata", "it is incomplete or damaged")
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ def test_changes_are_what_newer_instants_made_otherwise(tmp_path: Path) -> None:
     write_timeline(tmp_path, {f"{T2}.commit": commit(stat(base("a", T2)))})
     assert changed(tmp_path, claims) == {base("a", T1): "history", base("a", T2): "live"}
     write_timeline(tmp_path, {f"{T3}.commit": "{"})
-    assert "torn" in HUDI.changes(claims, [table_at(tmp_path)], CONTEXT).unsure["t"]
+    assert "incomplete" in HUDI.changes(claims, [table_at(tmp_path)], CONTEXT).unsure["t"]
 
 
 def test_what_a_timeline_says_of_one_file(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ HOSTILE: Mapping[str, tuple[bytes, str, str]] = {
     "a size below nothing": (manifest([entry(file_size_in_bytes=-1)]), "unreadable_evidence",
                              "an entry cannot be understood (a count of -1)"),
     "a store that nobody knows": (manifest([entry(file_path="gopher://x/y")]), "unreadable_evidence",
-                                  "an entry cannot be understood ('gopher://x/y' lies in no store that is known)"),
+                                  "an entry cannot be understood ('gopher://x/y' is in an unknown store)"),
     "an invalid content": (manifest([entry(content=9)]), "unreadable_evidence",
                                "an entry cannot be understood (9)"),
     "records of something else": (avro({"type": "string"}, ["x"], {}),
@@ -336,7 +336,9 @@ def test_one_entry_that_is_not_understood_hides_itself_alone(tmp_path: Path) -> 
     write_metadata(tmp_path, {1: ONE})
     (tmp_path / "metadata" / "m1.avro").write_bytes(manifest([entry(content=9), entry(), entry(content=9)]))
     claims = read(tmp_path)
-    assert [(hole.count, hole.hides) for hole in claims.holes] == [(2, "2 of the files that it names")]
+    assert [(hole.count, hole.hides) for hole in claims.holes] == [
+        (2, "2 of the files that this manifest names")
+    ]
     assert set(states_of(tmp_path)) == {"k"}
 
 

@@ -115,7 +115,7 @@ def test_a_catalog_that_is_down_or_knows_no_such_table_refuses_it_and_no_other(
 @pytest.mark.parametrize(
     ("points_at", "told"),
     [
-        ("file:{home}/metadata/none.json", "c0 shop.t points at /.*/none.json, which is not there"),
+        ("file:{home}/metadata/none.json", "c0 shop.t points at /.*/none.json, but this file does not exist"),
         ("", "names no metadata.json in a store that is known"),
         ("hdfs://nn/t/metadata/1.json", "names no metadata.json in a store that is known"),
         ("file:{home}/data/a", "its content is not Iceberg metadata"),
@@ -302,7 +302,7 @@ def test_unused_files_of_a_table_elsewhere_by_its_catalog_are_left_to_people(
     server.tables[NAME] = write_metadata(tmp_path / "there", {1: ONE}, number=1)
     claims = read(table_at(tmp_path / "here", server))
     (warning,) = claims.warnings
-    assert "c0 shop.t lies in /" in warning
+    assert "c0 shop.t is at /" in warning
     assert claims.states["t"].leftovers_kept
 
 

@@ -270,7 +270,8 @@ def test_reminders_of_two_receivers_do_not_disturb_each_other(
 
 def test_a_mass_loss_is_one_message(tmp_path: Path, place: Location, slack: Catcher) -> None:
     rows = [finding("dropped", f"orders/{n}") for n in range(200)]
-    words = "mass loss: s3_inventory s3://inv lacks 200 of 500 files of orders, and of 200 checked now 200 are gone"
+    lacks = "mass loss: s3_inventory s3://inv lacks 200 of 500 files of orders"
+    words = f"{lacks}, and a live check of 200 found 200 missing"
     publish(
         place, runs=[run()], coverage=[covered(reason=words)], discrepancies=[discrepancy(row) for row in rows],
         transitions=[transition(row, "opened") for row in rows],

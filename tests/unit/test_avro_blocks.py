@@ -50,7 +50,7 @@ def deflated(plain: bytes) -> bytes:
 
 EMPTY = '{"type": "record", "name": "e", "fields": []}'
 HOSTILE: Mapping[str, tuple[bytes, str]] = {
-    "a bomb": (in_blocks(b"deflate", deflated(bytes(blocks.LARGEST_BLOCK + 1))), "torn or damaged after 0"),
+    "a bomb": (in_blocks(b"deflate", deflated(bytes(blocks.LARGEST_BLOCK + 1))), "incomplete or damaged after 0"),
     "more entries than bytes": (in_blocks(b"null", b"\x00", 1 << 40, EMPTY.encode()), "1099511627776 in 1 bytes"),
     "a list of nothings": (
         in_blocks(b"null", b"\x00", 1, b'{"type": "array", "items": "null"}'), "header cannot be understood"
@@ -59,16 +59,16 @@ HOSTILE: Mapping[str, tuple[bytes, str]] = {
         in_blocks(b"null", b"\x00", 1, f'{{"type": "array", "items": {EMPTY}}}'.encode()), "header cannot be understood"
     ),
     "a codec of nobody": (in_blocks(b"rot13", b"x"), "its codec b'rot13' is not known"),
-    "no block after all": (in_blocks(b"deflate", b"\xff\xff"), "torn or damaged after 0"),
-    "snappy without an end": (in_blocks(b"snappy", b"\xff\xff\xff\xff\x0f1234"), "torn or damaged after 0"),
-    "snappy of another checksum": (in_blocks(b"snappy", b"\x02\x04ab0000"), "torn or damaged after 0"),
-    "zstandard of nothing": (in_blocks(b"zstandard", b"nothing at all"), "torn or damaged after 0"),
+    "no block after all": (in_blocks(b"deflate", b"\xff\xff"), "incomplete or damaged after 0"),
+    "snappy without an end": (in_blocks(b"snappy", b"\xff\xff\xff\xff\x0f1234"), "incomplete or damaged after 0"),
+    "snappy of another checksum": (in_blocks(b"snappy", b"\x02\x04ab0000"), "incomplete or damaged after 0"),
+    "zstandard of nothing": (in_blocks(b"zstandard", b"nothing at all"), "incomplete or damaged after 0"),
     "a number without end": (blocks.MAGIC + b"\xff" * 40, "header cannot be understood"),
     "a size below nothing": (blocks.MAGIC + b"\x02\x01", "header cannot be understood"),
     "a schema of no JSON": (in_blocks(b"null", b"", 0, b"{"), "header cannot be understood"),
     "too deep": (in_blocks(b"null", b"", 0, b"[" * 100_000), "header cannot be understood"),
-    "cut in a block": (packed()[:-30], "torn or damaged after 0"),
-    "cut at the mark": (packed()[:-1], "torn or damaged after 0"),
+    "cut in a block": (packed()[:-30], "incomplete or damaged after 0"),
+    "cut at the mark": (packed()[:-1], "incomplete or damaged after 0"),
 }  # fmt: skip
 
 

@@ -310,19 +310,19 @@ def test_deep_names_the_commits_that_added_and_removed_it(
     ("key", "body", "reason"),
     [
         ("_delta_log/none", b"", "no state can be rebuilt"),
-        (f"_delta_log/{0:020}.json", b'{"add": {"path": "a"', "is gone or torn"),
-        (f"_delta_log/{3:020}.checkpoint.parquet", b"PAR1", "is gone or damaged"),
+        (f"_delta_log/{0:020}.json", b'{"add": {"path": "a"', "is missing or incomplete"),
+        (f"_delta_log/{3:020}.checkpoint.parquet", b"PAR1", "is missing or damaged"),
         (
             f"_delta_log/{3:020}.checkpoint.6a3.json",
             b'{"checkpointMetadata": {}}',
             "no protocol and metaData",
         ),
         (f"_delta_log/{3:020}.checkpoint.6a3.json", b'{"sidecar": 7}', "no protocol and metaData"),
-        (f"_delta_log/{0:020}.json", b"[" * 200_000, "is gone or torn"),
+        (f"_delta_log/{0:020}.json", b"[" * 200_000, "is missing or incomplete"),
         (
             f"_delta_log/{3:020}.checkpoint.6a3.json",
             b'{"sidecar": {"path": "far%20away.parquet"}}',
-            "_sidecars/far away.parquet is gone or damaged",
+            "_sidecars/far away.parquet is missing or damaged",
         ),
     ],
 )

@@ -22,7 +22,7 @@ from tests.builders.connections import connection
     ("code", "problem"),
     [
         ("AccessDenied", "it cannot be read: access denied"),
-        ("NoSuchKey", "it is gone since the log was listed"),
+        ("NoSuchKey", "it was removed after the log was listed"),
         ("PermanentRedirect", "it cannot be read: lies in another region"),
         ("SlowDown", "it cannot be read: the store answered SlowDown"),
     ],
@@ -57,7 +57,7 @@ def test_a_local_file(small: int, block: int, tmp_path: Path, monkeypatch: pytes
     ]
     assert all(read.in_commit_ms == ({1: 5} if _lines(read) else {}) for read in blocks if read.rows.num_rows)
     assert [problem for read in blocks for problem in read.problems] == [
-        (2, "it is gone since the log was listed")
+        (2, "it was removed after the log was listed")
     ]
 
 

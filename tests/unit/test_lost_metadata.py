@@ -255,7 +255,7 @@ def test_files_of_a_table_that_lost_a_state_are_not_called_useless() -> None:
     assert words["b"] == debris
     for name in "ac":
         assert words[name].startswith("2 files; no version lists these files; a version of the table is lost")
-        assert "storage only" not in words[name]
+        assert "only costs storage" not in words[name]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ OF_STATES = (
 )
 GENERAL = {("incomplete_commit", "hudi"), ("stale_pointer", "hudi")}
 """Kinds whose advice for a format is the advice for any format."""
-BEYOND = ("storage only", "there again", "othing is lost", "o row is lost", "is back")
+BEYOND = ("only costs storage", "there again", "othing is lost", "o row is lost", "is back")
 """Statements that no advice can make."""
 
 

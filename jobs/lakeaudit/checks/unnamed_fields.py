@@ -57,7 +57,10 @@ def unnamed_fields(
 
 def _gap(row: Mapping[str, Any], source: str) -> str:
     if row["field"] == CLASS and row["storage_class"] is not None:
-        return f"it is not known whether the storage class {row['storage_class']} has to be restored"
+        return (
+            f"it is unknown whether files of the storage class {row['storage_class']} must be restored "
+            "before reading"
+        )
     return f"{source} does not name {row['field']}"
 
 

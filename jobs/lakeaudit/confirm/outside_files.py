@@ -20,7 +20,7 @@ from lakeaudit.runtime.duck import Rows
 PLACES_NAMED = 3
 """The number of places that the reason names; others are counted."""
 
-_COMPARED = "not compared with other files for equal content: they lie outside the places that were listed"
+_COMPARED = "not compared with other files for equal content: they are outside the listed places"
 
 Place = tuple[str, str, str]
 """Table that lists the files, bucket, and the table around the files; empty: none."""
@@ -118,8 +118,8 @@ def _reason(evidence: Evidence, unchecked: Sequence[_UncheckedFiles]) -> str:
     worst = sorted(unchecked, key=lambda each: (-each.files, each.place))
     named = ", ".join(f"{each.files:,} below {each.place.uri}{_note(each)}" for each in worst[:PLACES_NAMED])
     more = f" and in {len(worst) - PLACES_NAMED:,} more places" if len(worst) > PLACES_NAMED else ""
-    lie = "file lies" if files == 1 else "files lie"
-    sentence = f"{files:,} listed {lie} outside of all storage sources: {named}{more}"
+    lie = "file is" if files == 1 else "files are"
+    sentence = f"{files:,} listed {lie} outside all storage sources: {named}{more}"
     return "; ".join([sentence, *_remedies(evidence, worst[:PLACES_NAMED])])
 
 

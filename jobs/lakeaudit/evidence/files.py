@@ -56,12 +56,13 @@ class File:
 
 
 def pinned(files: Iterable[File], what: str) -> str:
-    """Return an identity of the files that were read, which changes with any of them; `what` describes the files."""
+    """Return an identity of the files that were read, which changes with any of them; `what` is a plural noun."""
     pins = sorted(
         f"{file.place.uri}\0{file.etag or file.size}\0{file.modified_at.isoformat()}" for file in files
     )
     text = "\n".join(pins).encode(errors="replace")
-    return f"{len(pins)} {what}, sha256:{hashlib.sha256(text).hexdigest()}"
+    noun = what.removesuffix("s") if len(pins) == 1 else what
+    return f"{len(pins)} {noun}, sha256:{hashlib.sha256(text).hexdigest()}"
 
 
 def list_files(

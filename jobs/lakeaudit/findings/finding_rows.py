@@ -65,9 +65,9 @@ _AS_ENTERED = {
     "recoverable": "'unknown'",
 }
 _ABSENT_FIELD = """CASE WHEN rule = 'metastore_tree.field_absent' THEN ': ' || coalesce(nullif(concat_ws(', ',
-    CASE WHEN size IS NULL THEN 'file_length' END, CASE WHEN touched_at IS NULL THEN 'mod_time' END,
-    CASE WHEN mostly_etags AND etag IS NULL THEN 'etag' END), ''), 'last_updated') ELSE '' END"""
-"""SQL for the fields that an entry lacks; one with all others lacks `last_updated`."""
+    CASE WHEN size IS NULL THEN 'file_length' END, CASE WHEN mostly_etags AND etag IS NULL THEN 'etag' END), ''),
+    'mod_time or last_updated') ELSE '' END"""
+"""SQL for the fields that an entry lacks; an entry that has length and ETag lacks its time."""
 _OF_PARENT = {
     "metastore_tree.parent_missing": "the metadata store has no entry for this folder",
     "metastore_tree.parent_tombstone": "the metadata store says that this folder is deleted",

@@ -51,7 +51,7 @@ def with_doubted_hosts(evidence: Evidence) -> Evidence:
     reasons: dict[str, str] = {}
     for (_, name), last in evidence.context.last_states.items():
         if last.hosts and not last.departed and name in facts and (why := _unread(facts[name])):
-            reason = f"files of {name} lie here, and it is not read whole: {why}"
+            reason = f"files of {name} are here, and not all files of {name} are known: {why}"
             reasons |= dict.fromkeys(_hosts(evidence, name, last), reason)
     known = {fact.table.name: fact.doubt for fact in evidence.facts}
     return evidence.with_doubts({host: why for host, why in reasons.items() if not known.get(host, why)})
@@ -120,7 +120,11 @@ def _not_whole(evidence: Evidence, kind: str, name: str, last: LastState) -> str
     same = [facts[each] for each in _same_id(evidence, kind, last) if each in facts]
     unread = [_unread(fact) for fact in same or ([facts[name]] if name in facts else [])]
     if unread:
-        return f"files of {name} lie here, and it is not read whole: {unread[0]}" if all(unread) else ""
+        return (
+            f"files of {name} are here, and not all files of {name} are known: {unread[0]}"
+            if all(unread)
+            else ""
+        )
     if _may_be_missing(evidence, name) or _was_dropped(evidence, last):
         return ""
     entry = f"{{name: {name}, location: '{last.location}', manifests: [{{kind: {kind}}}]}}"

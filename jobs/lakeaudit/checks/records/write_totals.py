@@ -70,7 +70,7 @@ def undecided_reasons(con: Connection, judged: Rows, doubts: dict[str, str]) -> 
         row[
             "judged_table"
         ]: f"{row['writes']:,} writes, such as {row['sample']}, are not complete in storage and cannot be judged: "
-        f"{row['why'] or doubts.get(row['judged_table'], 'storage was not read whole')}"
+        f"{row['why'] or doubts.get(row['judged_table'], 'storage was not read completely')}"
         for row in duck.rows_of(duck.query(con, sql, input=judged))
     }
 

@@ -75,7 +75,7 @@ def plain_chunks(content: bytes, header: Header, projection: Projection | None =
             at += size
             at = _after_mark(content, at, header.sync)
         except (ValueError, OverflowError, zlib.error, pa.ArrowException, OSError) as error:
-            raise Torn(f"it is torn or damaged after {number} entries") from error
+            raise Torn(f"it is incomplete or damaged after {number} entries") from error
         if not 0 <= count <= len(block):
             raise Torn(f"it is damaged after {number} entries: a block has {count} in {len(block)} bytes")
         block, whole, sound = projection.block(block, count) if projection else (block, count, True)
@@ -85,7 +85,7 @@ def plain_chunks(content: bytes, header: Header, projection: Projection | None =
         yield block
         yield header.sync
         if not sound:
-            raise Torn(f"it is torn or damaged after {number} entries")
+            raise Torn(f"it is incomplete or damaged after {number} entries")
 
 
 def _header_values(content: bytes, at: int) -> tuple[dict[str, bytes], int]:

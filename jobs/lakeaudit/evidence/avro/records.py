@@ -68,7 +68,7 @@ def _records(reader: Any) -> Iterator[dict[str, Any]]:
         except Torn:
             raise
         except Exception as error:
-            raise Torn(f"it is torn or damaged after {number} entries") from error
+            raise Torn(f"it is incomplete or damaged after {number} entries") from error
         if not isinstance(record, dict):
             raise Torn("its entries are not records")
         number += 1

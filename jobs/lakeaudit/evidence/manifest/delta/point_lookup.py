@@ -218,7 +218,7 @@ class FileReading:
             "by": info.get("engineInfo"),
         }
         acts = [about | act for action in actions for act in self.sought.acts(action)]
-        return acts, _state(actions), f"{place.uri} is gone or torn" if torn or body is None else ""
+        return acts, _state(actions), f"{place.uri} is missing or incomplete" if torn or body is None else ""
 
     def _base(self) -> tuple[list[Row], Row, str]:
         """Read the base state, which the commits continue."""
@@ -230,7 +230,7 @@ class FileReading:
         about = {"version": self.plan.base_version, "operation": "checkpoint"}
         broken = [place.uri for place, _, whole in read if not whole]
         acts = [about | act for _, actions, _ in read for a in actions for act in self.sought.acts(a)]
-        return acts, _state(top), f"{broken[0]} is gone or damaged" if broken else ""
+        return acts, _state(top), f"{broken[0]} is missing or damaged" if broken else ""
 
     def _sidecar_place(self, name: str) -> Location:
         return self.log.folder.join("_sidecars", unquote(name.rpartition("/")[2]))

@@ -131,7 +131,7 @@ def _why_uncertain(reading: Reading, judged: int) -> str | None:
     if newest is None or newest < judged:
         return f"its newest version is {newest} now, and was {judged}"
     if newer != ([(judged + 1, newest)] if newest > judged else []):
-        return f"not every commit from {judged + 1} to {newest} is there"
+        return f"some commits from {judged + 1} to {newest} are missing"
     if reading.torn or reading.undecodable:
         return "a commit since then cannot be understood"
     try:

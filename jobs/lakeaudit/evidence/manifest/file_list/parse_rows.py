@@ -93,7 +93,7 @@ def _identity(path: str, home: Location, aliases: Aliases) -> tuple[str, str]:
     key = without_dots(path)
     if not home.holds(home.bucket, key) or key == home.prefix:
         raise Fault(
-            f"has the path {_quoted(path)}, which lies under neither the table's location nor a scheme"
+            f"has the path {_quoted(path)}, which is not under the table's location and has no scheme"
         )
     return home.bucket, key
 
@@ -115,7 +115,7 @@ def _scope(scope: str | None, listed: ListFile) -> tuple[str, str]:
     place = Location(named[0], named[1].rstrip("/"))
     if not _is_uri(scope, home) and not home.contains(place):
         raise Fault(
-            f"has the scope {_quoted(scope)}, which lies under neither the table's location nor a scheme"
+            f"has the scope {_quoted(scope)}, which is not under the table's location and has no scheme"
         )
     return place
 

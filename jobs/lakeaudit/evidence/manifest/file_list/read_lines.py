@@ -173,7 +173,7 @@ def _json_lines(block: bytes, at: _Progress) -> Iterator[Line]:
         if not text.strip():
             continue
         if at.ended:
-            yield Line(at.number, Fault("stands behind the end line"))
+            yield Line(at.number, Fault("is after the end line"))
         row = _parse(text)
         at.ended = not isinstance(row, Fault) and row.get("end") is True
         if not at.ended:

@@ -258,7 +258,7 @@ def _broken_tables(
             uri = record.file.place.uri
             broken[record.table] = (
                 MissingState(cause, uri),
-                f"{uri} {fault}; readers need every batch of the log",
+                f"{uri} {fault}; query engines need every batch of the log",
             )
     return broken
 

@@ -12,7 +12,7 @@ from lakeaudit.evidence.manifest.file_list.read_lines import Fault, ListFile, Ro
 from lakeaudit.evidence.protocol import BufferedRows, EvidenceGap
 from lakeaudit.keys import Aliases, Location
 
-TORN = "is torn"
+TORN = "is incomplete"
 """Prefix of the fault of a record that was written only in part, or holds other content."""
 LARGEST = 256 << 20
 """Most bytes of a record; a larger file is not a record."""

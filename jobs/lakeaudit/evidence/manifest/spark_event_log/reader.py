@@ -259,7 +259,7 @@ def _warnings(found: Sequence[Logs]) -> list[str]:
 
 def digest(found: Sequence[Logs]) -> str:
     """Identify exactly which logs were read."""
-    return pinned((file.file for each in found for log in each.logs for file in log.files), "files of logs")
+    return pinned((file.file for each in found for log in each.logs for file in log.files), "log files")
 
 
 def _places(found: Sequence[Logs]) -> str:

@@ -254,7 +254,7 @@ def _json_top(place: Location, clients: Clients) -> FileSummary:
         return FileSummary(refused=str(error))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return FileSummary(problem=TORN)
-    return FileSummary(sidecars, problem=None if actions else "it is empty or gone")
+    return FileSummary(sidecars, problem=None if actions else "it is empty or missing")
 
 
 def _with_sidecars(

@@ -22,7 +22,7 @@ from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain, is_missing
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-VANISHED = "it is gone since the log was listed"
+VANISHED = "it was removed after the log was listed"
 UNREAD = "it cannot be read: "
 NOT_UTF8 = "a line of it is not UTF-8"
 SHORT = "fewer bytes of it can be read than storage records"

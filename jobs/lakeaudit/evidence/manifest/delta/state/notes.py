@@ -23,10 +23,10 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import NOTE
 
-TORN = "a line of it is torn or no Delta action"
-DAMAGED = "it is damaged inside, or gone"
+TORN = "a line of it is incomplete or is not a Delta action"
+DAMAGED = "it is damaged or missing"
 NO_PARQUET = "it is not a complete Parquet file"
-GONE = "it is gone"
+GONE = "it is missing"
 OWN_READER = "lakeaudit's own Parquet reader cannot read it, which says nothing against the file: "
 """Prefix of the reason if a feature of the format is not supported here."""
 LOST = frozenset((DAMAGED, NO_PARQUET, GONE))

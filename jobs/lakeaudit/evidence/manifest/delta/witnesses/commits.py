@@ -94,7 +94,7 @@ def _lines_of(clients: Clients, file: CommitFile) -> list[str] | str:
         content = read_bytes(clients, file.place, file.version_id)
     except SourceError as error:
         return error.what
-    return "it is gone" if content is None else content.decode("utf-8", "replace").split("\n")
+    return "it is missing" if content is None else content.decode("utf-8", "replace").split("\n")
 
 
 def _content(lines: list[str] | str) -> CommitContent:

@@ -56,7 +56,7 @@ def _required_files(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple
             yield kind, duck.conform(con, duck.query(con, _REQUIRED, files=files), FILE)
 
 
-_TORN = ("it is empty", "it is torn", "it is not whole")
+_TORN = ("it is empty", "it is incomplete", "it is not whole")
 _PREFIX = "/".join(METADATA_TABLE)
 _REQUIRED = f"""
     WITH live AS (

@@ -32,7 +32,7 @@ from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
-GONE = "it is gone"
+GONE = "it is missing"
 OLDEST = "oldest"
 NOT_WRITTEN = "not_written"
 DID = "did"

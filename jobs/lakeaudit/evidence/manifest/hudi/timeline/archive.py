@@ -70,7 +70,7 @@ def _avro_blocks(content: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
             begin, end, kind = _block(content, at)
             block = _avro_block(content, begin, end) if kind == _AVRO_BLOCK else None
         except (struct.error, ValueError, LookupError) as error:
-            raise Torn(f"it is torn or damaged after {number} blocks") from error
+            raise Torn(f"it is incomplete or damaged after {number} blocks") from error
         if block is not None:
             yield block
         at, number = end, number + 1
@@ -122,4 +122,4 @@ def _of_parquet(content: bytes) -> Iterator[ArchivedInstant]:
                         in_order(row["instantTime"]), done, row["action"], record_of(row["metadata"])
                     )
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
-        raise Torn("it is torn or damaged") from error
+        raise Torn("it is incomplete or damaged") from error

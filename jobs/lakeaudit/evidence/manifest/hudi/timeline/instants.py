@@ -281,7 +281,7 @@ def _archive(clients: Clients, home: Location, config: TableConfig) -> tuple[tup
             return (), listed
         names = listed
     if missing := [name for name in names if name not in files]:
-        return (), f"{folder.join(missing[0]).uri} is gone"
+        return (), f"{folder.join(missing[0]).uri} is missing"
     some = [files[name] for name in names]
     return tuple(Instant(file, "", COMPLETED, "", "", file.modified_at) for file in some), None
 

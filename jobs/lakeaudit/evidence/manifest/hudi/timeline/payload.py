@@ -63,7 +63,7 @@ def record_of(content: bytes) -> Record:
         try:
             record = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise Torn("it is torn or damaged") from error
+            raise Torn("it is incomplete or damaged") from error
     if not isinstance(record, dict):
         raise Torn("it is not a record")
     return record

@@ -179,7 +179,5 @@ def _elsewhere(table: Table, said: Sequence[Lookup], pointers: Sequence[Pointer]
     for pointer, each in zip(pointers, said, strict=True):
         place = each.location if isinstance(each, CatalogTable) else None
         if place is not None and place != table.location:
-            return (
-                f"{_display_name(pointer)} lies in {place.uri}, and the lake file names {table.location.uri}"
-            )
+            return f"{_display_name(pointer)} is at {place.uri}, but the lake file names {table.location.uri}"
     return None

@@ -108,7 +108,7 @@ def _newest(
         everything = [*others, (file, metadata)]
         file, metadata = current(own)
         others = [each for each in everything if each[0] != file]
-    doubt = None if own else f"its metadata says that the table lies in {metadata.location}"
+    doubt = None if own else f"its metadata says that the table is at {metadata.location}"
     return _with_doubt(
         LocatedMetadata(table, read_at, file, metadata, folder=folder, others=tuple(others), doubt=doubt)
     )

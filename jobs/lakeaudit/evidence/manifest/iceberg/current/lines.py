@@ -96,7 +96,7 @@ def _another_table(other: File, content: Metadata, states: Sequence[File]) -> st
     names = sorted({other.name, *(each.name for each in states if each.name in line)}, reverse=True)
     rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
-        f"{other.name} is of another table ({content.uuid}), whose files may lie here too; if that table was dropped, "
+        f"{other.name} is of another table ({content.uuid}), whose files may be here too; if that table was dropped, "
         f"move its metadata.json files out of this folder ({', '.join(names[:MOST_NAMED])}{rest}) and audit again"
     )
 

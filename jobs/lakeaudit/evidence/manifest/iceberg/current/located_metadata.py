@@ -81,7 +81,7 @@ def read_metadata(clients: Clients, file: File) -> Content:
             raise
         return UnreadMetadata(str(error), ARCHIVED)
     if content is None:
-        return UnreadMetadata(f"{uri}: it is gone", ABSENT)
+        return UnreadMetadata(f"{uri}: it is missing", ABSENT)
     try:
         return parse_metadata(content).written_by(file.modified_at)
     except NotSupported as error:

@@ -29,7 +29,7 @@ A_TASK = 32
 """Most lists of one table that one task reads."""
 LIST_BYTES = 64 << 10
 """Approximate bytes that reading a list costs."""
-GONE = "it is gone"
+GONE = "it is missing"
 _THREADS = 16
 
 
@@ -224,7 +224,7 @@ def _content(clients: Clients, wanted: ListToRead) -> bytes | Torn:
         return b""
     place = place_of(wanted.path, clients.names)
     if place is None:
-        return Torn(f"{wanted.path[:200]} lies in a store that is not known")
+        return Torn(f"{wanted.path[:200]} is in an unknown store")
     try:
         content = read_bytes(clients, place, size=wanted.size)
     except SourceError as error:
@@ -270,7 +270,7 @@ def _add(
         path = record.get("manifest_path")
         place = place_of(path, aliases) if isinstance(path, str) else None
         if place is None:
-            raise Torn(f"it names the manifest {str(path)[:200]!r}, which lies in no store that is known")
+            raise Torn(f"it names the manifest {str(path)[:200]!r}, which is in an unknown store")
         one = known.get(place)
         if one is None:
             one = known[place] = _ManifestRefs(

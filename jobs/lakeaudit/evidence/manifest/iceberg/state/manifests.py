@@ -261,7 +261,7 @@ class _Reading:
     def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], path_of: PathWriter) -> Row:
         place = place_of(file["file_path"], self.aliases)
         if place is None:
-            raise ValueError(f"{file['file_path'][:80]!r} lies in no store that is known")
+            raise ValueError(f"{file['file_path'][:80]!r} is in an unknown store")
         status = _status(entry["status"])
         removed = status == _DELETED
         snapshot = entry.get("snapshot_id")

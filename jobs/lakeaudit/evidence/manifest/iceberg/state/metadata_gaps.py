@@ -36,7 +36,8 @@ def without_current(read: TableReading) -> str:
     if metadata.current is not None or not metadata.snapshots or metadata.lost_current is not None:
         return ""
     return (
-        f"main has no current snapshot, so its readers get no row, and {len(metadata.snapshots)} snapshots are retained"
+        f"main has no current snapshot, so query engines read no row, but {len(metadata.snapshots)} "
+        "snapshots are retained"
         ", whose files are kept: CREATE OR REPLACE TABLE and writes to other branches leave a table so, and so does a "
         "metadata.json that lost its current-snapshot-id"
     )
