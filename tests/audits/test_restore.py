@@ -164,7 +164,8 @@ def test_what_is_brought_back_is_resolved(losses: LossAudit) -> None:
     assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
     resolved = rows(losses.lake, "discrepancies", "state", "resolution")
     assert {key: resolved[key] for key in back.keys} == dict.fromkeys(back.keys, ("resolved", "restored"))
-    verified, unverified = "checked live; content verified", "checked live; content not verified"
+    shown = "a live check no longer shows it"
+    verified, unverified = f"{shown}; content verified", f"{shown}; content not verified"
     assert reasons(losses.lake) == dict.fromkeys(back.keys, verified) | {purged: unverified}
 
 

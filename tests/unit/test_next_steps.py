@@ -294,8 +294,8 @@ def test_an_entry_waits_for_its_object_and_a_log_for_its_commit(
     ("kind", "resolution", "told"),
     [
         ("dropped", "restored", "restored"), ("size_mismatch", "restored", "restored"),
-        ("clone_at_risk", "restored", "no longer so"),  # it may be over because the file is lost
-        ("temporary", "restored", "no longer so"), ("of another version", "restored", "restored"),
+        ("clone_at_risk", "restored", "fault no longer found"),  # it may be over because the file is lost
+        ("temporary", "restored", "fault no longer found"), ("of another version", "restored", "restored"),
         ("phantom", "metastore_mended", "metadata store repaired"), ("dropped", None, "resolved, it is not known how"),
         ("dropped", "reference_removed", "closed, not restored"),
     ],

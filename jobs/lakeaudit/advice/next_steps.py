@@ -394,7 +394,7 @@ def resolution_text(row: Row) -> str:
 
 
 _RESOLUTIONS = {
-    OVER: "no longer so",
+    OVER: "fault no longer found",
     "reference_removed": "closed, not restored",
     "metastore_mended": "metadata store repaired",
     "accepted": "ignored by the lake file",

@@ -78,7 +78,10 @@ def _assertions(row: Row, wrong: int) -> Iterator[Event]:
         "expected": "complete",
     } | decided
     if whole or wrong:
-        compared = {"expected": "no finding above info", "actual": f"{count(wrong)} findings"}
+        compared = {
+            "expected": "no finding of severity warning or higher",
+            "actual": f"{count(wrong)} findings",
+        }
         yield {"assertion": f"lakeaudit.{row['axis']}", "success": not wrong} | compared
 
 
