@@ -17,19 +17,17 @@ import pytest
 from lakeaudit.audit import projection_pass
 from lakeaudit.audit.task_functions import kernel_with
 from lakeaudit.checks import registry
-from lakeaudit.checks.protocol import Check, CheckInput, CheckResult
+from lakeaudit.checks.protocol import Check
 from lakeaudit.checks.registry import checks, register, unregister
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.engine.chunks import run_stage
 from lakeaudit.errors import CannotAudit
 from lakeaudit.evidence.protocol import Batches, RoutedStage
-from lakeaudit.matching.pairs import Kinds
-from lakeaudit.matching.share import Share, TaskFacts
-from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, task_connection
 from tests.builders import success_markers
 from tests.builders.artefacts import put
 from tests.builders.audits import audited, results_of
+from tests.builders.equal_sizes import SIZE_CHECK, judge_sizes, select_sizes
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-check.md"
 WRITTEN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -102,38 +100,6 @@ def test_two_checks_cannot_have_one_name() -> None:
     assert [check.name for check in checks()].count("success_markers") == 1
 
 
-SIZES = pa.schema([("size", pa.int64()), ("files", pa.int64())])
-
-
-def select_sizes(share: Share) -> Batches:
-    sql = "SELECT s_size AS size, key FROM input WHERE s_presence = 'present' AND table_name IS NOT NULL"
-    yield "sizes", duck.query(share.con, sql, input=share.every_pair)
-
-
-def combine_sizes(_: TaskFacts, con: Connection, rows: Kinds) -> Batches:
-    if "sizes" in rows:
-        sql = "SELECT size, count(*) AS files FROM input GROUP BY size HAVING files > 1"
-        yield "equal_sizes", duck.query(con, sql, input=rows["sizes"])
-
-
-def judge_sizes(given: CheckInput, kind: str = "duplicate_content") -> CheckResult:
-    rows = duck.rows_of(duck.relation(given.evidence.con, given.matched.rows("equal_sizes", SIZES)))
-    same = {"table_name": "orders", "axis": "duplicate", "kind": kind, "severity": "info",
-            "subject_type": "table", "confirmation": "not_needed"}  # fmt: skip
-    found = [same | {"subject": f"orders#{each['size']}", "files": each["files"]} for each in rows]
-    return CheckResult(rows=tuple(found))
-
-
-SIZE_CHECK = Check(
-    "equal_sizes",
-    judge_sizes,
-    select_sizes,
-    combine_sizes,
-    every_key=True,
-    routes={"sizes": "hash(size) >> 32"},
-)
-
-
 @contextmanager
 def with_check(check: Check) -> Iterator[None]:
     register(check)
@@ -153,7 +119,7 @@ def test_a_check_brings_rows_of_several_keys_together(lake: Lake) -> None:
 
 def test_the_routes_of_a_check_travel_with_its_stages() -> None:
     with with_check(SIZE_CHECK):
-        kernel = kernel_with(cast("TaskFacts", None))
+        kernel = kernel_with(cast("Any", None))
     assert kernel.routes["sizes"] == SIZE_CHECK.routes["sizes"]
     stage = pickle.loads(pickle.dumps(RoutedStage(_hundred_sizes, kernel.routes)))
     with task_connection() as con:
