@@ -116,7 +116,7 @@ def _judged(console: Console, page: PageData, size: Size) -> None:
     """Print the number of fully judged tables, and for the others the missing parts with the reasons."""
     tables = coverage_view.judged(page.coverage)
     others = [table for table in tables if table.standing != "whole"]
-    title(console, "Coverage")
+    title(console, "Coverage: what was judged")
     whole = len(tables) - len(others)
     words = f"{formatting.count(whole)} of {formatting.number(len(tables), 'table')} fully judged"
     summary_line = plain(words, "green" if tables and not others else "")
@@ -180,7 +180,7 @@ NAME = 48
 def _evidence(console: Console, run: Row, size: Size) -> None:
     sources = run["sources"] or ()
     if size.sources:
-        title(console, "Evidence")
+        title(console, "Evidence: what was read")
     else:
         rows = sum(source["rejected"] or 0 for source in sources)
         oldest = min((source["cut_from"] for source in sources if source["cut_from"]), default=None)
