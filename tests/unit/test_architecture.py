@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lakeaudit
+from lakeaudit.checks.registry import checks
 from lakeaudit.evidence.kind import Deferred
 from lakeaudit.evidence.registry import ROLES
 
@@ -148,9 +149,11 @@ SELECTIONS = "lakeaudit.checks.selections"
 
 
 def in_tasks() -> set[str]:
-    """Modules of checks that run in tasks."""
-    modules = known_imports(SELECTIONS)
-    return {SELECTIONS} | {module for module in modules if below(module, "lakeaudit.checks")}
+    """Modules of checks that run in tasks: those of their functions, and those that they import."""
+    functions = [f for check in checks() for f in (check.select, check.combine) if f is not None]
+    begun = {SELECTIONS, *(function.__module__ for function in functions)}
+    modules = {each for module in begun for each in known_imports(module)}
+    return begun | {module for module in modules if below(module, "lakeaudit.checks")}
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if any(below(name, r) for r in PURE_ROOMS)])
