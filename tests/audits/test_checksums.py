@@ -74,8 +74,8 @@ def test_a_checksum_that_counts_otherwise_is_a_finding(
         100,
         1,
     )
-    assert "crc counts 3 files, " in rows["differs"]["explanation"]
-    assert "and the log lists 2 files, " in rows["differs"]["explanation"]
+    assert "crc of table version 2 counts 3 files, " in rows["differs"]["explanation"]
+    assert "but the log lists 2 files, " in rows["differs"]["explanation"]
     (said,) = [warning for warning in outcome.warnings if "crc" in warning]
     assert said.endswith(
         "torn/_delta_log/00000000000000000002.crc is not a checksum: it cannot be understood"
@@ -83,3 +83,22 @@ def test_a_checksum_that_counts_otherwise_is_a_finding(
     assert outcome.status == "partial"
     status = leftover_status(lake, run_id)
     assert status == {name: "partial" if name in ("bytes", "differs") else "complete" for name in NAMES}
+
+
+def test_a_checksum_that_cannot_be_compared_has_a_reason(tmp_path: Path) -> None:
+    """A list that may not name all files stands beside the log: the files of the table are not all known."""
+    files, size = write(tmp_path / "wh" / "t")
+    checksum(tmp_path / "wh" / "t", {"numFiles": files, "tableSizeBytes": size}, 2)
+    (tmp_path / "lists").mkdir()
+    lists = f"{{kind: file_list, location: '{tmp_path}/lists', complete: false}}"
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: shop\nresults: {tmp_path / 'results'}\n"
+        f"inventories: [{{kind: listing, location: '{tmp_path}/wh'}}]\n"
+        f"tables: [{{name: t, location: '{tmp_path}/wh/t', manifests: [{{kind: delta}}, {lists}]}}]\n"
+    )
+    lake = load_lake(path, {})
+    audited(lake, run_id="r")
+    (row,) = (row for row in results_of(lake).coverage("r") if row["axis"] == "commit")
+    assert (row["status"], row["undecided"]) == ("complete", 1)
+    assert row["reason"].endswith("could not be compared: its manifest may not list all its files")
