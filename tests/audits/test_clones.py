@@ -144,7 +144,7 @@ def test_files_of_a_missing_table_in_another_tables_folder_are_not_unused(cloned
     (host,) = (row for row in results.coverage(run, ["host"]) if row["axis"] == "leftover")
     assert (host["status"], host["reason"].partition(":")[0]) == (
         "partial",
-        "files of lost_copy lie here, and it is not read whole",
+        "files of lost_copy are here, and not all files of lost_copy are known",
     )
     unused = {(row["table_name"], row["files"]) for row in cloned.rows(run, "leftover", GUESTS)}
     assert unused == {("apart", 1)}
@@ -279,7 +279,9 @@ def test_files_of_a_table_that_left_the_lake_file_in_another_tables_folder_are_u
         f"({{name: left_guest, location: '{guest}', manifests: [{{kind: delta}}]}}), or, if it was dropped, below "
         "`ignore` ({tables: ['left_guest'], kinds: [table_missing], reason: ...})"
     )
-    assert axes["passed"]["reason"].startswith("files of passed_guest lie here, and it is not read whole")
+    assert axes["passed"]["reason"].startswith(
+        "files of passed_guest are here, and not all files of passed_guest are known"
+    )
 
 
 def test_while_every_guest_is_read_strays_are_unused(cloned: Cloned) -> None:

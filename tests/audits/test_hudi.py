@@ -173,7 +173,7 @@ def test_a_log_file_of_a_failed_write_that_its_rollback_does_not_name_is_reporte
 ) -> None:
     """In layout 1 it stays, behind a block that undoes it; only rollbacks by listing do not name it."""
     (row,) = broken.of("merging_failed_and_on_1")
-    assert (row["kind"], row["severity"], row["explanation"][:8]) == ("unreferenced", "info", "1 files;")
+    assert (row["kind"], row["severity"], row["explanation"][:8]) == ("unreferenced", "info", "1 file; ")
 
 
 def test_a_torn_archive_is_reported_with_the_hidden_files_and_other_tables_are_judged(broken: Broken) -> None:
@@ -200,7 +200,8 @@ def test_only_unreadable_tables_are_undecided(broken: Broken) -> None:
 def test_an_unfinished_write_is_not_a_commit(broken: Broken) -> None:
     (row,) = broken.of("unfinished")
     assert row["kind"] == "uncommitted"
-    assert row["explanation"].startswith(f"{len(broken.unfinished)} files; ")
+    files = len(broken.unfinished)
+    assert row["explanation"].startswith("1 file; " if files == 1 else f"{files} files; ")
 
 
 def test_tables_are_discovered_in_an_inventory_without_their_inner_tables(

@@ -188,7 +188,7 @@ def test_a_lost_update_names_both_writes_and_keeps_the_files_of_the_first(
     (row,) = _of(results, "before", f"lost_update_{layout}")
     assert (row["files"], row["subject_type"]) == (1, "file")
     assert row["key"].endswith("commit")
-    assert "each rewrote 1 file groups, such as g" in row["explanation"]
+    assert "each rewrote 1 file group, such as g" in row["explanation"]
     coverage = {
         each["axis"]: each["status"]
         for each in results.coverage("before")

@@ -114,7 +114,7 @@ def test_what_is_beyond_the_limit_is_named_with_its_place(place: Place) -> None:
     row = coverage_rows(lake, outcome)["clone"]
     assert (row["status"], row["uncovered"], outcome.exit_code) == ("partial", 3, 3)
     assert row["reason"] == (
-        f"3 listed files lie outside of all storage sources: 3 below s3://{place.other}/orders;"
+        f"3 listed files are outside all storage sources: 3 below s3://{place.other}/orders;"
         f" to cover them, add to inventories: [{{kind: listing, location: 's3://{place.other}/orders'}}]"
         " (an audit without --live reads them);"
         " a live audit checks them one by one with a larger confirm.fresh"

@@ -229,9 +229,9 @@ def test_a_state_that_a_report_lists_and_the_log_lacks(
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        ("delta_commit_lost", "and now the file is missing"),
-        ("iceberg_metadata_lost", "and now the file is missing"),
-        ("hudi_instant_lost", "and now the file is missing"),
+        ("delta_commit_lost", "now the file is missing"),
+        ("iceberg_metadata_lost", "now the file is missing"),
+        ("hudi_instant_lost", "now the file is missing"),
         (
             "delta_iceberg_side_loses_metadata",
             "by its metadata: a report of storage lists the file of table version 3",

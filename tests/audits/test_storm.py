@@ -140,7 +140,7 @@ def test_a_restore_by_delete_markers_is_one_finding_a_table(restored: tuple[Rest
         f"{LATER} versions of the table are lost together: {names}; storage keeps an object version of "
         f"{LATER} of these {LATER} files" in (found["delta"]["explanation"])
     )
-    assert "3 states are lost together: " in found["hudi"]["explanation"]
+    assert "3 versions of the table are lost together: " in found["hudi"]["explanation"]
 
 
 def test_a_plan_restores_every_lost_state_of_a_table(restored: tuple[Restored, Outcome]) -> None:

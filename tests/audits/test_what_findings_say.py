@@ -194,10 +194,10 @@ def test_a_file_that_is_gone_since_an_old_report(
 
     deep = last_line("explain", f"s3://{bucket}/{gone}", "--deep")
     assert deep.startswith(
-        "GONE: storage does not have it now, and manifest delta of orders lists it (the last audit"
+        "GONE: storage does not have the file now, and manifest delta of orders lists the file (the last"
     )
     assert last_line("explain", f"s3://{bucket}/{gone}").startswith(
-        "UNDECIDED: storage does not have it now; --deep"
+        "UNDECIDED: storage does not have the file now; --deep"
     )
     assert last_line("explain", f"s3://{bucket}/{there}", "--deep").startswith("OK: no finding")
     certificate = str(tmp_path / "certificate.json")

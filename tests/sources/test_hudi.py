@@ -432,7 +432,7 @@ def test_an_archive_of_unknown_files_is_reported(tmp_path: Path, content: bytes 
 def test_a_file_group_of_unknown_origin_is_reported(tmp_path: Path) -> None:
     write_timeline(tmp_path, {f"{T3}.commit": commit(stat(base("a", T3), prevCommit=T1))})
     (hole,) = read(tmp_path).holes
-    assert hole.reason == f"the timeline begins after {T1}, and 1 file groups come from that instant"
+    assert hole.reason == f"the timeline begins after {T1}, but 1 file group comes from that instant"
 
 
 def test_writes_that_record_lost_rows_are_reported(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from lakeaudit.evidence.manifest.hudi.state.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline.instants import COMPLETED
 from lakeaudit.evidence.manifest.hudi.timeline.payload import EMPTY
 from lakeaudit.evidence.protocol import EvidenceGap
+from lakeaudit.formatting import number
 from lakeaudit.runtime.connections.aws_failures import ARCHIVED
 
 _REMOVING = ("", "clean", "rollback", "restore")
@@ -31,9 +32,8 @@ def evidence_gaps(read: TableReading, source: str) -> Iterator[EvidenceGap]:
     if read.found.lost:
         yield EvidenceGap(source, read.found.lost, location, read.name, _HIDES[""], kind="missing_metadata")
     elif read.unknown and not read.problems:
-        reason = (
-            f"the timeline begins after {read.before}, and {read.unknown} file groups come from that instant"
-        )
+        come = f"{number(read.unknown, 'file group')} {'comes' if read.unknown == 1 else 'come'}"
+        reason = f"the timeline begins after {read.before}, but {come} from that instant"
         yield EvidenceGap(source, reason, location, read.name, "files that older instants wrote")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lakeaudit.evidence.lineage import CONTENT, DROPPED_BY_APPEND, Stake, Witness
 from lakeaudit.evidence.manifest.hudi.state.rows import STEP
 from lakeaudit.evidence.manifest.hudi.timeline.instants import Instant
+from lakeaudit.formatting import number
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import NOTE
@@ -109,7 +110,7 @@ def lost_updates(
 
 def _witness(table: str, pair: RivalWrites, lost: Instant) -> Witness:
     words = (
-        f"writes {pair.lost} and {pair.kept} each rewrote {pair.groups:,} file groups, such as "
+        f"writes {pair.lost} and {pair.kept} each rewrote {number(pair.groups, 'file group')}, such as "
         f"{pair.sample.rpartition('/')[2]}, from the same base files (of {pair.before}): query engines read "
         f"the files of {pair.kept}, without the rows of {pair.lost}; the base files of {pair.lost} exist until a clean"
     )

@@ -25,6 +25,7 @@ from lakeaudit.evidence.manifest.hudi.timeline.names import instant_of
 from lakeaudit.evidence.manifest.hudi.timeline.write_facts import CLUSTER, REPLACES, WriteFacts
 from lakeaudit.evidence.manifest.hudi.witnesses.repeated_appends import live_files
 from lakeaudit.evidence.protocol import Context
+from lakeaudit.formatting import number
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -68,7 +69,8 @@ def other_content(read: TableReading) -> Iterator[Witness]:
         if each.begin not in read.found.begun and not done.issuperset(facts.instants):
             continue
         words = (
-            f"{each.file.place.uri} lists {facts.foreign:,} base files, and none has this instant in its name (for "
+            f"{each.file.place.uri} lists {number(facts.foreign, 'base file')}, and none has this instant in "
+            "its name (for "
             f"example {facts.sample}): a write lists only its own files, so the content of another write replaced it"
         )
         yield Witness(read.name, REPLACED_STATE, (CONTENT,), each.file.place.uri, words, int(each.begin))
@@ -109,7 +111,8 @@ def _single_writes(read: TableReading) -> dict[str, tuple[Instant, WriteFacts]]:
 
 def _idle_removal(read: TableReading, each: Instant, facts: WriteFacts, groups: ReplacedGroups) -> Witness:
     words = (
-        f"write {each.begin} ({facts.operation or each.action}) replaces {groups.unknown:,} file groups that no "
+        f"write {each.begin} ({facts.operation or each.action}) replaces "
+        f"{number(groups.unknown, 'file group')} that no "
         f"instant of the timeline or its archive wrote, such as {groups.names[0].lstrip('/')}"
     )
     again = None
@@ -194,8 +197,9 @@ def _rival(read: TableReading, older: str, younger: str, live: Mapping[tuple[str
     writes, groups = _single_writes(read), read.replaced[younger]
     (_, one), (file, other) = writes[older], writes[younger]
     words = (
-        f"writes {older} ({one.operation}) and {younger} ({other.operation}) both replaced {groups.again:,} file "
-        "groups: neither write read the result of the other"
+        f"writes {older} ({one.operation}) and {younger} ({other.operation}) both replaced "
+        f"{number(groups.again, 'file group')}: "
+        "neither write read the result of the other"
     )
     claim = (read.name, RIVAL_OVERWRITES, (CONTENT,), file.file.place.uri, words, int(younger))
     return Witness(*claim, Stake(live.get((read.name, older)) or live.get((read.name, younger))))
