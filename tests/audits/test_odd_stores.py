@@ -531,7 +531,7 @@ def test_classes_of_a_report(reported: Reported) -> None:
     }  # fmt: skip
     assert reported.place in content["orders"]["reason"]
     assert "does not name StorageClass" in content["orders"]["reason"]
-    assert "whether the storage class COLD has to be restored" in content["returns"]["reason"]
+    assert "whether files of the storage class COLD must be restored" in content["returns"]["reason"]
     assert outcome.exit_code == 3
     assert sum("does not name StorageClass" in each for each in outcome.warnings) == 1
     assert sum("storage_classes: {COLD: readable}" in each for each in outcome.warnings) == 1

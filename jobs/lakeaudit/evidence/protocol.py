@@ -273,7 +273,7 @@ class Entries:
     warnings: tuple[str, ...] = ()
     check: Callable[[Sequence[Mapping[str, object]]], str | None] | None = None
     tree: bool = True
-    """Whether entries need the folders above them; a store of names alone has no tree."""
+    """Whether entries need the folders above them; a store without folders has no tree."""
 
 
 @dataclass(frozen=True)

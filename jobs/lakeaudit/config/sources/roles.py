@@ -63,7 +63,7 @@ class MetastoreSource(Source):
     """The kind of manifest whose commits writers serialise by it."""
 
     has_tree: ClassVar[bool] = True
-    """Whether its entries need those of the folders above them; a store of names alone has no tree."""
+    """Whether its entries need those of the folders above them; a store without folders has no tree."""
 
     location: Place | None = None
     margin: Duration | None = None
