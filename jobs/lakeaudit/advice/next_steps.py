@@ -382,7 +382,7 @@ OVER = "over"
 
 
 def ending(kind: str, resolution: str | None) -> str:
-    """Return the ledger's resolution; OVER for `restored` if no file was lost or altered; empty: no resolution."""
+    """Return the ledger's resolution; OVER for `restored` if no file was lost or changed; empty: no resolution."""
     never_lost = kind in KINDS and kind not in LOSS_KINDS
     return OVER if resolution == "restored" and never_lost else resolution or ""
 

@@ -35,7 +35,7 @@ class Recovery:
 
     Attributes:
         total: number of discrepancies.
-        answers: number of lost or altered files by `yes`, `no` and `unknown`; answers without files are left out.
+        answers: number of lost or changed files by `yes`, `no` and `unknown`; answers without files are left out.
         repairable: number of the other discrepancies that `reconcile plan` may repair.
         until: when the first recoverable file expires; None: no expiry is known.
         readable: number of commits that were written twice and whose lost version can be read.
@@ -91,7 +91,7 @@ class Recovery:
 
     @property
     def losses(self) -> int:
-        """Return the number of lost or altered files, recoverable or not."""
+        """Return the number of lost or changed files, recoverable or not."""
         return sum(self.answers.values())
 
     @property
