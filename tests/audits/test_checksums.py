@@ -86,7 +86,7 @@ def test_a_checksum_that_counts_otherwise_is_a_finding(
 
 
 def test_a_checksum_that_cannot_be_compared_has_a_reason(tmp_path: Path) -> None:
-    """A list that may not name all files stands beside the log: the files of the table are not all known."""
+    """A list that may not name all files is next to the log: the files of the table are not all known."""
     files, size = write(tmp_path / "wh" / "t")
     checksum(tmp_path / "wh" / "t", {"numFiles": files, "tableSizeBytes": size}, 2)
     (tmp_path / "lists").mkdir()

@@ -120,7 +120,7 @@ def test_only_the_tables_whose_metadata_is_copied_are_in_doubt(copies: Copies) -
         "orders": ("complete", "partial"),
     }
     assert rows["copied", "leftover"]["reason"] == (
-        f"its metadata says that the table lies in s3://{copies.bucket}/warehouse/plain"
+        f"its metadata says that the table is at s3://{copies.bucket}/warehouse/plain"
     )
 
 

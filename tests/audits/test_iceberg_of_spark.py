@@ -196,7 +196,7 @@ def test_every_loss_is_reported_by_its_kind(judged: Audited, broken: Broken) -> 
     assert [r["severity"] for r in rows if r["kind"] == "missing_metadata"] == ["warning"]
 
 
-NO_VERSION = "storage keeps no version of it"
+NO_VERSION = "storage keeps no object version of this file"
 
 
 def test_lost_metadata_is_reported_with_the_hidden_files_and_the_other_tables_are_judged(
@@ -205,10 +205,14 @@ def test_lost_metadata_is_reported_with_the_hidden_files_and_the_other_tables_ar
     assert judged.outcome.exit_code == 3
     rows = [r for r in judged.findings if (r["kind"], r["severity"]) == ("missing_metadata", "critical")]
     assert {(r["table_name"], r["key"], r["explanation"]) for r in rows} == {
-        ("merged", broken.metadata["merged"], f"it is gone; hides 8 files of main; {NO_VERSION}"),
+        (
+            "merged",
+            broken.metadata["merged"],
+            f"this file is missing; this hides 8 files of main; {NO_VERSION}",
+        ),
         (
             "first_version",
             broken.metadata["first_version"],
-            f"it is gone; hides 2 data files of main; {NO_VERSION}",
+            f"this file is missing; this hides 2 data files of main; {NO_VERSION}",
         ),
     }

@@ -176,7 +176,7 @@ def test_doctor_and_explain_know_the_catalog(tmp_path: Path, a: RestCatalog) -> 
     lake = lake_of(tmp_path, "", a)
     (said,) = ask_metastores(lake, Clients(), "lake", "o/part-0")
     assert (said.source, said.answer, said.reason) == (
-        "metastore iceberg_rest c0", "not_asked", "it contains only tables",
+        "metastore iceberg_rest c0", "not_asked", "the store contains only tables",
     )  # fmt: skip
     local = lake.model_copy(update={"results": Location.parse(str(tmp_path / "results"))})
     checks = {each.about: each for each in examine(local, Clients(), os.environ, datetime.now(UTC))}

@@ -337,7 +337,7 @@ def test_a_table_whose_properties_or_all_instants_are_archived_is_missing(
             raise SourceError(place.uri, ARCHIVED_WORDS, "")
         return read_bytes(clients, place, **given)
 
-    for module in ("parts", "timeline"):
+    for module in ("state.parts", "timeline.instants"):
         monkeypatch.setattr(f"lakeaudit.evidence.manifest.hudi.{module}.read_bytes", read_or_refuse)
     state = read(tmp_path).states["t"]
     assert (state.missing, state.state is None) == (missing, bool(missing))

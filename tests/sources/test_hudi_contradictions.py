@@ -64,7 +64,7 @@ def test_a_real_clustering_that_counts_fewer_rows_changes_them(tmp_path: Path) -
     path.write_text(json.dumps(record))
     (one,) = claims_of(home).witnesses
     assert (one.claim, one.stake.rows, one.number) == (CHANGED_ROWS, 1, int(path.name[:17]))
-    assert "of 20 rows by base files of 19" in one.words
+    assert "with 20 rows by base files with 19 rows" in one.words
 
 
 @pytest.mark.parametrize("largest", [(1 << 63) - 1, 1 << 62])

@@ -6,9 +6,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.engine.chunks import WHOLE, Reading, drain
+from lakeaudit.engine.chunks import WHOLE, Reading, drain, routes_of
 from lakeaudit.engine.local import Answers, AuditEngine
-from lakeaudit.evidence.protocol import Batches, BufferedRows, Part, Project, Stage
+from lakeaudit.evidence.protocol import Batches, BufferedRows, Part, Project, RoutedStage, Stage
 from lakeaudit.matching.pointer_folders import FolderCount, folder_files, sum_folder_files
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -45,7 +45,8 @@ class CountingEngine:
 
     def _run(self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading) -> Answers:
         first, *others = stages
-        return self.engine.run(rows, [partial(_sum_counts, first), *others], reading)
+        counting = RoutedStage(partial(_sum_counts, first), routes_of(first))
+        return self.engine.run(rows, [counting, *others], reading)
 
 
 def _count_files(
