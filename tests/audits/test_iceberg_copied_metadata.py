@@ -1,5 +1,6 @@
 """Iceberg folders that hold a copy of another table's metadata.json: a table is recognized by its own metadata."""
 
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,7 @@ def copies(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         lake.drop(key)
     old = [key for key in lake.keys("warehouse/orders/metadata/") if key.endswith(".metadata.json")]
     data = lake.keys("warehouse/orders/data/")
+    time.sleep(1.1)  # storage records whole seconds: of two metadata files with one number the younger one counts
     IcebergLake(aws.s3, s3, bucket).table("orders")
     loaded = _lake_of(
         tmp_path_factory.mktemp("copies"), s3, bucket, *MIXED, "other", "plain", "copied", "orders"
