@@ -304,7 +304,7 @@ _ALL = (
     ),
     Kind(
         "uncommitted", "leftover", "warning",
-        "no readable version of any table lists the file, although a commit of it would be visible",
+        "no readable version of any table lists the file, and the audit would have seen a commit that adds it",
         "First look for `lost_commit`, `overwritten_commit`, `missing_metadata` and failed jobs of that time: the "
         "files may be the only remains of a commit. If nobody needs the files, run the format's own clean-up of "
         "unlisted files.",
@@ -312,7 +312,8 @@ _ALL = (
     Kind(
         "unvacuumed", "leftover", "info",
         "the table removed the file, the table's retention has passed, and storage still has the file",
-        "Run the clean-up of the table's own format.",
+        "First repair the findings `lost_commit`, `overwritten_commit` and `missing_metadata` of the table: a lost "
+        "version may need the file. Then run the clean-up of the table's own format.",
     ),
     Kind(
         "unreferenced", "leftover", "info",

@@ -87,7 +87,9 @@ def copies(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         lake.drop(key)
     old = [key for key in lake.keys("warehouse/orders/metadata/") if key.endswith(".metadata.json")]
     data = lake.keys("warehouse/orders/data/")
-    time.sleep(1.1)  # storage records whole seconds: of two metadata files with one number the younger one counts
+    time.sleep(
+        1.1
+    )  # storage records whole seconds: of two metadata files with one number the younger one counts
     IcebergLake(aws.s3, s3, bucket).table("orders")
     loaded = _lake_of(
         tmp_path_factory.mktemp("copies"), s3, bucket, *MIXED, "other", "plain", "copied", "orders"

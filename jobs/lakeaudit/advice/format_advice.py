@@ -176,9 +176,12 @@ DO: Mapping[str, Mapping[str, str]] = {
         "them.",
     },
     "unvacuumed": {
-        "delta": "Run VACUUM.",
-        "iceberg": "Run expire_snapshots.",
-        "hudi": "Run the table's cleaner.",
+        "delta": "First repair the findings `lost_commit`, `overwritten_commit` and `missing_metadata` of the "
+        "table: a lost version may need the file. Then run VACUUM.",
+        "iceberg": "First repair the findings `lost_commit` and `missing_metadata` of the table: a lost version may "
+        "need the file. Then run expire_snapshots.",
+        "hudi": "First repair the findings `missing_metadata` of the table: a lost instant may need the file. Then "
+        "run the table's cleaner.",
     },
     "unreferenced": {
         "delta": "Run VACUUM (FULL, not LITE). This is safe if every running query and job started after the file "

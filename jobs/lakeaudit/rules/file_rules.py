@@ -134,7 +134,7 @@ LEFTOVER = ordered(
     ("slice_visible", "slice_listed", "stale_visible:warning",
      "no write of the timeline lists these files, but query engines that list the table's folders read them"),
     ("uncommitted", "within_horizon data_or_deletes", "uncommitted",
-     "no readable version of any table lists these files, although a commit of them would be visible"),
+     "no readable version of any table lists these files, and the audit would have seen a commit that adds them"),
     ("unreferenced", "", "unreferenced",
      "nothing that can be read lists these files: a job removed them long ago, or never committed them"),
 )  # fmt: skip
