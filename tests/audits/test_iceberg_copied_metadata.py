@@ -1,8 +1,8 @@
 """Iceberg folders that hold a copy of another table's metadata.json: a table is recognized by its own metadata."""
 
-import time
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
+from tests.builders.backdate import backdate
 from tests.builders.iceberg import IcebergLake
 from tests.conftest import Aws
 
@@ -87,9 +88,8 @@ def copies(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         lake.drop(key)
     old = [key for key in lake.keys("warehouse/orders/metadata/") if key.endswith(".metadata.json")]
     data = lake.keys("warehouse/orders/data/")
-    time.sleep(
-        1.1
-    )  # storage records whole seconds: of two metadata files with one number the younger one counts
+    for key in old:  # storage records whole seconds; of two files with one number the younger one is current
+        backdate(bucket, key, datetime.now(UTC) - timedelta(seconds=5))
     IcebergLake(aws.s3, s3, bucket).table("orders")
     loaded = _lake_of(
         tmp_path_factory.mktemp("copies"), s3, bucket, *MIXED, "other", "plain", "copied", "orders"

@@ -269,11 +269,7 @@ def commands_for_table(lake: str, table: str, groups: "Sequence[BrokenGroup]") -
     ]  # fmt: skip
     about = f"{operand(lake)} {option('--table', table)}"
     meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
-    rest = [
-        f"lakeaudit findings {about} {option('--kind', each.kind)} --files"
-        for each in groups
-        if each not in planned
-    ]
+    rest = [list_command(lake, table, each.kind) for each in groups if each not in planned]
     of_cleared, of_repaired = (
         [each.kind for each in planned if (each.kind in CLEARED) is clears] for clears in (True, False)
     )
