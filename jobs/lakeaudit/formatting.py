@@ -118,6 +118,16 @@ def times(sentence: str) -> str:
     return _ISO.sub(r"\1 \2Z", sentence)
 
 
+def clauses(row: Mapping[str, Any]) -> list[str]:
+    """Return the facts of a finding's explanation; an explanation is not divided if a key contains the separator."""
+    explanation = times(row["explanation"] or "")
+    is_divisible = _SEPARATOR not in f"{row['key']} {row['subject']} {row['related_key']}"
+    return explanation.split(_SEPARATOR) if is_divisible else [explanation]
+
+
+_SEPARATOR = "; "
+
+
 def age(then: datetime | None, now: datetime) -> str:
     """Return the time since `then` in the two largest units of d, h, min and s; a dash if `then` is unknown.
 

@@ -155,7 +155,7 @@ def _when(explanation: Explanation) -> str:
 def _print_finding(console: Console, row: Row, explanation: Explanation) -> None:
     text_output.finding(console, row, known=explanation.uri)
     kind = KINDS.get(row["kind"])
-    facts = [kind.words if kind else "", *_clauses(row)]
+    facts = [kind.words if kind else "", *formatting.clauses(row)]
     confirmed = formatting.CONFIRMED.get(row["confirmation"] or "", "")
     facts.append("" if confirmed in (row["explanation"] or "") else confirmed)
     facts.append(recovery.of_finding(row))
@@ -175,16 +175,6 @@ def _print_finding(console: Console, row: Row, explanation: Explanation) -> None
 
 
 _FIELDS = {"size": "size", "etag": "ETag", "version_id": "version id", "time": "time"}
-
-
-def _clauses(row: Row) -> list[str]:
-    """Return the facts of an explanation, one for each line; a key with the separator in it is not divided."""
-    explanation = formatting.times(row["explanation"] or "")
-    is_divisible = SEPARATOR not in f"{row['key']} {row['subject']} {row['related_key']}"
-    return explanation.split(SEPARATOR) if is_divisible else [explanation]
-
-
-SEPARATOR = "; "
 
 
 def _print_coverage(console: Console, coverage: Sequence[Row]) -> None:

@@ -4,11 +4,12 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
+from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -80,7 +81,6 @@ def environment() -> Environment:
         recovery=recovery.Recovery.of_finding,
         recoverable=recovery.of_finding,
         presence=formatting.presence,
-        times=formatting.times,
         facts=facts,
         uri=formatting.uri,
     )
@@ -102,9 +102,9 @@ def environment() -> Environment:
     return templates
 
 
-def facts(explanation: str | None) -> list[str]:
-    """Return the facts of an explanation, each as a text of its own that begins with a capital letter."""
-    return [_capitalized(each) for each in (explanation or formatting.UNKNOWN).split("; ")]
+def facts(row: Mapping[str, Any]) -> list[str]:
+    """Return the facts of a finding's explanation, each as a text of its own that begins with a capital letter."""
+    return [_capitalized(each or formatting.UNKNOWN) for each in formatting.clauses(row)]
 
 
 _WORD = re.compile(r"[a-z]+ ")
