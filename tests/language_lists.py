@@ -1,4 +1,4 @@
-"""Words and phrases that nobody writes here, each with its replacement; tests/unit/test_language.py reads the lists.
+"""Words and phrases that nobody writes here, each with its replacement, for tests/unit/project/test_language.py.
 
 A test that fails names the replacement, so the right column is written for the person who has to rename something.
 A sentence that reads well and still breaks a pattern goes into EXCEPTIONS, with the reason.

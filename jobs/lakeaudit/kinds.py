@@ -85,7 +85,7 @@ _ALL = (
     Kind(
         "dropped_history", "content", "warning",
         "an older version of the table that can still be read lists the file, but storage does not have it",
-        "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). If the "
+        "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). If the "
         "table's clean-up removes files before the retention ends, shorten the retention.",
     ),
     Kind(

@@ -158,9 +158,8 @@ def test_a_lost_version_in_an_archive_is_restored_first(audit: Audited, table: s
         assert "delete-object" in step.command
         return
     assert row["storage_class"] == storage_class
-    sentence = (
-        f"that version is in {storage_class} and must be restored first, which takes {HOURS[storage_class]}"
-    )
+    takes = f"which takes {HOURS[storage_class]}"
+    sentence = f"the version to restore is in {storage_class} and must be restored first, {takes}"
     assert sentence in row["explanation"]
     assert step.command.startswith("aws s3api restore-object ")
     assert HOURS[storage_class] in step.what

@@ -302,7 +302,7 @@ def test_a_version_in_the_archive_is_restored_before_it_is_brought_back(at_root:
     assert (finding["kind"], finding["key"], finding["recoverable"], finding["storage_class"]) == (
         "dropped", "lost.parquet", "yes", "DEEP_ARCHIVE",
     )  # fmt: skip
-    assert "that version is in DEEP_ARCHIVE and must be restored first" in finding["explanation"]
+    assert "the version to restore is in DEEP_ARCHIVE and must be restored first" in finding["explanation"]
     step = next_steps.way_back(finding)
     assert step is not None
     assert step.command.startswith("aws s3api restore-object ")

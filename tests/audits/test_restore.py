@@ -269,7 +269,7 @@ def test_until_when_what_was_lost_can_come_back(losses: LossAudit) -> None:
     assert [*by_days.values()] == [("yes", ends)] * 3
     marked, torn = sorted(by_days)[:2]
     (words,) = losses.columns("by_days", "explanation")[marked]
-    assert f"lifecycle rule rule-0 deletes that version on or after {ends:%Y-%m-%d}" in words
+    assert f"lifecycle rule rule-0 deletes the version to restore on or after {ends:%Y-%m-%d}" in words
     assert rows(losses.lake, "discrepancies", "recoverable_until")[torn] == (ends,)
 
     assert [*losses.columns("by_tags", *until).values()] == [("yes", None)] * 3

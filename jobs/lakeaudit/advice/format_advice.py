@@ -22,16 +22,16 @@ DO: Mapping[str, Mapping[str, str]] = {
         PLAIN: "If the explanation names another file with the same content, a rename stopped half way: move that "
         "file back, or finish the rename. Do not restore the file next to that copy. Otherwise restore the "
         "file while an older version of it exists (`recoverable_until`), or write the rows again from their "
-        "source. If the file was removed on purpose, accept the finding (`lakeaudit ack`).",
+        "source. If the file was removed on purpose, accept the discrepancy (`lakeaudit ack`).",
     },
     "dropped_history": {
-        "delta": "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). "
+        "delta": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
         "If VACUUM runs with a shorter retention than the table declares, shorten "
         "`delta.deletedFileRetentionDuration` to that retention.",
-        "iceberg": "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). "
+        "iceberg": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
         "To end snapshots that nobody reads, run expire_snapshots: it removes their files in the right "
         "order.",
-        "hudi": "Restore the file while an older version of it exists, or accept the finding (`lakeaudit ack`). "
+        "hudi": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
         "Let only the table's own cleaner remove files (`hoodie.cleaner.commits.retained`).",
     },
     "missing_metadata": {
@@ -196,7 +196,7 @@ DO: Mapping[str, Mapping[str, str]] = {
 
 NOT_BACK: Mapping[str, Mapping[str, str]] = {
     "dropped": {
-        PLAIN: "Write the rows again from their source. If the file was removed on purpose, accept the finding "
+        PLAIN: "Write the rows again from their source. If the file was removed on purpose, accept the discrepancy "
         "(`lakeaudit ack`).",
     },
     "dropped_history": {

@@ -25,14 +25,14 @@ Exit codes:
    3  only a part was done: a source could not be read completely,
       or a step of a plan was not done
   10  nothing could be audited
-  11  the run failed a check of itself (docs/gates.md);
-      nothing of the run is published
+  11  the results failed a check before their publication
+      (docs/gates.md); nothing is published
   12  a source lacks many files, and a live check does not confirm
-      the loss; the run is published, but the affected tables report
-      only losses that a live check confirmed
+      the loss; the audit is published, but it reports only confirmed
+      losses for the affected tables
   13  another run writes to the same results, or a newer run has
       already judged a table
-  14  the results could not be written
+  14  the results could not be written, or a disk is full
   70  a bug in lakeaudit: please report it
  130  somebody interrupted the command (Ctrl-C)
 """

@@ -137,7 +137,8 @@ def explain(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
             "A folder: the same with / at the end. A discrepancy: its id, or at least 6 characters of the beginning, "
-            "such as 79684a0e; or its subject, such as sales.orders#uncommitted.",
+            "such as 79684a0e; or the file, table or group that it is about, such as "
+            "sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[
@@ -208,7 +209,7 @@ def unack(lake: LakeFile, ids: Ids) -> int:
 
 @app.command()
 def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int:
-    """Accept all discrepancies that are open today.
+    """Accept all discrepancies that are open or pending now.
 
     Then only new discrepancies affect exit codes and cause alerts. Repair important discrepancies first.
     """

@@ -325,7 +325,7 @@ COMES_BACK = f"({_LOST} AND s_older_version_id IS NOT NULL AND {_MATCHES})"
 """SQL over verdict rows for whether an older version has the recorded content."""
 
 _FROM_ARCHIVE = f"coalesce({COMES_BACK} AND s_older_class IS NOT NULL, false)"
-"""SQL over verdict rows for whether that version must be restored from an archive first."""
+"""SQL over verdict rows for whether the version to restore must be taken from an archive first."""
 
 _RECOVERY = {
     "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN {COMES_BACK} THEN 'yes'
@@ -354,7 +354,10 @@ _DETAILS = (
     "kept_words",
     "recheck_words",
     f"CASE WHEN {_CONFIRMATION.strip()} = 'none' THEN {duck.literal(NO_LIVE_LOOKS)} END",
-    f"CASE WHEN {_FROM_ARCHIVE} THEN 'that version is in ' || s_older_class || ' and must be restored first' END",
+    (
+        f"CASE WHEN {_FROM_ARCHIVE} THEN "
+        "'the version to restore is in ' || s_older_class || ' and must be restored first' END"
+    ),
     f"'same content as ' || {uri('bucket', 'related_key')}",
 )
 """SQL for the times and sizes of an explanation; nulls are left out."""

@@ -49,7 +49,8 @@ def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
             FROM acts GROUP BY bucket, key, version_id),
         told AS (SELECT *, CASE {_WHY_NOT} END AS why_not, {_DOUBT} AS doubt FROM ended)
         SELECT bucket, key, version_id, CASE WHEN why_not IS NULL THEN sure END AS recoverable_until,
-            coalesce('it is unknown how long that version is kept: ' || why_not, {_BY_RULE}) AS kept_words, doubt
+            coalesce('it is unknown how long the version to restore is kept: ' || why_not, {_BY_RULE}) AS kept_words,
+            doubt
         FROM told
     """
     return duck.made_of(con, sql, versions, rules=rules)
@@ -68,9 +69,8 @@ _WHY_NOT = f"""
 """
 _DOUBT = f"""CASE WHEN unread IS NOT NULL THEN unread WHEN {_ASKS} THEN 'rule ' || tagged || ' of s3://' || bucket
     || ' selects objects by tags: it is unknown how long the older versions that it deletes are kept' END"""
-_BY_RULE = (
-    """'lifecycle rule ' || sure_rule || ' deletes that version on or after ' || strftime(sure, '%Y-%m-%d')"""
-)
+_BY_RULE = """'lifecycle rule ' || sure_rule || ' deletes the version to restore on or after '
+    || strftime(sure, '%Y-%m-%d')"""
 
 
 def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:

@@ -30,7 +30,7 @@ def closing(page: PageData) -> str:
 
 
 def pressing(page: PageData) -> str:
-    """Return `Open now: 5 critical, 2 error. 9 of 13 lost or changed files can be restored ...`.
+    """Return `Open now: 5 critical, 2 error. 9 of 13 lost or changed files ... can be restored`.
 
     It is empty if nothing above info is open.
     """

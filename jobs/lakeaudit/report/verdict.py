@@ -175,7 +175,7 @@ def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
     """Word how much of the worst severity is recoverable, if anything is lost."""
     recovery = Recovery.of_sums([row for row in pressing if row["severity"] == worst.name])
     if recovery.losses:
-        words = sentence(recovery, with_table=True)
+        words = sentence(recovery, with_table=True, severity=worst.name)
         yield f"{words[:1].upper()}{words[1:]}"
 
 

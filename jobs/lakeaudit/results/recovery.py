@@ -120,20 +120,23 @@ def brief(recovery: Recovery, now: datetime | None = None) -> str:
     return _joined(recovery.amount, _until(recovery.end, now))
 
 
-def sentence(recovery: Recovery, now: datetime | None = None, *, with_table: bool = False) -> str:
+def sentence(
+    recovery: Recovery, now: datetime | None = None, *, with_table: bool = False, severity: str = ""
+) -> str:
     """Return a sentence that counts every discrepancy; empty where there is none.
 
     Args:
         recovery: of any number of discrepancies.
         now: adds how long that is from now.
         with_table: names the table whose file expires first.
+        severity: the only severity that `recovery` counts; named in the sentence.
     """
     others = recovery.total - recovery.losses
     if not recovery.losses:
         return brief(recovery, now) if others else ""
     manual = others - recovery.repairable
     parts = [
-        _lost_files(recovery, now, with_table=with_table),
+        _lost_files(recovery, now, with_table=with_table, severity=severity),
         f"reconcile may repair {_other(recovery.repairable)} (the plan decides)"
         if recovery.repairable
         else "",
@@ -142,17 +145,18 @@ def sentence(recovery: Recovery, now: datetime | None = None, *, with_table: boo
     return "; ".join(filter(None, parts))
 
 
-def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool) -> str:
+def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, severity: str) -> str:
     """Return how many of the lost or changed files are recoverable, and until when the first one is."""
     if recovery.total == 1:
         return losses(recovery, now)
     unknown = recovery.answers.get("unknown", 0)
     files = number(recovery.losses, "lost or changed file")
+    of_severity = f" of severity {severity}" if severity else ""
     are = "is" if recovery.losses == 1 else "are"
     end = _until(recovery.until, now)
     table = f" ({visible(recovery.first_table)})" if with_table and recovery.first_table else ""
     parts = [
-        f"{count(recovery.restorable)} of {files} {are} recoverable",
+        f"{count(recovery.restorable)} of {files}{of_severity} {are} recoverable",
         f"the first one {end}{table}" if end else "",
         f"unknown for {count(unknown)}" if unknown else "",
     ]

@@ -226,7 +226,7 @@ def _versions(row: Finding, lost: Sequence[Finding]) -> Iterator[str]:
     elif row.get("recoverable") == "no":
         yield f"storage keeps no {noun} of this file"
     if row.get("storage_size") is None and row.get("storage_class"):
-        yield f"that version is {_restore_note(row['storage_class'])}"
+        yield f"the version to restore is {_restore_note(row['storage_class'])}"
     if len(lost) > 1:
         yield f"{len(lost)} files are lost together: {_names(lost)}"
         names = f": {_names(restorable)}" if restorable else ""

@@ -91,7 +91,7 @@ FIRST = "must be restored first, which takes 3 to 5 hours, or 5 to 12 at the bul
         (ABSENT | {"l_older_version_id": "v"}, "yes", ["storage keeps the object version v of this file"]),
         (
             ABSENT | {"l_older_version_id": "v", "l_older_class": "GLACIER"}, "yes",
-            ["storage keeps the object version v of this file", f"that version is in GLACIER and {FIRST}"],
+            ["storage keeps the object version v of this file", f"the version to restore is in GLACIER and {FIRST}"],
         ),
         (THERE, "no", ["storage keeps no older object version of this file"]),
         (THERE | COLD, "yes", [f"the file is in GLACIER and {FIRST}"]),
@@ -213,7 +213,7 @@ def test_a_state_whose_file_is_there_has_nothing_to_restore(
     (row,) = lost_metadata.with_versions(audit, [STATE | state])
     assert (row["recoverable"], row["recovery_version_id"]) == expected
     assert words in row["explanation"]
-    has_end = "lifecycle rule old deletes that version on or after 2026-12-02" in row["explanation"]
+    has_end = "lifecycle rule old deletes the version to restore on or after 2026-12-02" in row["explanation"]
     assert has_end is (row.get("recoverable_until") is not None)
     assert has_end is (row["recovery_version_id"] is not None)
 

@@ -26,7 +26,7 @@ from tests.conftest import Aws
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = date(2026, 11, 21)
 HERE = Clients()
-SPARKS = Path(__file__).parent.parent / "data" / "spark_results"
+SPARKS = Path(__file__).parents[2] / "data" / "spark_results"
 """`findings` and `discrepancies` as Spark wrote them."""
 
 

@@ -77,9 +77,9 @@ def test_rejected_rows_are_a_doubt() -> None:
 def test_the_verdict_states_what_is_recoverable_and_until_when() -> None:
     notes = [note.full_text for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
     assert (
-        notes[0]
-        == "9 of 11 lost or changed files are recoverable, the first one until 2026-03-04 03:12:09Z (sales.orders), "
-        "unknown for 1; 1 other finding has no automatic repair"
+        notes[0] == "9 of 11 lost or changed files of severity critical are recoverable, "
+        "the first one until 2026-03-04 03:12:09Z (sales.orders), unknown for 1; "
+        "1 other finding has no automatic repair"
     )
     assert notes[1] == "Also 3 error, 3 warning, 1 info"
 

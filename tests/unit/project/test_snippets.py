@@ -17,7 +17,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.evidence import registry
 from tests.other_wheel.lakeaudit_path_lists import KIND
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md"))
 DOCUMENTS = (*PAGES, *sorted((ROOT / "docs").glob("*.md")))
 SNIPPET = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -78,7 +78,7 @@ def ends(con: Connection, lifecycle: Lifecycle, **version: Any) -> list[dict[str
 
 def test_the_rule_is_named_with_its_day(con: Connection) -> None:
     (told,) = ends(con, Lifecycle("lake", older=(rule(9), rule(3, "b"))))
-    assert told["kept_words"] == "lifecycle rule b deletes that version on or after 2026-11-24"
+    assert told["kept_words"] == "lifecycle rule b deletes the version to restore on or after 2026-11-24"
 
 
 UNTOLD: list[tuple[str, Lifecycle, dict[str, Any], str, bool]] = [
@@ -106,7 +106,7 @@ def test_an_unknown_expiry_is_reported(
 ) -> None:
     (told,) = ends(con, lifecycle, **version)
     assert told["recoverable_until"] is None
-    assert told["kept_words"].startswith("it is unknown how long that version is kept: ")
+    assert told["kept_words"].startswith("it is unknown how long the version to restore is kept: ")
     assert why in told["kept_words"]
     assert (told["doubt"] is not None) is of_bucket
 

@@ -15,7 +15,7 @@ from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.results import LAKE, covered, discrepancy, finding, lake_file, publish, run, transition
-from tests.unit.test_dashboard import HOUR, NOW, PAGES, TIMES, page, page_text
+from tests.unit.dashboard.test_dashboard import HOUR, NOW, PAGES, TIMES, page, page_text
 
 Row = dict[str, Any]
 DAY = timedelta(days=1)

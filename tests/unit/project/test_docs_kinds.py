@@ -12,7 +12,7 @@ from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.rules import file_rules
 from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("kinds.md", "rules.md", "rules-groups.md", "facts.md", "s3guard-tools.md")
 TEXT = "\n".join((DOCS / page).read_text("utf-8") for page in PAGES)
 SECURITY = (DOCS.parent / "SECURITY.md").read_text("utf-8")

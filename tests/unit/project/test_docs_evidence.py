@@ -1,7 +1,7 @@
 """docs/evidence*.md against the registry: every kind has an entry, a section, an example and a record of its trials.
 
-`UPDATE_PAGE=1 pytest tests/unit/test_docs_evidence.py` writes the entries of the kinds into docs/evidence.md, and a row
-for each kind that has no record of its trials.
+`UPDATE_PAGE=1 pytest tests/unit/project/test_docs_evidence.py` writes the entries of the kinds into
+docs/evidence.md, and a row for each kind that has no record of its trials.
 """
 
 import os
@@ -25,7 +25,7 @@ from lakeaudit.evidence.registry import (
 if TYPE_CHECKING:
     from lakeaudit.evidence.kind import Kind
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "evidence.md"
 OVERVIEW, TRIED = "What can be read", "What each reader was tried on"
 EVIDENCE = "\n".join(page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("evidence*.md")))
@@ -125,7 +125,7 @@ def test_write_the_page() -> None:
 
 
 def test_the_page_has_the_entries_of_the_registry() -> None:
-    """To write them, run `UPDATE_PAGE=1 pytest tests/unit/test_docs_evidence.py`."""
+    """To write them, run `UPDATE_PAGE=1 pytest tests/unit/project/test_docs_evidence.py`."""
     page = PAGE.read_text("utf-8")
     assert page == updated(page)
 

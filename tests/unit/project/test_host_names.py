@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REGISTRIES = re.compile(
     rb"\b(?:pypi\.(?:org|io)|pythonhosted\.org|repo1?\.maven\.(?:org|apache\.org)|repo\.maven\.apache\.org|registry\.npmjs\.org"
     rb"|npmjs\.com|crates\.io|conda\.anaconda\.org|rubygems\.org|proxy\.golang\.org|central\.sonatype\.com)\b"

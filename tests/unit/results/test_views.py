@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from lakeaudit.keys import Location
 from tests.builders.results import NOON, covered, discrepancy, finding, publish, run
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "result-tables.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "result-tables.md"
 STATEMENTS = re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
 Ask = Callable[[str], list[tuple[Any, ...]]]
 

@@ -602,7 +602,7 @@ def test_no_hidden_switch_in_the_environment_reaches_the_core() -> None:
     assert {module for module in readers for room in rooms if below(module, room)} == set()
 
 
-DAGS = Path(__file__).resolve().parents[2] / "dags"
+DAGS = Path(__file__).resolve().parents[3] / "dags"
 MAY_IMPORT = {
     "lake_files": {"yaml"},
     "lake_outcomes": {"lake_files"},
@@ -635,3 +635,11 @@ def test_the_command_line_starts_without_what_only_some_commands_need() -> None:
     assert set(done.stdout.split()).isdisjoint(
         {"boto3", "botocore", "pyarrow", "pyspark", "streamlit", "pandas"}
     )
+
+
+def test_the_unit_tests_have_a_folder_for_each_package() -> None:
+    folders = {path.name for path in Path(__file__).parents[1].iterdir() if any(path.glob("test_*.py"))}
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    without = packages - folders
+    assert folders - packages == {"dags", "project"}
+    assert without == {"schemas"}, "each reader and writer of a table proves its schema"

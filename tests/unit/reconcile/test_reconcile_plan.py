@@ -355,7 +355,7 @@ def test_a_plan_holds_where_files_lie_and_no_alert(tmp_path: Path) -> None:
 
 
 def test_the_documents_name_tests_that_exist() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     pages = [page.read_text("utf-8") for page in (root / "docs").glob("reconcile*.md")]
     named = set(re.findall(r"`(test_[a-z_]+)`", "".join(pages)))
     audits = root / "tests" / "audits"

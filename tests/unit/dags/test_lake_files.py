@@ -9,7 +9,7 @@ from lake_files import KEYS, BrokenFile, LakeFile, dag_id_of, lake_files, read_l
 from lakeaudit.config import load_lake
 from lakeaudit.config.file import Airflow
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "conf" / "example.yaml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "conf" / "example.yaml"
 PLAIN = "lake: shop\nresults: s3://audit/shop/\ntables: [{name: a.b}, {name: c}, {location: x}, 7]\n"
 
 

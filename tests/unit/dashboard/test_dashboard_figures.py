@@ -204,7 +204,10 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     verdict = lake_figures(results, lake, LATER).verdict
     assert verdict is not None
     assert (verdict.level, verdict.headline) == ("critical", "2 dropped in 1 table")
-    assert verdict.notes == ("1 of 2 lost or changed files are recoverable", "Also 1 info")
+    assert verdict.notes == (
+        "1 of 2 lost or changed files of severity critical are recoverable",
+        "Also 1 info",
+    )
 
 
 def test_reopened_discrepancies_are_counted_separately(place: Location, results: Results, lake: Lake) -> None:

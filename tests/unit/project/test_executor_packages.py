@@ -8,10 +8,10 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from lakeaudit.runtime.python_worker import PRELOADED
-from tests.unit.test_architecture import MODULES, imports, module_of, tree_of
-from tests.unit.test_wheel import BROUGHT_ALONG
+from tests.unit.project.test_architecture import MODULES, imports, module_of, tree_of
+from tests.unit.project.test_wheel import BROUGHT_ALONG
 
-DEPLOY = Path(__file__).parents[2] / "docs" / "deploy.md"
+DEPLOY = Path(__file__).parents[3] / "docs" / "deploy.md"
 TASK_CALLS = {"map", "keep", "meet", "run"}
 """Methods of an engine: the functions that they receive run in tasks."""
 PACKAGES = {"hive_metastore": "pyiceberg", "yaml": "pyyaml"}

@@ -10,7 +10,7 @@ import typer
 
 from lakeaudit.cli import frame
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMANDS = (ROOT / "docs" / "commands.md").read_text("utf-8")
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")

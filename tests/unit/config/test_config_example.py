@@ -17,7 +17,7 @@ from lakeaudit.config.validation_errors import keys_of, models_in
 from lakeaudit.evidence.registry import ROLES
 from lakeaudit.kinds import SEVERITIES
 
-EXAMPLE = Path(__file__).parents[2] / "conf" / "example.yaml"
+EXAMPLE = Path(__file__).parents[3] / "conf" / "example.yaml"
 
 
 def blocks(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
