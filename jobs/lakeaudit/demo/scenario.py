@@ -118,9 +118,7 @@ def print_repairs(console: Console, outcome: RepairOutcome, folder: Path) -> Non
     plan = operand(str(folder / PLAN))
     text_output.line(console, text_output.plain(f"The plan is {plan}."), indent=1)
     if outcome.new_markers:
-        line = (
-            "The undo wrote new delete markers: the version ids of delete markers above are no longer valid."
-        )
+        line = "The undo wrote new delete markers: delete markers in the output above have other version ids now."
         text_output.line(console, text_output.plain(line), indent=1)
 
 
