@@ -22,7 +22,7 @@ from lakeaudit.evidence.manifest.delta.log import checkpoints
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.builders.audits import audited, findings_by_table, leftover_status
-from tests.builders.backdate import backdate
+from tests.builders.backdate import backdate, body_of, delete, present, put
 from tests.builders.delta_lake import Action, add, context, frozen, info, remove, vector
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -50,15 +50,18 @@ class Table:
         return DeltaTable(f"s3://{self.shop.bucket}/{self.key('')}", storage_options=self.shop.options)
 
     def put(self, key: str, body: bytes) -> None:
-        self.shop.s3.put_object(Bucket=self.shop.bucket, Key=key, Body=body)
+        put(self.shop.bucket, key, body)
 
     def commit(self, version: int, *actions: Action) -> None:
         self.put(self.key(f"_delta_log/{version:020}.json"), "\n".join(map(json.dumps, actions)).encode())
 
+    def rows(self, key: str) -> pa.Table:
+        """Return the rows of a checkpoint."""
+        return pq.read_table(io.BytesIO(body_of(self.shop.bucket, key)))
+
     def change(self, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
         """Write the checkpoint of version 4 again with other entries."""
-        body = self.shop.s3.get_object(Bucket=self.shop.bucket, Key=self.checkpoint)["Body"].read()
-        rows = pq.read_table(io.BytesIO(body))
+        rows = self.rows(self.checkpoint)
         entries = [row for row in rows.to_pylist() if row["add"]]
         others = [row for row in rows.to_pylist() if not row["add"]]
         written = io.BytesIO()
@@ -67,16 +70,15 @@ class Table:
 
     def drop(self, *names: str) -> None:
         for name in names:
-            self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=self.key(f"_delta_log/{name}"))
+            delete(self.shop.bucket, self.key(f"_delta_log/{name}"))
 
     def age(self) -> None:
         """Backdate everything but the newest commit and the files that it added."""
-        listed = self.shop.s3.list_objects_v2(Bucket=self.shop.bucket, Prefix=self.key(""))["Contents"]
         newest = self.key(f"_delta_log/{NEWEST:020}.json")
-        body = self.shop.s3.get_object(Bucket=self.shop.bucket, Key=newest)["Body"].read()
-        for one in listed:
-            if one["Key"] != newest and one["Key"].rpartition("/")[2].encode() not in body:
-                backdate(self.shop.bucket, one["Key"], LONG_AGO)
+        body = body_of(self.shop.bucket, newest)
+        for key in present(self.shop.bucket, self.key("")):
+            if key != newest and key.rpartition("/")[2].encode() not in body:
+                backdate(self.shop.bucket, key, LONG_AGO)
 
 
 def with_first(**given: Any) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -108,13 +110,11 @@ def a_removal_is_not_in_it(t: Table) -> None:
     for one in new:
         t.put(t.key(one["add"]["path"]), f"{one['add']['path']} of it".ljust(12)[:12].encode())
     t.commit(5, info("WRITE"), *(remove(path) for path in paths), *new)
-    body = t.shop.s3.get_object(Bucket=t.shop.bucket, Key=t.checkpoint)["Body"].read()
-    t.put(t.checkpoint.replace(f"{4:020}", f"{5:020}"), body)
+    t.put(t.checkpoint.replace(f"{4:020}", f"{5:020}"), body_of(t.shop.bucket, t.checkpoint))
 
 
 def _entries(t: Table) -> list[dict[str, Any]]:
-    body = t.shop.s3.get_object(Bucket=t.shop.bucket, Key=t.checkpoint)["Body"].read()
-    return [row for row in pq.read_table(io.BytesIO(body)).to_pylist() if row["add"]]
+    return [row for row in t.rows(t.checkpoint).to_pylist() if row["add"]]
 
 
 def base_is_short(t: Table) -> None:
@@ -142,8 +142,7 @@ def base_is_short_by_its_hint_alone(t: Table) -> None:
 
 def in_parts(t: Table, *shares: slice, **hint: Any) -> None:
     """Write the checkpoint of version 4 in parts, each with a share of its entries, and nothing older beside it."""
-    body = t.shop.s3.get_object(Bucket=t.shop.bucket, Key=t.checkpoint)["Body"].read()
-    rows = pq.read_table(io.BytesIO(body))
+    rows = t.rows(t.checkpoint)
     entries = [row for row in rows.to_pylist() if row["add"]]
     others = [row for row in rows.to_pylist() if not row["add"]]
     sizes, counts = [], []
@@ -199,7 +198,7 @@ def one_part_lists_a_file_twice(t: Table) -> None:
     """A fault of the writer, by which nothing is lost."""
     in_parts(t, FIRST, REST)
     key = t.key(f"_delta_log/{4:020}.checkpoint.{1:010}.{2:010}.parquet")
-    rows = pq.read_table(io.BytesIO(t.shop.s3.get_object(Bucket=t.shop.bucket, Key=key)["Body"].read()))
+    rows = t.rows(key)
     written = io.BytesIO()
     pq.write_table(pa.concat_tables([rows, rows.slice(0, 1)]), written)
     t.put(key, written.getvalue())

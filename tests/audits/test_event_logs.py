@@ -106,12 +106,14 @@ def register_case(lay: Lay) -> Lay:
 
 @dataclass(frozen=True)
 class Audited:
-    """The results of one audit of all cases."""
+    """The results of one audit, and the ledger after it."""
 
     folder: Path
+    lake: Lake
     findings: list[dict[str, Any]]
     coverage: list[dict[str, Any]]
     leftovers: list[dict[str, Any]]
+    ledger: list[dict[str, Any]]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         return [row for row in self.findings if row["table_name"] == table]
@@ -141,9 +143,30 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
         folder, [line for n, (case, lay) in enumerate(CASES.items()) for line in lay(Site(folder, case, n))]
     )
     audited(lake, run_id="r")
+    return audit_of(folder, lake, "r")
+
+
+@pytest.fixture(scope="module")
+def later(night: Audited) -> list[Audited]:
+    """Two more audits of some tables: in the first every look at the logs differs, before the second a file is back."""
+    tables, audits, looks = ("open_log", "incomplete"), [], count()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reader, "digest", lambda _: f"look {next(looks)}")
+        audited(night.lake, run_id="second", tables=tables)
+    audits.append(audit_of(night.folder, night.lake, "second"))
+    data = night.folder / "data/incomplete"
+    (data / "kept").rename(data / "incomplete/d=1" / part(1, UUIDS[0], joint=".c"))
+    audited(night.lake, run_id="third", tables=tables)
+    return [*audits, audit_of(night.folder, night.lake, "third")]
+
+
+def audit_of(folder: Path, lake: Lake, run_id: str) -> Audited:
     results = results_of(lake)
-    findings, files = results.findings("r"), results.leftover_files("r")
-    return Audited(folder, list(rows_of(findings)), results.coverage("r"), list(rows_of(files)))
+    findings, files = results.findings(run_id), results.leftover_files(run_id)
+    ledger = list(rows_of(results.discrepancies()))
+    return Audited(
+        folder, lake, list(rows_of(findings)), results.coverage(run_id), list(rows_of(files)), ledger
+    )
 
 
 QUIET = ("appended", "whole", "days", "failed")
@@ -214,18 +237,18 @@ def test_files_that_were_brought_back_are_theirs_again(night: Audited) -> None:
     assert ("dropped", part(5, UUIDS[0]), 105) in night.findings_of("brought_back")
 
 
-def test_logs_that_go_on_while_they_are_read_take_no_finding_back(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log of a running application differs at every read; storage still names its files."""
-    looks = count()
-    monkeypatch.setattr(reader, "digest", lambda _: f"look {next(looks)}")
-    site.wrote("events", UUIDS[0])
+@register_case
+def open_log(site: Site) -> list[str]:
+    """The log of a running application, whose write lost a file."""
+    site.wrote("open_log", UUIDS[0])
     site.app.save(site.logs, open_=True)
-    site.lose("events", UUIDS[0], 2)
-    lake = site.lake("events")
-    audited(lake, run_id="r")
-    assert audit_findings(lake) == [("dropped", "events", part(2, UUIDS[0]), 102)]
+    site.lose("open_log", UUIDS[0], 2)
+    return [site.line("open_log")]
+
+
+def test_logs_that_go_on_while_they_are_read_take_no_finding_back(later: list[Audited]) -> None:
+    """The log of a running application differs at every read; storage still names its files."""
+    assert later[0].findings_of("open_log") == [("dropped", part(2, UUIDS[0]), 102)]
 
 
 STRAYS = {"stray": "", "stray_complete": ", complete: true"}
@@ -414,19 +437,22 @@ def test_a_marker_beside_an_incomplete_write_misleads(night: Audited, table: str
     ][1]
 
 
-def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole(site: Site) -> None:
-    site.wrote("days", UUIDS[0], {0: (10, 100), 1: (20, 200)}, below="d=1", by="d", partitions=1)
+@register_case
+def incomplete(site: Site) -> list[str]:
+    splits = {0: (10, 100), 1: (20, 200)}
+    site.wrote("incomplete", UUIDS[0], splits, below="d=1", by="d", partitions=1)
     site.app.end().save(site.logs)
-    lost = site.data / "days/d=1" / part(1, UUIDS[0], joint=".c")
-    lost.rename(site.folder / "kept")
-    lake = site.lake("days")
-    states = []
-    for number in range(3):
-        if number == 2:
-            (site.folder / "kept").rename(lost)
-        audited(lake, run_id=f"r{number}")
-        rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
-        states.append([(row["kind"], row["state"], row["rows_at_stake"]) for row in rows])
+    (site.data / "incomplete/d=1" / part(1, UUIDS[0], joint=".c")).rename(site.data / "kept")
+    return [site.line("incomplete")]
+
+
+def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole(
+    night: Audited, later: list[Audited]
+) -> None:
+    states = [
+        [(r["kind"], r["state"], r["rows_at_stake"]) for r in each.ledger if r["table_name"] == "incomplete"]
+        for each in (night, *later)
+    ]
     assert states == [[("incomplete_commit", state, 20)] for state in ("pending", "open", "resolved")]
 
 

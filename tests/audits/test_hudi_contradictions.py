@@ -5,8 +5,8 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -382,6 +382,7 @@ FATES: dict[Callable[[HudiHistory], None], list[tuple[str, str]]] = {
     log_files_of_the_base_instant: [],
 }
 """Changes of a table of one insert, and the findings above info."""
+YOUNG = "young"
 OF_LAYOUT_2 = (loses_archived_rows, replaces_archived_groups)
 IN_BOTH = (loses_rows, clustered, clustered_log_files, replaces_unknown_groups, overwrites_one_state,
            completed_twice, content_of_another, log_files_of_the_base_instant)  # fmt: skip
@@ -393,8 +394,16 @@ CASES = [
 ]
 
 
+@dataclass(frozen=True)
+class Audited:
+    """The results of one audit of all cases, and its findings."""
+
+    results: Results
+    findings: list[dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def results(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Results:
+def audit(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Audited:
     bucket, numbers = "hudi-contradictions", itertools.count(1)
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
@@ -404,42 +413,33 @@ def results(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
         table.begin()
         fate(table)
         tables.append(f"- {table.entry}")
+    young = HudiHistory(shop, YOUNG, random.Random(1), numbers, 1, DAY)
+    young.begin()
+    replaces_a_second_attempt(young)
+    tables.append(f"- {young.entry.removesuffix('}')}, leftover_age: 2d}}")
     age_all(bucket, DAY)
     listing = f"[{{kind: listing, location: 's3://{bucket}/'}}]"
     lake = shop.lake(tmp_path_factory.mktemp("contradictions"), tables=tables, inventories=listing)
     audited(lake, run_id="one", live=True)
-    return results_of(lake)
+    results = results_of(lake)
+    return Audited(results, list(rows_of(results.findings("one"))))
 
 
-def test_a_replaced_group_whose_files_are_too_young_to_be_unused_is_not_reported(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
-) -> None:
+def test_a_replaced_group_whose_files_are_too_young_to_be_unused_is_not_reported(audit: Audited) -> None:
     """The second attempt of a task explains the group; its file counts as unused only after leftover_age."""
-    table = HudiHistory(Shop(aws.s3, s3, bucket), "young", random.Random(1), itertools.count(1), 1, DAY)
-    table.begin()
-    replaces_a_second_attempt(table)
-    age_all(bucket, DAY)
-    lake = table.shop.lake(
-        tmp_path,
-        tables=[f"- {table.entry}"],
-        inventories=f"[{{kind: listing, location: 's3://{bucket}/'}}]",
-        defaults="grace: 0s, leftover_age: 2d, max_upload: 0s",
-    )
-    outcome = audited(lake, live=True)
-    assert [row["kind"] for row in rows_of(results_of(lake).findings(outcome.run_id))] == []
+    assert [row["kind"] for row in audit.findings if row["table_name"] == YOUNG] == []
 
 
-def _of(results: Results, fate: Callable[[HudiHistory], None], layout: int) -> list[dict[str, Any]]:
-    rows = rows_of(results.findings("one"))
+def _of(audit: Audited, fate: Callable[[HudiHistory], None], layout: int) -> list[dict[str, Any]]:
     name = f"{fate.__name__}_{layout}"
-    return [row for row in rows if row["table_name"] == name and row["severity"] != "info"]
+    return [row for row in audit.findings if row["table_name"] == name and row["severity"] != "info"]
 
 
 @pytest.mark.parametrize(("fate", "layout"), CASES, ids=lambda value: getattr(value, "__name__", value))
 def test_only_a_contradiction_is_a_finding(
-    results: Results, fate: Callable[[HudiHistory], None], layout: int
+    audit: Audited, fate: Callable[[HudiHistory], None], layout: int
 ) -> None:
-    rows = _of(results, fate, layout)
+    rows = _of(audit, fate, layout)
     assert [(row["kind"], row["severity"]) for row in rows] == FATES[fate], [
         row["explanation"] for row in rows
     ]
@@ -462,18 +462,18 @@ def test_only_a_contradiction_is_a_finding(
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_contradiction_is_shown_with_its_numbers(
-    results: Results, fate: Callable[[HudiHistory], None], numbers: str, files: int | None, rows: int | None
+    audit: Audited, fate: Callable[[HudiHistory], None], numbers: str, files: int | None, rows: int | None
 ) -> None:
-    row, *_ = (row for layout in (1, 2) for row in _of(results, fate, layout))
+    row, *_ = (row for layout in (1, 2) for row in _of(audit, fate, layout))
     assert numbers in row["explanation"]
     assert (row["subject_type"], row["files"], row["rows_at_stake"]) == ("commit", files, rows)
 
 
 @pytest.mark.parametrize("layout", [1, 2])
-def test_a_table_with_an_overwritten_write_is_not_called_complete(results: Results, layout: int) -> None:
+def test_a_table_with_an_overwritten_write_is_not_called_complete(audit: Audited, layout: int) -> None:
     coverage = {
         (each["table_name"], each["axis"]): each["status"]
-        for each in results.coverage("one")
+        for each in audit.results.coverage("one")
         if each["table_name"]
     }
     for fate in (completed_twice, content_of_another):

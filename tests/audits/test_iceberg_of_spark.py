@@ -172,7 +172,7 @@ def broken(healthy: Audited, by_inventory: Audited, aws: Aws) -> Broken:
     return Broken(lost, torn, metadata)
 
 
-@pytest.fixture(scope="module", params=[False, True])
+@pytest.fixture(scope="module", params=[pytest.param(False, marks=pytest.mark.soak), True])
 def judged(
     request: pytest.FixtureRequest, broken: Broken, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
 ) -> Audited:

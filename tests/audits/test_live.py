@@ -1,13 +1,16 @@
 """`lakeaudit audit --live` on the command line: a small scope is audited in this process, without a JVM."""
 
 import json
-from pathlib import Path
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NoReturn
 
 import pytest
 
 from lakeaudit import cli
 from lakeaudit.commands import audit as command
+from lakeaudit.config import Lake
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import results_of
@@ -17,90 +20,99 @@ from tests.conftest import Aws
 SPARK = CannotAudit("Java", "none in this test", "")
 
 
-@pytest.fixture(autouse=True)
-def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def no_session() -> Iterator[None]:
     """A request for a Spark session ends the command."""
 
     def refuse_session(*_: object) -> NoReturn:
         raise SPARK
 
-    monkeypatch.setattr("lakeaudit.commands.on_spark._session", refuse_session)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lakeaudit.commands.on_spark._session", refuse_session)
+        yield
 
 
-@pytest.fixture
-def shop(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Shop:
-    made = Shop(aws.s3, s3, bucket)
-    made.write("orders")
-    made.lake(tmp_path)
-    return made
+@dataclass(frozen=True)
+class Lost:
+    """A lake whose table `orders` lost a file of the first day; the log of its table `lines` has a gap."""
+
+    shop: Shop
+    lake: Lake
+    file: str
+    key: str
 
 
-def test_a_live_audit_starts_no_jvm(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("live")
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    shop.write("lines", commits=3)
+    shop.take_inventory()
     lost = shop.keys("orders")[0]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    assert cli.main(["audit", str(tmp_path / "lake.yaml"), "--live", "--run-id", "now"]) == 1
+    for key in (lost, f"warehouse/lines/_delta_log/{1:020}.json"):
+        shop.s3.delete_object(Bucket=bucket, Key=key)
+    return Lost(shop, shop.lake(folder), str(folder / "lake.yaml"), lost)
+
+
+def test_a_live_audit_starts_no_jvm(lost: Lost, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is partial because of the gap in the log of `lines`."""
+    assert cli.main(["audit", lost.file, "--live", "--run-id", "whole"]) == 1
     printed = capsys.readouterr()
-    assert printed.err.splitlines()[-1] == "CRITICAL: 1 dropped in 1 table"
+    worst = "CRITICAL: 1 dropped, 1 missing metadata in 2 tables (the audit is partial)"
+    assert printed.err.splitlines()[-1] == worst
     stages = [json.loads(line)["stage"] for line in printed.err.splitlines()[:-1]]
     assert "match and classify" in stages
     assert "start Spark" not in stages
-    results = results_of(shop.lake(tmp_path))
-    assert results.published(None)["run_id"] == "now"
-    assert [row["key"] for row in results.worst("now", 9)] == [lost]
+    results = results_of(lost.lake)
+    assert results.published(None)["run_id"] == "whole"
+    assert [row["key"] for row in results.worst("whole", 9) if row["kind"] == "dropped"] == [lost.key]
 
 
-def test_a_live_audit_of_one_partition_starts_none_either(shop: Shop, tmp_path: Path) -> None:
+def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
+    lost: Lost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The audit of the whole lake is partial; this one reads a partition that lost nothing."""
     line = [
         "audit",
-        str(tmp_path / "lake.yaml"),
+        lost.file,
         "--live",
+        "--table",
+        "orders",
         "--partition",
-        f"day={DAYS[0]}",
+        f"day={DAYS[1]}",
         "--run-id",
-        "now",
+        "one",
     ]
     assert cli.main(line) == 0
-    (source,) = [
-        each for each in results_of(shop.lake(tmp_path)).runs()[0]["sources"] if each["role"] == "storage"
-    ]
-    assert source["location"].endswith(f"orders/day={DAYS[0]}")
+    assert "partial" not in capsys.readouterr().err.splitlines()[-1]
+    (run,) = (row for row in results_of(lost.lake).runs() if row["run_id"] == "one")
+    (source,) = (each for each in run["sources"] if each["role"] == "storage")
+    assert source["location"].endswith(f"orders/day={DAYS[1]}")
 
 
 @pytest.mark.parametrize("options", [["--live", "--spark"], []])
 def test_spark_is_started_on_request_and_for_any_other_audit(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+    lost: Lost, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
-    shop.take_inventory()
-    assert cli.main(["audit", str(tmp_path / "lake.yaml"), *options]) == SPARK.exit_code
+    assert cli.main(["audit", lost.file, *options]) == SPARK.exit_code
     assert "Java: none in this test" in capsys.readouterr().err
 
 
 def test_spark_is_the_engine_where_spark_submit_has_started_it(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lost: Lost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert shop.keys("orders")
-    assert cli.main(["audit", str(tmp_path / "lake.yaml"), "--live"]) == SPARK.exit_code
+    assert cli.main(["audit", lost.file, "--live"]) == SPARK.exit_code
     assert "Java: none in this test" in capsys.readouterr().err
 
 
 def test_what_is_too_much_for_this_process_asks_for_spark(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lost: Lost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "ROWS_IN_PROCESS", 10)
-    assert len(shop.keys("orders")) * 2 > 10
-    assert cli.main(["audit", str(tmp_path / "lake.yaml"), "--live"]) == SPARK.exit_code
+    monkeypatch.setattr(command, "ROWS_IN_PROCESS", 9)
+    assert len(lost.shop.keys("orders")) * 2 > 9
+    assert cli.main(["audit", lost.file, "--live"]) == SPARK.exit_code
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()[:-1]]
     assert [line["stage"] for line in lines if line["failed"]][-1] == "find evidence"
-
-
-def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
-    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shop.write("lines", commits=3)
-    shop.lake(tmp_path)
-    shop.s3.delete_object(Bucket=shop.bucket, Key=f"warehouse/lines/_delta_log/{1:020}.json")
-    file = str(tmp_path / "lake.yaml")
-    assert cli.main(["audit", file, "--live", "--table", "orders", "--fail-on", "never"]) == 0
-    assert "partial" not in capsys.readouterr().err.splitlines()[-1]
-    assert cli.main(["audit", file, "--live", "--table", "lines", "--fail-on", "never"]) == 3

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,11 +26,6 @@ JUST_NOW = NOW - timedelta(minutes=5)
 SYMLINK = "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat"
 
 
-@pytest.fixture
-def hive(aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path) -> HiveLake:
-    return HiveLake(aws, clients, s3, bucket, tmp_path)
-
-
 def findings_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: str(row["subject"]))
@@ -40,11 +34,6 @@ def findings_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
 def covered(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
     rows = results_of(lake).coverage(run_id)
     return {row["table_name"]: row for row in rows if row["axis"] == "pointer"}
-
-
-def ledger(lake: Lake) -> dict[str, tuple[str, str | None]]:
-    rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
-    return {row["kind"]: (row["state"], row["resolution"]) for row in rows}
 
 
 def _awkward(hive: HiveLake) -> None:
@@ -69,28 +58,19 @@ def _awkward(hive: HiveLake) -> None:
     hive.put(f"{projected}/day=1/part-0.parquet")
     listed = hive.table("listed", "day", input_format=SYMLINK)
     hive.put(f"{listed}/day=1/part-0.parquet")
-    plain = hive.table("plain")
-    hive.put(f"{plain}/sub/part-0.parquet")
-    numbered = hive.table("numbered", "year", "month")
-    hive.partition("numbered", ["2026", "10"], f"{numbered}/2026/10")
-    hive.put(f"{numbered}/checkpoints/2026/part-0.parquet")
+    flat = hive.table("flat")
+    hive.put(f"{flat}/sub/part-0.parquet")
+    by_number = hive.table("by_number", "year", "month")
+    hive.partition("by_number", ["2026", "10"], f"{by_number}/2026/10")
+    hive.put(f"{by_number}/checkpoints/2026/part-0.parquet")
     hive.catalog.table("view", "", TableType="VIRTUAL_VIEW")
 
 
-@pytest.mark.parametrize("screened", [pytest.param(False, marks=pytest.mark.soak), True])
-def test_a_healthy_lake_is_quiet(hive: HiveLake, monkeypatch: pytest.MonkeyPatch, screened: bool) -> None:
-    if screened:
-        monkeypatch.setattr(projection_pass, "PREFILTER_FROM", 0)
-    _awkward(hive)
-    lake = hive.lake()
-    outcome = audited(lake, run_id="r1")
-    assert {row["kind"] for row in findings_of(lake, "r1")} == {"temporary"}
-    rows = covered(lake, "r1")
-    assert {name: (row["status"], row["consistent"], row["out_of_window"]) for name, row in rows.items()} == {
-        "events": ("complete", 6, 1), "projected": ("complete", 1, 0), "listed": ("complete", 1, 0),
-        "plain": ("complete", 1, 0), "numbered": ("complete", 2, 0),
-    }  # fmt: skip
-    assert (outcome.status, outcome.warnings) == ("complete", ())
+HEALTHY = {
+    "events": ("complete", 6, 1), "projected": ("complete", 1, 0), "listed": ("complete", 1, 0),
+    "flat": ("complete", 1, 0), "by_number": ("complete", 2, 0),
+}  # fmt: skip
+"""By table the status, the consistent files and partitions, and those out of the window."""
 
 
 # --- what is broken, each a table or more of one lake ----------------------------------------------------------------
@@ -98,7 +78,9 @@ def test_a_healthy_lake_is_quiet(hive: HiveLake, monkeypatch: pytest.MonkeyPatch
 
 @dataclass(frozen=True)
 class Broken:
-    """A lake with three databases in one Glue and one in another, audited before and after some repairs."""
+    """A lake with three databases in one Glue and one in another, audited before and after some repairs.
+
+    The second audit prefilters its rows."""
 
     hive: HiveLake
     lake: Lake
@@ -120,6 +102,10 @@ def broken(aws: Aws, clients: Clients, s3: Endpoint, tmp_path_factory: pytest.Te
     second, other, unread = (
         GlueCatalog(clients, f"{hive.catalog.database}_{name}") for name in ("second", "other", "unread")
     )
+    versioning: Any = {"Status": "Enabled"}
+    hive.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=versioning)
+    _awkward(hive)
+    empty_partitions(hive)
     for table in ("orders", "throttled", "dropped"):
         half_registered(hive, table)
     no_names_of_columns(hive)
@@ -149,6 +135,7 @@ def broken(aws: Aws, clients: Clients, s3: Endpoint, tmp_path_factory: pytest.Te
         hive.catalog.partition("orders", ["2026-11-03"], hive.uri("wh/orders/day=2026-11-03/"))
         hive.put("wh/orders/day=2026-11-04/part-0.parquet")
         refusing(patched, "GetPartitions", "EntityNotFoundException", of_dropped)
+        patched.setattr(projection_pass, "PREFILTER_FROM", 0)
         outcomes["r2"] = audited(lake, run_id="r2")
     return Broken(hive, lake, outcomes)
 
@@ -200,14 +187,11 @@ def test_a_folder_that_nobody_registered_and_a_partition_without_files(broken: B
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("screened", [pytest.param(False, marks=pytest.mark.soak), True])
-def test_partitions_that_were_emptied(
-    hive: HiveLake, monkeypatch: pytest.MonkeyPatch, screened: bool
-) -> None:
-    if screened:
-        monkeypatch.setattr(projection_pass, "PREFILTER_FROM", 0)
-    versioning: Any = {"Status": "Enabled"}
-    hive.s3.put_bucket_versioning(Bucket=hive.bucket, VersioningConfiguration=versioning)
+EMPTIED = ("some", "every", "few", "whole")
+
+
+def empty_partitions(hive: HiveLake) -> None:
+    """Partitions whose files were deleted or are empty, and some that were registered ahead of their data."""
     counted = {"numRows": "80", "numFiles": "1"}
     some, every, few = hive.table("some", "day"), hive.table("every", "day"), hive.table("few", "day")
     for day in ("1", "2"):
@@ -231,9 +215,24 @@ def test_partitions_that_were_emptied(
     hive.put(f"{few}/loose.parquet")
     for key in (f"{some}/day=2", f"{some}/day=4", f"{every}/day=1", f"{every}/day=2", f"{whole}/day=2"):
         hive.s3.delete_object(Bucket=hive.bucket, Key=f"{key}/part-0.parquet")
-    lake = hive.lake()
-    audited(lake, run_id="r1")
-    mine = [row for row in findings_of(lake, "r1") if row["table_name"] == "some"]
+
+
+@pytest.mark.parametrize("run", ["r1", "r2"], ids=["unscreened", "screened"])
+def test_a_healthy_lake_is_quiet(broken: Broken, run: str) -> None:
+    assert {row["kind"] for row in broken.table_findings(run, *HEALTHY)} == {"temporary"}
+    rows = covered(broken.lake, run)
+    assert {
+        name: (rows[name]["status"], rows[name]["consistent"], rows[name]["out_of_window"])
+        for name in HEALTHY
+    } == HEALTHY
+    outcome = broken.outcomes[run]
+    assert {outcome.summary["tables"][name] for name in HEALTHY} == {"complete"}
+    assert [each for each in outcome.warnings if any(name in each for name in HEALTHY)] == []
+
+
+@pytest.mark.parametrize("run", ["r1", "r2"], ids=["unscreened", "screened"])
+def test_partitions_that_were_emptied(broken: Broken, run: str) -> None:
+    mine = broken.table_findings(run, "some")
     rows = {row["subject"].partition("#")[0]: row for row in mine}
     assert {subject: (row["kind"], row["severity"], row["files"], row["rows_at_stake"])
             for subject, row in rows.items()} == {
@@ -248,14 +247,15 @@ def test_partitions_that_were_emptied(
     assert (
         "the catalog counts 80 rows; all visible files there (1) have 0 bytes" in rows["day=6"]["explanation"]
     )
-    others = [(row["table_name"], row["kind"], row["severity"]) for row in findings_of(lake, "r1")
+    findings = broken.table_findings(run, *EMPTIED)
+    others = [(row["table_name"], row["kind"], row["severity"]) for row in findings
               if row["table_name"] != "some"]  # fmt: skip
     assert sorted(others) == [
         ("every", "empty_partition", "error"), ("every", "empty_partition", "error"),
         ("every", "stale_pointer", "error"), ("few", "empty_partition", "info"),
         ("whole", "empty_partition", "info"), ("whole", "empty_partition", "warning"),
     ]  # fmt: skip
-    assert not [row for row in findings_of(lake, "r1") if "never filled" in row["explanation"]]
+    assert not [row for row in findings if "never filled" in row["explanation"]]
 
 
 def no_names_of_columns(hive: HiveLake) -> None:

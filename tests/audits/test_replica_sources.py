@@ -16,16 +16,16 @@ from tests.builders.refusals import Refusals, refusing
 from tests.conftest import Aws
 
 VACUUMED, LOST = FILES[:2]
+CLICKS = "clicks/part-0.parquet"
 
 
 def here(key: str) -> str:
     return key.replace("wh/", "lake/", 1)
 
 
-@pytest.fixture
-def move(aws: Aws, s3: Endpoint, tmp_path: Path) -> Move:
+def moved(aws: Aws, s3: Endpoint, folder: Path) -> Move:
     """After a report of the old place one file was vacuumed there and here, and another one was lost here."""
-    made = Move(aws, s3, tmp_path)
+    made = Move(aws, s3, folder)
     listed = made.s3.list_objects_v2(Bucket=made.old, Prefix="wh/orders/")["Contents"]
     rows = [
         Version(each["Key"], None, Size=each["Size"], LastModifiedDate=each["LastModified"],
@@ -42,44 +42,61 @@ def move(aws: Aws, s3: Endpoint, tmp_path: Path) -> Move:
     return made
 
 
-def lake_of(move: Move, *more: dict[str, Any]) -> Lake:
+def orders(move: Move, name: str) -> dict[str, Any]:
+    """The copied table in a lake file, by the report of its old place."""
     report = {"kind": "s3_inventory", "location": f"s3://{move.old}/inv/", "covers": [f"s3://{move.old}/wh/"]}
-    place = f"s3://{move.new}/lake/orders"
-    return move.lake(tables=[{"name": "orders", "location": place, "manifests": [report]}, *more])
+    return {"name": name, "location": f"s3://{move.new}/lake/orders", "manifests": [report]}
 
 
-def dropped(lake: Lake, run_id: str) -> list[str]:
-    rows = rows_of(results_of(lake).findings(run_id))
-    return sorted(row["key"] for row in rows if row["kind"] == "dropped")
+def abandon(move: Move) -> None:
+    """Delete all files of the table in the old place."""
+    for each in move.s3.list_objects_v2(Bucket=move.old, Prefix="wh/orders/").get("Contents", []):
+        move.s3.delete_object(Bucket=move.old, Key=each["Key"])
 
 
-def test_a_copy_without_an_original_is_consistent_and_one_with_it_is_lost(move: Move) -> None:
-    """A copy that has a log of its own keeps its findings: its readers lose the rows, as those of a clone do."""
-    clicks = "clicks/part-0.parquet"
-    for bucket, key in ((move.old, f"wh/{clicks}"), (move.new, f"lake/{clicks}")):
+def lose_clicks(move: Move) -> dict[str, Any]:
+    """A copy that has a log of its own lost its only file, as its original did."""
+    for bucket, key in ((move.old, f"wh/{CLICKS}"), (move.new, f"lake/{CLICKS}")):
         move.s3.delete_object(Bucket=bucket, Key=key)
-    place = f"s3://{move.new}/lake/clicks"
-    lake = lake_of(move, {"name": "clicks", "location": place, "manifests": [{"kind": "delta"}]})
-    audited(lake, run_id="r1")
-    assert dropped(lake, "r1") == sorted([here(LOST), f"lake/{clicks}"])
+    return {"name": "clicks", "location": f"s3://{move.new}/lake/clicks", "manifests": [{"kind": "delta"}]}
+
+
+@pytest.fixture(scope="module")
+def lake(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Copies of three old places, audited once: one that answers, one that refuses requests, and an abandoned one."""
+    folder = tmp_path_factory.mktemp("copies")
+    answering, refused, abandoned = (moved(aws, s3, folder) for _ in range(3))
+    clicks = lose_clicks(answering)
+    abandon(abandoned)
+    moves = {"orders": answering, "refused": refused, "abandoned": abandoned}
+    places = [(f"s3://{move.old}/wh/", f"s3://{move.new}/lake") for move in moves.values()]
+    lake = answering.lake(
+        inventories=[{"kind": "listing", "location": new} for _, new in places],
+        maps=[{"from": old, "to": new} for old, new in places],
+        tables=[*(orders(move, name) for name, move in moves.items()), clicks],
+    )
+    with refusing(Refusals(lambda request: request.startswith(f"HEAD {refused.old}/wh/"), first=0)):
+        audited(lake, run_id="r1")
+    return lake
+
+
+def dropped(lake: Lake, *tables: str) -> list[str]:
+    rows = rows_of(results_of(lake).findings("r1"))
+    return sorted(row["key"] for row in rows if row["kind"] == "dropped" and row["table_name"] in tables)
+
+
+def test_a_copy_without_an_original_is_consistent_and_one_with_it_is_lost(lake: Lake) -> None:
+    """A copy that has a log of its own keeps its findings: its readers lose the rows, as those of a clone do."""
+    assert dropped(lake, "orders", "clicks") == sorted([here(LOST), f"lake/{CLICKS}"])
     (row,) = (
         r for r in results_of(lake).coverage("r1") if (r["axis"], r["table_name"]) == ("content", "orders")
     )
     assert (row["consistent"], row["findings"], row["status"]) == (len(FILES) - 1, 1, "complete")
 
 
-def test_an_original_that_nobody_may_look_at_clears_nothing(move: Move) -> None:
-    lake = lake_of(move)
-    with refusing(Refusals(lambda request: request.startswith(f"HEAD {move.old}/wh/"), first=0)):
-        audited(lake, run_id="r1")
-    assert dropped(lake, "r1") == sorted([here(VACUUMED), here(LOST)])
+def test_an_original_that_nobody_may_look_at_clears_nothing(lake: Lake) -> None:
+    assert dropped(lake, "refused") == sorted([here(VACUUMED), here(LOST)])
 
 
-def test_a_place_that_was_given_up_clears_nothing(move: Move) -> None:
-    lake = lake_of(move)
-    for key in FILES:
-        move.s3.delete_object(Bucket=move.old, Key=key)
-    for each in move.s3.list_objects_v2(Bucket=move.old, Prefix="wh/orders/").get("Contents", []):
-        move.s3.delete_object(Bucket=move.old, Key=each["Key"])
-    audited(lake, run_id="r1")
-    assert dropped(lake, "r1") == sorted([here(VACUUMED), here(LOST)])
+def test_a_place_that_was_given_up_clears_nothing(lake: Lake) -> None:
+    assert dropped(lake, "abandoned") == sorted([here(VACUUMED), here(LOST)])

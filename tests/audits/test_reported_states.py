@@ -175,9 +175,7 @@ class Night:
 
 
 def _write_table(storage: Storage, table: str, kind: str) -> str:
-    """The table's entry of the lake file, once what the template does not have of it is laid."""
-    if "iceberg" in kind:
-        storage.iceberg(table)
+    """The table's entry of the lake file, once what the templates do not have of it is laid."""
     if kind == "iceberg_delta":
         storage.put(f"{table}/data/stray.parquet", {"of": "nobody"})
     if kind == "hudi":
@@ -198,6 +196,8 @@ def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> N
     storage = Storage(shop, IcebergLake(aws.s3, s3, bucket))
     shop.write("template", commits=4, rows=4, days=DAYS)
     shop.copy("template", *(table for table, kind, _ in TABLES if "delta" in kind))
+    storage.iceberg("iceberg_template")
+    storage.ice.copy("iceberg_template", *(table for table, kind, _ in TABLES if "iceberg" in kind))
     entries = [_write_table(storage, table, kind) for table, kind, _ in TABLES]
     shop.take_inventory()
     for table, _, fate in TABLES:

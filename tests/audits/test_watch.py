@@ -2,27 +2,37 @@
 
 import io
 import json
+import os
+from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from lakeaudit.config import load_lake
+from lakeaudit.audit.outcome import Outcome
+from lakeaudit.config import Lake
 from lakeaudit.reconcile.protocol import ALLOWED
 from lakeaudit.results.leftover_groups import expand_groups
 from tests.builders.audits import audited, results_of
 from tests.builders.repair_plans import RepairPlans
 from tests.builders.watched_place import JUST_NOW, WEEK, Place, covered, findings_by_prefix, kinds, ledger
 
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+OTHER = "other/wh"
+"""A second watched folder; it is not watched in the last audit."""
 
 
-def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_or_ignored(
-    place: Place,
-) -> None:
+@dataclass(frozen=True)
+class Watched:
+    """A lake after its audits `r1`, `live` and `r2`."""
+
+    place: Place
+    lake: Lake
+    outcome: Outcome
+    before: dict[str, tuple[str, str | None]]
+    """The ledger before `r2`."""
+
+
+def write_files(place: Place) -> None:
+    """Write files without a table, tables that nobody names, and healthy ones."""
     # no table's
     place.put("sales/tmp/a/x.csv", "sales/tmp/b/y.csv", "sales/tmp/b/c/z.csv", body=b"12345")
     place.put("old/1.csv", at=WEEK - timedelta(days=300))
@@ -43,13 +53,41 @@ def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_o
         "lists/orders/l.jsonl", body=place.listed("sales/orders/part-0.parquet", "shared/part-9.parquet")
     )
     place.put("shared/part-9.parquet")  # the table lists it
-    lake = place.lake(
+    left = place.folder / OTHER / "left/2.csv"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"rows of a file")
+    os.utime(left, (WEEK.timestamp(), WEEK.timestamp()))
+
+
+def lake_of(place: Place, other: str = "") -> Lake:
+    return place.lake(
         "ignore:\n"
         "- {paths: ['scratch/**'], reason: theirs}\n"
         "- {paths: ['gx/**'], kinds: [unregistered_table], reason: theirs}\n",
         manifests=f", manifests: [{{kind: file_list, location: '{place.folder}/wh/lists/orders'}}]",
+        other=other,
     )
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """Before the last audit the files of `old/` are deleted, and the other folder is watched no more."""
+    place = Place(tmp_path_factory.mktemp("watched"))
+    write_files(place)
+    lake = lake_of(place, OTHER)
     outcome = audited(lake, run_id="r1")
+    audited(lake, run_id="live", live=True)
+    before = ledger(lake)
+    for name in ("old/1.csv", "old/2.csv"):
+        (place.folder / "wh" / name).unlink()
+    audited(lake_of(place), run_id="r2")
+    return Watched(place, lake, outcome, before)
+
+
+def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_or_ignored(
+    watched: Watched,
+) -> None:
+    place, lake, outcome = watched.place, watched.lake, watched.outcome
     rows = findings_by_prefix(lake)
     assert {key: (row["kind"], row["severity"], row["files"]) for key, row in rows.items()} == {
         "": ("unowned", "info", 1),
@@ -57,6 +95,7 @@ def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_o
         "sales/": ("unowned", "info", 1),
         "sales/tmp/": ("unowned", "info", 3),
         "logs/": ("unowned", "info", 2),
+        "left/": ("unowned", "info", 1),
         **{f"{format_}/t/": ("unregistered_table", "warning", 3) for format_ in "dihp"},
     }
     formats = {"d": "delta", "i": "iceberg", "h": "hudi", "p": "hive"}
@@ -76,22 +115,20 @@ def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_o
     )
 
 
-def test_a_prefix_that_is_gone_is_resolved_and_one_that_is_watched_no_more_is_retired(place: Place) -> None:
-    place.put("old/1.csv", "left/2.csv")
-    lake = place.lake()
-    audited(lake, run_id="r1")
-    (place.folder / "wh" / "old" / "1.csv").unlink()
-    audited(lake, run_id="r2")
-    assert kinds(lake, "r2") == {"left/": ("unowned", 1)}
-    assert ledger(lake) == {"old/": ("resolved", "restored"), "left/": ("open", None)}
-    mending = RepairPlans(lake, place.folder)
+def test_a_prefix_that_is_gone_is_resolved_and_one_that_is_watched_no_more_is_retired(
+    watched: Watched,
+) -> None:
+    """A live audit does not judge watched prefixes."""
+    lake, states = watched.lake, ledger(watched.lake)
+    assert {row["table_name"] for row in results_of(lake).coverage("live")} == {"orders"}
+    assert set(watched.before.values()) == {("open", None)}
+    assert states == watched.before | {"old/": ("resolved", "restored"), "left/": ("resolved", "retired")}
+    rest = {name: row for name, row in kinds(lake, "r1").items() if name not in ("old/", "left/")}
+    assert kinds(lake, "r2") == rest
+
+
+def test_files_without_a_table_need_a_person(watched: Watched) -> None:
+    mending = RepairPlans(lake_of(watched.place), watched.place.folder)
     mending.plan(io.StringIO(), allow=ALLOWED)
-    (row,) = [json.loads(line) for line in mending.file.read_text().splitlines() if '"unowned"' in line]
-    assert row["action"] == "needs_person"
-    audited(lake, run_id="r3", live=True)
-    assert ledger(lake)["left/"] == ("open", None)
-    assert {row["table_name"] for row in results_of(lake).coverage("r3")} == {"orders"}
-    text = (place.folder / "lake.yaml").read_text()
-    (place.folder / "lake.yaml").write_text(text.replace("watch:", "# watch:"))
-    audited(load_lake(place.folder / "lake.yaml", {}), run_id="r4")
-    assert ledger(lake)["left/"] == ("resolved", "retired")
+    rows = [json.loads(line) for line in mending.file.read_text().splitlines() if '"unowned"' in line]
+    assert {row["action"] for row in rows} == {"needs_person"}

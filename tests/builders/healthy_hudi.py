@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.builders.backdate import body_of, delete, present, put
 from tests.builders.hudi import commit, instant_text, stat
 from tests.builders.shop import Shop
 
@@ -94,7 +95,7 @@ class HudiHistory:
         """The rows of the newest slices, whose files are read."""
         found: list[int] = []
         for each in self.newest.values():
-            body = self.shop.s3.get_object(Bucket=self.shop.bucket, Key=self.key(each))["Body"].read()
+            body = self._read(self.key(each))
             found += pq.read_table(io.BytesIO(body))["amount"].to_pylist()
         return {"hudi": sorted(found)}
 
@@ -247,17 +248,16 @@ class HudiHistory:
 
     def put(self, key: str, body: bytes | str = "") -> None:
         content = body.encode() if isinstance(body, str) else body
-        self.shop.s3.put_object(Bucket=self.shop.bucket, Key=key, Body=content)
+        put(self.shop.bucket, key, content)
 
     def remove(self, key: str) -> None:
-        self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=key)
+        delete(self.shop.bucket, key)
 
     def _under_way(self, begin: str, action: str) -> str:
         return f"{begin}.inflight" if action == "commit" else f"{begin}.{action}.inflight"
 
     def _listed(self, prefix: str) -> list[str]:
-        page = self.shop.s3.list_objects_v2(Bucket=self.shop.bucket, Prefix=prefix)
-        return [each["Key"] for each in page.get("Contents", [])]
+        return present(self.shop.bucket, prefix)
 
     def _read(self, key: str) -> bytes:
-        return self.shop.s3.get_object(Bucket=self.shop.bucket, Key=key)["Body"].read()
+        return body_of(self.shop.bucket, key)

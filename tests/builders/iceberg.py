@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -155,12 +155,12 @@ def tables_of_spark(s3: "S3Client", names: Sequence[str]) -> Iterator[None]:
         for info in packed.infolist():
             if not any(f"/{name}/" in info.filename or f"_of_{name}/" in info.filename for name in names):
                 continue
-            s3.put_object(Bucket=BY_SPARK, Key=info.filename, Body=packed.read(info))
+            put(BY_SPARK, info.filename, packed.read(info))
             backdate(BY_SPARK, info.filename, datetime.fromisoformat(info.comment.decode()))
     yield
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK):
-        for each in page.get("Contents", []):
-            s3.delete_object(Bucket=BY_SPARK, Key=each["Key"])
+        listed: Any = {"Objects": [{"Key": each["Key"]} for each in page.get("Contents", [])], "Quiet": True}
+        s3.delete_objects(Bucket=BY_SPARK, Delete=listed)
     s3.delete_bucket(Bucket=BY_SPARK)
 
 

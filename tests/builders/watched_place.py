@@ -37,13 +37,16 @@ class Place:
             f"{json.dumps(each)}\n" for each in [*adds, {"end": True, "lines": len(keys)}]
         ).encode()
 
-    def lake(self, more: str = "", listed: str = "wh", manifests: str = "") -> Lake:
+    def lake(self, more: str = "", listed: str = "wh", manifests: str = "", other: str = "") -> Lake:
+        """The lake file, loaded; `other` is a second watched folder."""
         path = self.folder / "lake.yaml"
+        places = [f"{{kind: listing, location: '{self.folder / each}'}}" for each in (listed, other) if each]
+        watched = [f"'{self.folder / each}'" for each in ("wh", other) if each]
         path.write_text(
             f"version: 1\nlake: shop\nresults: {self.folder / 'results'}\n"
-            f"inventories: [{{kind: listing, location: '{self.folder / listed}'}}]\n"
+            f"inventories: [{', '.join(places)}]\n"
             f"tables: [{{name: orders, location: '{self.folder}/wh/sales/orders'{manifests}}}]\n"
-            f"watch: ['{self.folder}/wh']\n{more}"
+            f"watch: [{', '.join(watched)}]\n{more}"
         )
         return load_lake(path, {})
 
