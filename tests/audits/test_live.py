@@ -33,7 +33,7 @@ def no_session() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LiveLake:
     """A lake whose table `orders` lost a file of the first day; the log of its table `lines` has a gap."""
 
     shop: Shop
@@ -43,7 +43,7 @@ class Lost:
 
 
 @pytest.fixture(scope="module")
-def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+def live_lake(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> LiveLake:
     bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("live")
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
@@ -53,30 +53,30 @@ def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lo
     lost = shop.keys("orders")[0]
     for key in (lost, f"warehouse/lines/_delta_log/{1:020}.json"):
         shop.s3.delete_object(Bucket=bucket, Key=key)
-    return Lost(shop, shop.lake(folder), str(folder / "lake.yaml"), lost)
+    return LiveLake(shop, shop.lake(folder), str(folder / "lake.yaml"), lost)
 
 
-def test_a_live_audit_starts_no_jvm(lost: Lost, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_live_audit_starts_no_jvm(live_lake: LiveLake, capsys: pytest.CaptureFixture[str]) -> None:
     """It is partial because of the gap in the log of `lines`."""
-    assert cli.main(["audit", lost.file, "--live", "--run-id", "whole"]) == 1
+    assert cli.main(["audit", live_lake.file, "--live", "--run-id", "whole"]) == 1
     printed = capsys.readouterr()
     worst = "CRITICAL: 1 dropped, 1 missing metadata in 2 tables (the audit is partial)"
     assert printed.err.splitlines()[-1] == worst
     stages = [json.loads(line)["stage"] for line in printed.err.splitlines()[:-1]]
     assert "match and classify" in stages
     assert "start Spark" not in stages
-    results = results_of(lost.lake)
+    results = results_of(live_lake.lake)
     assert results.published(None)["run_id"] == "whole"
-    assert [row["key"] for row in results.worst("whole", 9) if row["kind"] == "dropped"] == [lost.key]
+    assert [row["key"] for row in results.worst("whole", 9) if row["kind"] == "dropped"] == [live_lake.key]
 
 
 def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
-    lost: Lost, capsys: pytest.CaptureFixture[str]
+    live_lake: LiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The audit of the whole lake is partial; this one reads a partition that lost nothing."""
     line = [
         "audit",
-        lost.file,
+        live_lake.file,
         "--live",
         "--table",
         "orders",
@@ -87,32 +87,32 @@ def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
     ]
     assert cli.main(line) == 0
     assert "partial" not in capsys.readouterr().err.splitlines()[-1]
-    (run,) = (row for row in results_of(lost.lake).runs() if row["run_id"] == "one")
+    (run,) = (row for row in results_of(live_lake.lake).runs() if row["run_id"] == "one")
     (source,) = (each for each in run["sources"] if each["role"] == "storage")
     assert source["location"].endswith(f"orders/day={DAYS[1]}")
 
 
 @pytest.mark.parametrize("options", [["--live", "--spark"], []])
 def test_spark_is_started_on_request_and_for_any_other_audit(
-    lost: Lost, capsys: pytest.CaptureFixture[str], options: list[str]
+    live_lake: LiveLake, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
-    assert cli.main(["audit", lost.file, *options]) == SPARK.exit_code
+    assert cli.main(["audit", live_lake.file, *options]) == SPARK.exit_code
     assert "Java: none in this test" in capsys.readouterr().err
 
 
 def test_spark_is_the_engine_where_spark_submit_has_started_it(
-    lost: Lost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    live_lake: LiveLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert cli.main(["audit", lost.file, "--live"]) == SPARK.exit_code
+    assert cli.main(["audit", live_lake.file, "--live"]) == SPARK.exit_code
     assert "Java: none in this test" in capsys.readouterr().err
 
 
 def test_what_is_too_much_for_this_process_asks_for_spark(
-    lost: Lost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    live_lake: LiveLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "ROWS_IN_PROCESS", 9)
-    assert len(lost.shop.keys("orders")) * 2 > 9
-    assert cli.main(["audit", lost.file, "--live"]) == SPARK.exit_code
+    assert len(live_lake.shop.keys("orders")) * 2 > 9
+    assert cli.main(["audit", live_lake.file, "--live"]) == SPARK.exit_code
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()[:-1]]
     assert [line["stage"] for line in lines if line["failed"]][-1] == "find evidence"

@@ -95,7 +95,7 @@ def audit(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> A
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     lists = Lists(aws, bucket)
-    tables = written(lists) | expiring(lists)
+    tables = write_tables(lists) | write_expiring_tables(lists)
     lake = lists.lake(tmp_path_factory.mktemp("lists"), s3, tables)
     audited(lake, run_id="first")
     time.sleep(1.1)
@@ -112,7 +112,7 @@ def audit(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> A
     return Audited(lake, tables)
 
 
-def written(lists: Lists) -> dict[str, str]:
+def write_tables(lists: Lists) -> dict[str, str]:
     """Tables of each kind of list, of two lists each; `gone` has one list. Returns their manifests by table."""
     at = f"location: 's3://{lists.bucket}/wh/{{0}}', complete: true"
     writers = {"sink": lists.batch, "list": lists.list, "unload": lists.unload, "dbx": lists.mark}
@@ -134,7 +134,7 @@ def written(lists: Lists) -> dict[str, str]:
     return tables | {"gone": kinds["sink"]}
 
 
-def expiring(lists: Lists) -> dict[str, str]:
+def write_expiring_tables(lists: Lists) -> dict[str, str]:
     """Lifecycle rules for the log of one table, and for a file of `far` outside its folder."""
     log = "\n".join(map(json.dumps, [*BORN, add("own.bin")]))
     lists.put(f"wh/list_ok/_delta_log/{0:020}.json", log)

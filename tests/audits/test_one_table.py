@@ -30,7 +30,7 @@ from tests.builders.rest_catalog import RestCatalog, served
 from tests.conftest import Aws
 
 
-class Known:
+class TwoTables:
     """A table that stayed in its bucket and one that was moved to another, with all that knows of them.
 
     The metadata of the moved table names the old bucket; catalogs name the new location.
@@ -116,10 +116,10 @@ class Known:
 
 
 @pytest.fixture(scope="module")
-def known(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
+def pair(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoTables]:
     rest, hive = RestCatalog(), MetastoreStandIn()
     with served(rest), metastore_served(hive):
-        yield Known(aws, s3, tmp_path_factory.mktemp("known"), rest, hive)
+        yield TwoTables(aws, s3, tmp_path_factory.mktemp("pair"), rest, hive)
 
 
 def findings_of(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
@@ -148,17 +148,17 @@ ALL_JUDGED = {
 class Healthy:
     """The tables after an audit without findings."""
 
-    known: Known
+    pair: TwoTables
     lake: Lake
     outcome: Outcome
 
 
 @pytest.fixture(scope="module")
-def healthy(known: Known) -> Healthy:
+def healthy(pair: TwoTables) -> Healthy:
     time.sleep(2.1)  # times of storage and log have whole seconds, and the copies are a second younger
-    known.write_inventories()
-    lake = known.lake()
-    return Healthy(known, lake, audited(lake, run_id="healthy"))
+    pair.write_inventories()
+    lake = pair.lake()
+    return Healthy(pair, lake, audited(lake, run_id="healthy"))
 
 
 @dataclass(frozen=True)
@@ -171,35 +171,35 @@ class Broken:
 
 @pytest.fixture(scope="module")
 def broken(healthy: Healthy) -> Broken:
-    known = healthy.known
-    lost = Broken(known.shop.keys("/orders/data/")[0], known.shop.keys("/moved/data/")[0])
-    known.expire(lost.expired)
-    known.s3.delete_object(Bucket=known.new, Key=lost.deleted)
+    pair = healthy.pair
+    lost = Broken(pair.shop.keys("/orders/data/")[0], pair.shop.keys("/moved/data/")[0])
+    pair.expire(lost.expired)
+    pair.s3.delete_object(Bucket=pair.new, Key=lost.deleted)
     time.sleep(1.1)
-    known.write_inventories()
+    pair.write_inventories()
     audited(healthy.lake, run_id="broken")
     return lost
 
 
-def certify(known: Known, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.chdir(known.folder)
+def certify(pair: TwoTables, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.chdir(pair.folder)
     return cli.main(["report", "lake.yaml", "--certificate"])
 
 
 def test_a_table_and_its_move_to_another_bucket_end_in_a_certificate(
     healthy: Healthy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known, lake, outcome = healthy.known, healthy.lake, healthy.outcome
-    old, new = (f"s3://{bucket}/warehouse/moved" for bucket in (known.old, known.new))
+    pair, lake, outcome = healthy.pair, healthy.lake, healthy.outcome
+    old, new = (f"s3://{bucket}/warehouse/moved" for bucket in (pair.old, pair.new))
     moved = f"shop.moved: prod shop.moved is at {old}, but the lake file names {new}"
     assert (findings_of(lake, "healthy"), outcome.exit_code, outcome.warnings) == ({}, 0, (moved,))
     assert judged(lake, "healthy") == ALL_JUDGED
     kinds = {source["kind"] for source in outcome.summary["sources"]}
     assert kinds == {"hive", "iceberg", "s3_access_log", "s3_inventory"}
     for name in ("orders", "moved"):  # manifests are those that this catalog points at
-        assert known.rest.paths(f"/tables/{name}")
-    assert certify(known, monkeypatch) == 0
-    stated = json.loads((known.folder / "certificate.json").read_text())
+        assert pair.rest.paths(f"/tables/{name}")
+    assert certify(pair, monkeypatch) == 0
+    stated = json.loads((pair.folder / "certificate.json").read_text())
     assert stated["files_agreed"] == stated["files"] > 8
     assert {each["kind"] for each in stated["evidence"]} >= {"iceberg", "s3_inventory"}
 
@@ -224,10 +224,10 @@ def test_a_file_that_a_moved_table_loses_ends_in_a_refusal(
 ) -> None:
     row = findings_of(healthy.lake, "broken")["shop.moved"]
     assert (row["kind"], row["key"]) == ("dropped", broken.deleted)
-    (healthy.known.folder / "certificate.json").unlink(missing_ok=True)
-    assert certify(healthy.known, monkeypatch) == 1
+    (healthy.pair.folder / "certificate.json").unlink(missing_ok=True)
+    assert certify(healthy.pair, monkeypatch) == 1
     printed = capsys.readouterr()
     for name in ("orders", "moved"):
         assert f"shop.{name}: files of the table: 1 file with a finding" in printed.err
     assert "no certificate" in printed.err
-    assert not (healthy.known.folder / "certificate.json").exists()
+    assert not (healthy.pair.folder / "certificate.json").exists()
