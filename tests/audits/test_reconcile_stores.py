@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from botocore.client import BaseClient
 
 from lakeaudit.config import load_lake
 from lakeaudit.reconcile.actions.entries.entry_action import EntryAction
+from lakeaudit.reconcile.execution import acting
 from lakeaudit.reconcile.execution.journal import Journal
 from lakeaudit.reconcile.stores.entry_store import EntryStore
 from lakeaudit.results.read import RowFilter
@@ -305,6 +307,51 @@ def test_files_of_one_missing_folder_enter_it_once_and_take_it_out_together(guar
     assert guarded.mending.apply().exit_code == 0
     assert len(guarded.items()) == 8 + 3
     assert guarded.mending.undo().exit_code == 0
+    assert guarded.items() == before
+
+
+def read_before_the_folder_goes(monkeypatch: pytest.MonkeyPatch, first: str, last: str) -> None:
+    """Let `first` read its result after `last` removed its entry, and before `last` removes their common folder."""
+    first_acted, last_acted, first_has_read = Event(), Event(), Event()
+    take_back, remove, state_of = EntryAction.take_back, EntryStore.remove, acting.state_of
+
+    def in_turns(self: Any, undo: Any, target: Any) -> None:
+        if target.key == last:
+            assert first_acted.wait(20)
+        take_back(self, undo, target)
+        if target.key == first:
+            first_acted.set()
+            assert last_acted.wait(20)
+
+    def late(self: Any, seen: Item) -> None:
+        if "is_dir" in seen:
+            last_acted.set()
+            assert first_has_read.wait(20)
+        remove(self, seen)
+
+    def noted(reader: Any, step: Any) -> Any:
+        state = state_of(reader, step)
+        if step.key == first:
+            first_has_read.set()
+        return state
+
+    monkeypatch.setattr(EntryAction, "take_back", in_turns)
+    monkeypatch.setattr(EntryStore, "remove", late)
+    monkeypatch.setattr(acting, "state_of", noted)
+
+
+def test_a_folder_that_another_step_is_about_to_remove_is_no_failure(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An undo that met no refusal succeeds, whichever of its steps reads the shared folder first."""
+    keys = [guarded.put(f"{ROOT}/day=1/{n}.parquet") for n in range(2)]
+    guarded.enter(*(s3guard.folder(guarded.bucket, name) for name in ("warehouse", ROOT)))
+    before = guarded.items()
+    planned(guarded.mending, [guarded.row("hidden", key) for key in keys], allow=())
+    assert guarded.mending.apply().exit_code == 0
+    read_before_the_folder_goes(monkeypatch, *keys)
+    ended = guarded.mending.undo()
+    assert (ended.exit_code, guarded.mending.statuses()) == (0, dict.fromkeys(keys, "undone"))
     assert guarded.items() == before
 
 

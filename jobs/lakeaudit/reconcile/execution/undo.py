@@ -60,8 +60,11 @@ def _undo_together(
     run.journal.put_batch(number, recorded, _to_try_again(done))
     if to_do:
         run.still_ours()
+        done |= run.each(to_do, lambda step: _take_back(run, reader, step, done[step.action_id]))
+        failed = [step for step in to_do if done[step.action_id].status == FAILED]
         done |= run.each(
-            to_do, lambda step: tally.count_failure(_take_back(run, reader, step, done[step.action_id]))
+            failed,
+            lambda step: tally.count_failure(_completed_by_another(run, reader, step, done[step.action_id])),
         )
         run.journal.put_batch(number, recorded, _to_try_again(done))
     return done
@@ -98,3 +101,13 @@ def _decide(run: Run, reader: StateReader, step: Step, before: StepResult) -> St
 def _take_back(run: Run, reader: StateReader, step: Step, before: StepResult) -> StepResult:
     """Reverse a step and read the key again: its state is the result, whatever the response was."""
     return take_back(run, reader, step, before.undo or {})
+
+
+def _completed_by_another(run: Run, reader: StateReader, step: Step, failed: StepResult) -> StepResult:
+    """Read a key after all steps of the batch have ended: `undone` if one of them completed it, else the failure.
+
+    Entries share folders. The step that removes the last entry of a folder removes the folder afterwards. A step that
+    reads the folder in between takes its own undo for incomplete.
+    """
+    now = _decide(run, reader, step, failed)
+    return now if now.status == UNDONE else failed
