@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ from tests.builders.repair_plans import (
 from tests.builders.request_rights import granted_rights, required_rights
 from tests.builders.results import covered, publish
 from tests.builders.results import run as run_row
+from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -57,6 +59,16 @@ class WrittenTable:
         log = shop.s3.head_object(Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{0:020}.json")
         of_copy = {"bucket": shop.bucket, "manifest_time": log["LastModified"]}
         return [{**self.rows[key], **of_copy, "kind": kind} for key, kind in kinds.items()]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A table in a bucket that keeps versions; each test starts from its sound or its broken and planned state."""
+
+    shop: Shop
+    mending: RepairPlans
+    sound: SavedState
+    planned: SavedState
 
 
 def new_bucket(aws: Aws) -> str:
@@ -85,16 +97,29 @@ def copy_of(written_table: WrittenTable, aws: Aws, s3: Endpoint, bucket: str) ->
     return made
 
 
+@pytest.fixture(scope="module")
+def prepared(
+    aws: Aws, s3: Endpoint, written_table: WrittenTable, tmp_path_factory: pytest.TempPathFactory
+) -> Prepared:
+    made, folder = copy_of(written_table, aws, s3, new_bucket(aws)), tmp_path_factory.mktemp("broken")
+    sound = saved(made.bucket, folder)
+    mending = broken_one(made, folder, written_table)
+    mending.plan(io.StringIO())
+    return Prepared(made, mending, sound, saved(made.bucket, folder, name="planned"))
+
+
 @pytest.fixture
-def shop(aws: Aws, s3: Endpoint, written_table: WrittenTable) -> Shop:
+def shop(prepared: Prepared) -> Shop:
     """One table, written an hour ago into a bucket that keeps versions."""
-    return copy_of(written_table, aws, s3, new_bucket(aws))
+    prepared.sound.restore()
+    return prepared.shop
 
 
 @pytest.fixture
-def broken(shop: Shop, tmp_path: Path, written_table: WrittenTable) -> RepairPlans:
-    """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes; the ledger says so."""
-    return broken_one(shop, tmp_path, written_table)
+def broken(prepared: Prepared, shop: Shop) -> RepairPlans:
+    """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes. They are planned."""
+    prepared.planned.restore()
+    return prepared.mending
 
 
 def broken_one(shop: Shop, folder: Path, written_table: WrittenTable) -> RepairPlans:
@@ -193,7 +218,6 @@ def test_a_suspended_bucket_is_for_a_person(shop: Shop, broken: RepairPlans) -> 
 
 
 def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broken: RepairPlans) -> None:
-    broken.plan(io.StringIO())
     before = keys_of(shop)
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Suspended"})
     assert broken.apply().exit_code == 3
@@ -206,6 +230,7 @@ def test_what_touches_too_much_of_a_table_is_refused_before_anything_is_done(
 ) -> None:
     """Two of its six files; a hundred are the least by default. Nothing is written of a plan that is refused."""
     monkeypatch.setattr(ceiling, "LEAST", 2)
+    broken.file.unlink()
     coverage = [covered(table_name="orders", files=n) for n in (3, 6)]
     publish(broken.lake.results, runs=[run_row()], coverage=coverage)
     with pytest.raises(BadInput, match="would change 2 of its 6 files, more than the ceiling of 20%"):
@@ -238,7 +263,6 @@ def test_a_store_that_ignores_conditions_gets_none_that_matter(
     shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The marker goes by its id; nothing is written, and no marker is put where it could hide something else."""
-    broken.plan(io.StringIO())
     before = keys_of(shop)
     ignore_conditions(monkeypatch)
     assert broken.apply().exit_code == 3
@@ -277,7 +301,6 @@ def test_copies_are_used_where_their_condition_is_honoured(
     monkeypatch.setattr(
         canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_ABSENT, canary.DELETE_IF_MATCH})
     )
-    broken.plan(io.StringIO())
     before = keys_of(shop)
     assert broken.apply().exit_code == 0
     assert broken.undo().exit_code == 0
@@ -383,7 +406,6 @@ def lost_rows_text(shop: Shop, *keys: str) -> None:
 
 
 def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: RepairPlans) -> None:
-    broken.plan(io.StringIO())
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     lost_rows_text(shop, *mended)
     before = keys_of(shop)
@@ -395,7 +417,6 @@ def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: Re
 def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
     shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken.plan(io.StringIO())
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     before = keys_of(shop)
     put_batch = Journal.put_batch
@@ -416,7 +437,6 @@ def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
 
 
 def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: RepairPlans) -> None:
-    broken.plan(io.StringIO())
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     for key in mended:
         shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"by somebody else")
@@ -427,7 +447,6 @@ def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: RepairPlans) ->
 
 
 def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, broken: RepairPlans) -> None:
-    broken.plan(io.StringIO())
     broken.apply()
     mended = list(broken.statuses())
     for key in mended:
@@ -440,7 +459,6 @@ def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, broken: R
 
 def test_the_only_copy_is_not_undone(shop: Shop, broken: RepairPlans) -> None:
     """The version that was written is the last one of those bytes once its source has expired."""
-    broken.plan(io.StringIO())
     broken.apply()
     (row,) = [row for row in rows(broken) if row["action"] == "restore_version"]
     shop.s3.delete_object(Bucket=shop.bucket, Key=row["key"], VersionId=row["precondition"]["version_id"])
@@ -460,39 +478,45 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("action", "acted"),
+    "acted",
     [
-        (RemoveDeleteMarker, False),
-        (RestoreVersion, True),
-        pytest.param(RemoveDeleteMarker, True, marks=pytest.mark.soak),
-        pytest.param(RestoreVersion, False, marks=pytest.mark.soak),
+        {RemoveDeleteMarker: False, RestoreVersion: True},
+        pytest.param({RemoveDeleteMarker: True, RestoreVersion: False}, marks=pytest.mark.soak),
     ],
+    ids=["before-after", "after-before"],
 )
 def test_killed_before_or_after_an_act(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch, action: Any, acted: bool
+    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: dict[Any, bool]
 ) -> None:
     """Between record and act, and between act and record: the second run does what is left, and nothing twice."""
-    broken.plan(io.StringIO())
-    before = keys_of(shop)
-    act, calls = action.act, []
-
-    def dying(self: Any, step: Any, target: Any) -> Any:
-        calls.append(step.key)
-        if acted:
-            act(self, step, target)
-        raise Killed
-
+    before, calls, both = keys_of(shop), list[str](), Barrier(2)
     with monkeypatch.context() as once:
-        once.setattr(action, "act", dying)
+        for action, acts in acted.items():
+
+            def dying(self: Any, step: Any, target: Any, act: Any = action.act, acts: bool = acts) -> None:
+                calls.append(step.key)
+                both.wait(20)  # the first exception would cancel a step that has not begun
+                if acts:
+                    act(self, step, target)
+                raise Killed
+
+            once.setattr(action, "act", dying)
         with pytest.raises(Killed):
             broken.apply()
+    changed = {key for key, versions in keys_of(shop).items() if versions != before[key]}
+    assert changed == {key for key, action in planned(broken).items() if action in acting(acted)}
     assert set(broken.statuses().values()) == {"started"}
     assert broken.apply().exit_code == 0
     assert set(broken.statuses().values()) == {"applied"}
-    assert len(calls) == 1
+    assert sorted(calls) == sorted(broken.statuses())
     assert all(len(versions) <= len(before[key]) + 1 for key, versions in keys_of(shop).items())
     assert broken.undo().exit_code == 0
     assert keys_of(shop) == before
+
+
+def acting(acted: dict[Any, bool]) -> set[str]:
+    """Return the names of the actions that acted before the process ended."""
+    return {action.name for action, acts in acted.items() if acts}
 
 
 def killed_after_acting(once: pytest.MonkeyPatch, mending: RepairPlans) -> None:
@@ -512,7 +536,6 @@ def test_what_a_killed_run_recorded_is_folded_by_the_next(
     shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table knows nothing of a batch whose files alone were written."""
-    broken.plan(io.StringIO())
     files = broken.folder / "results" / "_reconcile"
     with monkeypatch.context() as once:
         once.setattr(Journal, "fold", lambda _: None)
@@ -529,7 +552,6 @@ def test_what_a_killed_run_recorded_is_folded_by_the_next(
 def test_killed_in_an_undo(
     shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: bool
 ) -> None:
-    broken.plan(io.StringIO())
     before = keys_of(shop)
     broken.apply()
     take_back = RemoveDeleteMarker.take_back
@@ -552,7 +574,6 @@ def test_an_undo_of_a_run_that_was_killed(
     shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step with the status `started` is undone if it was done."""
-    broken.plan(io.StringIO())
     before = keys_of(shop)
     with monkeypatch.context() as once:
         killed_after_acting(once, broken)
@@ -561,7 +582,6 @@ def test_an_undo_of_a_run_that_was_killed(
 
 
 def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: RepairPlans) -> None:
-    broken.plan(io.StringIO())
     first = broken.apply(limit=1)
     assert (first.exit_code, sorted(broken.statuses().values())) == (3, ["applied", "waiting"])
     assert first.verdict.startswith("1 applied, 1 not started; to verify: lakeaudit audit ")
@@ -602,7 +622,6 @@ def test_many_batches_are_applied_and_undone_in_reverse(
 def test_what_the_store_refuses_is_tried_again_by_the_next_run(
     shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken.plan(io.StringIO())
     before = keys_of(shop)
     answer: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
 
@@ -648,7 +667,8 @@ def test_a_plan_on_s3_is_approved_applied_and_undone(
     shop: Shop, broken: RepairPlans, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As the DAG does it: what the status file says of the plan is what apply is given."""
-    lake_file, plan, status = str(tmp_path / "lake.yaml"), f"s3://{shop.bucket}/plans/p", tmp_path / "s.json"
+    lake_file, plan = str(broken.folder / "lake.yaml"), f"s3://{shop.bucket}/plans/p"
+    status = tmp_path / "s.json"
     before = keys_of(shop)
     command = ["reconcile", "plan", lake_file, "-o", plan, "--allow", "restore", "--status-file", str(status)]
     assert cli.main(command) == 0
@@ -669,11 +689,11 @@ def test_a_plan_on_s3_is_approved_applied_and_undone(
 
 
 def test_a_plan_beside_the_results_has_a_name_of_its_own(
-    broken: RepairPlans, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    broken: RepairPlans, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake_file = str(tmp_path / "lake.yaml")
+    lake_file = str(broken.folder / "lake.yaml")
     assert cli.main(["reconcile", "plan", lake_file, "--in-results", "--allow", "restore"]) == 0
-    (plan,) = (tmp_path / "results" / "_reconcile" / "plans").iterdir()
+    (plan,) = (broken.folder / "results" / "_reconcile" / "plans").iterdir()
     assert f"next: lakeaudit reconcile apply {plan}" in capsys.readouterr().err
     assert cli.main(["reconcile", "apply", str(plan)]) == 0
 
