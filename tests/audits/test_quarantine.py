@@ -4,9 +4,10 @@ import io
 import json
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lakeaudit.commands.repair import purge as command
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import deletion_guards
-from lakeaudit.reconcile.actions.files import hide_leftover, quarantine
+from lakeaudit.reconcile.actions.files import quarantine
 from lakeaudit.reconcile.actions.files.leftovers import same_bytes
 from lakeaudit.reconcile.execution import batch_deletes, purge
 from lakeaudit.reconcile.execution.journal import Journal
@@ -45,6 +46,7 @@ from tests.builders.repair_plans import (
     publish_leftovers,
 )
 from tests.builders.request_rights import granted_rights, required_rights
+from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -99,23 +101,83 @@ def planned(mending: RepairPlans) -> dict[str, str]:
     return {row["key"]: row["action"] for row in rows(mending)}
 
 
+@dataclass(frozen=True)
+class Start:
+    """A bucket from which tests start: with an unused file, with a plan for it, and after the plan was applied."""
+
+    shop: Shop
+    mending: RepairPlans
+    unused: SavedState
+    planned: SavedState
+    applied: SavedState
+
+
+@pytest.fixture(scope="module")
+def start_of(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Start]:
+    """Return the start in a bucket with or without versions; each is prepared once."""
+
+    @cache
+    def prepared(versions: bool) -> Start:
+        bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("start")
+        aws.s3.create_bucket(Bucket=bucket)
+        shop = shop_of(aws, s3, bucket, versions=versions)
+        unused = saved(bucket, folder, name="unused")
+        mending = audit_debris(shop, folder)
+        mending.plan(io.StringIO(), allow=())
+        planned_only = saved(bucket, folder, name="planned")
+        assert mending.apply().exit_code == 0
+        return Start(shop, mending, unused, planned_only, saved(bucket, folder, name="applied"))
+
+    return prepared
+
+
 @pytest.fixture(params=[False, True], ids=["unversioned", "versioned"])
-def shop(request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    return shop_of(aws, s3, bucket, versions=request.param)
-
-
-soak_of_versions = pytest.mark.parametrize(
-    "shop",
-    [pytest.param(False, id="unversioned"), pytest.param(True, id="versioned", marks=pytest.mark.soak)],
-    indirect=True,
-)
-"""In a bucket that keeps versions it is long."""
+def start(request: pytest.FixtureRequest, start_of: Callable[[bool], Start]) -> Start:
+    started = start_of(request.param)
+    started.unused.restore()
+    return started
 
 
 @pytest.fixture
-def plain(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+def shop(start: Start) -> Shop:
+    return start.shop
+
+
+@pytest.fixture
+def debris_planned(start: Start) -> RepairPlans:
+    """The debris is recorded in the ledger and planned."""
+    start.planned.restore()
+    return start.mending
+
+
+@pytest.fixture
+def debris_applied(start: Start) -> RepairPlans:
+    """The debris is in the quarantine, or hidden."""
+    start.applied.restore()
+    return start.mending
+
+
+UNVERSIONED = pytest.param(False, id="unversioned")
+soak_of_versions = pytest.mark.parametrize(
+    "start", [UNVERSIONED, pytest.param(True, id="versioned", marks=pytest.mark.soak)], indirect=True
+)
+"""In a bucket that keeps versions it is long."""
+unversioned_only = pytest.mark.parametrize("start", [UNVERSIONED], indirect=True)
+
+
+@pytest.fixture
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
+    with pytest.MonkeyPatch.context() as patches:
+        yield patches
+
+
+@pytest.fixture
+def plain(start_of: Callable[[bool], Start]) -> Shop:
     """In a bucket that keeps no versions."""
-    return shop_of(aws, s3, bucket, versions=False)
+    started = start_of(False)
+    started.unused.restore()
+    return started.shop
 
 
 def audit_debris(
@@ -180,10 +242,9 @@ def test_from_debris_to_resolved_and_back(
     assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS]), "after an undo only the copy is removed"
 
 
-def test_a_store_that_leaves_fields_out_of_its_responses(shop: Shop, tmp_path: Path) -> None:
+def test_a_store_that_leaves_fields_out_of_its_responses(shop: Shop, debris_planned: RepairPlans) -> None:
     """Version lists lack IsLatest, writes lack ETag: the finished steps are known anyway, and undone."""
-    mending = audit_debris(shop, tmp_path)
-    mending.plan(io.StringIO())
+    mending = debris_planned
     before = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)["ETag"]
     with habit(every(silent_writes, without("IsLatest"))):
         assert mending.apply().exit_code == 0
@@ -212,7 +273,7 @@ def uploads(shop: Shop) -> set[str]:
 
 
 def test_uploads_are_aborted_when_that_is_allowed(
-    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
     mending, upload = open_upload(plain, tmp_path)
     mending.plan(io.StringIO(), allow=OLDER)
@@ -223,7 +284,7 @@ def test_uploads_are_aborted_when_that_is_allowed(
     mending.plan(io.StringIO(), allow=("abort_upload",))
     (row,) = rows(mending)
     assert (row["action"], row["reversibility"], uploads(plain)) == ("abort_upload", "final", {upload})
-    with monkeypatch.context() as watched:
+    with patched.context() as watched:
         asked = required_rights(watched)
         assert mending.apply().exit_code == 0
     assert (mending.statuses(), uploads(plain), is_there(plain)) == ({DEBRIS: "applied"}, set(), True)
@@ -291,23 +352,41 @@ MINUTES = {"is_old_enough": 30, "is_since_first_audit": 120}
 """Ages of files; others are 45 minutes old. The plan requires 40, and the first audit was 50 minutes ago."""
 
 
-class Anything(ManifestPrecondition):
-    """Accept a file whatever the manifests list."""
-
-    def check(self, *_: Any) -> tuple[str, str]:
-        return MET, ""
+SIZES = {yes: 5001 + number for number, yes in enumerate(YESES)}
+"""By guard the size of its file: two guards see only the HEAD response."""
 
 
-ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
-    "is_unlisted": lambda: Anything(frozenset(), own_table=False)
-}
+class UnlistedButOne(ManifestPrecondition):
+    """Guard 3, which accepts its own file whatever the manifests list."""
+
+    def check(self, step: Any, references: Any) -> tuple[str, str]:
+        return (MET, "") if step.key == YESES["is_unlisted"] else super().check(step, references)
+
+
+def without_guards_for_their_files(patched: pytest.MonkeyPatch) -> None:
+    """Each guard accepts the file that it protects, and checks the others."""
+    kind_allows, unlisted = deletion_guards.kind_allows, deletion_guards.UNLISTED
+    old_enough, since = deletion_guards.is_old_enough, deletion_guards.is_since_first_audit
+    accepting: dict[str, Any] = {
+        "kind_allows": lambda row: None if row["key"] == YESES["kind_allows"] else kind_allows(row),
+        "is_old_enough": lambda table, head, now: (
+            None if head.size == SIZES["is_old_enough"] else old_enough(table, head, now)
+        ),
+        "is_unlisted": lambda: UnlistedButOne(unlisted.states, own_table=unlisted.own_table),
+        "is_since_first_audit": lambda head, first, *, allowed: (
+            None if head.size == SIZES["is_since_first_audit"] else since(head, first, allowed=allowed)
+        ),
+    }
+    assert accepting.keys() == YESES.keys()
+    for yes, accepts in accepting.items():
+        patched.setattr(deletion_guards, yes, accepts)
 
 
 def refused_by_one(shop: Shop, folder: Path, *others: str) -> RepairPlans:
     """Plan a file for each guard, and others; one of them is listed between plan and apply."""
     strewn(shop, *others, minutes=45)
     for yes, key in YESES.items():
-        strewn(shop, key, minutes=MINUTES.get(yes, 45))
+        strewn(shop, key, minutes=MINUTES.get(yes, 45), size=SIZES[yes])
     mending = mending_of(shop, folder, age="40m")
     publish_leftovers(
         shop, mending.lake, "uncommitted", *YESES.values(), *others, category={YESES["kind_allows"]: "other"},
@@ -318,20 +397,21 @@ def refused_by_one(shop: Shop, folder: Path, *others: str) -> RepairPlans:
     return mending
 
 
-@pytest.mark.parametrize("yes", YESES)
 @soak_of_versions
 def test_each_of_the_deletion_guards_is_required(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yes: str
+    shop: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
-    """Without one guard, its file is deleted and no other."""
-    for module in (deletion_guards, quarantine, hide_leftover):
-        if hasattr(module, yes):
-            monkeypatch.setattr(module, yes, ALWAYS[yes])
+    """A file is deleted if the only guard that protects it accepts it.
+
+    `test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwritten` proves with the same files that
+    each stays as long as its guard checks it.
+    """
+    without_guards_for_their_files(patched)
     # the commit in between lists a file of 45 minutes: a younger one would stay for that reason, too
-    monkeypatch.setattr("lakeaudit.reconcile.execution.apply.may_be_in_commit", lambda *_: None)
+    patched.setattr("lakeaudit.reconcile.execution.apply.may_be_in_commit", lambda *_: None)
     mending = refused_by_one(shop, tmp_path)
     assert mending.apply().exit_code == 0
-    assert {each for each, key in YESES.items() if not is_there(shop, key)} == {yes}
+    assert {each for each, key in YESES.items() if not is_there(shop, key)} == {*YESES}
 
 
 def test_a_file_that_a_guard_protects_is_explained(plain: Shop, tmp_path: Path) -> None:
@@ -470,6 +550,7 @@ SINCE: dict[str, tuple[Callable[[Shop, str], None], str]] = {
 """By file: the event between plan and apply, and the status."""
 
 
+@soak_of_versions
 def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwritten(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -525,10 +606,9 @@ def torn(shop: Shop) -> str:
 
 
 @soak_of_versions
-def test_a_table_that_cannot_be_read_stops_it(shop: Shop, tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_read_stops_it(shop: Shop, debris_planned: RepairPlans) -> None:
     """Before the act, which is what differs by the bucket."""
-    mending = audit_debris(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
+    mending = debris_planned
     torn(shop)
     before = keys_of(shop)
     assert mending.apply().exit_code == 3
@@ -537,17 +617,16 @@ def test_a_table_that_cannot_be_read_stops_it(shop: Shop, tmp_path: Path) -> Non
 
 @soak_of_versions
 def test_an_uncertain_file_is_put_back_after_the_act_and_tried_again(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, debris_planned: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
-    mending = audit_debris(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
+    mending = debris_planned
     put_batch = Journal.put_batch
 
     def and_a_torn_commit(self: Journal, number: int, steps: Any, done: Any) -> None:
         put_batch(self, number, steps, done)
         torn(shop)
 
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         once.setattr(Journal, "put_batch", and_a_torn_commit)
         assert mending.apply().exit_code == 3
     assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "unknown"}, True)
@@ -702,7 +781,7 @@ def test_a_lost_response_is_not_a_refusal(race: ApplyRace) -> None:
 # --- conditions of the store, and what proves a copy ---------------------------------------------------------
 
 
-def ignore(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+def ignore(patched: pytest.MonkeyPatch, *names: str) -> None:
     """The store takes these conditions and ignores them, as if they had not been sent."""
     prepare = AWSRequest.prepare
 
@@ -712,18 +791,26 @@ def ignore(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
                 del self.headers[name]
         return prepare(self)
 
-    monkeypatch.setattr(AWSRequest, "prepare", without_conditions)
+    patched.setattr(AWSRequest, "prepare", without_conditions)
 
 
-@pytest.mark.parametrize("ignored", ["If-Match", "If-None-Match"])
+@pytest.mark.parametrize(
+    ("start", "ignored"),
+    [
+        pytest.param(False, "If-Match", id="unversioned-If-Match"),
+        pytest.param(False, "If-None-Match", id="unversioned-If-None-Match"),
+        pytest.param(True, "If-Match", id="versioned-If-Match"),
+        pytest.param(True, "If-None-Match", id="versioned-If-None-Match", marks=pytest.mark.soak),
+    ],
+    indirect=["start"],
+)
 def test_a_store_that_ignores_conditions_keeps_the_file(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: str
+    shop: Shop, debris_planned: RepairPlans, patched: pytest.MonkeyPatch, ignored: str
 ) -> None:
     """A marker needs no way back but its id; a file that is moved needs both conditions."""
-    mending = audit_debris(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
+    mending = debris_planned
     before = keys_of(shop)
-    ignore(monkeypatch, ignored)
+    ignore(patched, ignored)
     by_marker = planned(mending)[DEBRIS] == "hide_leftover" and ignored == "If-None-Match"
     assert mending.apply().exit_code == (0 if by_marker else 3)
     assert mending.statuses() == {DEBRIS: "applied" if by_marker else "needs_person"}
@@ -759,7 +846,7 @@ def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_
 
 
 def test_the_policy_grants_exactly_the_requested_rights(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
     """The lake's buckets need only the rights for unused files, the quarantine's bucket all rights."""
     place, kept = f"{bucket}-quarantine", f"{bucket}-versions"
@@ -770,7 +857,7 @@ def test_the_policy_grants_exactly_the_requested_rights(
     for shop in shops:
         (tmp_path / shop.bucket).mkdir()
         mendings.append(audit_debris(shop, tmp_path / shop.bucket, place=place))
-    requested = required_rights(monkeypatch)
+    requested = required_rights(patched)
     for mending in mendings:
         mending.plan(io.StringIO(), allow=())
         assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
@@ -793,7 +880,7 @@ REQUESTS = [
     for versions, operation in ((False, "CopyObject"), (False, "DeleteObject"), (True, "DeleteObject"))
     for answered in (False, True)
 ]
-"""Before each request and after it (`answered`)."""
+"""By versions of the bucket: before each request and after it (`answered`)."""
 
 
 def requests(*quick: tuple[bool, str, bool]) -> list[Any]:
@@ -801,7 +888,7 @@ def requests(*quick: tuple[bool, str, bool]) -> list[Any]:
     return [pytest.param(*each, marks=[] if each in quick else pytest.mark.soak) for each in REQUESTS]
 
 
-def dying_about(monkeypatch: pytest.MonkeyPatch, *operations: str, answered: bool) -> None:
+def dying_about(patched: pytest.MonkeyPatch, *operations: str, answered: bool) -> None:
     """The process ends before or after the first such request about the file."""
     call: Any = vars(BaseClient)["_make_api_call"]
 
@@ -812,39 +899,35 @@ def dying_about(monkeypatch: pytest.MonkeyPatch, *operations: str, answered: boo
             call(self, operation, given)
         raise Killed
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", dying)
+    patched.setattr(BaseClient, "_make_api_call", dying)
 
 
 def killed_in_apply(
-    shop: Shop, folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, *, answered: bool
-) -> RepairPlans:
-    """A plan whose apply ended about a request."""
-    mending = audit_debris(shop, folder)
-    mending.plan(io.StringIO(), allow=())
-    with monkeypatch.context() as once:
+    mending: RepairPlans, patched: pytest.MonkeyPatch, operation: str, *, answered: bool
+) -> None:
+    """The apply of this plan ends about a request."""
+    with patched.context() as once:
         dying_about(once, operation, answered=answered)
         with pytest.raises(Killed):
             mending.apply()
-    return mending
 
 
 @pytest.mark.parametrize(
-    ("versions", "operation", "answered"),
+    ("start", "operation", "answered"),
     requests((False, "DeleteObject", True), (True, "DeleteObject", True)),
+    indirect=["start"],
 )
 def test_killed_about_a_request(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    *, versions: bool, operation: str, answered: bool,
-) -> None:  # fmt: skip
+    shop: Shop, debris_planned: RepairPlans, patched: pytest.MonkeyPatch, *, operation: str, answered: bool
+) -> None:
     """The second run does what is left, and the undo takes it back; at any time the file is in one place at least."""
-    shop = shop_of(aws, s3, bucket, versions=versions)
-    before = keys_of(shop)
-    mending = killed_in_apply(shop, tmp_path, monkeypatch, operation, answered=answered)
+    mending, before = debris_planned, keys_of(shop)
+    killed_in_apply(mending, patched, operation, answered=answered)
     assert mending.statuses() == {DEBRIS: "started"}
     assert is_there(shop) is not (answered and operation == "DeleteObject")
     assert mending.apply().exit_code == 0
     assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "applied"}, False)
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         dying_about(once, "PutObject", "DeleteObject", answered=answered)
         with pytest.raises(Killed):
             mending.undo()
@@ -854,16 +937,15 @@ def test_killed_about_a_request(
 
 
 @pytest.mark.parametrize(
-    ("versions", "operation", "answered"),
+    ("start", "operation", "answered"),
     requests((False, "DeleteObject", False)),  # both the file and its copy are there
+    indirect=["start"],
 )
 def test_an_undo_of_a_run_that_was_killed(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    *, versions: bool, operation: str, answered: bool,
-) -> None:  # fmt: skip
-    shop = shop_of(aws, s3, bucket, versions=versions)
-    before = keys_of(shop)
-    mending = killed_in_apply(shop, tmp_path, monkeypatch, operation, answered=answered)
+    shop: Shop, debris_planned: RepairPlans, patched: pytest.MonkeyPatch, *, operation: str, answered: bool
+) -> None:
+    mending, before = debris_planned, keys_of(shop)
+    killed_in_apply(mending, patched, operation, answered=answered)
     assert mending.undo().exit_code == 0
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
 
@@ -882,20 +964,20 @@ def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Repai
     return shop, mending, keys
 
 
-@pytest.mark.parametrize("honoured", [True, False])
+@pytest.mark.parametrize("honoured", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_many_are_hidden_by_one_request_where_each_has_its_condition(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, honoured: bool
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, patched: pytest.MonkeyPatch, *, honoured: bool
 ) -> None:
     """moto ignores these conditions, so it gets single requests; a file that is written again stays either way."""
     shop, mending, keys = many(aws, s3, bucket, tmp_path)
-    requests = each_by_its_etag(monkeypatch) if honoured else []
+    requests = each_by_its_etag(patched) if honoured else []
     together = batch_deletes.delete_in_batches
 
     def after_another(*given: Any) -> Any:
         shop.s3.put_object(Bucket=bucket, Key=keys[2], Body=b"again")
         return together(*given)
 
-    monkeypatch.setattr("lakeaudit.reconcile.execution.apply.delete_in_batches", after_another)
+    patched.setattr("lakeaudit.reconcile.execution.apply.delete_in_batches", after_another)
     assert mending.apply().exit_code == 3
     assert mending.statuses() == {keys[0]: "applied", keys[1]: "applied", keys[2]: "changed"}
     assert [key for key in shop.keys("orders") if key in keys] == keys[2:]
@@ -979,7 +1061,7 @@ def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tm
 
 
 def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
-    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
     """Three batches: a commit lists the last file while the first ones are removed."""
     keys = [debris(str(n)) for n in range(3)]
@@ -1002,9 +1084,9 @@ def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
         return left
 
     gone, made = set[str](), NewestClaims.__init__
-    monkeypatch.setattr(NewestClaims, "__init__", read)
-    monkeypatch.setattr(purge.Purge, "remove", one)
-    monkeypatch.setattr(purge, "TOGETHER", 1)
+    patched.setattr(NewestClaims, "__init__", read)
+    patched.setattr(purge.Purge, "remove", one)
+    patched.setattr(purge, "TOGETHER", 1)
     code, _, printed = purged(mending)
     assert (code, len(wholly)) == (3, 1)
     assert "orders lists the file" in printed
@@ -1040,52 +1122,42 @@ def test_purge_keeps_what_came_from_a_table_that_is_not_read(plain: Shop, tmp_pa
 
 
 @pytest.mark.soak
-def test_purge_after_an_undo_removes_only_the_copy(shop: Shop, tmp_path: Path) -> None:
+def test_purge_after_an_undo_removes_only_the_copy(shop: Shop, debris_applied: RepairPlans) -> None:
     """As at the end of `test_from_debris_to_resolved_and_back`."""
-    mending = removed(shop, tmp_path)
+    mending = debris_applied
     mending.undo()
     assert purged(mending)[0] == 0
     assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS])
 
 
+@unversioned_only
 def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
-    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shop: Shop, debris_applied: RepairPlans, patched: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """First by the command line, which removes nothing that is young, and nothing without a place."""
-    mending = removed(plain, tmp_path)
-    lake_file = tmp_path / "lake.yaml"
+    mending = debris_applied
+    lake_file = mending.folder / "lake.yaml"
     assert cli.main(["reconcile", "purge", str(lake_file), "--yes"]) == 0
     assert capsys.readouterr().err.splitlines()[-1] == "lakeaudit: 0 objects (0 B) removed permanently"
     assert mending.statuses() == {DEBRIS: "applied"}
     lake_file.write_text(lake_file.read_text().replace("quarantine:", "#"))
     assert cli.main(["reconcile", "purge", str(lake_file)]) == 2
     assert "is not in the lake file" in capsys.readouterr().err
-    ignore(monkeypatch, "If-Match")
+    ignore(patched, "If-Match")
     code, _, printed = purged(mending)
-    assert (code, len(of_debris(plain)), "does not honour If-Match" in printed) == (3, 1, True)
+    assert (code, len(of_debris(shop)), "does not honour If-Match" in printed) == (3, 1, True)
 
 
-@pytest.mark.parametrize(
-    ("shop", "answered"),
-    [
-        pytest.param(False, False, id="unversioned-before", marks=pytest.mark.soak),
-        pytest.param(False, True, id="unversioned-after"),
-        pytest.param(True, False, id="versioned-before", marks=pytest.mark.soak),
-        pytest.param(True, True, id="versioned-after", marks=pytest.mark.soak),
-    ],
-    indirect=["shop"],
-)
-def test_killed_in_a_purge(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, answered: bool
+AROUND = [(False, False), (False, True), (True, False), (True, True)]
+"""Whether the bucket keeps versions, and whether the process ends after the request or before it."""
+
+
+def killed_around_a_purge(
+    shop: Shop, mending: RepairPlans, patched: pytest.MonkeyPatch, *, answered: bool
 ) -> None:
-    """This holds also for a file whose apply was killed after it was copied or hidden."""
-    versions = shop.s3.get_bucket_versioning(Bucket=shop.bucket).get("Status") == "Enabled"
-    first = "DeleteObject" if versions else "CopyObject"
-    mending = killed_in_apply(shop, tmp_path, monkeypatch, first, answered=True)
-    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "started"}, not versions)
-    assert mending.apply().exit_code == 0
+    """The next purge does what is left."""
     assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "applied"}, False)
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         dying_about(once, "DeleteObject", answered=answered)
         with pytest.raises(Killed):
             purged(mending)
@@ -1094,10 +1166,29 @@ def test_killed_in_a_purge(
     assert (of_debris(shop), mending.statuses()) == ([], {DEBRIS: "purged"})
 
 
-def test_a_rule_that_ends_the_quarantine_early_is_reported(shop: Shop, tmp_path: Path) -> None:
+@unversioned_only
+def test_killed_in_a_purge(shop: Shop, debris_applied: RepairPlans, patched: pytest.MonkeyPatch) -> None:
+    killed_around_a_purge(shop, debris_applied, patched, answered=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("start", "answered"), AROUND, indirect=["start"])
+def test_killed_in_an_apply_and_in_a_purge(
+    shop: Shop, debris_planned: RepairPlans, patched: pytest.MonkeyPatch, *, answered: bool
+) -> None:
+    """A file whose apply was killed after it was copied or hidden is purged, too."""
+    versions = shop.s3.get_bucket_versioning(Bucket=shop.bucket).get("Status") == "Enabled"
+    first = "DeleteObject" if versions else "CopyObject"
+    killed_in_apply(debris_planned, patched, first, answered=True)
+    assert (debris_planned.statuses(), is_there(shop)) == ({DEBRIS: "started"}, not versions)
+    assert debris_planned.apply().exit_code == 0
+    killed_around_a_purge(shop, debris_planned, patched, answered=answered)
+
+
+def test_a_rule_that_ends_the_quarantine_early_is_reported(shop: Shop, debris_planned: RepairPlans) -> None:
     """Copies are subject to rules of their own bucket, hidden versions to those of the table's bucket."""
     rule: Any = {"ID": "tidy", "Status": "Enabled", "Filter": {"Prefix": ""}}
-    mending = audit_debris(shop, tmp_path)
+    mending = debris_planned
     for days, warns in ((7, True), (90, False)):
         ends: Any = {
             "Expiration": {"Days": days},
