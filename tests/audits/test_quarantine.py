@@ -365,7 +365,7 @@ class UnlistedButOne(ManifestPrecondition):
 
 def without_guards_for_their_files(patched: pytest.MonkeyPatch) -> None:
     """Each guard accepts the file that it protects, and checks the others."""
-    kind_allows, unlisted = deletion_guards.kind_allows, deletion_guards.UNLISTED
+    kind_allows, unlisted = deletion_guards.kind_allows, deletion_guards.is_unlisted()
     old_enough, since = deletion_guards.is_old_enough, deletion_guards.is_since_first_audit
     accepting: dict[str, Any] = {
         "kind_allows": lambda row: None if row["key"] == YESES["kind_allows"] else kind_allows(row),

@@ -4,8 +4,8 @@ import hashlib
 import io
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier
@@ -30,6 +30,7 @@ from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
 from tests.builders.repair_plans import (
+    Keys,
     RepairPlans,
     actions_of,
     an_hour_old,
@@ -44,6 +45,13 @@ from tests.builders.results import run as run_row
 from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
+
+
+@pytest.fixture
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
+    with pytest.MonkeyPatch.context() as patches:
+        yield patches
 
 
 @dataclass(frozen=True)
@@ -63,12 +71,15 @@ class WrittenTable:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A table in a bucket that keeps versions; each test starts from its sound or its broken and planned state."""
+    """A table in a bucket that keeps versions: sound, broken with a plan, after a killed apply, and repaired."""
 
     shop: Shop
     mending: RepairPlans
     sound: SavedState
     planned: SavedState
+    killed: SavedState
+    """The act of the only batch is done, and only its files record that it began."""
+    applied: SavedState
 
 
 def new_bucket(aws: Aws) -> str:
@@ -105,7 +116,14 @@ def prepared(
     sound = saved(made.bucket, folder)
     mending = broken_one(made, folder, written_table)
     mending.plan(io.StringIO())
-    return Prepared(made, mending, sound, saved(made.bucket, folder, name="planned"))
+    planned_only = saved(made.bucket, folder, name="planned")
+    with pytest.MonkeyPatch.context() as once:
+        once.setattr(Journal, "fold", lambda _: None)
+        killed_after_acting(once, mending)
+    killed = saved(made.bucket, folder, name="killed")
+    planned_only.restore()
+    assert mending.apply().exit_code == 0
+    return Prepared(made, mending, sound, planned_only, killed, saved(made.bucket, folder, name="applied"))
 
 
 @pytest.fixture
@@ -119,6 +137,29 @@ def shop(prepared: Prepared) -> Shop:
 def broken(prepared: Prepared, shop: Shop) -> RepairPlans:
     """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes. They are planned."""
     prepared.planned.restore()
+    return prepared.mending
+
+
+@pytest.fixture
+def before(shop: Shop, broken: RepairPlans) -> Keys:
+    """Every key before the apply."""
+    assert broken.file.exists()
+    return keys_of(shop)
+
+
+@pytest.fixture
+def killed(prepared: Prepared, before: Keys) -> RepairPlans:
+    """The process of an apply ended when the batch was acted on, before that was recorded."""
+    assert before
+    prepared.killed.restore()
+    return prepared.mending
+
+
+@pytest.fixture
+def applied(prepared: Prepared, before: Keys) -> RepairPlans:
+    """The plan is applied."""
+    assert before
+    prepared.applied.restore()
     return prepared.mending
 
 
@@ -226,10 +267,10 @@ def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broke
 
 
 def test_what_touches_too_much_of_a_table_is_refused_before_anything_is_done(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     """Two of its six files; a hundred are the least by default. Nothing is written of a plan that is refused."""
-    monkeypatch.setattr(ceiling, "LEAST", 2)
+    patched.setattr(ceiling, "LEAST", 2)
     broken.file.unlink()
     coverage = [covered(table_name="orders", files=n) for n in (3, 6)]
     publish(broken.lake.results, runs=[run_row()], coverage=coverage)
@@ -247,7 +288,7 @@ def test_what_touches_too_much_of_a_table_is_refused_before_anything_is_done(
 # --- conditions of the store ------------------------------------------------------------------------------
 
 
-def ignore_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+def ignore_conditions(patched: pytest.MonkeyPatch) -> None:
     """The store takes every condition and ignores it, as if none had been sent."""
     prepare = AWSRequest.prepare
 
@@ -256,15 +297,15 @@ def ignore_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
             del self.headers[name]
         return prepare(self)
 
-    monkeypatch.setattr(AWSRequest, "prepare", without_conditions)
+    patched.setattr(AWSRequest, "prepare", without_conditions)
 
 
 def test_a_store_that_ignores_conditions_gets_none_that_matter(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     """The marker goes by its id; nothing is written, and no marker is put where it could hide something else."""
     before = keys_of(shop)
-    ignore_conditions(monkeypatch)
+    ignore_conditions(patched)
     assert broken.apply().exit_code == 3
     assert sorted(broken.statuses().values()) == ["applied", "needs_person"]
     changed = {key for key, versions in keys_of(shop).items() if before[key] != versions}
@@ -295,10 +336,10 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
 
 
 def test_copies_are_used_where_their_condition_is_honoured(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     """moto ignores it, so the canary gets the response of other stores."""
-    monkeypatch.setattr(
+    patched.setattr(
         canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_ABSENT, canary.DELETE_IF_MATCH})
     )
     before = keys_of(shop)
@@ -330,14 +371,14 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written_tab
 
 
 def test_the_policy_grants_exactly_the_requested_rights(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     """Only the lake's bucket needs rights; the results are a local folder here."""
     lost = next(key for key, found in keys_of(shop).items() if found[:2] == [("marker",)] * 2)
     version = keys_of(shop)[lost][2][0]
     tags: Any = {"TagSet": [{"Key": "team", "Value": "a"}]}
     shop.s3.put_object_tagging(Bucket=shop.bucket, Key=lost, VersionId=version, Tagging=tags)
-    requested = required_rights(monkeypatch)
+    requested = required_rights(patched)
     broken.plan(io.StringIO())
     assert (broken.apply().exit_code, broken.undo().exit_code) == (0, 0)
     assert set().union(*requested.values()) == granted_rights("LAKE-BUCKET")
@@ -348,13 +389,13 @@ def test_what_one_request_cannot_copy_is_copied_in_its_own_parts(
     shop: Shop,
     tmp_path: Path,
     written_table: WrittenTable,
-    monkeypatch: pytest.MonkeyPatch,
+    patched: pytest.MonkeyPatch,
     honoured: bool,
     status: str,
 ) -> None:
     """As above 5 GiB, the written version has the recorded ETag."""
-    monkeypatch.setattr(conditional_copies, "MOST_COPIED", 1 << 20)
-    monkeypatch.setattr(conditional_copies, "MOST_READ", 1 << 10)
+    patched.setattr(conditional_copies, "MOST_COPIED", 1 << 20)
+    patched.setattr(conditional_copies, "MOST_READ", 1 << 10)
     key = shop.keys("orders")[0]
     at: Any = {"Bucket": shop.bucket, "Key": key}
     upload = {
@@ -375,7 +416,7 @@ def test_what_one_request_cannot_copy_is_copied_in_its_own_parts(
     mending.plan(io.StringIO())
     before = keys_of(shop)
     if not honoured:
-        ignore_conditions(monkeypatch)
+        ignore_conditions(patched)
     mending.apply()
     assert mending.statuses() == {key: status}
     if honoured:
@@ -415,7 +456,7 @@ def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: Re
 
 
 def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     before = keys_of(shop)
@@ -425,7 +466,7 @@ def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
         put_batch(self, number, steps, done)
         lost_rows_text(shop, *mended)
 
-    monkeypatch.setattr(Journal, "put_batch", and_a_commit)
+    patched.setattr(Journal, "put_batch", and_a_commit)
     assert broken.apply().exit_code == 0
     assert broken.statuses() == dict.fromkeys(mended, "moved_on")
     after = keys_of(shop)
@@ -446,24 +487,22 @@ def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: RepairPlans) ->
     assert keys_of(shop) == before
 
 
-def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, broken: RepairPlans) -> None:
-    broken.apply()
-    mended = list(broken.statuses())
+def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, applied: RepairPlans) -> None:
+    mended = list(applied.statuses())
     for key in mended:
         shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"by somebody else")
     before = keys_of(shop)
-    assert broken.undo().exit_code == 3
-    assert broken.statuses() == dict.fromkeys(mended, "kept")
+    assert applied.undo().exit_code == 3
+    assert applied.statuses() == dict.fromkeys(mended, "kept")
     assert keys_of(shop) == before
 
 
-def test_the_only_copy_is_not_undone(shop: Shop, broken: RepairPlans) -> None:
+def test_the_only_copy_is_not_undone(shop: Shop, applied: RepairPlans) -> None:
     """The version that was written is the last one of those bytes once its source has expired."""
-    broken.apply()
-    (row,) = [row for row in rows(broken) if row["action"] == "restore_version"]
+    (row,) = [row for row in rows(applied) if row["action"] == "restore_version"]
     shop.s3.delete_object(Bucket=shop.bucket, Key=row["key"], VersionId=row["precondition"]["version_id"])
-    assert broken.undo().exit_code == 3
-    assert broken.statuses()[row["key"]] == "kept"
+    assert applied.undo().exit_code == 3
+    assert applied.statuses()[row["key"]] == "kept"
     assert (
         shop.s3.head_object(Bucket=shop.bucket, Key=row["key"])["ContentLength"]
         == row["precondition"]["size"]
@@ -486,11 +525,11 @@ class Killed(BaseException):
     ids=["before-after", "after-before"],
 )
 def test_killed_before_or_after_an_act(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: dict[Any, bool]
+    shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch, acted: dict[Any, bool]
 ) -> None:
     """Between record and act, and between act and record: the second run does what is left, and nothing twice."""
     before, calls, both = keys_of(shop), list[str](), Barrier(2)
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         for action, acts in acted.items():
 
             def dying(self: Any, step: Any, target: Any, act: Any = action.act, acts: bool = acts) -> None:
@@ -532,28 +571,21 @@ def killed_after_acting(once: pytest.MonkeyPatch, mending: RepairPlans) -> None:
         mending.apply()
 
 
-def test_what_a_killed_run_recorded_is_folded_by_the_next(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_run_recorded_is_folded_by_the_next(shop: Shop, killed: RepairPlans) -> None:
     """The table knows nothing of a batch whose files alone were written."""
-    files = broken.folder / "results" / "_reconcile"
-    with monkeypatch.context() as once:
-        once.setattr(Journal, "fold", lambda _: None)
-        killed_after_acting(once, broken)
+    files = killed.folder / "results" / "_reconcile"
     assert [file.name for file in files.rglob("*.json")] == ["0.json"]
     acted = keys_of(shop)
-    assert broken.apply().exit_code == 0
-    assert set(broken.statuses().values()) == {"applied"}
+    assert killed.apply().exit_code == 0
+    assert set(killed.statuses().values()) == {"applied"}
     assert keys_of(shop) == acted, "nothing is done twice"
     assert not [*files.rglob("*.json")]
 
 
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_in_an_undo(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: bool
+    shop: Shop, before: Keys, applied: RepairPlans, patched: pytest.MonkeyPatch, acted: bool
 ) -> None:
-    before = keys_of(shop)
-    broken.apply()
     take_back = RemoveDeleteMarker.take_back
 
     def dying(self: Any, undo: Any, target: Any) -> None:
@@ -561,23 +593,19 @@ def test_killed_in_an_undo(
             take_back(self, undo, target)
         raise Killed
 
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         once.setattr(RemoveDeleteMarker, "take_back", dying)
         with pytest.raises(Killed):
-            broken.undo()
-    assert set(broken.statuses().values()) == {"undoing"}
-    assert broken.undo().exit_code == 0
+            applied.undo()
+    assert set(applied.statuses().values()) == {"undoing"}
+    assert applied.undo().exit_code == 0
     assert keys_of(shop) == before
 
 
-def test_an_undo_of_a_run_that_was_killed(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_undo_of_a_run_that_was_killed(shop: Shop, before: Keys, killed: RepairPlans) -> None:
     """A step with the status `started` is undone if it was done."""
-    before = keys_of(shop)
-    with monkeypatch.context() as once:
-        killed_after_acting(once, broken)
-    assert broken.undo().exit_code == 0
+    assert keys_of(shop) != before
+    assert killed.undo().exit_code == 0
     assert keys_of(shop) == before
 
 
@@ -591,73 +619,74 @@ def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: RepairPlan
         broken.apply()
 
 
-def test_many_batches_are_applied_and_undone_in_reverse(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+@dataclass
+class Order:
+    """The keys of the steps that were applied and undone, in this order."""
+
+    applied: list[str] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+
+    def record(self, patched: pytest.MonkeyPatch) -> None:
+        """Record the steps from now on."""
+        each, take_back = Run.each, undo._take_back
+
+        def watched(run: Run, steps: Any, what: Any) -> Any:
+            self.applied.extend(step.key for step in steps if step.key not in self.applied)
+            return each(run, steps, what)
+
+        def undoing(run: Any, keys: Any, step: Any, was: Any) -> Any:
+            self.undone.append(step.key)
+            return take_back(run, keys, step, was)
+
+        patched.setattr(Run, "each", watched)
+        patched.setattr(undo, "_take_back", undoing)
+
+
+def refuse(
+    once: pytest.MonkeyPatch,
+    what: str,
+    code: str,
+    status: int,
+    *actions: type[RemoveDeleteMarker | RestoreVersion],
 ) -> None:
-    monkeypatch.setattr(plan_file, "BATCH", 1)
-    broken.plan(io.StringIO())
-    before = keys_of(shop)
-    done: list[Any] = []
-    undone: list[Any] = []
-    each, take_back = Run.each, undo._take_back
+    """The store refuses this part of the steps, by default of both actions."""
+    answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
 
-    def watched(run: Run, steps: Any, what: Any) -> Any:
-        done.extend(step.key for step in steps)
-        return each(run, steps, what)
+    def refused(*_: Any) -> None:
+        raise ClientError(answer, "any")
 
-    monkeypatch.setattr(Run, "each", watched)
-    assert broken.apply().exit_code == 0
-    assert sorted(broken.statuses().values()) == ["applied", "applied"]
-
-    def record_undo(run: Any, keys: Any, step: Any, was: Any) -> Any:
-        undone.append(step.key)
-        return take_back(run, keys, step, was)
-
-    monkeypatch.setattr(undo, "_take_back", record_undo)
-    order = list(dict.fromkeys(done))
-    assert broken.undo().exit_code == 0
-    assert (undone, keys_of(shop)) == (order[::-1], before)
+    for action in actions or (RemoveDeleteMarker, RestoreVersion):
+        once.setattr(action, what, refused)
 
 
 def test_what_the_store_refuses_is_tried_again_by_the_next_run(
-    shop: Shop, broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
-    before = keys_of(shop)
-    answer: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
-
-    def refuse(*_: Any) -> None:
-        raise ClientError(answer, "any")
-
-    with monkeypatch.context() as once:
-        for action in (RemoveDeleteMarker, RestoreVersion):
-            once.setattr(action, "act", refuse)
+    """Each step is a batch: no batch begins after too many refusals; an undo begins with the last one."""
+    patched.setattr(plan_file, "BATCH", 1)
+    broken.plan(io.StringIO())
+    before, order = keys_of(shop), Order()
+    with patched.context() as once:
+        refuse(once, "act", "SlowDown", 503)
+        ended = broken.apply(failures=1)
+        assert (ended.exit_code, ended.verdict.partition(";")[0]) == (
+            3, "1 refused by the store, 1 not started",
+        )  # fmt: skip
+        refuse(once, "act", "AccessDenied", 403)
         ended = broken.apply(failures=5)
-    assert (ended.exit_code, ended.verdict.partition(";")[0]) == (3, "2 refused by the store")
+        assert (ended.exit_code, ended.verdict.partition(";")[0]) == (3, "2 refused by the store")
     assert keys_of(shop) == before
+    order.record(patched)
     assert broken.apply().exit_code == 0
-    with monkeypatch.context() as once:
-        for action in (RemoveDeleteMarker, RestoreVersion):
-            once.setattr(action, "take_back", refuse)
+    assert sorted(broken.statuses().values()) == ["applied", "applied"]
+    applied = [*order.applied]
+    with patched.context() as once:
+        refuse(once, "take_back", "AccessDenied", 403, RestoreVersion)
         assert broken.undo().exit_code == 3
-    assert set(broken.statuses().values()) == {"undoing"}
+    assert order.undone == applied[::-1]
+    assert sorted(broken.statuses().values()) == ["undoing", "undone"]
     assert broken.undo().exit_code == 0
     assert keys_of(shop) == before
-
-
-def test_no_step_is_begun_after_too_many_refusals(
-    broken: RepairPlans, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan_file, "BATCH", 1)
-    broken.plan(io.StringIO())
-    answer: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
-
-    def refuse(*_: Any) -> None:
-        raise ClientError(answer, "any")
-
-    for action in (RemoveDeleteMarker, RestoreVersion):
-        monkeypatch.setattr(action, "act", refuse)
-    ended = broken.apply(failures=1)
-    assert (ended.exit_code, ended.verdict.partition(";")[0]) == (3, "1 refused by the store, 1 not started")
 
 
 # --- plans that lie elsewhere, and approvals --------------------------------------------------------------------
@@ -782,8 +811,8 @@ def test_a_plan_of_another_lake_file_is_refused(waiting: Waiting) -> None:
     waiting.shop.lake(folder)
 
 
-def test_a_plan_of_another_version_is_refused(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakeaudit.commands.repair.reconcile.__version__", "99.0")
+def test_a_plan_of_another_version_is_refused(waiting: Waiting, patched: pytest.MonkeyPatch) -> None:
+    patched.setattr("lakeaudit.commands.repair.reconcile.__version__", "99.0")
     with pytest.raises(BadInput, match=r"was made by version .* and this is version 99\.0"):
         waiting.mending.apply()
 

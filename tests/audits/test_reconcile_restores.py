@@ -4,7 +4,7 @@ import io
 import json
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.repair_plans import Keys, RepairPlans, an_hour_old, finding_rows, keys_of, states
 from tests.builders.repair_rows import ledger_row, planned
+from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -37,11 +38,29 @@ PROBABLY = ("restore", "probable")
 
 
 @pytest.fixture
-def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    """One table, written an hour ago, in a bucket without versions."""
-    made = Shop(aws.s3, s3, bucket)
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
+    with pytest.MonkeyPatch.context() as patches:
+        yield patches
+
+
+@pytest.fixture(scope="module")
+def sound(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Shop, list[SavedState]]:
+    """A table that was written an hour ago, in a bucket without versions, and its saved state and its replica's."""
+    made = Shop(aws.s3, s3, f"test-{uuid.uuid4().hex[:12]}")
+    for bucket in (made.bucket, backup(made)):
+        aws.s3.create_bucket(Bucket=bucket)
     made.write("orders", commits=1)
     an_hour_old(made)
+    return made, [saved(each, tmp_path_factory.mktemp("none")) for each in (made.bucket, backup(made))]
+
+
+@pytest.fixture
+def shop(sound: tuple[Shop, list[SavedState]]) -> Shop:
+    """One table, written an hour ago, in a bucket without versions; the replica is empty."""
+    made, states_before = sound
+    for each in states_before:
+        each.restore()
     return made
 
 
@@ -58,7 +77,6 @@ def repair(shop: Shop, tmp_path: Path) -> RepairPlans:
 
 def with_replica(shop: Shop, folder: Path) -> RepairPlans:
     """Return the repair of a lake whose replica lies in a bucket of its own."""
-    shop.s3.create_bucket(Bucket=backup(shop))
     replicas = f"replicas: [{{of: 's3://{shop.bucket}/warehouse', at: 's3://{backup(shop)}/copies'}}]\n"
     listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
     return RepairPlans(shop.lake(folder, inventories=listing, extra=replicas), folder)
@@ -139,8 +157,9 @@ class Repaired:
 @pytest.fixture(scope="module")
 def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> LostFiles:
     bucket = f"test-{uuid.uuid4().hex[:12]}"
-    aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
+    for name in (bucket, backup(shop)):
+        aws.s3.create_bucket(Bucket=name)
     for name in ("orders", "stock"):
         shop.write(name)
     an_hour_old(shop)
@@ -296,7 +315,7 @@ def test_other_content_of_the_same_size_is_recognized_by_the_version_at_the_time
 
 
 def test_an_object_that_somebody_wrote_in_between_stays(
-    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     assert step(shop, repair, torn, "size_mismatch").action == "replace_version"
     act = ReplaceVersion.act
@@ -305,7 +324,7 @@ def test_an_object_that_somebody_wrote_in_between_stays(
         shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"by somebody else")
         return act(self, step, target)
 
-    monkeypatch.setattr(ReplaceVersion, "act", after_another)
+    patched.setattr(ReplaceVersion, "act", after_another)
     assert repair.apply().exit_code == 3
     assert (repair.statuses(), read(shop, torn)) == ({torn: "changed"}, b"by somebody else")
 
@@ -321,10 +340,10 @@ def test_an_object_that_somebody_wrote_since_is_not_undone(
 
 
 def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
-    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     """moto ignores it, so the canary gets the response of other stores."""
-    monkeypatch.setattr(canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_MATCH}))
+    patched.setattr(canary.Forms, "honoured", lambda *_: frozenset({canary.COPY_IF_MATCH}))
     step(shop, repair, torn, "size_mismatch")
     before = keys_of(shop)
     assert (repair.apply().exit_code, repair.undo().exit_code) == (0, 0)
@@ -332,7 +351,7 @@ def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
 
 
 def test_nothing_is_written_where_conditions_are_ignored(
-    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     lost = shop.keys("orders")[1]
     copied(shop, lost)
@@ -346,7 +365,7 @@ def test_nothing_is_written_where_conditions_are_ignored(
             del self.headers[name]
         return prepare(self)
 
-    monkeypatch.setattr(AWSRequest, "prepare", without_conditions)
+    patched.setattr(AWSRequest, "prepare", without_conditions)
     assert repair.apply().exit_code == 3
     assert set(repair.statuses().values()) == {"needs_person"}
     assert keys_of(shop) == before
@@ -358,14 +377,14 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_before_or_after_a_write(
-    shop: Shop, torn: str, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: bool
+    shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch, acted: bool
 ) -> None:
     lost = shop.keys("orders")[1]
     copied(shop, lost)
     shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
     steps(shop, repair, {torn: "size_mismatch", lost: "dropped"}, PROBABLY)
     before = keys_of(shop)
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         for action in (ReplaceVersion, CopyReplica):
             act: Any = action.act
 
@@ -462,7 +481,7 @@ def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, repair
 
 
 def test_the_policy_grants_exactly_the_requests_to_a_replica(
-    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
     key = shop.keys("orders")[0]
     copied(shop, key)
@@ -479,7 +498,7 @@ def test_the_policy_grants_exactly_the_requests_to_a_replica(
             assert operation in ("GetObject", "HeadObject", "GetObjectTagging")
         return call(self, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
+    patched.setattr(BaseClient, "_make_api_call", record_call)
     assert step(shop, repair, key, allow=PROBABLY).action == "copy_replica"
     assert (repair.apply().exit_code, repair.undo().exit_code) == (0, 0)
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
@@ -498,14 +517,13 @@ def twice(shop: Shop, repair: RepairPlans) -> str:
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * len(body))
     lose(shop, key)
     lose(shop, key)
-    then = datetime.now(UTC) - timedelta(hours=1)
     commit = shop.s3.head_object(Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{0:020}.json")[
         "LastModified"
     ]
     backdate(
         shop.bucket,
         key,
-        then - timedelta(seconds=9),
+        commit - timedelta(seconds=9),
         commit + timedelta(seconds=1),
         datetime.now(UTC),
         datetime.now(UTC),

@@ -5,7 +5,7 @@ import json
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from botocore.client import BaseClient
 
 from lakeaudit.config import load_lake
 from lakeaudit.reconcile.actions.entries.entry_action import EntryAction
-from lakeaudit.reconcile.execution import acting
+from lakeaudit.reconcile.execution import run
 from lakeaudit.reconcile.execution.journal import Journal
 from lakeaudit.reconcile.stores.entry_store import EntryStore
 from lakeaudit.results.read import RowFilter
@@ -36,6 +36,7 @@ from tests.builders.repair_plans import (
 )
 from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.s3guard import Item
+from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -107,11 +108,38 @@ class Guarded:
 
 
 @pytest.fixture
-def guarded(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Guarded:
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
+    with pytest.MonkeyPatch.context() as patches:
+        yield patches
+
+
+@dataclass(frozen=True)
+class Start:
+    """A store from which tests start: when it is empty, and with broken entries and a plan for them."""
+
+    guarded: Guarded
+    empty: SavedState
+    keys: dict[str, str]
+    planned: SavedState
+
+
+@pytest.fixture(scope="module")
+def start(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Start:
+    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("start")
+    aws.s3.create_bucket(Bucket=bucket)
+    guarded = Guarded(aws, s3, bucket, folder)
+    guarded.create()
+    empty = saved(bucket, folder, name="empty", table=guarded.table)
+    keys = plan_for_broken_entries(guarded)
+    return Start(guarded, empty, keys, saved(bucket, folder, name="planned", table=guarded.table))
+
+
+@pytest.fixture
+def guarded(start: Start) -> Guarded:
     """An empty store, and no object."""
-    made = Guarded(aws, s3, bucket, tmp_path)
-    made.create()
-    return made
+    start.empty.restore()
+    return start.guarded
 
 
 def plain(items: dict[str, Item]) -> dict[str, dict[str, Any]]:
@@ -310,10 +338,10 @@ def test_files_of_one_missing_folder_enter_it_once_and_take_it_out_together(guar
     assert guarded.items() == before
 
 
-def read_before_the_folder_goes(monkeypatch: pytest.MonkeyPatch, first: str, last: str) -> None:
+def read_before_the_folder_goes(patched: pytest.MonkeyPatch, first: str, last: str) -> None:
     """Let `first` read its result after `last` removed its entry, and before `last` removes their common folder."""
     first_acted, last_acted, first_has_read = Event(), Event(), Event()
-    take_back, remove, state_of = EntryAction.take_back, EntryStore.remove, acting.state_of
+    take_back, remove, state_of = EntryAction.take_back, EntryStore.remove, run.state_of
 
     def in_turns(self: Any, undo: Any, target: Any) -> None:
         if target.key == last:
@@ -335,13 +363,13 @@ def read_before_the_folder_goes(monkeypatch: pytest.MonkeyPatch, first: str, las
             first_has_read.set()
         return state
 
-    monkeypatch.setattr(EntryAction, "take_back", in_turns)
-    monkeypatch.setattr(EntryStore, "remove", late)
-    monkeypatch.setattr(acting, "state_of", noted)
+    patched.setattr(EntryAction, "take_back", in_turns)
+    patched.setattr(EntryStore, "remove", late)
+    patched.setattr("lakeaudit.reconcile.execution.acting.state_of", noted)
 
 
 def test_a_folder_that_another_step_is_about_to_remove_is_no_failure(
-    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, patched: pytest.MonkeyPatch
 ) -> None:
     """An undo that met no refusal succeeds, whichever of its steps reads the shared folder first."""
     keys = [guarded.put(f"{ROOT}/day=1/{n}.parquet") for n in range(2)]
@@ -349,7 +377,7 @@ def test_a_folder_that_another_step_is_about_to_remove_is_no_failure(
     before = guarded.items()
     planned(guarded.mending, [guarded.row("hidden", key) for key in keys], allow=())
     assert guarded.mending.apply().exit_code == 0
-    read_before_the_folder_goes(monkeypatch, *keys)
+    read_before_the_folder_goes(patched, *keys)
     ended = guarded.mending.undo()
     assert (ended.exit_code, guarded.mending.statuses()) == (0, dict.fromkeys(keys, "undone"))
     assert guarded.items() == before
@@ -455,7 +483,7 @@ def test_which_store_readers_go_by_has_to_be_plain(
     stores: str, reason: str, guarded: Guarded, tmp_path: Path
 ) -> None:
     file = tmp_path / "lake.yaml"
-    head = file.read_text().partition("metastores:")[0]
+    head = (guarded.mending.folder / "lake.yaml").read_text().partition("metastores:")[0]
     file.write_text(head + stores.replace("GUARD", guarded.table).replace("BUCKET", guarded.bucket))
     mending = RepairPlans(load_lake(file, {}), tmp_path)
     assert why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)[
@@ -511,8 +539,7 @@ def test_an_item_that_no_condition_can_name_is_for_a_person(guarded: Guarded) ->
 # --- what happens between plan and apply ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def broken(guarded: Guarded) -> dict[str, str]:
+def plan_for_broken_entries(guarded: Guarded) -> dict[str, str]:
     """Break entries; return the key of a planned step, by action."""
     hidden, tombstoned = guarded.put(f"{ROOT}/day=1/a.parquet"), guarded.put(f"{ROOT}/day=1/b.parquet")
     ghost = f"{ROOT}/day=1/ghost.parquet"
@@ -531,12 +558,20 @@ def broken(guarded: Guarded) -> dict[str, str]:
     return {"hidden": hidden, "tombstoned": tombstoned, "phantom": ghost, "folder": f"{ROOT}/day=1"}
 
 
+@pytest.fixture
+def broken(start: Start, guarded: Guarded) -> dict[str, str]:
+    """Return the key of a planned step, by action."""
+    assert guarded is start.guarded
+    start.planned.restore()
+    return start.keys
+
+
 def test_a_store_that_ignores_conditions_is_not_written_to(
-    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
     """And the requests that prove it leave the table as it is."""
     before, seen = guarded.items(), "lakeaudit.reconcile.stores.entry_store.unchanged_condition"
-    monkeypatch.setattr(seen, lambda _: {})
+    patched.setattr(seen, lambda _: {})
     assert guarded.mending.apply().exit_code == 3
     assert set(guarded.mending.statuses().values()) == {"needs_person"}
     assert (guarded.items(), len(broken)) == (before, 4)
@@ -560,7 +595,7 @@ def test_items_that_somebody_changed_since_the_plan_stay(guarded: Guarded, broke
 
 
 def test_items_that_change_between_look_and_write_stay(
-    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
     act = EntryAction.act
 
@@ -569,14 +604,14 @@ def test_items_that_change_between_look_and_write_stay(
         guarded.enter(s3guard.tombstone(guarded.bucket, name, at=datetime.now(UTC)))
         return act(self, step, target)
 
-    monkeypatch.setattr(EntryAction, "act", after_another)
+    patched.setattr(EntryAction, "act", after_another)
     assert guarded.mending.apply().exit_code == 3
     assert set(guarded.mending.statuses().values()) == {"changed"}
     assert all((guarded.item(key) or {})["is_deleted"] == {"BOOL": True} for key in broken.values())
 
 
 def test_an_object_that_changes_meanwhile_leaves_no_entry_of_the_old_one(
-    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
     before = guarded.items()
     put = EntryStore.put
@@ -588,7 +623,7 @@ def test_an_object_that_changes_meanwhile_leaves_no_entry_of_the_old_one(
         if item["child"]["S"] == "b.parquet":
             guarded.aws.s3.delete_object(Bucket=guarded.bucket, Key=broken["tombstoned"])
 
-    monkeypatch.setattr(EntryStore, "put", after_another)
+    patched.setattr(EntryStore, "put", after_another)
     assert guarded.mending.apply().exit_code == 3
     statuses = guarded.mending.statuses()
     assert (statuses[broken["hidden"]], statuses[broken["tombstoned"]]) == ("changed", "changed")
@@ -622,7 +657,7 @@ def test_an_entry_of_a_file_that_a_table_lists_stays(guarded: Guarded, broken: d
 
 
 def test_the_policy_grants_exactly_the_requests_to_the_store(
-    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
     requested: set[str] = set()
     call: Any = vars(BaseClient)["_make_api_call"]
@@ -632,7 +667,7 @@ def test_the_policy_grants_exactly_the_requests_to_the_store(
             requested.add(f"dynamodb:{operation}")
         return call(self, operation, given)
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", record_call)
+    patched.setattr(BaseClient, "_make_api_call", record_call)
     planned(guarded.mending, [guarded.row("hidden", broken["hidden"])], allow=())
     assert (guarded.mending.apply().exit_code, guarded.mending.undo().exit_code) == (0, 0)
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
@@ -663,18 +698,18 @@ def dying_after(writes: int, write: Any) -> Any:
 
 @pytest.mark.parametrize("writes", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (0, 2, 3))])
 def test_killed_at_any_write(
-    writes: int, guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    writes: int, guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
     """The same command goes on; then an undo is killed in the same way."""
     before = guarded.items()
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         once.setattr(EntryStore, "put", dying_after(writes, EntryStore.put))
         with pytest.raises(Killed):
             guarded.mending.apply()
     assert guarded.mending.apply().exit_code == 0
     assert set(guarded.mending.statuses().values()) == {"applied"}
     assert guarded.item(broken["phantom"]) is None
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         once.setattr(EntryStore, "remove", dying_after(writes % 2, EntryStore.remove))
         with pytest.raises(Killed):
             guarded.mending.undo()
@@ -683,7 +718,7 @@ def test_killed_at_any_write(
 
 
 def test_an_undo_of_a_run_that_was_killed(
-    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
     """A step with the status `started` is undone if it was done."""
     before, put_batch, calls = guarded.items(), Journal.put_batch, []
@@ -694,7 +729,7 @@ def test_an_undo_of_a_run_that_was_killed(
             raise Killed
         put_batch(self, *given)
 
-    with monkeypatch.context() as once:
+    with patched.context() as once:
         once.setattr(Journal, "put_batch", dying)
         with pytest.raises(Killed):
             guarded.mending.apply()
