@@ -652,11 +652,11 @@ def refuse(
     """The store refuses this part of the steps, by default of both actions."""
     answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
 
-    def refused(*_: Any) -> None:
+    def raise_refusal(*_: Any) -> None:
         raise ClientError(answer, "any")
 
     for action in actions or (RemoveDeleteMarker, RestoreVersion):
-        once.setattr(action, what, refused)
+        once.setattr(action, what, raise_refusal)
 
 
 def test_what_the_store_refuses_is_tried_again_by_the_next_run(

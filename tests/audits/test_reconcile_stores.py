@@ -357,7 +357,7 @@ def read_before_the_folder_goes(patched: pytest.MonkeyPatch, first: str, last: s
             assert first_has_read.wait(20)
         remove(self, seen)
 
-    def noted(reader: Any, step: Any) -> Any:
+    def record_read(reader: Any, step: Any) -> Any:
         state = state_of(reader, step)
         if step.key == first:
             first_has_read.set()
@@ -365,10 +365,10 @@ def read_before_the_folder_goes(patched: pytest.MonkeyPatch, first: str, last: s
 
     patched.setattr(EntryAction, "take_back", in_turns)
     patched.setattr(EntryStore, "remove", late)
-    patched.setattr("lakeaudit.reconcile.execution.acting.state_of", noted)
+    patched.setattr("lakeaudit.reconcile.execution.acting.state_of", record_read)
 
 
-def test_a_folder_that_another_step_is_about_to_remove_is_no_failure(
+def test_a_folder_that_another_step_is_about_to_remove_does_not_fail_the_undo(
     guarded: Guarded, patched: pytest.MonkeyPatch
 ) -> None:
     """An undo that met no refusal succeeds, whichever of its steps reads the shared folder first."""
