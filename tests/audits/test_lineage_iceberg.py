@@ -6,11 +6,11 @@ The tables lie in one bucket that keeps versions and are audited twice: as they 
 import io
 import itertools
 import json
+import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -18,9 +18,10 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.table import Table
 
+from lakeaudit.config import Lake
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
-from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
+from tests.builders.audits import audited, findings_by_table, includes_soak, leftover_status, results_of
 from tests.builders.backdate import age_all
 from tests.builders.iceberg import IcebergLake, rows
 from tests.builders.shop import Shop
@@ -413,7 +414,8 @@ def race_undecided_and_file_lost(orders: Orders) -> None:
 
 LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
 MISSING = ("table_missing", "critical")
-FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
+Fate = Callable[[Orders], None]
+FATES: dict[Fate, list[tuple[str, str]]] = {
     newest_state_deleted: [LOST],
     newest_state_erased: [LOST],
     folder_restored_to_yesterday: [LOST],
@@ -460,14 +462,49 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     old_table_goes_on: [LOST],
     new_table_goes_on: [],
 }
-AUDITED_AFTER_ANOTHER_TABLE: tuple[Callable[[Orders], None], ...] = (
+AUDITED_AFTER_ANOTHER_TABLE: tuple[Fate, ...] = (
     metadata_of_the_new_table_erased,
     metadata_of_the_new_table_deleted,
     old_table_goes_on,
     new_table_goes_on,
 )
 """Fates of tables that were replaced by another one before the first audit."""
-"""Changes of a table, and the findings above info."""
+IN_SOAK = {
+    *(
+        newest_state_erased,
+        hint_names_a_later_file,
+        current_snapshot_absent,
+        manifest_listed_twice,
+        race_lost,
+    ),
+    *(overwrite_removes_nothing, untouched, checkpoints_in_turn, overwritten, appended, hint_is_empty),
+    *(metadata_of_the_new_table_erased, metadata_of_the_new_table_deleted, compacted, checkpoint_in_two_snapshots),
+}
+"""Fates that differ from another one only in position, writer or spelling; the long tests have them."""
+CASES = [
+    pytest.param(fate, id=fate.__name__, marks=[pytest.mark.soak] if fate in IN_SOAK else [])
+    for fate in FATES
+]
+AUDITED_ONCE_MORE = {
+    *(
+        newest_state_deleted,
+        folder_restored_to_yesterday,
+        state_written_again,
+        metadata_folder_gone,
+        update_lost,
+    ),
+    *(counts_not_met, manifest_overwritten, batch_committed_twice, hint_lags, race_undecided),
+    *(race_undecided_and_file_lost, old_table_goes_on, created_again),
+}
+"""Fates of the third audit: at least one of each kind of finding. The long tests have the others as well."""
+
+
+def cases(few: Collection[Fate]) -> list[Any]:
+    """All fates; those beyond these few are long tests."""
+    return [
+        pytest.param(fate, id=fate.__name__, marks=[] if fate in few else [pytest.mark.soak])
+        for fate in FATES
+    ]
 
 
 @dataclass(frozen=True)
@@ -481,42 +518,107 @@ class Nights:
     last: dict[str, list[dict[str, Any]]]
     leftover: dict[str, str]
     remarks: dict[str, str]
+    past: list[dict[str, Any]]
+    """Findings above info of the tables of `lay_changed_since_a_report`, by an audit of that time."""
+    present: list[dict[str, Any]]
+    """The same by the next audit."""
+
+
+CHANGED_SINCE = {"recreated": "iceberg", "expired": "iceberg", "cleaned": "delta"}
+"""Formats of the tables that were changed after a report."""
+
+
+def lay_changed_since_a_report(tables: IcebergLake, shop: Shop) -> datetime:
+    """Tables of two formats, and a report of yesterday, whose time is returned.
+
+    Since then snapshots expired and a log was cleaned. Before it, a table was created again.
+    """
+    for name in ("recreated", "expired"):
+        tables.table(name)
+    Orders(tables, "recreated").table.append(rows(8000))
+    created_again(Orders(tables, "recreated"))
+    shop.write("cleaned", commits=2, days=("2026-11-01",), rows=4)
+    age_all(shop.bucket, timedelta(days=2))
+    day = datetime.now(UTC) - timedelta(days=1)
+    shop.take_inventory(at=day, all_versions=True)
+    expired = Orders(tables, "expired")
+    old = expired.table.metadata.snapshots
+    expired.table.append(rows(9000))
+    expired.table.maintenance.expire_snapshots().by_id(old[0].snapshot_id).by_id(old[1].snapshot_id).commit()
+    for each in old:
+        tables.drop(each.manifest_list.removeprefix(f"s3://{shop.bucket}/"))
+    shop.write("cleaned", commits=1, days=("2026-11-01",), rows=4)
+    DeltaTable(f"s3://{shop.bucket}/warehouse/cleaned", storage_options=shop.options).create_checkpoint()
+    for version in (0, 1):
+        tables.drop(f"warehouse/cleaned/_delta_log/{version:020}.json")
+    return day
+
+
+def entries(bucket: str, formats: dict[str, str]) -> list[str]:
+    """Entries of the lake file."""
+    return [
+        f"- {{name: {name}, location: 's3://{bucket}/warehouse/{name}', manifests: [{{kind: {kind}}}]}}"
+        for name, kind in formats.items()
+    ]
+
+
+def findings_above_info(lake: Lake, run: str) -> list[dict[str, Any]]:
+    return [row for row in rows_of(results_of(lake).findings(run)) if row["severity"] != "info"]
+
+
+def lay_fates(tables: IcebergLake, fates: Sequence[Fate]) -> None:
+    """A table for each of these, as it was before it met its fate."""
+    tables.table("template")
+    tables.copy("template", *(fate.__name__ for fate in fates))
+    time.sleep(3.1)  # more than a clock's step: the other table is younger
+    for fate in AUDITED_AFTER_ANOTHER_TABLE:
+        if fate in fates:
+            replaced_by_another_table(Orders(tables, fate.__name__))
 
 
 @pytest.fixture(scope="module")
-def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    bucket = f"test-{uuid.uuid4().hex[:12]}"
-    aws.s3.create_bucket(Bucket=bucket)
-    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+def nights(
+    request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Nights:
+    long, bucket, folder = includes_soak(request), new_bucket(aws), tmp_path_factory.mktemp("lineage")
+    fates = [fate for fate in FATES if long or fate not in IN_SOAK]
+    more = [fate.__name__ for fate in fates if long or fate in AUDITED_ONCE_MORE]
     tables, shop = IcebergLake(aws.s3, s3, bucket), Shop(aws.s3, s3, bucket)
-    tables.table("template")
-    tables.copy("template", *(fate.__name__ for fate in FATES))
-    for fate in AUDITED_AFTER_ANOTHER_TABLE:
-        replaced_by_another_table(Orders(tables, fate.__name__))
+    formats = {fate.__name__: "iceberg" for fate in fates}
+    day = lay_changed_since_a_report(tables, shop)
+    lake = shop.lake(folder, tables=entries(bucket, CHANGED_SINCE))
+    audited(lake, run_id="past", as_of=day + timedelta(hours=1))
+    lay_fates(tables, fates)
     shop.take_inventory(all_versions=True)
-    place = f"s3://{bucket}/warehouse"
-    entries = [
-        f"- {{name: {each.__name__}, location: '{place}/{each.__name__}', manifests: [{{kind: iceberg}}]}}"
-        for each in FATES
-    ]
-    lake = shop.lake(tmp_path_factory.mktemp("lineage"), tables=entries)
-    assert audited(lake, run_id="before").summary["findings"] == {}
+    lake = shop.lake(folder, tables=entries(bucket, CHANGED_SINCE | formats))
+    audited(lake, run_id="before")
+    past, present = (findings_above_info(lake, run) for run in ("past", "before"))
+    assert {row["table_name"] for row in rows_of(results_of(lake).findings("before"))} <= {*CHANGED_SINCE}
+    lake = shop.lake(folder, tables=entries(bucket, formats))
     deleted = Orders(tables, "newest_state_deleted").states()[-1]
-    for fate in FATES:
+    for fate in fates:
         fate(Orders(tables, fate.__name__))
     shop.take_inventory(all_versions=True)
     audited(lake, run_id="after")
     Orders(tables, "newest_state_deleted").put_back(deleted)
     shop.take_inventory(all_versions=True)
-    audited(lake, run_id="last")
-    after, last = (findings_by_table(lake, run, tables.tables) for run in ("after", "last"))
+    audited(lake, run_id="last", tables=() if long else tuple(more))
+    after, last = (findings_by_table(lake, run, formats) for run in ("after", "last"))
     content = (row for row in results_of(lake).coverage("after") if row["axis"] == "content")
     remarks = {row["table_name"]: row["reason"] for row in content if row["status"] == "complete"}
-    return Nights(after, last, leftover_status(lake, "after"), remarks)
+    return Nights(after, last, leftover_status(lake, "after"), remarks, past, present)
 
 
-@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_only_a_lost_state_is_a_finding(nights: Nights, fate: Callable[[Orders], None]) -> None:
+def new_bucket(aws: Aws) -> str:
+    """A bucket that keeps versions."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    return bucket
+
+
+@pytest.mark.parametrize("fate", cases(FATES.keys() - IN_SOAK))
+def test_only_a_lost_state_is_a_finding(nights: Nights, fate: Fate) -> None:
     found = nights.after[fate.__name__]
     assert kinds(found) == FATES[fate], [row["explanation"] for row in found]
 
@@ -532,12 +634,9 @@ def kinds(found: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "fate",
-    [fate for fate, found in FATES.items() if {LOST, REPLACED} & {*found}],
-    ids=lambda fate: fate.__name__,
+    [each for each in cases(FATES.keys() - IN_SOAK) if {LOST, REPLACED} & {*FATES[each.values[0]]}],
 )
-def test_no_file_is_called_unused_while_a_state_is_lost(
-    nights: Nights, fate: Callable[[Orders], None]
-) -> None:
+def test_no_file_is_called_unused_while_a_state_is_lost(nights: Nights, fate: Fate) -> None:
     assert nights.leftover[fate.__name__] == "partial"
 
 
@@ -571,50 +670,17 @@ def test_a_table_that_is_missing_is_named_with_its_last_state(nights: Nights) ->
     assert "the metadata.json before it is s3://" in emptied["explanation"]
 
 
-@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Callable[[Orders], None]) -> None:
+@pytest.mark.parametrize("fate", cases(AUDITED_ONCE_MORE))
+def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Fate) -> None:
     expected = [] if fate is newest_state_deleted else FATES[fate]
     assert kinds(nights.last[fate.__name__]) == expected
 
 
 def test_an_audit_of_the_past_reports_no_state_that_was_cleaned_up_or_belongs_to_another_table(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+    nights: Nights,
 ) -> None:
-    """The tables of two formats were changed since the report: snapshots expired, logs cleaned, a table created again.
-
-    Neither that audit nor the next one reports a loss.
-    """
-    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    tables, shop = IcebergLake(aws.s3, s3, bucket), Shop(aws.s3, s3, bucket)
-    for name in ("recreated", "expired"):
-        tables.table(name)
-    Orders(tables, "recreated").table.append(rows(8000))
-    created_again(Orders(tables, "recreated"))
-    shop.write("cleaned", commits=2, days=("2026-11-01",), rows=4)
-    age_all(bucket, timedelta(days=2))
-    day = datetime.now(UTC) - timedelta(days=1)
-    shop.take_inventory(at=day, all_versions=True)
-    expired = Orders(tables, "expired")
-    old = expired.table.metadata.snapshots
-    expired.table.append(rows(9000))
-    expired.table.maintenance.expire_snapshots().by_id(old[0].snapshot_id).by_id(old[1].snapshot_id).commit()
-    for each in old:
-        tables.drop(each.manifest_list.removeprefix(f"s3://{bucket}/"))
-    shop.write("cleaned", commits=1, days=("2026-11-01",), rows=4)
-    DeltaTable(f"s3://{bucket}/warehouse/cleaned", storage_options=shop.options).create_checkpoint()
-    for version in (0, 1):
-        tables.drop(f"warehouse/cleaned/_delta_log/{version:020}.json")
-    place = f"s3://{bucket}/warehouse"
-    entries = [
-        f"- {{name: {name}, location: '{place}/{name}', manifests: [{{kind: {kind}}}]}}"
-        for name, kind in (("recreated", "iceberg"), ("expired", "iceberg"), ("cleaned", "delta"))
-    ]
-    lake = shop.lake(tmp_path, tables=entries)
-    audited(lake, run_id="past", as_of=day + timedelta(hours=1))
-    shop.take_inventory(all_versions=True)
-    audited(lake, run_id="now")
-    results = results_of(lake)
-    past = [row for row in rows_of(results.findings("past")) if row["severity"] != "info"]
+    """Neither that audit nor the next one reports a loss."""
+    past = nights.past
     assert {row["kind"] for row in past} <= {"unreadable_evidence"}, [row["explanation"] for row in past]
     assert {row["table_name"] for row in past} >= {"expired"}
-    assert [row["explanation"] for row in rows_of(results.findings("now")) if row["severity"] != "info"] == []
+    assert [row["explanation"] for row in nights.present] == []
