@@ -2,6 +2,8 @@
 
 import json
 import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from lakeaudit import cli
+from lakeaudit.audit.outcome import Outcome
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.runtime.connections.aws import Endpoint
@@ -88,10 +91,13 @@ def move(aws: Aws, s3: Endpoint, tmp_path: Path) -> Move:
     return Move(aws, s3, tmp_path)
 
 
-def kinds_by_key(lake: Lake) -> dict[str, str]:
+def kinds_by_key(lake: Lake, table: str = "") -> dict[str, str]:
+    """Return the kinds of all findings, or of those of one table."""
     results = results_of(lake)
     rows = [r for b in results.findings(results.published(None)["run_id"]) for r in b.to_pylist()]
-    return {row["key"] or row["subject"]: row["kind"] for row in rows}
+    return {
+        row["key"] or row["subject"]: row["kind"] for row in rows if not table or row["table_name"] == table
+    }
 
 
 def content_of(lake: Lake) -> dict[str, tuple[int, int, int]]:
@@ -192,30 +198,6 @@ def not_copied_whole(move: Move) -> None:
     move.s3.delete_object(Bucket=move.new, Key="lake/clicks/part-0.parquet")
 
 
-def test_a_lake_that_was_moved_from_hdfs(move: Move) -> None:
-    """The log still names files of HDFS: one was copied, one was not."""
-    names = ["part-0.parquet", "day=1/part-1.parquet"]
-    acts = [
-        {"commitInfo": {"timestamp": millis(THEN), "operation": "WRITE"}},
-        protocol(),
-        metadata(),
-        *(add(f"hdfs://nn:8020/user/hive/wh/visits/{name}", size=len(CLICKS)) for name in names),
-    ]
-    log = "".join(json.dumps(act) + "\n" for act in acts).encode()
-    move.put(move.new, f"lake/visits/_delta_log/{0:020}.json", log, MOVED)
-    move.put(move.new, f"lake/visits/{names[0]}", CLICKS, MOVED)
-    here = f"s3://{move.new}/lake"
-    lake = move.lake(
-        maps=[{"from": "hdfs://nn:8020/user/hive/wh/", "to": here}],
-        tables=[{"name": "visits", "location": f"{here}/visits", "manifests": [{"kind": "delta"}]}],
-    )
-    audited(lake)
-    assert kinds_by_key(lake) == {f"lake/visits/{names[1]}": "dropped"}
-    move.put(move.new, f"lake/visits/{names[1]}", CLICKS, MOVED)
-    audited(lake)
-    assert (kinds_by_key(lake), content_of(lake)["visits"]) == ({}, (2, 2, 0))
-
-
 def test_the_claims_of_one_file(move: Move) -> None:
     lake = move.lake()
     here = f"{FILES[0]}".replace("wh/", "lake/", 1)
@@ -226,36 +208,101 @@ def test_the_claims_of_one_file(move: Move) -> None:
     assert none.answer == "absent"
 
 
-def test_a_place_that_does_not_hold_the_originals_says_nothing(move: Move) -> None:
-    entry = {"kind": "listing", "location": f"s3://{move.old}/wh/clicks"}
-    here = f"s3://{move.new}/lake/orders"
-    lake = move.lake(tables=[{"name": "orders", "location": here, "manifests": [entry]}])
-    outcome = audited(lake)
-    assert outcome.exit_code == 3
-    (row,) = [r for r in results_of(lake).coverage(outcome.run_id) if r["axis"] == "content"]
-    assert f"does not cover s3://{move.old}/wh/orders" in row["reason"]
+# --- other moves, by one audit of a lake with a table for each --------------------------------------------------------
+
+OF_HDFS = ("part-0.parquet", "day=1/part-1.parquet")
+MARKS = ("_SUCCESS", "day=0/.part-0.parquet.crc", "_tmp/x", "day=0/_committed_123")
+OF_FORMATS = (".hoodie/hoodie.properties", ".f1_20240101000000000.log.1_0-1-0")
+YOUNG = f"day={datetime.now(UTC):%Y-%m-%d}"
 
 
-def test_a_copy_may_lack_marks_of_jobs_and_what_its_own_retention_removed(move: Move) -> None:
-    young = f"day={datetime.now(UTC):%Y-%m-%d}"
-    marks = ("_SUCCESS", "day=0/.part-0.parquet.crc", "_tmp/x", "day=0/_committed_123")
-    of_formats = (".hoodie/hoodie.properties", ".f1_20240101000000000.log.1_0-1-0")
-    for name in (*marks, *of_formats, "day=2020-01-01/a.parquet", f"{young}/b.parquet"):
-        move.put(move.old, f"wh/events/{name}", CLICKS, datetime.now(UTC) - timedelta(hours=6))
+def lay_table_of_hdfs(move: Move, table: str, copied: Sequence[str]) -> None:
+    """Its log still names files of HDFS, of which these were copied."""
+    acts = [
+        {"commitInfo": {"timestamp": millis(THEN), "operation": "WRITE"}},
+        protocol(),
+        metadata(),
+        *(add(f"hdfs://nn:8020/user/hive/wh/{table}/{name}", size=len(CLICKS)) for name in OF_HDFS),
+    ]
+    log = "".join(json.dumps(act) + "\n" for act in acts).encode()
+    move.put(move.new, f"of_hdfs/{table}/_delta_log/{0:020}.json", log, MOVED)
+    for name in copied:
+        move.put(move.new, f"of_hdfs/{table}/{name}", CLICKS, MOVED)
+
+
+def lay_events(move: Move, table: str) -> None:
+    """Only one file of the table was copied, and a mark that has no original."""
+    for name in (*MARKS, *OF_FORMATS, "day=2020-01-01/a.parquet", f"{YOUNG}/b.parquet"):
+        move.put(move.old, f"wh/{table}/{name}", CLICKS, datetime.now(UTC) - timedelta(hours=6))
     for name, at in (("old.parquet", THEN), ("new.parquet", MOVED)):
-        move.put(move.old, f"wh/events/{name}", CLICKS, at)
-    move.put(move.old, "wh/events/day=2020-01-02/kept.parquet", CLICKS, THEN)
-    move.copy("wh/events/day=2020-01-02/kept.parquet")
-    move.put(move.new, "lake/events/_started_1", CLICKS, MOVED)
+        move.put(move.old, f"wh/{table}/{name}", CLICKS, at)
+    move.put(move.old, f"wh/{table}/day=2020-01-02/kept.parquet", CLICKS, THEN)
+    move.copy(f"wh/{table}/day=2020-01-02/kept.parquet")
+    move.put(move.new, f"lake/{table}/_started_1", CLICKS, MOVED)
 
-    def entry(**more: Any) -> list[dict[str, Any]]:
-        manifest = {"kind": "listing", "location": f"s3://{move.old}/wh/events", "complete": True, **more}
-        return [{"name": "events", "location": f"s3://{move.new}/lake/events", "manifests": [manifest]}]
 
-    young_ones = {f"lake/events/{young}/b.parquet", "lake/events/new.parquet"}
-    needed = {f"lake/events/{name}" for name in of_formats}
-    old_ones = {"lake/events/day=2020-01-01/a.parquet", "lake/events/old.parquet"}
-    for more, lost in (({}, young_ones | needed | old_ones), ({"keep": "20d"}, young_ones | needed)):
-        lake = move.lake(tables=entry(**more))
-        audited(lake)
-        assert kinds_by_key(lake) == dict.fromkeys(lost, "dropped")
+@dataclass(frozen=True)
+class OtherMoves:
+    """Tables of HDFS (`landed` whole, `visits` not), of events (one with retention), and `orders`.
+
+    The originals of `orders` are looked for at a place that does not hold them.
+    """
+
+    move: Move
+    lake: Lake
+    outcome: Outcome
+
+
+@pytest.fixture(scope="module")
+def others(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> OtherMoves:
+    move = Move(aws, s3, tmp_path_factory.mktemp("others"))
+    lay_table_of_hdfs(move, "visits", OF_HDFS[:1])
+    lay_table_of_hdfs(move, "landed", OF_HDFS)
+    here, there, of_hdfs = f"s3://{move.new}/lake", f"s3://{move.old}/wh", f"s3://{move.new}/of_hdfs"
+    manifests: dict[str, dict[str, Any]] = {
+        "events": {"location": f"{there}/events", "complete": True},
+        "kept_events": {"location": f"{there}/kept_events", "complete": True, "keep": "20d"},
+        "orders": {"location": f"{there}/clicks"},
+    }
+    for table in ("events", "kept_events"):
+        lay_events(move, table)
+    tables: list[dict[str, Any]] = [
+        {"name": name, "location": f"{of_hdfs}/{name}", "manifests": [{"kind": "delta"}]}
+        for name in ("visits", "landed")
+    ]
+    tables += [
+        {"name": name, "location": f"{here}/{name}", "manifests": [{"kind": "listing", **manifest}]}
+        for name, manifest in manifests.items()
+    ]
+    lake = move.lake(
+        maps=[{"from": f"{there}/", "to": here}, {"from": "hdfs://nn:8020/user/hive/wh/", "to": of_hdfs}],
+        inventories=[{"kind": "listing", "location": place} for place in (here, of_hdfs)],
+        tables=tables,
+    )
+    return OtherMoves(move, lake, audited(lake))
+
+
+def test_a_lake_that_was_moved_from_hdfs(others: OtherMoves) -> None:
+    """The logs still name files of HDFS: of one table all were copied, of the other one not."""
+    assert kinds_by_key(others.lake, "visits") == {f"of_hdfs/visits/{OF_HDFS[1]}": "dropped"}
+    assert (kinds_by_key(others.lake, "landed"), content_of(others.lake)["landed"]) == ({}, (2, 2, 0))
+
+
+def test_a_place_that_does_not_hold_the_originals_says_nothing(others: OtherMoves) -> None:
+    assert others.outcome.exit_code == 3
+    rows = results_of(others.lake).coverage(others.outcome.run_id)
+    content = {row["table_name"]: row for row in rows if row["axis"] == "content"}
+    assert f"does not cover s3://{others.move.old}/wh/orders" in content["orders"]["reason"]
+    assert kinds_by_key(others.lake, "orders") == {}
+    assert [name for name, row in content.items() if row["status"] == "partial"] == ["orders"]
+
+
+@pytest.mark.parametrize("table", ["events", "kept_events"])
+def test_a_copy_may_lack_marks_of_jobs_and_what_its_own_retention_removed(
+    others: OtherMoves, table: str
+) -> None:
+    lost = {f"{YOUNG}/b.parquet", "new.parquet", *OF_FORMATS}
+    if table == "events":
+        lost |= {"day=2020-01-01/a.parquet", "old.parquet"}
+    expected = {f"lake/{table}/{name}": "dropped" for name in lost}
+    assert kinds_by_key(others.lake, table) == expected

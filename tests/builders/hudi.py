@@ -48,16 +48,25 @@ def unpacked(folder: Path, layout: int, names: Sequence[str] = ()) -> Path:
     return folder / "wh"
 
 
-def lake_of(folder: Path, names: Sequence[str]) -> Lake:
-    """Write and load a lake file of the named tables."""
-    entries = ", ".join(
+def lake_of(
+    folder: Path,
+    names: Sequence[str],
+    *,
+    tables: Sequence[str] = (),
+    inventories: Sequence[str] = (),
+    extra: str = "",
+) -> Lake:
+    """Write and load a lake file of the named tables, and of entries for tables and storage snapshots elsewhere."""
+    local = [
         f"{{name: {name}, location: '{folder}/wh/{name}', manifests: [{{kind: hudi}}]}}" for name in names
-    )
+    ]
+    entries = ", ".join([*local, *tables])
+    listed = ", ".join([f"{{kind: listing, location: '{folder}/wh/'}}", *inventories])
     path = folder / "lake.yaml"
     path.write_text(
         f"version: 1\nlake: hudi\nresults: {folder / 'results'}\n"
-        f"inventories: [{{kind: listing, location: '{folder}/wh/'}}]\n"
-        f"tables: [{entries}]\ndefaults: {{{NO_WAIT}}}\n"
+        f"inventories: [{listed}]\n"
+        f"tables: [{entries}]\ndefaults: {{{NO_WAIT}}}\n{extra}"
     )
     return load_lake(path, {})
 
