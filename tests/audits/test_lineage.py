@@ -6,7 +6,7 @@ The tables lie in one bucket that keeps versions and are audited twice: as they 
 import io
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakeaudit.config import Lake
 from lakeaudit.runtime.connections.aws import Endpoint
-from lakeaudit.schemas import rows_of
-from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
+from tests.builders.audits import audited, findings_by_table, includes_soak, leftover_status
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -303,7 +303,8 @@ def new_id_appended(orders: Orders) -> None:
 MISSING = ("table_missing", "critical")
 BEHIND = ("stale_pointer", "warning")
 LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
-FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
+Fate = Callable[[Orders], None]
+FATES: dict[Fate, list[tuple[str, str]]] = {
     newest_commit_deleted: [LOST],
     newest_commit_erased: [LOST],
     two_newest_commits_erased: [LOST],
@@ -338,7 +339,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     new_id_appended: [],
 }
 """Changes of a table, and the findings above info."""
-AUDITED_WITH_ANOTHER_ID: tuple[Callable[[Orders], None], ...] = (
+AUDITED_WITH_ANOTHER_ID: tuple[Fate, ...] = (
     version_with_the_new_id_erased,
     version_with_the_new_id_deleted,
     number_of_the_new_id_reused,
@@ -346,6 +347,30 @@ AUDITED_WITH_ANOTHER_ID: tuple[Callable[[Orders], None], ...] = (
     new_id_appended,
 )
 """Fates of tables that got another id before the first audit."""
+IN_SOAK = {
+    *(two_newest_commits_erased, hint_names_a_checkpoint_that_is_gone, untouched, appended, checkpointed),
+    *(version_with_the_new_id_deleted, table_erased),
+}
+"""Fates that differ from another one only in position or number, or end as another one begins; long tests."""
+AUDITED_ONCE_MORE = {
+    *(
+        newest_commit_deleted,
+        newest_commit_erased,
+        version_number_reused,
+        hint_is_empty,
+        checkpoint_lacks_files,
+    ),
+    *(log_deleted, log_erased, iceberg_side_is_behind, number_of_the_new_id_reused, created_again),
+}
+"""Fates of the third audit: at least one of each kind of finding. The long tests have the others as well."""
+
+
+def cases(few: Collection[Fate]) -> list[Any]:
+    """All fates; those beyond these few are long tests."""
+    return [
+        pytest.param(fate, id=fate.__name__, marks=[] if fate in few else [pytest.mark.soak])
+        for fate in FATES
+    ]
 
 
 @dataclass(frozen=True)
@@ -360,32 +385,70 @@ class Nights:
     leftover: dict[str, str]
 
 
+DISCOVERED = ("stays", "loses_its_log", "dropped")
+"""Tables that the lake file does not name."""
+
+
+def lay_tables(shop: Shop, fates: Sequence[Fate]) -> None:
+    """A table for each of these, as it was before it met its fate, and the tables to discover."""
+    shop.write("template", commits=5, rows=4, days=("2026-11-10",))
+    shop.copy("template", *(fate.__name__ for fate in fates))
+    for fate in AUDITED_WITH_ANOTHER_ID:
+        if fate in fates:
+            with_another_id(Orders(shop, fate.__name__))
+    for table in DISCOVERED:
+        shop.write(f"discovered/{table}", commits=1, rows=4, days=("2026-11-10",))
+
+
+def lake_of(shop: Shop, folder: Path, fates: Sequence[Fate]) -> Lake:
+    """The lake file: tables of these fates by name, and others that are discovered."""
+    place = f"s3://{shop.bucket}/warehouse"
+    named = [
+        f"- {{name: {fate.__name__}, location: '{place}/{fate.__name__}', manifests: [{{kind: delta}}]}}"
+        for fate in fates
+    ]
+    return shop.lake(
+        folder, tables=[*named, f"- discover: {{from: inventory, under: ['{place}/discovered/']}}"]
+    )
+
+
+def change_discovered(shop: Shop) -> None:
+    """One of them loses its log, one is dropped with all of its files."""
+    prefix = "warehouse/discovered/dropped/"
+    Orders(shop, "discovered/loses_its_log").erase(f"{0:020}.json")
+    for one in shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=prefix)["Contents"]:
+        Orders(shop, "discovered/dropped").erase_key(one["Key"])
+
+
 @pytest.fixture(scope="module")
-def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    bucket = f"test-{uuid.uuid4().hex[:12]}"
+def nights(
+    request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Nights:
+    long, bucket = includes_soak(request), f"test-{uuid.uuid4().hex[:12]}"
+    fates = [fate for fate in FATES if long or fate not in IN_SOAK]
+    more = tuple(fate.__name__ for fate in fates if fate in AUDITED_ONCE_MORE)
     aws.s3.create_bucket(Bucket=bucket)
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     shop = Shop(aws.s3, s3, bucket)
-    shop.write("template", commits=5, rows=4, days=("2026-11-10",))
-    shop.copy("template", *(fate.__name__ for fate in FATES))
-    for fate in AUDITED_WITH_ANOTHER_ID:
-        with_another_id(Orders(shop, fate.__name__))
+    lay_tables(shop, fates)
     shop.take_inventory(all_versions=True)
-    lake = shop.lake(tmp_path_factory.mktemp("lineage"))
+    lake = lake_of(shop, tmp_path_factory.mktemp("lineage"), fates)
     assert audited(lake, run_id="before").summary["findings"] == {}
-    for fate in FATES:
+    for fate in fates:
         fate(Orders(shop, fate.__name__))
+    change_discovered(shop)
     shop.take_inventory(all_versions=True)
     audited(lake, run_id="after")
     Orders(shop, "newest_commit_deleted").put_back(f"{4:020}.json")
     shop.take_inventory(all_versions=True)
-    audited(lake, run_id="last")
-    after, last = (findings_by_table(lake, run, shop.tables) for run in ("after", "last"))
+    audited(lake, run_id="last", tables=() if long else more)
+    tables = [*(fate.__name__ for fate in fates), *DISCOVERED]
+    after, last = (findings_by_table(lake, run, tables) for run in ("after", "last"))
     return Nights(after, last, leftover_status(lake, "after"))
 
 
-@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_only_a_lost_state_is_a_finding(nights: Nights, fate: Callable[[Orders], None]) -> None:
+@pytest.mark.parametrize("fate", cases(FATES.keys() - IN_SOAK))
+def test_only_a_lost_state_is_a_finding(nights: Nights, fate: Fate) -> None:
     rows = nights.after[fate.__name__]
     assert [(row["kind"], row["severity"]) for row in rows] == FATES[fate], [
         row["explanation"] for row in rows
@@ -393,11 +456,10 @@ def test_only_a_lost_state_is_a_finding(nights: Nights, fate: Callable[[Orders],
 
 
 @pytest.mark.parametrize(
-    "fate", [fate for fate, found in FATES.items() if LOST in found or REPLACED in found]
+    "fate",
+    [each for each in cases(FATES.keys() - IN_SOAK) if {LOST, REPLACED} & {*FATES[each.values[0]]}],
 )
-def test_no_file_is_called_unused_while_a_state_is_lost(
-    nights: Nights, fate: Callable[[Orders], None]
-) -> None:
+def test_no_file_is_called_unused_while_a_state_is_lost(nights: Nights, fate: Fate) -> None:
     assert nights.leftover[fate.__name__] == "partial"
 
 
@@ -415,8 +477,8 @@ def test_the_lost_commit_is_reported_with_its_files_and_the_version_to_restore(n
     assert "only that version of the table lists part-" in row["explanation"]
 
 
-@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
-def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Callable[[Orders], None]) -> None:
+@pytest.mark.parametrize("fate", cases(AUDITED_ONCE_MORE))
+def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Fate) -> None:
     expected = [] if fate is newest_commit_deleted else FATES[fate]
     assert [(row["kind"], row["severity"]) for row in nights.last[fate.__name__]] == expected
 
@@ -435,22 +497,10 @@ def test_a_missing_table_is_named_with_its_last_version_and_the_way_back(nights:
 
 
 def test_a_discovered_table_that_lost_its_log_is_missing_and_one_that_was_dropped_whole_is_not(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+    nights: Nights,
 ) -> None:
-    shop = Shop(aws.s3, s3, bucket)
-    for table in ("stays", "loses_its_log", "dropped"):
-        shop.write(table, commits=1, rows=4, days=("2026-11-10",))
-    shop.take_inventory()
-    found = [f"- discover: {{from: inventory, under: ['s3://{bucket}/warehouse/']}}"]
-    lake = shop.lake(tmp_path, tables=found)
-    audited(lake, run_id="before")
-    Orders(shop, "loses_its_log").delete(f"{0:020}.json")
-    for one in aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/dropped/")["Contents"]:
-        aws.s3.delete_object(Bucket=bucket, Key=one["Key"])
-    shop.take_inventory()
-    audited(lake, run_id="after")
-    rows = [row for row in rows_of(results_of(lake).findings("after")) if row["severity"] != "info"]
-    assert [(row["table_name"], row["kind"]) for row in rows] == [("loses_its_log", "table_missing")]
+    kinds = {table: [row["kind"] for row in nights.after[table]] for table in DISCOVERED}
+    assert kinds == {"stays": [], "loses_its_log": ["table_missing"], "dropped": []}
 
 
 def test_a_checkpoint_that_lacks_files_is_named_with_the_rows_that_its_readers_miss(nights: Nights) -> None:

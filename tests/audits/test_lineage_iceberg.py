@@ -478,7 +478,12 @@ IN_SOAK = {
         race_lost,
     ),
     *(overwrite_removes_nothing, untouched, checkpoints_in_turn, overwritten, appended, hint_is_empty),
-    *(metadata_of_the_new_table_erased, metadata_of_the_new_table_deleted, compacted, checkpoint_in_two_snapshots),
+    *(
+        metadata_of_the_new_table_erased,
+        metadata_of_the_new_table_deleted,
+        compacted,
+        checkpoint_in_two_snapshots,
+    ),
 }
 """Fates that differ from another one only in position, writer or spelling; the long tests have them."""
 CASES = [
