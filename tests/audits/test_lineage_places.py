@@ -7,14 +7,14 @@ name, and at the new place where the table is the same; a table that lost its ne
 import itertools
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakeaudit.runtime.connections.aws import Endpoint
-from tests.builders.audits import audited, findings_by_table, leftover_status
+from tests.builders.audits import audited, findings_by_table, includes_soak, leftover_status
 from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.iceberg import IcebergLake
 from tests.builders.shop import Shop
@@ -193,6 +193,29 @@ FATES: dict[Fate, tuple[tuple[str, ...], list[tuple[str, str]]]] = {
     log_of_another_table: (("delta", "hudi"), []),
 }
 CASES = [(fate, kind) for fate, (kinds, _) in FATES.items() for kind in kinds]
+IN_SOAK = {
+    *((renamed, "iceberg"), (renamed, "hudi"), (moved, "iceberg"), (moved, "delta")),
+    *(
+        (untouched, "iceberg"),
+        (renamed_and_lost, "delta"),
+        (renamed_and_lost, "hudi"),
+        (moved_and_lost, "iceberg"),
+    ),
+    *((renamed_and_gone, "iceberg"), (renamed_and_gone, "hudi"), (renamed_and_moved, "delta")),
+    *((renamed_moved_and_lost, "hudi"), (renamed_moved_and_copied, "hudi"), (copied_for_a_test, "delta")),
+    *((renamed_and_moved, "hudi"), (renamed_moved_and_lost, "delta")),
+}
+"""Another format of the same fate; long tests."""
+
+
+def lay_hudi(shop: Shop, names: Sequence[str]) -> None:
+    """Tables of two writes each."""
+    numbers = itertools.count(1)
+    for name in names:
+        table = HudiHistory(shop, name, random.Random(1), numbers)
+        table.begin()
+        table.insert()
+        table.insert()
 
 
 @dataclass(frozen=True)
@@ -203,7 +226,10 @@ class SecondAudit:
 
 
 @pytest.fixture(scope="module")
-def second(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> SecondAudit:
+def second(
+    request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> SecondAudit:
+    cases = [case for case in CASES if includes_soak(request) or case not in IN_SOAK]
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     shop, iceberg, folder = (
@@ -213,16 +239,11 @@ def second(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     )
     shop.write("template", commits=3, rows=4, days=("2026-11-10",))
     iceberg.table("template_of_iceberg")
-    names = {kind: [f"{fate.__name__}_{kind}" for fate, of in CASES if of == kind] for kind in ALL}
+    names = {kind: [f"{fate.__name__}_{kind}" for fate, of in cases if of == kind] for kind in ALL}
     shop.copy("template", "other_delta", *names["delta"], own_ids=True)
     iceberg.copy("template_of_iceberg", *names["iceberg"])
-    numbers = itertools.count(1)
-    for name in ("other_hudi", *names["hudi"]):
-        table = HudiHistory(shop, name, random.Random(1), numbers)
-        table.begin()
-        table.insert()
-        table.insert()
-    places = {(fate, kind): Place(shop, kind, f"{fate.__name__}_{kind}") for fate, kind in CASES}
+    lay_hudi(shop, ("other_hudi", *names["hudi"]))
+    places = {(fate, kind): Place(shop, kind, f"{fate.__name__}_{kind}") for fate, kind in cases}
     shop.take_inventory()
     lake = shop.lake(folder, tables=[each.entry for each in places.values()])
     assert audited(lake, run_id="before").summary["findings"] == {}
@@ -239,7 +260,15 @@ def second(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     )
 
 
-@pytest.mark.parametrize(("fate", "kind"), CASES, ids=[f"{fate.__name__}-{kind}" for fate, kind in CASES])
+@pytest.mark.parametrize(
+    ("fate", "kind"),
+    [
+        pytest.param(
+            *case, id=f"{case[0].__name__}-{case[1]}", marks=[pytest.mark.soak] if case in IN_SOAK else []
+        )
+        for case in CASES
+    ],
+)
 def test_a_state_that_was_lost_under_another_name_or_on_the_way_elsewhere_is_reported(
     second: SecondAudit, fate: Fate, kind: str
 ) -> None:
