@@ -20,8 +20,11 @@ from tests.builders.two_formats import TwoFormats, lake_of
 from tests.conftest import Aws
 
 ALLOW = ("restore", "older_than_onboarding", "probable", "remove_reference", "abort_upload")
-FEW = 3
-"""One lake, which was audited before its losses; the soak has lakes that were not, too."""
+FEW = range(34, 36)
+"""One lake: the format that its lake file does not name loses a state in one folder, none in the other.
+
+It was not audited before its losses; the soak has lakes that were, too.
+"""
 MANY = int(os.environ.get("LAKEAUDIT_DRAWN_FOLDERS", "300"))
 LOSSES = ("", "", "marker", "gone")
 TORN = "emptied"
@@ -93,8 +96,16 @@ def keeps_every_row(one: DrawnFolder, before: dict[str, list[int]], mending: Rep
     assert all(one.there(key) for key in one.kept), f"files of a lost state are gone: {about}"
 
 
-def survived(aws: Aws, s3: Endpoint, place: Path, seeds: range, together: int = TOGETHER) -> Counter[str]:
-    """What became of the folders of these seeds, so many in a lake; every second lake was audited before."""
+def survived(
+    aws: Aws,
+    s3: Endpoint,
+    place: Path,
+    seeds: range,
+    together: int = TOGETHER,
+    *,
+    audited_before: bool = True,
+) -> Counter[str]:
+    """What became of the folders of these seeds, so many in a lake; every second lake may be audited before."""
     total: Counter[str] = Counter()
     for number, first in enumerate(seeds[::together]):
         own, bucket = place / str(first), f"drawn-{first}-{uuid.uuid4().hex[:8]}"
@@ -104,14 +115,14 @@ def survived(aws: Aws, s3: Endpoint, place: Path, seeds: range, together: int = 
         shop, chance = Shop(aws.s3, s3, bucket), random.Random(first)
         folders = [draw_folder(TwoFormats(shop, f"warehouse/t{n}"), chance) for n in range(together)]
         try:
-            total += reconciled(folders, own, chance, audited_before=number % 2 == 0)
+            total += reconciled(folders, own, chance, audited_before and number % 2 == 0)
         except AssertionError as error:
             raise AssertionError(f"seed {first}: {error}") from error
     return total
 
 
 def test_few_folders_keep_every_row(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
-    total = survived(aws, s3, tmp_path, range(FEW), together=FEW)
+    total = survived(aws, s3, tmp_path, FEW, len(FEW), audited_before=False)
     assert total["losses"]
     assert total["taken"] >= 0.95 * total["safe"] > 0
 
@@ -119,5 +130,5 @@ def test_few_folders_keep_every_row(aws: Aws, s3: Endpoint, tmp_path: Path) -> N
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_many_folders_keep_every_row(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
-    total = survived(aws, s3, tmp_path, range(FEW, FEW + MANY))
+    total = survived(aws, s3, tmp_path, range(MANY))
     assert total["taken"] >= 0.95 * total["safe"] > 0

@@ -4,7 +4,9 @@
 """
 
 import json
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,6 @@ from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 ALLOW = ("remove_reference",)
-LOG = "warehouse/orders/_delta_log"
 
 
 @pytest.fixture
@@ -59,69 +60,196 @@ def steps(shop: Shop, repair: RepairPlans, keys: list[str], allow: tuple[str, ..
     return planned(repair, rows, allow)
 
 
-def table(shop: Shop) -> DeltaTable:
-    return DeltaTable(f"s3://{shop.bucket}/warehouse/orders", storage_options=shop.options)
+def table(shop: Shop, name: str = "orders") -> DeltaTable:
+    return DeltaTable(f"s3://{shop.bucket}/warehouse/{name}", storage_options=shop.options)
 
 
-def adds(shop: Shop) -> list[dict[str, Any]]:
+def adds(shop: Shop, name: str = "orders") -> list[dict[str, Any]]:
     """Return the table's files as readers of Delta see them."""
-    rows = pa.table(table(shop).get_add_actions()).to_pylist()
+    rows = pa.table(table(shop, name).get_add_actions()).to_pylist()
     return sorted(rows, key=lambda row: str(row["path"]))
 
 
-def line(shop: Shop, version: int, name: str) -> dict[str, Any]:
-    """An action of a commit."""
-    body = shop.s3.get_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json")["Body"].read()
+def log(name: str, version: int) -> str:
+    """Return the key of a commit of a table."""
+    return f"warehouse/{name}/_delta_log/{version:020}.json"
+
+
+def line(shop: Shop, table: str, version: int, name: str) -> dict[str, Any]:
+    """An action of a commit of a table."""
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=log(table, version))["Body"].read()
     found: dict[str, Any] = next(
         json.loads(each)[name] for each in body.splitlines() if name in json.loads(each)
     )
     return found
 
 
-def committed(shop: Shop, version: int, *actions: Any) -> None:
+def committed(shop: Shop, table: str, version: int, *actions: Any) -> None:
     body = "".join(json.dumps(action) + "\n" for action in actions)
-    shop.s3.put_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json", Body=body.encode())
+    shop.s3.put_object(Bucket=shop.bucket, Key=log(table, version), Body=body.encode())
 
 
-def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, repair: RepairPlans) -> None:
+# --- one plan for tables of their own ----------------------------------------------------------------------------
+
+SINCE = {
+    "removed_early": (False, False),
+    "listed_early": (False, True),
+    "removed_late": (True, False),
+    "listed_late": (True, True),
+}
+"""By table: whether its commit comes between the look of the apply and its act, and whether it lists the file anew."""
+TABLES = (*SINCE, "came_back", "removed_too", "by_protocol", "by_checkpoint")
+VECTOR = vector(1)
+DAY = {"day": "2026-11-01"}
+
+
+@dataclass(frozen=True)
+class Together:
+    """Tables that lost a file each: one plan removes these files from them, is applied, and is undone."""
+
+    shop: Shop
+    keys: dict[str, str]
+    paths: dict[str, str]
+    """The lost file, by table: its key, and its path below the table."""
+    steps: dict[str, Step]
+    commits: dict[str, int]
+    """The number of commits of each table after the plan."""
+    before: dict[str, list[dict[str, Any]]]
+    """The files of the table `by_checkpoint` before the apply."""
+    exit_codes: tuple[int, int]
+    applied: dict[str, str]
+    """What became of each step, by key: by the apply, and by the undo."""
+    undone: dict[str, str]
+
+    def became(self, table: str) -> tuple[str, str]:
+        """Return the status of the table's step after the apply and after the undo."""
+        return self.applied[self.keys[table]], self.undone[self.keys[table]]
+
+
+@pytest.fixture(scope="module")
+def together(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Together:
+    shop, folder = tables_alike(aws, s3), tmp_path_factory.mktemp("together")
+    keys = {table: shop.keys(f"{table}/")[0] for table in TABLES}
+    paths = {table: key.removeprefix(f"warehouse/{table}/") for table, key in keys.items()}
+    for key in keys.values():
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    entry = add(paths["by_protocol"], VECTOR, partitionValues=DAY)
+    removal = remove(paths["by_protocol"], removed=datetime.now(UTC))
+    committed(shop, "by_protocol", 2, features("deletionVectors"), removal, entry)
+    table(shop, "by_checkpoint").create_checkpoint()
+    before = adds(shop, "by_checkpoint")
+    for version in range(2):  # its own commits are gone, as they are once the log was cleaned up
+        shop.s3.delete_object(Bucket=shop.bucket, Key=log("by_checkpoint", version))
+    listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
+    repair = RepairPlans(shop.lake(folder, inventories=listing), folder)
+    rows = [lost_row(shop, table, key) for table, key in keys.items()]
+    steps = dict(zip(TABLES, planned(repair, rows, ALLOW), strict=True))
+    commits = {table: number_of_commits(shop, table) for table in TABLES}
+    applied = apply_among_others(shop, repair, paths, keys)
+    committed(shop, "removed_too", 3, add(paths["removed_too"]))
+    committed(shop, "removed_too", 4, remove(paths["removed_too"], removed=datetime.now(UTC)))
+    undone = repair.undo().exit_code
+    return Together(
+        shop, keys, paths, steps, commits, before, (applied[0], undone), applied[1], repair.statuses()
+    )
+
+
+def tables_alike(aws: Aws, s3: Endpoint) -> Shop:
+    """The tables, copies of one, written an hour ago."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    made = Shop(aws.s3, s3, bucket)
+    made.write("template")
+    made.copy("template", *TABLES, own_ids=True)
+    an_hour_old(made)
+    return made
+
+
+def lost_row(shop: Shop, table: str, key: str) -> dict[str, Any]:
+    """Return the row of the ledger of a lost file."""
+    size = (
+        100
+        if table == "by_protocol"
+        else next(each["size_bytes"] for each in adds(shop, table) if key.endswith(each["path"]))
+    )
+    return ledger_row(
+        "dropped", shop.bucket, key, table_name=table, manifest_kind="delta", manifest_size=size,
+        bytes_at_stake=size, rows_at_stake=50,
+    )  # fmt: skip
+
+
+def number_of_commits(shop: Shop, table: str) -> int:
+    listed = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=f"warehouse/{table}/_delta_log/")
+    return sum(each["Key"].endswith(".json") for each in listed["Contents"])
+
+
+def apply_among_others(
+    shop: Shop, repair: RepairPlans, paths: dict[str, str], keys: dict[str, str]
+) -> tuple[int, dict[str, str]]:
+    """Apply while others write, too; return the exit code and what became of each step."""
+
+    def change(table: str) -> None:
+        _, listed = SINCE[table]
+        gone = remove(paths[table], removed=datetime.now(UTC))
+        committed(shop, table, 2, gone, *([add(paths[table])] if listed else []))
+
+    act = RemoveReference.act
+
+    def after_another(self: Any, step: Any, target: Any) -> Any:
+        if SINCE.get(step.table_name, (False,))[0]:
+            change(step.table_name)
+        return act(self, step, target)
+
+    for name, (late, _) in SINCE.items():
+        if not late:
+            change(name)
+    shop.s3.put_object(Bucket=shop.bucket, Key=keys["came_back"], Body=b"rows")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RemoveReference, "act", after_another)
+        code = repair.apply().exit_code
+    return code, repair.statuses()
+
+
+def test_a_removal_is_what_the_protocol_asks_for(together: Together) -> None:
     """The entry's own path and deletion vector, in a commit that says who made it and upon what."""
-    (key,) = lose_files(shop)
-    path = key.removeprefix("warehouse/orders/")
-    dv = vector(1)
-    entry = add(path, dv, partitionValues={"day": "2026-11-01"})
-    committed(shop, 2, features("deletionVectors"), remove(path, removed=datetime.now(UTC)), entry)
-    (step,) = steps_by_hand(shop, repair, key)
-    assert (step.action, repair.apply().exit_code) == ("remove_reference", 0)
-    removal, info = line(shop, 3, "remove"), line(shop, 3, "commitInfo")
-    assert {name: removal[name] for name in ("path", "deletionVector", "partitionValues", "size", "dataChange")} == {
-        "path": path, "deletionVector": dv, "partitionValues": {"day": "2026-11-01"}, "size": 100, "dataChange": True,
+    shop, step = together.shop, together.steps["by_protocol"]
+    assert (step.action, together.became("by_protocol")) == ("remove_reference", ("applied", "undone"))
+    removal, info = line(shop, "by_protocol", 3, "remove"), line(shop, "by_protocol", 3, "commitInfo")
+    expected = {
+        "path": together.paths["by_protocol"], "deletionVector": VECTOR, "partitionValues": DAY, "size": 100,
+        "dataChange": True,
     }  # fmt: skip
+    assert {name: removal[name] for name in expected} == expected
     assert (removal["tags"], info["readVersion"], info["isBlindAppend"]) == (
         {"lakeaudit": step.action_id}, 2, False,
     )  # fmt: skip
-    assert repair.undo().exit_code == 0
-    assert line(shop, 4, "add") == line(shop, 2, "add")
+    assert line(shop, "by_protocol", 4, "add") == line(shop, "by_protocol", 2, "add")
 
 
-def steps_by_hand(shop: Shop, repair: RepairPlans, *keys: str) -> list[Step]:
-    """The same for a table that delta-rs does not read."""
-    rows = [ledger_row("dropped", shop.bucket, key, rows_at_stake=50, manifest_size=100) for key in keys]
-    return planned(repair, rows, ALLOW)
-
-
-def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, repair: RepairPlans) -> None:
+def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(together: Together) -> None:
     """Its own commits are gone, as they are once the log was cleaned up."""
-    table(shop).create_checkpoint()
-    (key,) = lose_files(shop)
-    before, rows = adds(shop), finding_rows(shop, {key: "dropped"})
-    for version in range(2):
-        shop.s3.delete_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json")
-    planned(repair, [ledger_row(**row) for row in rows], ALLOW)
-    assert repair.apply().exit_code == 0
-    assert line(shop, 2, "remove")["partitionValues"] == {"day": "2026-11-01"}
-    assert repair.undo().exit_code == 0
-    assert adds(shop) == before
-    assert json.loads(line(shop, 3, "add")["stats"])["numRecords"] == 50
+    assert together.became("by_checkpoint") == ("applied", "undone")
+    assert line(together.shop, "by_checkpoint", 2, "remove")["partitionValues"] == DAY
+    assert adds(together.shop, "by_checkpoint") == together.before
+    assert json.loads(line(together.shop, "by_checkpoint", 3, "add")["stats"])["numRecords"] == 50
+
+
+@pytest.mark.parametrize("name", SINCE)
+def test_what_changes_since_the_plan_stops_it(together: Together, name: str) -> None:
+    """Before the apply, or between its look and its commit; nothing is written but the change."""
+    assert together.exit_codes[0] == 3
+    assert together.became(name) == ("changed", "changed")
+    assert number_of_commits(together.shop, name) == together.commits[name] + 1
+
+
+def test_a_file_that_came_back_stays_in_its_table(together: Together) -> None:
+    assert together.became("came_back") == ("changed", "changed")
+    assert len(adds(together.shop, "came_back")) == 6
+
+
+def test_an_entry_that_another_removed_too_is_not_put_back(together: Together) -> None:
+    assert (together.exit_codes[1], together.became("removed_too")) == (3, ("applied", "kept"))
+    assert number_of_commits(together.shop, "removed_too") == together.commits["removed_too"] + 3
 
 
 def test_it_is_the_last_of_all_ways(shop: Shop, repair: RepairPlans) -> None:
@@ -214,59 +342,6 @@ def test_commits_of_others_come_first(
     assert len(adds(shop)) == 6 + 3 * 3
 
 
-def lost_rows_text(shop: Shop, key: str) -> Callable[[], None]:
-    path = key.removeprefix("warehouse/orders/")
-    return lambda: committed(shop, 2, remove(path, removed=datetime.now(UTC)))
-
-
-def listed_anew(shop: Shop, key: str) -> Callable[[], None]:
-    path = key.removeprefix("warehouse/orders/")
-    return lambda: committed(shop, 2, remove(path, removed=datetime.now(UTC)), add(path))
-
-
-@pytest.mark.parametrize("change", [lost_rows_text, listed_anew])
-@pytest.mark.parametrize("late", [False, True])
-def test_what_changes_since_the_plan_stops_it(
-    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, change: Any, late: bool
-) -> None:
-    """Before the apply, or between its look and its commit."""
-    (key,) = lose_files(shop)
-    steps(shop, repair, [key])
-    act, changed = RemoveReference.act, change(shop, key)
-
-    def after_another(self: Any, step: Any, target: Any) -> Any:
-        changed()
-        return act(self, step, target)
-
-    if late:
-        monkeypatch.setattr(RemoveReference, "act", after_another)
-    else:
-        changed()
-    commits = len(shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=LOG)["Contents"])
-    assert repair.apply().exit_code == 3
-    assert repair.statuses() == {key: "changed"}
-    assert len(shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=LOG)["Contents"]) == commits + late
-
-
-def test_a_file_that_came_back_stays_in_its_table(shop: Shop, repair: RepairPlans) -> None:
-    (key,) = lose_files(shop)
-    steps(shop, repair, [key])
-    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"rows")
-    assert repair.apply().exit_code == 3
-    assert (repair.statuses(), len(adds(shop))) == ({key: "changed"}, 6)
-
-
-def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, repair: RepairPlans) -> None:
-    (key,) = lose_files(shop)
-    path = key.removeprefix("warehouse/orders/")
-    steps(shop, repair, [key])
-    repair.apply()
-    committed(shop, 3, add(path))
-    committed(shop, 4, remove(path, removed=datetime.now(UTC)))
-    assert repair.undo().exit_code == 3
-    assert repair.statuses() == {key: "kept"}
-
-
 def test_no_commit_is_written_where_it_could_overwrite_another(
     shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,20 +357,8 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize(
-    ("method", "acted"),
-    [
-        ("act", True),
-        ("take_back", True),
-        pytest.param("act", False, marks=pytest.mark.soak),
-        pytest.param("take_back", False, marks=pytest.mark.soak),
-    ],
-)
-def test_killed_before_or_after_a_commit(
-    shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
-) -> None:
-    keys, before = lose_files(shop), adds(shop)
-    steps(shop, repair, keys)
+def is_killed(run: Callable[[], Any], method: str, *, acted: bool) -> None:
+    """End a run before or after the first commit that this method of the action makes."""
     real = getattr(RemoveReference, method)
 
     def dying(*given: Any) -> None:
@@ -303,14 +366,20 @@ def test_killed_before_or_after_a_commit(
             real(*given)
         raise Killed
 
-    if method == "take_back":
-        repair.apply()
-    with monkeypatch.context() as once:
+    with pytest.MonkeyPatch.context() as once:
         once.setattr(RemoveReference, method, dying)
         with pytest.raises(Killed):
-            (repair.apply if method == "act" else repair.undo)()
-    if method == "act":
-        assert repair.apply().exit_code == 0
-        assert (repair.statuses(), len(adds(shop))) == (dict.fromkeys(keys, "applied"), 5)
+            run()
+
+
+@pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
+def test_killed_before_or_after_a_commit(shop: Shop, repair: RepairPlans, acted: bool) -> None:
+    """Both the apply and the undo are killed, and go on."""
+    keys, before = lose_files(shop), adds(shop)
+    steps(shop, repair, keys)
+    is_killed(repair.apply, "act", acted=acted)
+    assert repair.apply().exit_code == 0
+    assert (repair.statuses(), len(adds(shop))) == (dict.fromkeys(keys, "applied"), 5)
+    is_killed(repair.undo, "take_back", acted=acted)
     assert repair.undo().exit_code == 0
     assert (adds(shop), table(shop).version()) == (before, 3)

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
+from lakeaudit.config import Lake
 from lakeaudit.runtime.connections.aws import Endpoint
-from tests.builders.backdate import backdate, put_versions, versions
-from tests.builders.repair_plans import RepairPlans, keys_of, publish_leftovers
+from tests.builders.backdate import backdate, restore_objects, saved_objects
+from tests.builders.repair_plans import RepairPlans, keys_of, leftover_rows
+from tests.builders.results import covered, discrepancy, publish, run
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -53,76 +55,82 @@ def results_moved(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Applied:
-    """A plan that moved a file away; the folder of the lake and the file's delete marker as they were then."""
+    """A plan that moved a file away in each of two buckets; the lake's folder and both buckets as they were then."""
 
-    shop: Shop
+    shops: tuple[Shop, Shop]
+    """One hides the file below a delete marker; the other one has no versions and moved it to a quarantine."""
     mending: RepairPlans
-    before: Any
+    before: list[Any]
     saved: Path
-    versions: list[Any]
+    objects: list[bytes]
 
     def restore(self) -> None:
         """Make the plan applied again, whatever was done since."""
         shutil.rmtree(self.mending.folder)
         shutil.copytree(self.saved, self.mending.folder)
-        if self.versions:
-            put_versions(self.shop.bucket, LEFT, self.versions)
-        else:
-            self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=LEFT)
+        for shop, objects in zip(self.shops, self.objects, strict=True):
+            restore_objects(shop.bucket, objects)
+
+    def left(self) -> list[Any]:
+        """Return ETag and size of the newest version of the file in each bucket."""
+        return [keys_of(shop)[LEFT][0][1:] for shop in self.shops]
 
 
-def apply_one(
-    aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory, *, versions_kept: bool
-) -> Applied:
-    bucket, place = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("undo")
+def shop_with_debris(aws: Aws, s3: Endpoint, *, versions_kept: bool) -> Shop:
+    """A bucket with a table, and a file that no commit of it lists."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     if versions_kept:
         aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    shop, folder = Shop(aws.s3, s3, bucket), place / "lake"
-    folder.mkdir()
+    shop = Shop(aws.s3, s3, bucket)
     shop.write("orders", commits=1)
     aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
     backdate(bucket, LEFT, datetime.now(UTC) - timedelta(minutes=30))
-    quarantine = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
-    mending = RepairPlans(shop.lake(folder, extra=quarantine), folder)
-    publish_leftovers(shop, mending.lake, "uncommitted", LEFT)
-    before = keys_of(shop)[LEFT][0][1:]
+    return shop
+
+
+def lake_of(hidden: Shop, moved: Shop, folder: Path) -> Lake:
+    """The lake file of both tables, and the results of an audit that reported both files."""
+    shops = {"orders": hidden, "orders_moved": moved}
+    tables = [
+        f"- {{name: {name}, location: 's3://{shop.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
+        for name, shop in shops.items()
+    ]
+    quarantine = f"quarantine: {{location: 's3://{moved.bucket}/quarantine', keep: 30d}}\n"
+    lake = hidden.lake(folder, extra=quarantine, tables=tables)
+    reported = [leftover_rows(shop, "uncommitted", LEFT, table=name) for name, shop in shops.items()]
+    publish(
+        lake.results,
+        runs=[run()],
+        coverage=[covered(name, axis="leftover", storage_cut_from=datetime.now(UTC)) for name in shops],
+        leftover_files=[file for _, files in reported for file in files],
+        discrepancies=[discrepancy(one) for one, _ in reported],
+    )
+    return lake
+
+
+@pytest.fixture(scope="module")
+def applied(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Applied:
+    place = tmp_path_factory.mktemp("undo")
+    (folder := place / "lake").mkdir()
+    shops = (shop_with_debris(aws, s3, versions_kept=True), shop_with_debris(aws, s3, versions_kept=False))
+    mending = RepairPlans(lake_of(*shops, folder), folder)
+    before = [keys_of(shop)[LEFT][0][1:] for shop in shops]
     mending.plan(io.StringIO(), allow=("older_than_onboarding",))
     assert mending.apply().exit_code == 0
-    assert LEFT not in shop.keys("orders")
-    return Applied(shop, mending, before, shutil.copytree(folder, place / "saved"), versions(bucket, LEFT))
-
-
-@pytest.fixture(scope="module")
-def hidden(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Applied:
-    return apply_one(aws, s3, tmp_path_factory, versions_kept=True)
-
-
-@pytest.fixture(scope="module")
-def moved(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Applied:
-    """The file is in a quarantine."""
-    return apply_one(aws, s3, tmp_path_factory, versions_kept=False)
+    saved = shutil.copytree(folder, place / "saved")
+    return Applied(shops, mending, before, saved, [saved_objects(shop.bucket) for shop in shops])
 
 
 @pytest.mark.parametrize("change", [renamed, without_quarantine, another_table, torn, removed, results_moved])
 def test_an_applied_plan_is_undone_whatever_happened_to_the_lake_file(
-    hidden: Applied, change: Callable[[Path], None]
+    applied: Applied, change: Callable[[Path], None]
 ) -> None:
-    is_undone_after(hidden, change)
-
-
-@pytest.mark.parametrize("change", [renamed, without_quarantine])
-def test_a_file_comes_back_from_a_quarantine_that_the_lake_file_does_not_name(
-    moved: Applied, change: Callable[[Path], None]
-) -> None:
-    is_undone_after(moved, change)
-
-
-def is_undone_after(applied: Applied, change: Callable[[Path], None]) -> None:
+    """Below a delete marker as from a quarantine, and also from one that the lake file does not name."""
     applied.restore()
-    assert LEFT not in applied.shop.keys("orders")
+    assert not any(LEFT in shop.keys("orders") for shop in applied.shops)
     mending = applied.mending
     change(mending.folder / "lake.yaml")
     assert cli.main(["reconcile", "undo", str(mending.file)]) == 0
-    assert keys_of(applied.shop)[LEFT][0][1:] == applied.before
+    assert applied.left() == applied.before
     assert cli.main(["reconcile", "apply", str(mending.file)]) == 2, "what is undone is not applied again"

@@ -1,5 +1,6 @@
-"""Objects of the tests' own server, which runs in this process: written, copied and dated without requests."""
+"""Objects of the tests' own server, which runs in this process: written, copied, dated and restored."""
 
+import pickle
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,6 +52,21 @@ def versions(bucket: str, key: str) -> list[Any]:
 def put_versions(bucket: str, key: str, them: list[Any]) -> None:
     """Give a key the versions and delete markers that it had before; none of them was deleted since."""
     _bucket(bucket).keys.setlist(key, them)
+
+
+def saved_objects(bucket: str) -> bytes:
+    """Every version and delete marker of a bucket, as `restore_objects` takes them."""
+    return pickle.dumps({key: versions(bucket, key) for key in list(_bucket(bucket).keys)})
+
+
+def restore_objects(bucket: str, saved: bytes) -> None:
+    """Give a bucket the objects that it had before, with their version ids and times, whatever was done since."""
+    keys = _bucket(bucket).keys
+    for key in list(keys):
+        keys.setlist(key, [])
+        dict.pop(keys, key)
+    for key, them in pickle.loads(saved).items():
+        keys.setlist(key, them)
 
 
 def _bucket(name: str) -> Any:

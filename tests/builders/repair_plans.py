@@ -21,7 +21,7 @@ from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate
-from tests.builders.results import covered, discrepancy, group, leftover, publish, run
+from tests.builders.results import Row, covered, discrepancy, group, leftover, publish, run
 from tests.builders.shop import Shop
 
 Keys = dict[str, list[tuple[Any, ...]]]
@@ -91,6 +91,23 @@ def states(lake: Lake) -> dict[str, tuple[str, str | None]]:
     return {row["key"]: (row["state"], row["resolution"]) for row in rows}
 
 
+def leftover_rows(
+    shop: Shop, kind: str, *keys: str, table: str = "orders", category: Mapping[str, str] | None = None
+) -> tuple[Row, list[Row]]:
+    """Return the finding and the rows of `leftover_files` about these files of a table, as they are in storage now.
+
+    They are data files, but for those of another `category`.
+    """
+    found = {each["Key"]: each for each in shop.s3.list_objects_v2(Bucket=shop.bucket)["Contents"]}
+    own = {} if table == "orders" else {"table_name": table, "discrepancy_id": f"d-{table}"}
+    one = group(kind, "day=2026-11-01", len(keys), bucket=shop.bucket, **own)
+    told = [{"size": found[key]["Size"], "etag": found[key]["ETag"].strip('"')} for key in keys]
+    return one, [
+        leftover(one, key, bucket=shop.bucket, category=(category or {}).get(key, "data"), **each)
+        for key, each in zip(keys, told, strict=True)
+    ]
+
+
 def publish_leftovers(
     shop: Shop,
     lake: Lake,
@@ -104,13 +121,7 @@ def publish_leftovers(
 
     They are data files, but for those of another `category`.
     """
-    found = {each["Key"]: each for each in shop.s3.list_objects_v2(Bucket=shop.bucket)["Contents"]}
-    one = group(kind, "day=2026-11-01", len(keys), bucket=shop.bucket)
-    told = [{"size": found[key]["Size"], "etag": found[key]["ETag"].strip('"')} for key in keys]
-    files = [
-        leftover(one, key, bucket=shop.bucket, category=(category or {}).get(key, "data"), **each)
-        for key, each in zip(keys, told, strict=True)
-    ]
+    one, files = leftover_rows(shop, kind, *keys, category=category)
     cut = first_audit or datetime.now(UTC)
     coverage = covered(axis="leftover", storage_cut_from=cut, status=status)
     publish(
