@@ -1,8 +1,11 @@
 """A job writes the same bytes again between the look and the act: an ETag does not tell the two objects apart."""
 
 import io
+import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from lakeaudit.reconcile.execution import batch_deletes
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
-from tests.builders.backdate import backdate
+from tests.builders.backdate import backdate, restore_objects, saved_objects
 from tests.builders.conditional_deletes import each_by_its_etag
 from tests.builders.ledger import opened
 from tests.builders.repair_plans import RepairPlans, actions_of, an_hour_old, finding_rows, publish_leftovers
@@ -33,9 +36,45 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.fixture
-def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    """A table of an hour in a bucket that keeps versions; a leftover, a file behind a marker, one with other bytes."""
+@dataclass(frozen=True)
+class Planned:
+    """A shop with a plan, both as they were before any run."""
+
+    shop: Shop
+    repair: RepairPlans
+    objects: bytes
+    folder: Path
+
+    def restore(self) -> None:
+        """Undo whatever was done to the bucket, and to the folder of the lake."""
+        restore_objects(self.shop.bucket, self.objects)
+        shutil.rmtree(self.repair.folder)
+        shutil.copytree(self.folder, self.repair.folder)
+
+
+@pytest.fixture(scope="module")
+def planned(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Planned:
+    """Plan the repair of a shop; publish the findings of an audit of its three files."""
+    made, place = damaged_shop(aws, s3), tmp_path_factory.mktemp("planned")
+    (folder := place / "lake").mkdir()
+    marked, torn = files(made)
+    left = {
+        "kind": "uncommitted", "table_name": "orders", "bucket": made.bucket, "key": LEFT, "category": "data",
+        "storage_size": 13, "bytes_at_stake": 13, "files": 1,
+    }  # fmt: skip
+    known = [*finding_rows(made, {marked: "dropped", torn: "size_mismatch"}), left]
+    made.s3.delete_object(Bucket=made.bucket, Key=marked)
+    made.s3.put_object(Bucket=made.bucket, Key=torn, Body=TORN)
+    repair = RepairPlans(made.lake(folder, extra=quarantine(made)), folder)
+    opened(repair.lake, known)
+    repair.plan(io.StringIO(), allow=("restore", "older_than_onboarding"))
+    return Planned(made, repair, saved_objects(made.bucket), shutil.copytree(folder, place / "saved"))
+
+
+def damaged_shop(aws: Aws, s3: Endpoint) -> Shop:
+    """A table of an hour in a bucket that keeps versions, and a file that it does not list."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
     made = Shop(aws.s3, s3, bucket)
     made.write("orders", commits=1)
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -48,22 +87,21 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
     return made
 
 
+def quarantine(shop: Shop) -> str:
+    return f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
+
+
 @pytest.fixture
-def repair(shop: Shop, tmp_path: Path) -> RepairPlans:
-    """Publish the findings of an audit of these three."""
-    marked, torn = files(shop)
-    shop.s3.delete_object(Bucket=shop.bucket, Key=marked)
-    left = {
-        "kind": "uncommitted", "table_name": "orders", "bucket": shop.bucket, "key": LEFT, "category": "data",
-        "storage_size": 13, "bytes_at_stake": 13, "files": 1,
-    }  # fmt: skip
-    known = [*finding_rows(shop, {marked: "dropped", torn: "size_mismatch"}), left]
-    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=TORN)
-    place = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
-    made = RepairPlans(shop.lake(tmp_path, extra=place), tmp_path)
-    opened(made.lake, known)
-    made.plan(io.StringIO(), allow=("restore", "older_than_onboarding"))
-    return made
+def shop(planned: Planned) -> Shop:
+    """A table with an unlisted file, a file behind a marker, and one with other bytes."""
+    planned.restore()
+    return planned.shop
+
+
+@pytest.fixture
+def repair(shop: Shop, planned: Planned) -> RepairPlans:
+    """The plan that repairs all three."""
+    return planned.repair
 
 
 def files(shop: Shop) -> tuple[str, str]:
@@ -272,8 +310,7 @@ def test_equal_bytes_in_one_request_for_many(
     keys = [LEFT, LEFT.replace("left", "other")]
     shop.s3.put_object(Bucket=shop.bucket, Key=keys[1], Body=b"rows of a job")
     backdate(shop.bucket, keys[1], datetime.now(UTC) - timedelta(minutes=30))
-    place = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
-    made = RepairPlans(shop.lake(tmp_path, extra=place), tmp_path)
+    made = RepairPlans(shop.lake(tmp_path, extra=quarantine(shop)), tmp_path)
     publish_leftovers(shop, made.lake, "uncommitted", *keys)
     made.plan(io.StringIO(), allow=("older_than_onboarding",))
     each_by_its_etag(monkeypatch)
@@ -297,8 +334,7 @@ def test_equal_bytes_in_a_bucket_without_versions(
     made.write("orders", commits=1)
     aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
     an_hour_old(made)
-    place = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
-    mending = RepairPlans(made.lake(tmp_path, extra=place), tmp_path)
+    mending = RepairPlans(made.lake(tmp_path, extra=quarantine(made)), tmp_path)
     publish_leftovers(made, mending.lake, "uncommitted", LEFT)
     mending.plan(io.StringIO(), allow=("older_than_onboarding",))
     copy = Copying.copy
