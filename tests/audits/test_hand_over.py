@@ -7,6 +7,9 @@ import csv
 import os
 import re
 import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,11 +39,17 @@ AWKWARD = ("d=a b%2F+ü/left.parquet", "left,over.parquet", "per%20cent.parquet"
 
 
 class Site:
-    """Local Delta tables, one of them inside another, unused files of many sorts next to theirs, and their audits."""
+    """Local Delta tables, one of them inside another, unused files of many sorts next to theirs, and their audits.
 
-    def __init__(self, folder: Path, *tables: str) -> None:
+    A Hive Metastore (a stand-in) names one of them; the lake also has tables of S3.
+    """
+
+    def __init__(self, folder: Path, metastore: str, s3: Endpoint, *tables: str) -> None:
         self.folder, self.wh, self.list, self.tables = folder, folder / "wh", folder / "list", tables
-        for table in tables:
+        self.metastore, self.s3 = metastore, s3
+        self.places: dict[str, tuple[str, str]] = {}
+        """The location below a bucket, and the kind of manifest, of the tables of S3, by name."""
+        for table in (*tables, BY_HIVE):
             write_deltalake(str(self.wh / table), pa.table({"n": [1, 2]}))
         for path in self.wh.rglob("*"):
             self.age(path)
@@ -65,11 +74,19 @@ class Site:
             f"- {{name: {table.rpartition('/')[2]}, location: {self.wh / table}, manifests: [{{kind: delta}}]}}\n"
             for table in self.tables
         )
+        named += "".join(
+            f"- {{name: {name}, location: 's3://{place}', manifests: [{{kind: {kind}}}]}}\n"
+            for name, (place, kind) in self.places.items()
+        )
+        places = [self.wh, *(f"'s3://{place}'" for place, _ in self.places.values())]
+        listings = ", ".join(f"{{kind: listing, location: {place}}}" for place in places)
         (self.folder / "lake.yaml").write_text(
             f"version: 1\nlake: x\nresults: {self.folder / 'out'}\n"
-            f"inventories: [{{kind: listing, location: {self.wh}}}]\n"
+            f"s3: {{endpoint: '{self.s3.endpoint}', region: us-east-1, path_style: true}}\n"
+            f"metastores: [{{kind: hive, uri: '{self.metastore}'}}]\n"
+            f"inventories: [{listings}]\n"
             f"defaults: {{grace: 0s, leftover_age: {age}, max_upload: 0s}}\nwatch: [{self.wh}]\n"
-            f"tables:\n{named}{more}"
+            f"tables:\n- {{discover: {{from: hive, name: '{{2}}'}}}}\n{named}{more}"
         )
         return load_lake(Path(self.lake_file), {})
 
@@ -89,6 +106,7 @@ class Site:
         return [row["path"].removeprefix(f"file:{self.wh / table}/") for row in self.rows()]
 
 
+BY_HIVE = "by_hive"
 TABLES = ("awkward", "orders", "orders/inner", "around", "accepted", "lost", "many", "outer", "outer/unread")
 LEFT = (
     *(f"awkward/{name}" for name in AWKWARD),
@@ -97,6 +115,7 @@ LEFT = (
     *("around/a.parquet", "around/new/b.parquet", "accepted/a.parquet", "outer/unread/a.parquet"),
     *("lost/left over.parquet", "lost/_temporary/0/part-0.parquet", "lost/line\nbreak.parquet"),
     *(f"many/{number}.parquet" for number in range(5)),
+    f"{BY_HIVE}/left.parquet",
 )
 
 
@@ -106,26 +125,77 @@ def accept(lake: Lake, table: str) -> None:
     put_ack(results_of(lake), ids, Ack("ann", "kept", datetime.now(UTC) + timedelta(days=9)))
 
 
+@dataclass(frozen=True)
+class Stores:
+    """Tables of S3 in buckets of their own: one by Delta that lost files, and one by Iceberg with unused files."""
+
+    shop: Shop
+    iceberg: IcebergLake
+    marked: str
+    """The key of a file below a delete marker; another one is gone for good, and a third one is torn."""
+    version: str
+
+    @property
+    def places(self) -> dict[str, tuple[str, str]]:
+        """Return what `Site.places` takes."""
+        return {
+            "shop": (f"{self.shop.bucket}/warehouse/orders", "delta"),
+            "ice": (f"{self.iceberg.bucket}/warehouse/orders", "iceberg"),
+        }
+
+
 @pytest.fixture(scope="module")
-def audited_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def stores(aws: Aws, s3: Endpoint) -> Stores:
+    buckets = [f"test-{uuid.uuid4().hex[:12]}" for _ in range(2)]
+    for bucket in buckets:
+        aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_bucket_versioning(Bucket=buckets[0], VersioningConfiguration={"Status": "Enabled"})
+    shop, iceberg = Shop(aws.s3, s3, buckets[0]), IcebergLake(aws.s3, s3, buckets[1])
+    shop.write("orders", days=["a b%2F+ü,o"], commits=3)
+    an_hour_old(shop)
+    marked, gone, torn = shop.keys()[:3]
+    ids = {key: aws.s3.head_object(Bucket=shop.bucket, Key=key)["VersionId"] for key in (marked, gone)}
+    aws.s3.delete_object(Bucket=shop.bucket, Key=marked)
+    aws.s3.delete_object(Bucket=shop.bucket, Key=gone, VersionId=ids[gone])
+    aws.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
+    iceberg.table()
+    for name in ("data/a b%2F+ü.parquet", "metadata/left-m0.avro"):
+        aws.s3.put_object(Bucket=iceberg.bucket, Key=f"warehouse/orders/{name}", Body=b"left")
+        backdate(iceberg.bucket, f"warehouse/orders/{name}", OLD)
+    return Stores(shop, iceberg, marked, ids[marked])
+
+
+@pytest.fixture(scope="module")
+def audited_site(stores: Stores, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Write unused files, a table with losses, and one whose inner table's log cannot be read."""
-    made = Site(tmp_path_factory.mktemp("site"), *TABLES)
-    for name in LEFT:
-        made.put(name)
-    made.put("orders/old.parquet", days=20)
-    made.put("orders/younger.parquet", days=10)
-    home = made.wh / "lost"
+    folder, metastore = tmp_path_factory.mktemp("site"), MetastoreStandIn()
+    parameters = {"spark.sql.sources.provider": "delta"}
+    metastore.table(BY_HIVE, f"file:{folder / 'wh' / BY_HIVE}", parameters=parameters, database="s")
+    with served(metastore) as uri:
+        made = Site(folder, uri, s3, *TABLES)
+        made.places |= stores.places
+        for name in LEFT:
+            made.put(name)
+        made.put("orders/old.parquet", days=20)
+        made.put("orders/younger.parquet", days=10)
+        lose_files(made)
+        lake = made.lake()
+        time.sleep(1.1)  # times of storage have whole seconds
+        audited(lake)
+        accept(lake, "accepted")
+        yield made
+
+
+def lose_files(site: Site) -> None:
+    """Lose a file of the table `lost`, tear another one, and tear the log of `outer/unread`."""
+    home = site.wh / "lost"
     write_deltalake(str(home), pa.table({"n": [3]}), mode="append")
     lost, torn = sorted(path.name for path in home.glob("part-*.parquet"))
     for path in home.rglob("*"):
-        made.age(path)
+        site.age(path)
     (home / lost).unlink()
-    made.put(f"lost/{torn}", 5)
-    (made.wh / "outer/unread/_delta_log" / f"{0:020}.json").write_text("{")
-    lake = made.lake()
-    audited(lake)
-    accept(lake, "accepted")
-    return made
+    site.put(f"lost/{torn}", 5)
+    (site.wh / "outer/unread/_delta_log" / f"{0:020}.json").write_text("{")
 
 
 @pytest.fixture
@@ -146,22 +216,10 @@ def test_an_inventory_for_vacuum_names_unused_files_with_their_raw_paths_sizes_a
     ]
 
 
-def test_a_table_that_a_catalog_names_has_a_list_too(tmp_path: Path) -> None:
+def test_a_table_that_a_catalog_names_has_a_list_too(site: Site) -> None:
     """A stand-in for a Hive Metastore names it."""
-    site = Site(tmp_path, "orders")
-    metastore = MetastoreStandIn()
-    parameters = {"spark.sql.sources.provider": "delta"}
-    metastore.table("orders", f"file:{site.wh}/orders", parameters=parameters, database="s")
-    left = site.put("orders/left.parquet")
-    with served(metastore) as uri:
-        written = Path(site.lake_file)
-        site.lake()
-        text, _, _ = written.read_text().partition("tables:")
-        found = f"metastores: [{{kind: hive, uri: '{uri}'}}]\ntables:\n- {{discover: {{from: hive, name: '{{2}}'}}}}\n"
-        written.write_text(text + found)
-        audited(load_lake(written, {}))
-        assert site.hand_over("orders") == 0
-    assert site.paths("") == [left]
+    assert site.hand_over(BY_HIVE) == 0
+    assert site.paths(BY_HIVE) == ["left.parquet"]
 
 
 def test_what_an_action_would_refuse_is_left_out(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,68 +316,25 @@ def test_large_lists_are_written_in_batches(site: Site, monkeypatch: pytest.Monk
     assert pq.read_metadata(site.list).num_row_groups == 3
 
 
-class TestRestores:
-    """Manifests of S3 Batch Operations."""
-
-    @pytest.fixture
-    def shop(self, aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-        aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-        made = Shop(aws.s3, s3, bucket)
-        made.write("orders", days=["a b%2F+ü,o"], commits=3)
-        an_hour_old(made)
-        return made
-
-    def test_the_version_of_each_lost_file_that_a_plan_would_bring_back(
-        self, shop: Shop, tmp_path: Path
-    ) -> None:
-        marked, gone, torn = shop.keys()[:3]
-        version = shop.s3.head_object(Bucket=shop.bucket, Key=marked)["VersionId"]
-        shop.s3.delete_object(Bucket=shop.bucket, Key=marked)
-        shop.s3.delete_object(
-            Bucket=shop.bucket,
-            Key=gone,
-            VersionId=shop.s3.head_object(Bucket=shop.bucket, Key=gone)["VersionId"],
-        )
-        shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
-        audited(shop.lake(tmp_path), live=True)
-        asked = [
-            "findings",
-            str(tmp_path / "lake.yaml"),
-            "--as",
-            "s3-batch",
-            "-o",
-            str(tmp_path / "list.csv"),
-        ]
-        assert cli.main(asked) == 0
-        assert (tmp_path / "list.csv").read_text() == ""  # perhaps somebody removed it on purpose
-        assert cli.main([*asked, "--allow", "restore"]) == 0
-        (row,) = csv.reader((tmp_path / "list.csv").read_text().splitlines())
-        assert [row[0], unquote(row[1]), row[2]] == [shop.bucket, marked, version]
-        assert re.fullmatch(r"[\w/.%~-]+", row[1])
+def test_the_version_of_each_lost_file_that_a_plan_would_bring_back(
+    site: Site, stores: Stores, tmp_path: Path
+) -> None:
+    """The list is a manifest of S3 Batch Operations."""
+    to = tmp_path / "list.csv"
+    command = ["findings", site.lake_file, "--as", "s3-batch", "-o", str(to)]
+    assert cli.main(command) == 0
+    assert to.read_text() == ""  # perhaps somebody removed it on purpose
+    assert cli.main([*command, "--allow", "restore"]) == 0
+    (row,) = csv.reader(to.read_text().splitlines())
+    assert [row[0], unquote(row[1]), row[2]] == [stores.shop.bucket, stores.marked, stores.version]
+    assert re.fullmatch(r"[\w/.%~-]+", row[1])
 
 
-def test_a_file_list_for_iceberg(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
-    made = IcebergLake(aws.s3, s3, bucket)
-    made.table()
-    for name in ("data/a b%2F+ü.parquet", "metadata/left-m0.avro"):
-        aws.s3.put_object(Bucket=bucket, Key=f"warehouse/orders/{name}", Body=b"left")
-        backdate(bucket, f"warehouse/orders/{name}", OLD)
-    time.sleep(1.1)  # times of storage have whole seconds
-    audited(made.lake(tmp_path))
-    to = str(tmp_path / "list")
-    command = [
-        "findings",
-        str(tmp_path / "lake.yaml"),
-        "--as",
-        "iceberg-file-list",
-        "--table",
-        "orders",
-        "-o",
-        to,
-    ]
-    assert cli.main([*command, "--allow", "older_than_onboarding"]) == 0
-    assert pq.read_schema(to).equals(ICEBERG_FILE_LIST)
-    assert pq.read_table(to).to_pylist() == [
-        {"file_path": f"{scheme}://{bucket}/warehouse/orders/data/a b%2F+ü.parquet", "last_modified": OLD}
+def test_a_file_list_for_iceberg(site: Site, stores: Stores) -> None:
+    assert site.hand_over("ice", "iceberg-file-list") == 0
+    home = f"{stores.iceberg.bucket}/warehouse/orders"
+    assert pq.read_schema(site.list).equals(ICEBERG_FILE_LIST)
+    assert pq.read_table(site.list).to_pylist() == [
+        {"file_path": f"{scheme}://{home}/data/a b%2F+ü.parquet", "last_modified": OLD}
         for scheme in ("s3a", "s3")
     ]

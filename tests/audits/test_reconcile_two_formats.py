@@ -18,7 +18,7 @@ from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate, present, put
 from tests.builders.glue import GlueCatalog
 from tests.builders.iceberg import SCHEMA, IcebergLake, rows
-from tests.builders.repair_plans import RepairPlans, publish_leftovers
+from tests.builders.repair_plans import RepairPlans, actions_of, publish_leftovers
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.builders.shop import Shop
 from tests.builders.two_formats import OLD, TwoFormats, lake_of
@@ -87,9 +87,7 @@ class Folders:
     def plans(self) -> Iterator[tuple[tuple[str, ...], AbstractContextManager[None]]]:
         """Folders whose tables are planned together, and what happens while that plan is applied."""
         yield ("behind", "behind_both", "more", "young"), self.another_commit("more")
-        yield ("lost",), self.without_newest_commit("lost")
-        for name in TORN:
-            yield (name,), self.torn(name)
+        yield ("lost", *TORN), self.in_doubt()
 
     def _slow_writer(self) -> None:
         """The writer of `young` needs three days from a file to its commit; one of its unlisted files is older."""
@@ -114,6 +112,12 @@ class Folders:
         self._delete_for_good(key)
         yield
         put(self.shop.bucket, key, body)
+
+    @contextmanager
+    def in_doubt(self) -> Iterator[None]:
+        """A state of each of these tables is lost, or cannot be read: the error of a step names its own table."""
+        with self.without_newest_commit("lost"), self.torn(*TORN):
+            yield
 
     @contextmanager
     def torn(self, *names: str) -> Iterator[None]:
@@ -155,6 +159,8 @@ class Applied:
     exit_codes: dict[str, int]
     statuses: dict[str, dict[str, str]]
     """The status of a step of its plan, by table and key."""
+    errors: dict[str, str]
+    """Why a step was not done, by key."""
     coverage: dict[str, dict[str, Any]]
     """Coverage of the axis `leftover` in the second audit, by table."""
 
@@ -164,6 +170,10 @@ class Applied:
 
     def became(self, name: str) -> set[str]:
         return {status for key, status in self.statuses[name].items() if key.startswith(f"warehouse/{name}/")}
+
+    def whys(self, name: str) -> list[str]:
+        """Return why the steps of a folder were not done."""
+        return [error for key, error in self.errors.items() if key.startswith(f"warehouse/{name}/") and error]
 
 
 @pytest.fixture(scope="module", params=["delta", pytest.param("iceberg", marks=pytest.mark.soak)])
@@ -196,9 +206,11 @@ def applied(
             code = mending.apply().exit_code
         exit_codes |= dict.fromkeys(names, code)
         statuses |= dict.fromkeys(names, mending.statuses())
+    errors = {row["key"]: row["error"] for row in actions_of(mending.lake)}
     with folders.torn(*TORN):
         audited(mending.lake, live=True)
-    return Applied(folders, safe, read, (first, unused(mending)), exit_codes, statuses, coverage_of(mending))
+    both = (first, unused(mending))
+    return Applied(folders, safe, read, both, exit_codes, statuses, errors, coverage_of(mending))
 
 
 @pytest.mark.parametrize("name", ["behind", "behind_both"])
@@ -214,6 +226,8 @@ def test_one_format_is_two_commits_behind_the_other(applied: Applied, name: str)
 def test_a_state_older_than_the_audited_one_stops_it(applied: Applied, name: str, status: str) -> None:
     """The newest commit is gone since the audit; its healthy neighbour is one commit more."""
     assert applied.became(name) == {status}
+    assert all("lost: " in why for why in applied.whys(name))
+    assert bool(applied.whys(name)) is (status == "unknown")
 
 
 @pytest.mark.parametrize("name", TORN)
@@ -221,6 +235,8 @@ def test_a_second_format_that_cannot_be_read_leaves_the_question_open(applied: A
     """No file is called unused; and where it appears after the plan, nothing is moved."""
     assert len(applied.unused_in(name)) == 1
     assert (applied.exit_codes[name], applied.became(name)) == (3, {"unknown"})
+    assert applied.whys(name)
+    assert all(f"{name} by its" in why for why in applied.whys(name))
     covered = applied.coverage[name]
     assert applied.unused_in(name, 1) == set()
     assert (covered["status"], covered["undecided"]) == ("partial", 1)

@@ -15,8 +15,7 @@ from lakeaudit import cli
 from lakeaudit.config import Lake
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.backdate import backdate, restore_objects, saved_objects
-from tests.builders.repair_plans import RepairPlans, keys_of, leftover_rows
-from tests.builders.results import covered, discrepancy, publish, run
+from tests.builders.repair_plans import RepairPlans, keys_of, publish_leftover_of_tables
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -98,14 +97,8 @@ def lake_of(hidden: Shop, moved: Shop, folder: Path) -> Lake:
     ]
     quarantine = f"quarantine: {{location: 's3://{moved.bucket}/quarantine', keep: 30d}}\n"
     lake = hidden.lake(folder, extra=quarantine, tables=tables)
-    reported = [leftover_rows(shop, "uncommitted", LEFT, table=name) for name, shop in shops.items()]
-    publish(
-        lake.results,
-        runs=[run()],
-        coverage=[covered(name, axis="leftover", storage_cut_from=datetime.now(UTC)) for name in shops],
-        leftover_files=[file for _, files in reported for file in files],
-        discrepancies=[discrepancy(one) for one, _ in reported],
-    )
+    places = {name: (shop, LEFT) for name, shop in shops.items()}
+    publish_leftover_of_tables(lake, places, first_audit=datetime.now(UTC))
     return lake
 
 

@@ -68,10 +68,10 @@ class HiveLake:
         return f"{{kind: glue, databases: [{self.catalog.database}]}}"
 
 
-def break_orders(hive: HiveLake) -> None:
+def break_orders(hive: HiveLake, table: str = "orders") -> None:
     """A table with a folder that nobody registered, and a partition without files."""
-    orders = hive.table("orders", "day")
+    orders = hive.table(table, "day")
     for day in ("2026-11-01", "2026-11-02"):
-        hive.partition("orders", [day], f"{orders}/day={day}")
+        hive.partition(table, [day], f"{orders}/day={day}")
     hive.put(f"{orders}/day=2026-11-03/part-0.parquet", b"lost to readers")
-    hive.partition("orders", ["2026-11-04"], f"{orders}/day=2026-11-04/", files=False)
+    hive.partition(table, ["2026-11-04"], f"{orders}/day=2026-11-04/", files=False)

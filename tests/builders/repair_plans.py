@@ -133,6 +133,20 @@ def publish_leftovers(
     )
 
 
+def publish_leftover_of_tables(
+    lake: Lake, places: Mapping[str, tuple[Shop, str]], first_audit: datetime
+) -> None:
+    """Publish the results of an audit that reported an uncommitted file of each table: its shop and key, by table."""
+    reported = [leftover_rows(shop, "uncommitted", key, table=name) for name, (shop, key) in places.items()]
+    publish(
+        lake.results,
+        runs=[run()],
+        coverage=[covered(name, axis="leftover", storage_cut_from=first_audit) for name in places],
+        leftover_files=[file for _, files in reported for file in files],
+        discrepancies=[discrepancy(one) for one, _ in reported],
+    )
+
+
 def actions_of(lake: Lake) -> list[dict[str, Any]]:
     """Every row of the record."""
     batches = results_of(lake).batches("actions", pc.scalar(True))
