@@ -3,7 +3,6 @@
 import io
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,13 +17,19 @@ from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.backdate import backdate
 from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, tables_of_spark
-from tests.builders.repair_plans import Keys, RepairPlans, actions_of, found_set, keys_of, publish_leftovers
+from tests.builders.repair_plans import (
+    Keys,
+    RepairPlans,
+    actions_of,
+    found_set,
+    keys_of,
+    publish_leftover_of_tables,
+)
 from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 VERSIONED: Any = {"Status": "Enabled"}
-DEBRIS = "warehouse/orders/data/day=2026-11-01/part-00000-debris.parquet"
 
 
 @pytest.fixture
@@ -157,55 +162,93 @@ def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_p
 # --- leftovers ---------------------------------------------------------------------------------------------------
 
 
-def with_debris(shop: IcebergLake, folder: Path, body: bytes = b"x" * 5000) -> RepairPlans:
-    """Write a file that no snapshot lists, record it in the ledger, and plan it."""
-    shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=body)
+LEFT_OF = ("whole", "torn", "no_gc", "listed")
+"""Tables with a file that no snapshot lists when it is planned."""
+
+
+def debris(table: str) -> str:
+    return f"warehouse/{table}/data/day=2026-11-01/part-00000-debris.parquet"
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """One plan for the unlisted file of each table: applied while a manifest is lost, applied again, and undone."""
+
+    shop: IcebergLake
+    exit_codes: list[int]
+    """Of the first apply, of the second one, and of the undo."""
+    statuses: list[dict[str, str]]
+    """What became of each step by each apply, by key."""
+    errors: dict[str, str]
+    """Why the first apply did not do a step, by key."""
+    there: list[set[str]]
+    """The unlisted files that readers of storage see after each of these runs."""
+
+    def became(self, table: str) -> list[str]:
+        return [each[debris(table)] for each in self.statuses]
+
+    def stays(self, table: str) -> list[bool]:
+        """Return whether the file is there after each of these runs."""
+        return [debris(table) in each for each in self.there]
+
+
+@pytest.fixture(scope="module")
+def leftovers(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Leftovers:
+    """A manifest is lost since the plan; a table collects no garbage; a snapshot lists the file by now."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=VERSIONED)
+    shop = IcebergLake(aws.s3, s3, bucket)
+    shop.table("template")
+    shop.copy("template", *LEFT_OF)
+    mending = with_debris(shop, tmp_path_factory.mktemp("leftovers"))
+    (manifest, *_) = [key for key in shop.keys("/torn/metadata/") if key.endswith("-m0.avro")]
+    marker = aws.s3.delete_object(Bucket=bucket, Key=manifest)["VersionId"]
+    with shop.catalog.load_table("shop.no_gc").transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+    shop.catalog.load_table("shop.listed").add_files([f"s3://{bucket}/{debris('listed')}"])
+    codes, statuses, there = [mending.apply().exit_code], [mending.statuses()], [set(shop.keys("debris"))]
+    errors = {row["key"]: row["error"] for row in actions_of(mending.lake)}
+    aws.s3.delete_object(Bucket=bucket, Key=manifest, VersionId=marker)
+    for run in (mending.apply, mending.undo):
+        codes.append(run().exit_code)
+        statuses.append(mending.statuses())
+        there.append(set(shop.keys("debris")))
+    return Leftovers(shop, codes, statuses[:2], errors, there)
+
+
+def with_debris(shop: IcebergLake, folder: Path) -> RepairPlans:
+    """Write a file that no snapshot lists into each table, record it in the ledger, and plan it."""
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=shop.keys("/listed/data/")[0])["Body"].read()
+    for table in LEFT_OF:
+        shop.s3.put_object(Bucket=shop.bucket, Key=debris(table), Body=body)
     for key in shop.keys(""):
         backdate(shop.bucket, key, datetime.now(UTC) - timedelta(minutes=30))
     lake = shop.lake(folder, extra=f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n")
     mending = RepairPlans(lake, folder)
     of = Shop(shop.s3, shop.endpoint, shop.bucket)
-    publish_leftovers(of, lake, "uncommitted", DEBRIS, first_audit=datetime.now(UTC) - timedelta(hours=1))
+    places = {table: (of, debris(table)) for table in LEFT_OF}
+    publish_leftover_of_tables(lake, places, first_audit=datetime.now(UTC) - timedelta(hours=1))
     mending.plan(io.StringIO())
     return mending
 
 
-def test_a_leftover_of_a_table_that_is_whole_is_hidden(shop: IcebergLake, tmp_path: Path) -> None:
-    shop.table()
-    mending = with_debris(shop, tmp_path)
-    assert (mending.apply().exit_code, mending.statuses()) == (0, {DEBRIS: "applied"})
-    assert DEBRIS not in shop.keys("/data/")
-    assert mending.undo().exit_code == 0
-    assert DEBRIS in shop.keys("/data/")
+def test_a_leftover_of_a_table_that_is_whole_is_hidden(leftovers: Leftovers) -> None:
+    assert leftovers.became("whole")[1] == "applied"
+    assert leftovers.stays("whole")[1:] == [False, True]
+    assert leftovers.exit_codes[2] == 0
 
 
-def lost_manifest(shop: IcebergLake) -> None:
-    shop.drop(next(key for key in shop.keys("/metadata/") if key.endswith("-m0.avro")))
-
-
-def collects_no_garbage(shop: IcebergLake) -> None:
-    with shop.catalog.load_table("shop.orders").transaction() as change:
-        change.set_properties({"gc.enabled": "false"})
-
-
-@pytest.mark.parametrize(
-    ("since", "status"), [(lost_manifest, "unknown"), (collects_no_garbage, "unknown")], ids=["torn", "no gc"]
-)
-def test_a_leftover_of_which_a_table_is_in_doubt_stays(
-    shop: IcebergLake, tmp_path: Path, since: Callable[[IcebergLake], None], status: str
-) -> None:
+def test_a_leftover_of_which_a_table_is_in_doubt_stays(leftovers: Leftovers) -> None:
     """A manifest is gone since the plan; the table says that nothing of it may be removed (`gc.enabled=false`)."""
-    shop.table()
-    mending = with_debris(shop, tmp_path)
-    since(shop)
-    assert (mending.apply().exit_code, mending.statuses()) == (3, {DEBRIS: status})
-    assert DEBRIS in shop.keys("/data/")
+    assert leftovers.exit_codes[:2] == [3, 3]
+    assert leftovers.became("torn") == ["unknown", "applied"], "once the manifest is back, it goes"
+    assert leftovers.stays("torn")[:2] == [True, False]
+    assert "torn: " in leftovers.errors[debris("torn")]
+    assert leftovers.became("no_gc")[1] == "unknown"
+    assert all(leftovers.stays("no_gc"))
 
 
-def test_a_leftover_that_a_snapshot_lists_by_now_stays(shop: IcebergLake, tmp_path: Path) -> None:
-    table = shop.table()
-    body = shop.s3.get_object(Bucket=shop.bucket, Key=shop.keys()[0])["Body"].read()
-    mending = with_debris(shop, tmp_path, body)
-    table.add_files([f"s3://{shop.bucket}/{DEBRIS}"])
-    assert (mending.apply().exit_code, mending.statuses()) == (0, {DEBRIS: "moved_on"})
-    assert DEBRIS in shop.keys("/data/")
+def test_a_leftover_that_a_snapshot_lists_by_now_stays(leftovers: Leftovers) -> None:
+    assert leftovers.became("listed")[1] == "moved_on"
+    assert all(leftovers.stays("listed"))

@@ -3,8 +3,9 @@
 import io
 import json
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def repair(shop: IcebergLake, server: RestCatalog, tmp_path: Path) -> RepairPlan
     return RepairPlans(lake_of(shop, server, tmp_path, "orders"), tmp_path)
 
 
-def table(shop: IcebergLake, server: RestCatalog) -> Table:
+def table(shop: IcebergLake, server: RestCatalog, name: str = "orders") -> Table:
     """As another writer has it."""
     options = {
         "s3.endpoint": str(shop.endpoint.endpoint),
@@ -58,13 +59,13 @@ def table(shop: IcebergLake, server: RestCatalog) -> Table:
         "s3.region": "us-east-1",
     }
     client = Client("other", uri=server.uri, **options, **{"s3.secret-access-key": "test"})
-    found: Table = client.load_table("shop.orders")
+    found: Table = client.load_table(f"shop.{name}")
     return found
 
 
-def listed(shop: IcebergLake, server: RestCatalog) -> list[tuple[str, int]]:
+def listed(shop: IcebergLake, server: RestCatalog, name: str = "orders") -> list[tuple[str, int]]:
     """Return keys and rows of the table's files as readers of Iceberg see them."""
-    tasks = table(shop, server).scan().plan_files()
+    tasks = table(shop, server, name).scan().plan_files()
     prefix = f"s3://{shop.bucket}/"
     return sorted((each.file.file_path.removeprefix(prefix), each.file.record_count) for each in tasks)
 
@@ -81,72 +82,170 @@ def steps(shop: IcebergLake, repair: RepairPlans, *keys: str, allow: tuple[str, 
     return planned(repair, given, allow)
 
 
-def test_an_iceberg_file_is_removed_and_put_back_by_audits(
-    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
-) -> None:
-    """Two files: two snapshots, both of which the undo takes back."""
-    before = listed(shop, server)
-    keys = drop_files(shop, 2)
+# --- one plan for tables of their own ----------------------------------------------------------------------------
+
+LOST = {"orders": 2, "overtaken": 1, "built_upon": 1, "sent_twice": 1, "with_deletes": 1}
+"""The number of files that each table lost."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """Tables that lost files: audited, planned with and without `--allow`, repaired, audited, and taken back."""
+
+    shop: IcebergLake
+    server: RestCatalog
+    repair: RepairPlans
+    keys: dict[str, list[str]]
+    """The lost files, by table."""
+    plans: list[list[dict[str, Any]]]
+    """The rows of both plans."""
+    listed: list[dict[str, list[tuple[str, int]]]]
+    """The files of each table before the loss, after the apply, right before the undo, and after it."""
+    statuses: list[dict[str, str]]
+    """What became of each step after the apply, and after the undo."""
+    kinds: set[str]
+    """The kinds that the second audit finds in orders."""
+    exit_codes: list[int]
+
+    def became(self, table: str) -> list[set[str]]:
+        """Return the statuses of a table's steps after the apply, and after the undo."""
+        return [{each[key] for key in self.keys[table]} for each in self.statuses]
+
+
+@pytest.fixture(scope="module")
+def story(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("story")
+    aws.s3.create_bucket(Bucket=bucket)
+    with served(RestCatalog()) as server:
+        shop = IcebergLake(aws.s3, s3, bucket)
+        shop.table("template")
+        shop.copy("template", *LOST)
+        server.tables |= {("shop", name): shop.catalog.load_table(f"shop.{name}") for name in LOST}
+        yield told(shop, server, RepairPlans(lake_of(shop, server, folder, *LOST), folder))
+
+
+def told(shop: IcebergLake, server: RestCatalog, repair: RepairPlans) -> Story:
+    """Go through the story."""
+
+    def files() -> dict[str, list[tuple[str, int]]]:
+        return {name: listed(shop, server, name) for name in LOST}
+
+    keys = {name: shop.keys(f"/{name}/data/")[:number] for name, number in LOST.items()}
+    states = [files()]
+    for key in [key for each in keys.values() for key in each]:
+        shop.drop(key)
     time.sleep(1.1)  # times of storage have whole seconds
     audited(repair.lake, live=True)
-    repair.plan(io.StringIO())
-    person = [json.loads(text) for text in repair.file.read_text().splitlines()[1:]]
+    plans = [plan_rows(repair), plan_rows(repair, *ALLOW)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakeaudit.evidence.manifest.iceberg.listed_file.read", with_delete_files())
+        server.faults.append(meanwhile(shop, server))
+        codes, statuses = [repair.apply().exit_code], [repair.statuses()]
+    states.append(files())
+    audited(repair.lake, live=True)
+    kinds = {kind for _, subject, kind in found_set(repair.lake) if "/orders/" in subject}
+    table(shop, server, "built_upon").append(rows(5000))
+    states.append(files())
+    codes.append(repair.undo().exit_code)
+    states.append(files())
+    return Story(shop, server, repair, keys, plans, states, [*statuses, repair.statuses()], kinds, codes)
+
+
+def plan_rows(repair: RepairPlans, *allow: str) -> list[dict[str, Any]]:
+    repair.plan(io.StringIO(), allow=allow or ("restore",))
+    return [json.loads(text) for text in repair.file.read_text().splitlines()[1:]]
+
+
+def with_delete_files() -> Callable[..., Any]:
+    """Return a reader of manifests that finds delete files in one table."""
+    real = listed_file.read
+
+    def read(of: Any, *given: Any) -> Any:
+        found = real(of, *given)
+        return replace(found, has_deletes=True) if of.name == "with_deletes" else found
+
+    return read
+
+
+def meanwhile(shop: IcebergLake, server: RestCatalog) -> Callable[..., None]:
+    """Somebody else commits to one table right before our commit; a proxy sends that of another table twice."""
+    begun = set[str]()
+
+    def fault(method: str, path: str, params: dict[str, str]) -> None:
+        name = path.rpartition("/")[2]
+        if method != "POST" or "add-snapshot" not in params.get("body", "") or name in begun:
+            return
+        begun.add(name)
+        if name == "overtaken":
+            table(shop, server, name).append(rows(5000))
+        if name == "sent_twice":
+            assert server.commit(path, params["body"])[0] == 200
+
+    return fault
+
+
+def test_an_iceberg_file_is_removed_and_put_back_by_audits(story: Story) -> None:
+    """Two files: two snapshots, both of which the undo takes back."""
+    person, plan = story.plans
     assert {row["action"] for row in person} == {"needs_person"}
-    assert "`--allow remove_reference` removes it and its rows" in person[0]["evidence"]["why"]
-    repair.plan(io.StringIO(), allow=ALLOW)
-    planned_rows = [json.loads(text) for text in repair.file.read_text().splitlines()[1:]]
-    assert {row["key"]: row["action"] for row in planned_rows} == dict.fromkeys(
-        keys, "remove_iceberg_reference"
+    assert all(
+        "`--allow remove_reference` removes it and its rows" in row["evidence"]["why"] for row in person
     )
-    assert planned_rows[0]["evidence"]["matched_by"] == (
+    keys = story.keys["orders"]
+    assert {row["key"]: row["action"] for row in plan} == dict.fromkeys(
+        [key for each in story.keys.values() for key in each], "remove_iceberg_reference"
+    )
+    assert plan[0]["evidence"]["matched_by"] == (
         "storage, which has no version of it: 10 rows are lost; older snapshots continue to list it"
     )
-
-    assert repair.apply().exit_code == 0
-    assert repair.statuses() == dict.fromkeys(keys, "applied")
-    assert listed(shop, server) == [each for each in before if each[0] not in keys]
-    audited(repair.lake, live=True)
-    assert {kind for _, _, kind in found_set(repair.lake)} == {"dropped_history"}
-
-    assert repair.undo().exit_code == 0
-    assert listed(shop, server) == before
+    before, after, _, undone = (each["orders"] for each in story.listed)
+    assert story.became("orders") == [{"applied"}, {"undone"}]
+    assert after == [each for each in before if each[0] not in keys]
+    assert story.kinds == {"dropped_history"}
+    assert undone == before
 
 
-def test_another_commit_between_look_and_commit_comes_first(
-    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
-) -> None:
+def test_another_commit_between_look_and_commit_comes_first(story: Story) -> None:
     """The catalog refuses our commit: theirs stays, the file stays listed, and ours leaves no files."""
-    (key,) = drop_files(shop)
-    steps(shop, repair, key)
-    before, begun = listed(shop, server), list[str]()
-
-    def meanwhile(method: str, path: str, params: dict[str, str]) -> None:
-        if method == "POST" and "add-snapshot" in params.get("body", "") and not begun:
-            begun.append(path)
-            table(shop, server).append(rows(5000))
-
-    server.faults.append(meanwhile)
-    assert repair.apply().exit_code == 3
-    assert repair.statuses() == {key: "changed"}
-    assert set(before) < set(listed(shop, server))
-    newest = server.tables["shop", "orders"]
+    shop, newest = story.shop, story.server.tables["shop", "overtaken"]
+    before, after, *_ = (each["overtaken"] for each in story.listed)
+    assert story.exit_codes[0] == 3
+    assert story.became("overtaken") == [{"changed"}] * 2
+    assert set(before) < set(after)
     assert isinstance(newest, Table)
     snapshots = newest.metadata.snapshots
     known = {m.manifest_path for each in snapshots for m in each.manifests(newest.io)}
     known |= {each.manifest_list for each in snapshots}
-    assert {f"s3://{shop.bucket}/{each}" for each in shop.keys(".avro")} == known
+    there = [key for key in shop.keys(".avro") if "/overtaken/" in key]
+    assert {f"s3://{shop.bucket}/{key}" for key in there} == known
 
 
-def test_an_undo_upon_the_commit_of_another_is_refused(
-    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
-) -> None:
-    (key,) = drop_files(shop)
-    steps(shop, repair, key)
-    assert repair.apply().exit_code == 0
-    table(shop, server).append(rows(5000))
-    after = listed(shop, server)
-    assert repair.undo().exit_code == 3
-    assert (repair.statuses(), listed(shop, server)) == ({key: "kept"}, after)
+def test_an_undo_upon_the_commit_of_another_is_refused(story: Story) -> None:
+    _, after, theirs, undone = (each["built_upon"] for each in story.listed)
+    assert story.exit_codes[1] == 3
+    assert story.became("built_upon") == [{"applied"}, {"kept"}]
+    assert undone == theirs != after
+
+
+def test_a_commit_that_was_sent_twice_is_not_a_refusal(story: Story) -> None:
+    """A proxy sends the commit twice: the second one is refused, and the written files are kept."""
+    before, after, *_ = (each["sent_twice"] for each in story.listed)
+    assert story.became("sent_twice")[0] == {"applied"}
+    assert len(after) == len(before) - 1
+
+
+def test_a_table_with_delete_files_is_for_a_person(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the manifests that its current snapshot names; before the apply as before the plan."""
+    assert story.became("with_deletes")[0] == {"changed"}
+    assert story.listed[1]["with_deletes"] == story.listed[0]["with_deletes"]
+    monkeypatch.setattr("lakeaudit.evidence.manifest.iceberg.listed_file.read", with_delete_files())
+    (key,) = story.keys["with_deletes"]
+    row = ledger_row("dropped", story.shop.bucket, key, rows_at_stake=10, table_name="with_deletes")
+    (step,) = planned(story.repair, [row], ALLOW)
+    assert "the table has delete files, which may refer to its rows" in step.evidence["why"]
+
+
+# --- tables of their own plan ------------------------------------------------------------------------------------
 
 
 def test_a_catalog_that_ignores_requirements_is_not_written_to(
@@ -159,47 +258,34 @@ def test_a_catalog_that_ignores_requirements_is_not_written_to(
     assert (repair.statuses(), listed(shop, server)) == ({key: "needs_person"}, before)
 
 
-def test_a_commit_that_was_sent_twice_is_not_a_refusal(
-    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
-) -> None:
-    """A proxy sends the commit twice: the second one is refused, and the written files are kept."""
-    (key,) = drop_files(shop)
-    steps(shop, repair, key)
-    keys = len(listed(shop, server))
-
-    def twice(method: str, path: str, params: dict[str, str]) -> None:
-        if method == "POST" and "add-snapshot" in params.get("body", ""):
-            assert server.commit(path, params["body"])[0] == 200
-
-    server.faults.append(twice)
-    assert repair.apply().exit_code == 0
-    assert (repair.statuses(), len(listed(shop, server))) == ({key: "applied"}, keys - 1)
-
-
 class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("method", ["act", "take_back"])
-def test_killed_after_a_commit_of_a_catalog(
-    shop: IcebergLake, server: RestCatalog, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    (key,) = drop_files(shop)
-    before, real = listed(shop, server), getattr(RemoveIcebergReference, method)
-    steps(shop, repair, key)
+def is_killed(run: Callable[[], Any], method: str) -> None:
+    """End a run after the first commit that this method of the action makes."""
+    real = getattr(RemoveIcebergReference, method)
 
     def dying(*given: Any) -> None:
         real(*given)
         raise Killed
 
-    if method == "take_back":
-        repair.apply()
-    with monkeypatch.context() as once:
+    with pytest.MonkeyPatch.context() as once:
         once.setattr(RemoveIcebergReference, method, dying)
         with pytest.raises(Killed):
-            (repair.apply if method == "act" else repair.undo)()
-    if method == "act":
-        assert (repair.apply().exit_code, repair.statuses()) == (0, {key: "applied"})
+            run()
+
+
+def test_killed_after_a_commit_of_a_catalog(
+    shop: IcebergLake, server: RestCatalog, repair: RepairPlans
+) -> None:
+    """Both the apply and the undo are killed, and go on."""
+    (key,) = drop_files(shop)
+    before = listed(shop, server)
+    steps(shop, repair, key)
+    is_killed(repair.apply, "act")
+    assert (repair.apply().exit_code, repair.statuses()) == (0, {key: "applied"})
+    is_killed(repair.undo, "take_back")
     assert repair.undo().exit_code == 0
     assert listed(shop, server) == before
     assert len(table(shop, server).snapshots()) == 3
@@ -245,22 +331,6 @@ def test_what_is_in_doubt_is_for_a_person(
     shop.drop(key)
     (step,) = steps(shop, repair, key)
     assert (step.needs_person, why in step.evidence["why"]) == (True, True)
-
-
-def test_a_table_with_delete_files_is_for_a_person(
-    shop: IcebergLake, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the manifests that its current snapshot names; before the apply as before the plan."""
-    (key,) = drop_files(shop)
-    real = listed_file.read
-    steps(shop, repair, key)
-    monkeypatch.setattr(
-        "lakeaudit.evidence.manifest.iceberg.listed_file.read",
-        lambda *given: replace(real(*given), has_deletes=True),
-    )
-    assert (repair.apply().exit_code, repair.statuses()) == (3, {key: "changed"})
-    (step,) = steps(shop, repair, key)
-    assert "the table has delete files, which may refer to its rows" in step.evidence["why"]
 
 
 def test_delete_files_are_seen(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
