@@ -50,21 +50,15 @@ LOG = "orders/_delta_log/"
 WHOLE = ("complete", ["uncommitted"])
 
 
-@pytest.fixture
-def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    """Two tables of two commits, and a file in each that no commit lists; all an hour old."""
-    return more(Shop(aws.s3, s3, bucket), "orders", "stock")
+def with_copies(shop: Shop, *tables: str) -> Shop:
+    """The shop with tables of two commits, all copies of one, but for their ids.
 
-
-def more(shop: Shop, *tables: str) -> Shop:
-    """The shop with more such tables."""
-    for table in tables:
-        shop.write(table, days=("2026-11-01",))
-    return strewn(shop)
-
-
-def strewn(shop: Shop) -> Shop:
-    """The shop with a file in each of its tables that no commit lists; all an hour old."""
+    Each has a file that no commit lists; all are an hour old.
+    """
+    shop.write("template", days=("2026-11-01",))
+    shop.copy("template", *tables, own_ids=True)
+    for key in present(shop.bucket, "warehouse/template/"):
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
     for table in shop.tables:
         shop.s3.put_object(Bucket=shop.bucket, Key=debris(table), Body=b"x" * 5000)
     an_hour_old(shop)
@@ -140,8 +134,19 @@ TABLES = {
     "uploads": ("stock",),
     **dict.fromkeys(IDS, ("stock",)),
     **dict.fromkeys(RULES, tuple(CLASSES)),
+    "classes": ("orders", "stock", "returns"),
+    "slashes": ("orders",),
 }
 """The tables of each bucket."""
+UNLISTED = {
+    "console": (console, ("stock",)),
+    "short": (cut_off("warehouse/", keep=2), ("orders", "stock")),
+}
+"""By bucket of another lake, since a gap of storage is one of the whole lake: its habit and its tables."""
+REPORTED = ("classes", "slashes")
+"""Buckets that are known by a report: of odd classes, and of a table below two slashes."""
+UNCONFIRMED = ("short", *REPORTED)
+"""Buckets for whose tables no request confirms a finding."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ class Buckets:
 
     shops: dict[str, Shop]
     lost: dict[str, str]
-    """A listed file that is gone, by name of a table in `incomplete` or of a bucket of `IDS`."""
+    """A listed file that is gone, by name of a table in `incomplete` or of a bucket of `IDS` or `REPORTED`."""
     outcome: Outcome
     findings: list[dict[str, Any]]
     coverage: list[dict[str, Any]]
@@ -160,6 +165,19 @@ class Buckets:
         """Those that name the bucket."""
         return [each for each in self.outcome.warnings if self.shops[name].bucket in each]
 
+    def rows(self, bucket: str) -> list[dict[str, Any]]:
+        """The findings of the bucket's tables."""
+        return [row for row in self.findings if (row["table_name"] or "").startswith(f"{bucket}.")]
+
+    def unreadable(self) -> list[str]:
+        """Return the explanations of evidence that cannot be read."""
+        return [row["explanation"] for row in self.findings if row["kind"] == "unreadable_evidence"]
+
+    def content(self, table: str) -> dict[str, Any]:
+        """The coverage of a table's content."""
+        (row,) = (r for r in self.coverage if (r["table_name"], r["axis"]) == (table, "content"))
+        return row
+
     def kinds(self, key: str, bucket: str) -> list[str]:
         return [
             r["kind"] for r in self.findings if (r["bucket"], r["key"]) == (self.shops[bucket].bucket, key)
@@ -168,32 +186,40 @@ class Buckets:
 
 @pytest.fixture(scope="module")
 def buckets(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Buckets:
-    shops = {name: shop_of_copies(aws, s3, name) for name in TABLES}
+    shops = {name: shop_of_copies(aws, s3, name, tables) for name, tables in TABLES.items()}
     lost = {table: listed(shops["incomplete"], table) for table in INCOMPLETE}
     for key in lost.values():
         aws.s3.delete_object(Bucket=shops["incomplete"].bucket, Key=key)
     lost |= {name: beneath_a_marker(shops[name]) for name in IDS}
     for key in ("warehouse/stock/begun.parquet", "elsewhere/begun.parquet"):
         aws.s3.create_multipart_upload(Bucket=shops["uploads"].bucket, Key=key)
+    lost |= report(aws, shops)
     lake = lake_of_buckets(shops, tmp_path_factory.mktemp("buckets"))
     time.sleep(1.1)  # what is listed is older than the storage snapshot
-    with habit(every(*habits(shops))):
+    return audited_buckets(shops, lost, lake, every(*habits(shops)))
+
+
+@pytest.fixture(scope="module")
+def unlisted(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Buckets:
+    shops = {name: shop_of_copies(aws, s3, name, tables) for name, (_, tables) in UNLISTED.items()}
+    lake = lake_of_buckets(shops, tmp_path_factory.mktemp("unlisted"))
+    changes = [of_bucket(shops[name], change) for name, (change, _) in UNLISTED.items()]
+    return audited_buckets(shops, {}, lake, every(*changes))
+
+
+def audited_buckets(shops: dict[str, Shop], lost: dict[str, str], lake: Any, change: Habit) -> Buckets:
+    with habit(change):
         outcome = audited(lake)
     results = results_of(lake)
     rows, coverage = list(rows_of(results.findings(outcome.run_id))), list(results.coverage(outcome.run_id))
     return Buckets(shops, lost, outcome, rows, coverage, verdicts(lake, outcome))
 
 
-def shop_of_copies(aws: Aws, s3: Endpoint, name: str) -> Shop:
-    """A bucket with its tables, all copies of one, but for their ids."""
+def shop_of_copies(aws: Aws, s3: Endpoint, name: str, tables: tuple[str, ...]) -> Shop:
+    """A bucket with its tables."""
     bucket = f"test-{uuid.uuid4().hex[:12]}-{name}"
     aws.s3.create_bucket(Bucket=bucket)
-    made = Shop(aws.s3, s3, bucket)
-    made.write("template", days=("2026-11-01",))
-    made.copy("template", *TABLES[name], own_ids=True)
-    for key in present(bucket, "warehouse/template/"):
-        aws.s3.delete_object(Bucket=bucket, Key=key)
-    return strewn(made)
+    return with_copies(Shop(aws.s3, s3, bucket), *tables)
 
 
 def habits(shops: dict[str, Shop]) -> Iterator[Habit]:
@@ -221,21 +247,53 @@ def of_bucket(shop: Shop, change: Habit) -> Habit:
 def lake_of_buckets(shops: dict[str, Shop], folder: Path) -> Any:
     """The lake file; a table's name begins with that of its bucket."""
     entries = [
-        f"- {{name: {name}.{table}, location: 's3://{shop.bucket}/warehouse/{table}', manifests: [{{kind: delta}}]}}"
+        f"- {{name: {name}.{table}, location: 's3://{shop.bucket}/{home_of(name, table)}', manifests: [{{kind: delta}}]"
+        f"{', confirm: {mode: none}' if name in UNCONFIRMED else ''}}}"
         for name, shop in shops.items() for table in shop.tables
     ]  # fmt: skip
     places = [
         f"{shop.bucket}/warehouse/{table}"
         for name, shop in shops.items()
+        if name not in REPORTED
         for table in ([f"{each}/" for each in shop.tables] if name == "incomplete" else [""])
     ]
-    listings = ", ".join(f"{{kind: listing, location: 's3://{place}'}}" for place in places)
+    listings = ", ".join(
+        [
+            *(f"{{kind: listing, location: 's3://{place}'}}" for place in places),
+            *(
+                f"{{kind: s3_inventory, location: 's3://{shops[name].bucket}/reports/', margin: 0s}}"
+                for name in REPORTED
+                if name in shops
+            ),
+        ]
+    )
     rules = ", ".join(
         f"{{match: '{shops[name].bucket}', storage_classes: {{{rule}}}}}"
         for name, (rule, *_) in RULES.items()
-        if rule
+        if rule and name in shops
     )
-    return shops["cut"].lake(folder, inventories=f"[{listings}]", tables=entries, extra=f"buckets: [{rules}]")
+    return next(iter(shops.values())).lake(
+        folder, inventories=f"[{listings}]", tables=entries, extra=f"buckets: [{rules}]"
+    )
+
+
+def home_of(name: str, table: str) -> str:
+    return f"warehouse//{table}//" if name == "slashes" else f"warehouse/{table}"
+
+
+def report(aws: Aws, shops: dict[str, Shop]) -> dict[str, str]:
+    """Write a report for each bucket of `REPORTED`; return a file of it that is lost, by bucket."""
+    classes, slashes = (shops[name] for name in REPORTED)
+    lost = {"classes": beneath_a_marker(classes), "slashes": below_two_slashes(aws, slashes)}
+    rule: Any = {
+        "ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""},
+        "NoncurrentVersionExpiration": {"NoncurrentDays": 3},
+    }  # fmt: skip
+    configuration: Any = {"Rules": [rule]}
+    aws.s3.put_bucket_lifecycle_configuration(Bucket=classes.bucket, LifecycleConfiguration=configuration)
+    slashes.take_inventory(under="reports/")
+    report_classes(classes, lost["classes"])
+    return lost
 
 
 def beneath_a_marker(shop: Shop) -> str:
@@ -303,7 +361,7 @@ def test_fields_that_are_missing_are_one_warning_of_their_bucket(buckets: Bucket
     assert buckets.outcome.exit_code == 3
     named = "does not name LastModified, Size: files that need it are undecided"
     place = f"s3://{buckets.shops['incomplete'].bucket}"
-    assert [each for each in buckets.outcome.warnings if "does not name" in each] == [
+    assert [each for each in buckets.outcome.warnings if "does not name" in each and place in each] == [
         f"{place}: listing (at {s3.endpoint}) {named}"
     ]
 
@@ -346,18 +404,30 @@ def test_only_classes_without_a_rule_are_a_warning(buckets: Buckets) -> None:
     assert "ColdArchive" in warning
 
 
-# --- stores that answer for a whole lake -------------------------------------------------------------------------
-
-
-def test_a_cut_off_listing_of_storage_concludes_nothing(shop: Shop, tmp_path: Path) -> None:
+def test_a_cut_off_listing_of_storage_concludes_nothing(unlisted: Buckets) -> None:
     """Files beyond the end are not losses, and the gap names the place."""
-    lake = lake_of(shop, tmp_path, defaults="grace: 0s, confirm: {mode: none}")
-    with habit(cut_off("warehouse/", keep=2)):
-        outcome = audited(lake)
-    assert outcome.exit_code in (3, 10)
-    assert [
-        row for row in rows_of(results_of(lake).findings(outcome.run_id)) if row["kind"] == "dropped"
-    ] == []
+    bucket = unlisted.shops["short"].bucket
+    assert unlisted.outcome.exit_code == 10
+    assert [row for row in unlisted.findings if row["kind"] == "dropped"] == []
+    assert any(bucket in each for each in unlisted.unreadable())
+    for table in ("orders", "stock"):
+        row = unlisted.content(f"short.{table}")
+        assert row["status"] == "partial"
+        assert row["reason"].startswith(
+            f"s3://{bucket}/warehouse/{table}/_delta_log: the store's list is truncated"
+        )
+
+
+def test_a_console_that_answers_is_named(unlisted: Buckets, s3: Endpoint) -> None:
+    page, bucket = f"a web page answers at {s3.endpoint}", unlisted.shops["console"].bucket
+    assert unlisted.outcome.exit_code == 10
+    explanations = [each for each in unlisted.unreadable() if bucket in each]
+    assert explanations
+    assert all(page in each for each in explanations)
+    assert page in unlisted.content("console.stock")["reason"]
+
+
+# --- stores that answer for a whole lake -------------------------------------------------------------------------
 
 
 def planned(shop: Shop, tmp_path: Path) -> RepairPlans:
@@ -377,9 +447,12 @@ def commit(shop: Shop, version: int, table: str = "orders") -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=json.dumps({"add": added}).encode())
 
 
-def test_apply_requests_the_next_commit_by_its_name(shop: Shop, tmp_path: Path) -> None:
+def test_apply_requests_the_next_commit_by_its_name(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
     """A commit that was made since the plan lists the file, and the store may not list the commit."""
-    mending = planned(more(shop, "returns", "parcels"), tmp_path)
+    shop = with_copies(Shop(aws.s3, s3, bucket), "orders", "stock", "returns", "parcels")
+    mending = planned(shop, tmp_path)
     changes = {
         "orders": hiding(f"orders/_delta_log/{2:020}.json"),
         "returns": cut_off("returns/_delta_log/", keep=1),
@@ -391,17 +464,6 @@ def test_apply_requests_the_next_commit_by_its_name(shop: Shop, tmp_path: Path) 
             mending.apply()
         gone = {debris(table) for table in shop.tables} - set(shop.keys())
         assert gone == ({debris("stock")} if change is as_it_is else set()), table
-
-
-def test_a_console_that_answers_is_named(shop: Shop, tmp_path: Path) -> None:
-    lake = lake_of(shop, tmp_path)
-    with habit(console):
-        outcome = audited(lake)
-    rows = rows_of(results_of(lake).findings(outcome.run_id))
-    explanations = {row["explanation"] for row in rows if row["kind"] == "unreadable_evidence"}
-    assert outcome.exit_code == 10
-    assert explanations
-    assert all(f"a web page answers at {shop.endpoint.endpoint}" in each for each in explanations)
 
 
 def no_uploads(status: str, code: str) -> Habit:
@@ -451,53 +513,6 @@ def test_an_audit_without_findings_makes_no_second_look(healthy: tuple[Shop, Out
 # --- reports -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Reported:
-    """Two buckets, each known by a report: of odd classes, and of a table below two slashes."""
-
-    lost: dict[str, str]
-    """A listed file that is gone, by name of its table."""
-    place: str
-    outcome: Outcome
-    findings: list[dict[str, Any]]
-    content: dict[str, dict[str, Any]]
-    told: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def reported(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    shops = []
-    for _ in range(2):
-        aws.s3.create_bucket(Bucket=(bucket := f"test-{uuid.uuid4().hex[:12]}"))
-        shops.append(Shop(aws.s3, s3, bucket))
-    classes, slashes = shops
-    more(classes, "orders", "stock", "returns")
-    lost = {"stock": beneath_a_marker(classes), "slashes": below_two_slashes(aws, slashes)}
-    slashes.take_inventory(under="reports/")
-    report_classes(classes, lost["stock"])
-    reports = ", ".join(
-        f"{{kind: s3_inventory, location: 's3://{each.bucket}/reports/', margin: 0s}}" for each in shops
-    )
-    entries = [
-        f"- {{name: {name}, location: 's3://{classes.bucket}/warehouse/{name}', manifests: [{{kind: delta}}]}}"
-        for name in classes.tables
-    ]
-    entries.append(
-        f"- {{name: slashes, location: 's3://{slashes.bucket}/warehouse//orders//', manifests: [{{kind: delta}}]}}"
-    )
-    lake = classes.lake(
-        tmp_path_factory.mktemp("reported"), inventories=f"[{reports}]", tables=entries,
-        defaults="grace: 0s, confirm: {mode: none}",
-    )  # fmt: skip
-    outcome = audited(lake)
-    results = results_of(lake)
-    rows, coverage = list(rows_of(results.findings(outcome.run_id))), results.coverage(outcome.run_id)
-    content = {row["table_name"]: row for row in coverage if row["axis"] == "content"}
-    return Reported(
-        lost, f"s3_inventory s3://{classes.bucket}/reports", outcome, rows, content, verdicts(lake, outcome)
-    )
-
-
 def report_classes(shop: Shop, lost: str) -> None:
     """A report without a class for one table, and with a class of another store for the next one and the lost file."""
     classes = {"orders": None, "returns": "COLD", "stock": "STANDARD"}
@@ -512,8 +527,8 @@ def report_classes(shop: Shop, lost: str) -> None:
 
 
 def below_two_slashes(aws: Aws, shop: Shop) -> str:
-    """A table whose location has an empty part, with a checkpoint; gives the key of a file that is lost."""
-    shop.write("orders", commits=1)
+    """Move the table to a location that has empty parts, with a checkpoint; return the key of a file that is lost."""
+    shop.s3.delete_object(Bucket=shop.bucket, Key=debris("orders"))
     for key in present(shop.bucket, "warehouse/orders/"):
         copy(shop.bucket, key, key.replace("warehouse/orders/", "warehouse//orders//"))
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
@@ -523,28 +538,37 @@ def below_two_slashes(aws: Aws, shop: Shop) -> str:
     return lost
 
 
-def test_classes_of_a_report(reported: Reported) -> None:
+def test_classes_of_a_report(buckets: Buckets) -> None:
     """Empty values leave files undecided, but for delete markers; so does a class that is a pool of this store."""
-    content, outcome = reported.content, reported.outcome
-    assert {table: content[table]["status"] for table in ("orders", "returns", "stock")} == {
+    content = {table: buckets.content(f"classes.{table}") for table in TABLES["classes"]}
+    assert {table: row["status"] for table, row in content.items()} == {
         "orders": "partial", "returns": "partial", "stock": "complete",
     }  # fmt: skip
-    assert reported.place in content["orders"]["reason"]
+    place = f"s3_inventory s3://{buckets.shops['classes'].bucket}/reports"
+    assert place in content["orders"]["reason"]
     assert "does not name StorageClass" in content["orders"]["reason"]
     assert "whether files of the storage class COLD must be restored" in content["returns"]["reason"]
-    assert outcome.exit_code == 3
-    assert sum("does not name StorageClass" in each for each in outcome.warnings) == 1
-    assert sum("storage_classes: {COLD: readable}" in each for each in outcome.warnings) == 1
-    (lost,) = (row for row in reported.findings if row["key"] == reported.lost["stock"])
+    warnings = buckets.warnings("classes")
+    assert sum("does not name StorageClass" in each for each in warnings) == 1
+    assert sum("storage_classes: {COLD: readable}" in each for each in warnings) == 1
+    (lost,) = (row for row in buckets.rows("classes") if row["key"] == buckets.lost["classes"])
     assert (lost["kind"], lost["recoverable"]) == ("dropped", "yes")
     assert "must be restored first" not in lost["explanation"]
 
 
-def test_a_table_below_two_slashes_is_audited_by_a_report_below_two_slashes(reported: Reported) -> None:
+def test_a_report_of_all_versions_says_when_one_was_replaced(buckets: Buckets) -> None:
+    """The report's times and today's rules give the day; no request confirms it."""
+    (lost,) = (row for row in buckets.rows("classes") if row["key"] == buckets.lost["classes"])
+    tomorrow = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    dates = (lost["recoverable"], lost["recoverable_until"], lost["confirmation"])
+    assert dates == ("yes", tomorrow + timedelta(days=3), "none")
+
+
+def test_a_table_below_two_slashes_is_audited_by_a_report_below_two_slashes(buckets: Buckets) -> None:
     """S3 delivers to `x/` below `x//`."""
-    assert reported.told["slashes"] == ("complete", ["dropped"])
-    rows = [row for row in reported.findings if row["table_name"] == "slashes"]
-    assert [row["key"] for row in rows if row["kind"] == "dropped"] == [reported.lost["slashes"]]
+    assert buckets.told["slashes.orders"] == ("complete", ["dropped"])
+    rows = buckets.rows("slashes")
+    assert [row["key"] for row in rows if row["kind"] == "dropped"] == [buckets.lost["slashes"]]
 
 
 def checkpoint(aws: Aws, bucket: str, log: str) -> None:

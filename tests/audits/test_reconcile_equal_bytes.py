@@ -58,17 +58,29 @@ def planned(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
     made, place = damaged_shop(aws, s3), tmp_path_factory.mktemp("planned")
     (folder := place / "lake").mkdir()
     marked, torn = files(made)
-    left = {
-        "kind": "uncommitted", "table_name": "orders", "bucket": made.bucket, "key": LEFT, "category": "data",
-        "storage_size": 13, "bytes_at_stake": 13, "files": 1,
-    }  # fmt: skip
-    known = [*finding_rows(made, {marked: "dropped", torn: "size_mismatch"}), left]
-    made.s3.delete_object(Bucket=made.bucket, Key=marked)
-    made.s3.put_object(Bucket=made.bucket, Key=torn, Body=TORN)
+    repair = planned_repair(made, folder, {marked: "dropped", torn: "size_mismatch"}, LEFT)
+    return Planned(made, repair, saved_objects(made.bucket), shutil.copytree(folder, place / "saved"))
+
+
+def planned_repair(made: Shop, folder: Path, kinds: dict[str, str], *unused: str) -> RepairPlans:
+    """Delete or tear listed files according to the kind of their finding; plan them and these unlisted files."""
+    left = [
+        {
+            "kind": "uncommitted", "table_name": "orders", "bucket": made.bucket, "key": key, "category": "data",
+            "storage_size": 13, "bytes_at_stake": 13, "files": 1,
+        }
+        for key in unused
+    ]  # fmt: skip
+    known = [*finding_rows(made, kinds), *left]
+    for key, kind in kinds.items():
+        if kind == "dropped":
+            made.s3.delete_object(Bucket=made.bucket, Key=key)
+        else:
+            made.s3.put_object(Bucket=made.bucket, Key=key, Body=TORN)
     repair = RepairPlans(made.lake(folder, extra=quarantine(made)), folder)
     opened(repair.lake, known)
     repair.plan(io.StringIO(), allow=("restore", "older_than_onboarding"))
-    return Planned(made, repair, saved_objects(made.bucket), shutil.copytree(folder, place / "saved"))
+    return repair
 
 
 def damaged_shop(aws: Aws, s3: Endpoint) -> Shop:
@@ -144,31 +156,106 @@ def written_again(
         yield written
 
 
-def test_what_a_job_wrote_again_stays_where_it_is(shop: Shop, repair: RepairPlans) -> None:
-    """Hide, and a version over a wrong one: each is taken away at once. The others are done."""
-    marked, torn = files(shop)
+OTHERS, QUIET = (LEFT.replace("left", name) for name in ("others", "quiet"))
+
+
+@dataclass(frozen=True)
+class Story:
+    """A plan of three unlisted files, a marker and two torn files is applied and undone while a job writes."""
+
+    shop: Shop
+    keys: tuple[str, str, str]
+    """The file behind a marker, the torn file that the job tears again, and the other torn file."""
+    exit_codes: tuple[int, int]
+    statuses: list[dict[str, str]]
+    """What became of each step after the apply, and after the undo."""
+    newest: list[dict[str, str]]
+    """The newest version of what the job wrote, by key: as the job wrote it, and as readers find it after the run."""
+    put_back: set[str]
+    """Keys of what the apply put back."""
+    bodies: list[dict[str, bytes | None]]
+    """What readers get after the apply, and after the undo."""
+
+
+@pytest.fixture(scope="module")
+def story(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    made = damaged_shop(aws, s3)
+    for key in (OTHERS, QUIET):
+        made.s3.put_object(Bucket=made.bucket, Key=key, Body=b"rows of a job")
+        backdate(made.bucket, key, datetime.now(UTC) - timedelta(minutes=30))
+    marked, torn, quiet = sorted({*made.keys("orders")} - {LEFT, OTHERS, QUIET})
+    keys = (marked, torn, quiet)
+    kinds = {marked: "dropped", torn: "size_mismatch", quiet: "size_mismatch"}
+    repair = planned_repair(made, tmp_path_factory.mktemp("story"), kinds, LEFT, OTHERS, QUIET)
+    every = (*keys, LEFT, OTHERS, QUIET)
     with (
-        written_again(shop, LEFT, b"rows of a job", ("DeleteObject",)) as hidden,
-        written_again(shop, torn, TORN, ("PutObject", "CopyObject")) as covered,
+        written_again(made, LEFT, b"rows of a job", ("DeleteObject",)) as hidden,
+        written_again(made, torn, TORN, ("PutObject", "CopyObject")) as covered,
+        deleted_by_its_job(made, OTHERS),
     ):
-        assert repair.apply().exit_code == 3
-    assert (newest(shop, LEFT), newest(shop, torn)) == (*hidden, *covered)
-    assert repair.statuses() == {LEFT: "changed", torn: "changed", marked: "applied"}
-    assert {row["key"] for row in actions_of(repair.lake) if row["action"] == "put_back"} == {LEFT, torn}
-
-
-def test_an_undo_hides_nothing_that_a_job_wrote_again(shop: Shop, repair: RepairPlans) -> None:
-    """The undo of a removed marker writes one; the other two go back."""
-    marked, torn = files(shop)
-    assert repair.apply().exit_code == 0
-    assert body_of(shop, LEFT) is None
-    body = body_of(shop, marked)
+        codes = [repair.apply().exit_code]
+    written = {LEFT: hidden[0], torn: covered[0]}
+    found = {key: newest(made, key) for key in written}
+    put_back = {row["key"] for row in actions_of(repair.lake) if row["action"] == "put_back"}
+    statuses, bodies = [repair.statuses()], [{key: body_of(made, key) for key in every}]
+    body = bodies[0][marked]
     assert body is not None
-    with written_again(shop, marked, body, ("DeleteObject",)) as written:
-        assert repair.undo().exit_code == 3
-    assert [newest(shop, marked)] == written
-    assert repair.statuses() == {LEFT: "undone", torn: "undone", marked: "kept"}
-    assert (body_of(shop, LEFT), body_of(shop, torn)) == (b"rows of a job", TORN)
+    with written_again(made, marked, body, ("DeleteObject",)) as again:
+        codes.append(repair.undo().exit_code)
+    written[marked], found[marked] = again[0], newest(made, marked)
+    statuses.append(repair.statuses())
+    bodies.append({key: body_of(made, key) for key in every})
+    return Story(made, keys, (codes[0], codes[1]), statuses, [written, found], put_back, bodies)
+
+
+@contextmanager
+def deleted_by_its_job(shop: Shop, left: str) -> Iterator[None]:
+    """A job writes other bytes right before the request that deletes its file, and deletes it right after that."""
+    call: Any = vars(BaseClient)["_make_api_call"]
+
+    def replace_first(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        if operation != "DeleteObject" or given.get("Key") != left or "IfMatch" not in given:
+            return call(self, operation, given)
+        call(self, "PutObject", {"Bucket": shop.bucket, "Key": left, "Body": b"other rows"})
+        try:
+            return call(self, operation, given)
+        finally:
+            call(self, "DeleteObject", {"Bucket": shop.bucket, "Key": left})
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BaseClient, "_make_api_call", replace_first)
+        yield
+
+
+def test_what_a_job_wrote_again_stays_where_it_is(story: Story) -> None:
+    """Hide, and a version over a wrong one: each is taken away at once. The others are done."""
+    marked, torn, quiet = story.keys
+    written, found = story.newest
+    assert story.exit_codes[0] == 3
+    assert (found[LEFT], found[torn]) == (written[LEFT], written[torn])
+    changed, applied = (LEFT, torn, OTHERS), (marked, quiet, QUIET)
+    assert story.statuses[0] == dict.fromkeys(changed, "changed") | dict.fromkeys(applied, "applied")
+    assert story.put_back == {LEFT, torn}
+
+
+def test_an_undo_hides_nothing_that_a_job_wrote_again(story: Story) -> None:
+    """The undo of a removed marker writes one; the other two go back."""
+    marked, _, quiet = story.keys
+    written, found = story.newest
+    after, undone = story.bodies
+    assert after[QUIET] is None
+    assert story.exit_codes[1] == 3
+    assert found[marked] == written[marked]
+    assert {key: story.statuses[1][key] for key in (QUIET, quiet, marked)} == {
+        QUIET: "undone", quiet: "undone", marked: "kept",
+    }  # fmt: skip
+    assert (undone[QUIET], undone[quiet]) == (b"rows of a job", TORN)
+
+
+def test_a_marker_of_somebody_else_stays(story: Story) -> None:
+    """The request is refused, and a job deletes its own file: that marker belongs to the job."""
+    assert story.statuses[0][OTHERS] == "changed"
+    assert (story.bodies[0][OTHERS], OTHERS in story.put_back) == (None, False)
 
 
 def applied_later(repair: RepairPlans) -> None:
@@ -232,25 +319,6 @@ def test_an_undo_that_was_killed_before_its_check_is_finished_by_the_next(
     assert repair.statuses()[marked] == "kept"
     repair.undo()
     assert set(repair.statuses().values()) == {"kept", "undone"}
-
-
-def test_a_marker_of_somebody_else_stays(shop: Shop, repair: RepairPlans) -> None:
-    """The request is refused, and a job deletes its own file: that marker belongs to the job."""
-    call: Any = vars(BaseClient)["_make_api_call"]
-
-    def replace_first(self: Any, operation: str, given: dict[str, Any]) -> Any:
-        if operation != "DeleteObject" or given.get("Key") != LEFT or "IfMatch" not in given:
-            return call(self, operation, given)
-        call(self, "PutObject", {"Bucket": shop.bucket, "Key": LEFT, "Body": b"other rows"})
-        try:
-            return call(self, operation, given)
-        finally:
-            call(self, "DeleteObject", {"Bucket": shop.bucket, "Key": LEFT})
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(BaseClient, "_make_api_call", replace_first)
-        assert repair.apply().exit_code == 3
-    assert (repair.statuses()[LEFT], body_of(shop, LEFT)) == ("changed", None)
 
 
 def test_the_lease_is_checked_before_each_act(

@@ -114,7 +114,7 @@ class Together:
     steps: dict[str, Step]
     commits: dict[str, int]
     """The number of commits of each table after the plan."""
-    before: dict[str, list[dict[str, Any]]]
+    before: list[dict[str, Any]]
     """The files of the table `by_checkpoint` before the apply."""
     exit_codes: tuple[int, int]
     applied: dict[str, str]

@@ -26,18 +26,13 @@ from tests.conftest import Aws
 
 
 def versioned(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
-    """Write tables, as if an hour ago, into a versioned bucket."""
+    """Write tables, copies of one, as if an hour ago, into a versioned bucket."""
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     made = Shop(aws.s3, s3, bucket)
-    for table in tables:
-        made.write(table)
+    made.write("template")
+    made.copy("template", *tables, own_ids=True)
     an_hour_old(made)
     return made
-
-
-@pytest.fixture
-def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    return versioned(aws, s3, bucket, "orders")
 
 
 def rows(lake: Lake, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
@@ -275,17 +270,3 @@ def test_until_when_what_was_lost_can_come_back(losses: LossAudit) -> None:
     assert [*losses.columns("by_tags", *until).values()] == [("yes", None)] * 3
     (warning,) = losses.outcome.warnings
     assert f"rule rule-0 of s3://{losses.tags.bucket} selects objects by tags" in warning
-
-
-def test_a_report_of_all_versions_says_when_one_was_replaced(shop: Shop, tmp_path: Path) -> None:
-    """The report's times and today's rules give the day; no request confirms it."""
-    s3, bucket = shop.s3, shop.bucket
-    marked = shop.keys("orders")[0]
-    s3.delete_object(Bucket=bucket, Key=marked)
-    older_versions_end(shop, after(3))
-    shop.take_inventory(all_versions=True)
-    lake = shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, max_upload: 0s, confirm: {mode: none}")
-    audited(lake, run_id="report")
-    tomorrow = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    dates = rows(lake, "findings", "recoverable", "recoverable_until", "confirmation")
-    assert dates == {marked: ("yes", tomorrow + timedelta(days=3), "none")}
