@@ -168,11 +168,11 @@ class Story:
     """The file behind a marker, the torn file that the job tears again, and the other torn file."""
     exit_codes: tuple[int, int]
     statuses: list[dict[str, str]]
-    """What became of each step after the apply, and after the undo."""
+    """The status of each step after the apply, and after the undo."""
     newest: list[dict[str, str]]
-    """The newest version of what the job wrote, by key: as the job wrote it, and as readers find it after the run."""
+    """The newest versions of the job's files, by key: as the job wrote them, and as readers find them after the run."""
     put_back: set[str]
-    """Keys of what the apply put back."""
+    """The keys that the apply put back."""
     bodies: list[dict[str, bytes | None]]
     """What readers get after the apply, and after the undo."""
 
@@ -184,28 +184,35 @@ def story(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> S
         made.s3.put_object(Bucket=made.bucket, Key=key, Body=b"rows of a job")
         backdate(made.bucket, key, datetime.now(UTC) - timedelta(minutes=30))
     marked, torn, quiet = sorted({*made.keys("orders")} - {LEFT, OTHERS, QUIET})
-    keys = (marked, torn, quiet)
     kinds = {marked: "dropped", torn: "size_mismatch", quiet: "size_mismatch"}
     repair = planned_repair(made, tmp_path_factory.mktemp("story"), kinds, LEFT, OTHERS, QUIET)
-    every = (*keys, LEFT, OTHERS, QUIET)
     with (
         written_again(made, LEFT, b"rows of a job", ("DeleteObject",)) as hidden,
         written_again(made, torn, TORN, ("PutObject", "CopyObject")) as covered,
         deleted_by_its_job(made, OTHERS),
     ):
-        codes = [repair.apply().exit_code]
+        code = repair.apply().exit_code
     written = {LEFT: hidden[0], torn: covered[0]}
     found = {key: newest(made, key) for key in written}
+    return undone_story(made, repair, (marked, torn, quiet), code, [written, found])
+
+
+def undone_story(
+    made: Shop, repair: RepairPlans, keys: tuple[str, str, str], code: int, versions: list[dict[str, str]]
+) -> Story:
+    """Undo the applied plan while a job writes the file that was behind a marker."""
+    every, marked = (*keys, LEFT, OTHERS, QUIET), keys[0]
     put_back = {row["key"] for row in actions_of(repair.lake) if row["action"] == "put_back"}
     statuses, bodies = [repair.statuses()], [{key: body_of(made, key) for key in every}]
     body = bodies[0][marked]
     assert body is not None
     with written_again(made, marked, body, ("DeleteObject",)) as again:
-        codes.append(repair.undo().exit_code)
+        codes = (code, repair.undo().exit_code)
+    written, found = versions
     written[marked], found[marked] = again[0], newest(made, marked)
     statuses.append(repair.statuses())
     bodies.append({key: body_of(made, key) for key in every})
-    return Story(made, keys, (codes[0], codes[1]), statuses, [written, found], put_back, bodies)
+    return Story(made, keys, codes, statuses, [written, found], put_back, bodies)
 
 
 @contextmanager

@@ -176,7 +176,7 @@ class Leftovers:
 
     shop: IcebergLake
     exit_codes: list[int]
-    """Of the first apply, of the second one, and of the undo."""
+    """The exit codes of the first apply, the second one, and the undo."""
     statuses: list[dict[str, str]]
     """What became of each step by each apply, by key."""
     errors: dict[str, str]

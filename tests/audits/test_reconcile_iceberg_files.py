@@ -121,10 +121,10 @@ def story(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> I
         shop.table("template")
         shop.copy("template", *LOST)
         server.tables |= {("shop", name): shop.catalog.load_table(f"shop.{name}") for name in LOST}
-        yield told(shop, server, RepairPlans(lake_of(shop, server, folder, *LOST), folder))
+        yield repaired_story(shop, server, RepairPlans(lake_of(shop, server, folder, *LOST), folder))
 
 
-def told(shop: IcebergLake, server: RestCatalog, repair: RepairPlans) -> Story:
+def repaired_story(shop: IcebergLake, server: RestCatalog, repair: RepairPlans) -> Story:
     """Go through the story."""
 
     def files() -> dict[str, list[tuple[str, int]]]:

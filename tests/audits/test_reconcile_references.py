@@ -97,7 +97,7 @@ SINCE = {
     "removed_late": (True, False),
     "listed_late": (True, True),
 }
-"""By table: whether its commit comes between the look of the apply and its act, and whether it lists the file anew."""
+"""By table: whether its commit comes between the look of the apply and its act, and whether it lists the file again."""
 TABLES = (*SINCE, "came_back", "removed_too", "by_protocol", "by_checkpoint")
 VECTOR = vector(1)
 DAY = {"day": "2026-11-01"}
@@ -128,7 +128,7 @@ class Together:
 
 @pytest.fixture(scope="module")
 def together(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Together:
-    shop, folder = tables_alike(aws, s3), tmp_path_factory.mktemp("together")
+    shop, folder = shop_of_copies(aws, s3), tmp_path_factory.mktemp("together")
     keys = {table: shop.keys(f"{table}/")[0] for table in TABLES}
     paths = {table: key.removeprefix(f"warehouse/{table}/") for table, key in keys.items()}
     for key in keys.values():
@@ -154,7 +154,7 @@ def together(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -
     )
 
 
-def tables_alike(aws: Aws, s3: Endpoint) -> Shop:
+def shop_of_copies(aws: Aws, s3: Endpoint) -> Shop:
     """The tables, copies of one, written an hour ago."""
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
